@@ -15,6 +15,7 @@ use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::hpcc::{Hpcc, HpccParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
+use crate::transport::nscc::{Nscc, NsccParameters};
 use crate::transport::swift::{Swift, SwiftParameters};
 use lightloom_model::{Duration, Invalid, Rate, choices};
 
@@ -35,6 +36,8 @@ pub enum TransportKind {
     Swift(SwiftParameters),
     /// Pulls by the receiver, over switches that cut payloads off.
     Ndp(NdpParameters),
+    /// Windows by delay and marks, over such switches.
+    Nscc(NsccParameters),
     /// Credit from the receiver, over such switches.
     Eqds(EqdsParameters),
 }
@@ -50,6 +53,7 @@ choices! {
         Swift = "swift": "Windows that keep the delay of packets near a target",
         Ndp = "ndp": "Pulls by the receiver, over switches that trim packets",
         Eqds = "eqds": "Credit from the receiver, over switches that trim packets",
+        Nscc = "uet-nscc": "Ultra Ethernet: windows by delay and marks, over such switches",
     }
 }
 
@@ -74,6 +78,7 @@ pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), Packet
         TransportName::Swift => (SWIFT, TransportKind::Swift(SwiftParameters::default())),
         TransportName::Ndp => (trimming(true), TransportKind::Ndp(NdpParameters::default())),
         TransportName::Eqds => (trimming(false), TransportKind::Eqds(EqdsParameters::default())),
+        TransportName::Nscc => (uet_network(rate), TransportKind::Nscc(NsccParameters::default())),
     })
 }
 
@@ -169,6 +174,32 @@ fn trimming(is_ndp: bool) -> Config {
     }
 }
 
+/// As [`trimming`], with what `htsim_uec` sets for a three-tier tree of links of 1 us: queues of
+/// what such a round trip takes, marks from a fifth of that on, more and more up to four fifths.
+/// Of 64 paths.
+fn uet_network(rate: Rate) -> Config {
+    let network = trimming(false);
+    let packet = network.packet_bytes();
+    let sent = u128::from(rate.0) * 12 / 8_000_000;
+    let bytes = sent + u128::from(6 * (packet + network.control_bytes));
+    // Below 4 GB.
+    let packets = bytes.div_ceil(u128::from(packet)).clamp(2, 60_000) as u32;
+    let whole = |fifths: u32| (packets * fifths).div_ceil(5) * packet;
+    let queue = whole(5);
+    Config {
+        queue_bytes: queue - packet,
+        control_queue_bytes: 2 * queue,
+        ecn: Some(Ecn {
+            marking: Marking::Departure,
+            min_bytes: whole(1),
+            max_bytes: whole(4),
+            probability: 1.0,
+        }),
+        paths: PathChoice::Spray(64),
+        ..network
+    }
+}
+
 impl TransportKind {
     /// Its name.
     pub fn name(self) -> TransportName {
@@ -181,6 +212,7 @@ impl TransportKind {
             Self::Swift(_) => TransportName::Swift,
             Self::Ndp(_) => TransportName::Ndp,
             Self::Eqds(_) => TransportName::Eqds,
+            Self::Nscc(_) => TransportName::Nscc,
         }
     }
 
@@ -223,6 +255,11 @@ impl TransportKind {
                 let ndp = |core: &Core| Ndp::new(core, parameters).expect("just validated");
                 Ok(Box::new(Simulation::new(topology, config, ndp)?))
             }
+            Self::Nscc(parameters) => {
+                parameters.validate()?;
+                let nscc = |core: &Core| Nscc::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, nscc)?))
+            }
             Self::Eqds(parameters) => {
                 parameters.validate()?;
                 let eqds = |core: &Core| Eqds::new(core, parameters).expect("just validated");
@@ -240,6 +277,7 @@ impl TransportKind {
             Self::Hpcc(parameters) => parameters.timeout,
             Self::Swift(parameters) => parameters.timeout,
             Self::Ndp(parameters) => parameters.longest_timeout(),
+            Self::Nscc(parameters) => parameters.longest_timeout(),
             Self::Eqds(parameters) => parameters.longest_timeout(),
         }
     }
@@ -301,6 +339,15 @@ mod tests {
         assert!(config("ndp").full_tail && !config("eqds").full_tail);
     }
 
+    /// `htsim_uec` prints 43 packets, and marks from 9 to 35 packets, at 100 Gb/s.
+    #[test]
+    fn queues_of_ultra_ethernet_hold_what_a_round_trip_takes() {
+        let config = profile("uet-nscc", Rate(100_000_000_000)).unwrap().0;
+        let ecn = config.ecn.unwrap();
+        let packets = [config.queue_bytes, ecn.min_bytes, ecn.max_bytes].map(|it| it / 4160);
+        assert_eq!(packets, [42, 9, 35], "the queue without the packet that is sent");
+    }
+
     #[test]
     fn no_timeout_of_a_profile_exceeds_the_longest() {
         for &name in TransportName::ALL {
@@ -313,6 +360,7 @@ mod tests {
                 TransportKind::Hpcc(it) => assert_eq!(longest, it.timeout),
                 TransportKind::Swift(it) => assert_eq!(longest, it.timeout),
                 TransportKind::Ndp(it) => assert_eq!(longest.0, 64 * it.timeout.0),
+                TransportKind::Nscc(it) => assert_eq!(longest.0, 64 * it.timeout.0),
                 TransportKind::Eqds(it) => assert_eq!(longest.0, 64 * it.timeout.0),
             }
         }

@@ -11,6 +11,7 @@ mod hpcc;
 mod log_audit;
 mod long_links;
 mod loss_recovery;
+mod nscc;
 mod observing;
 mod pause_replay;
 mod properties;

@@ -274,13 +274,19 @@ impl Ledger {
         }
     }
 
-    /// The sender learns that one packet has arrived.
+    /// The sender learns that one packet has arrived; returns whether that was unknown, and it was
+    /// not considered lost.
     #[inline]
-    pub(super) fn acknowledge_one(&mut self, flow: PacketFlowId, sequence: u32) {
+    pub(super) fn acknowledge_one(&mut self, flow: PacketFlowId, sequence: u32) -> bool {
         let entry = &self.flows[flow];
-        if sequence >= entry.settled {
-            self.blocks[entry.place(sequence)].acknowledged |= 1 << (sequence % BLOCK);
+        if sequence < entry.settled {
+            return false;
         }
+        let bit = 1 << (sequence % BLOCK);
+        let block = &mut self.blocks[entry.place(sequence)];
+        let was_in_flight = (block.acknowledged | block.lost) & bit == 0;
+        block.acknowledged |= bit;
+        was_in_flight
     }
 
     /// The sender learns that a packet was lost; returns whether that is new.

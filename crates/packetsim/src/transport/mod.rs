@@ -12,6 +12,7 @@ pub mod hpcc;
 mod ledger;
 pub mod line_rate;
 pub mod ndp;
+pub mod nscc;
 mod overdue;
 mod round_robin;
 mod spray;

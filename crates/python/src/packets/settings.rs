@@ -10,6 +10,7 @@ use lightloom_packetsim::transport::dctcp::DctcpParameters;
 use lightloom_packetsim::transport::eqds::EqdsParameters;
 use lightloom_packetsim::transport::hpcc::HpccParameters;
 use lightloom_packetsim::transport::ndp::NdpParameters;
+use lightloom_packetsim::transport::nscc::NsccParameters;
 use lightloom_packetsim::transport::swift::SwiftParameters;
 use lightloom_packetsim::{Config, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind};
 use pyo3::prelude::*;
@@ -117,6 +118,15 @@ struct SwiftTable {
     timeout_ps: u64,
 }
 
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct NsccTable {
+    paths: u16,
+    base_rtt_ps: Option<u64>,
+    target_delay_ps: Option<u64>,
+    timeout_ps: u64,
+}
+
 /// Of NDP and EQDS, which spray.
 #[derive(FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
@@ -183,6 +193,15 @@ impl<'py> PacketTables<'py> {
             TransportKind::Swift(_) => {
                 TransportKind::Swift(own.extract::<Given<SwiftTable>>()?.0.into())
             }
+            TransportKind::Nscc(_) => {
+                let NsccTable { paths, base_rtt_ps, target_delay_ps, timeout_ps } =
+                    own.extract::<Given<NsccTable>>()?.0;
+                config.paths = PathChoice::Spray(paths);
+                let [base_rtt, target_delay] =
+                    [base_rtt_ps, target_delay_ps].map(|time| time.map(Duration));
+                let timeout = Duration(timeout_ps);
+                TransportKind::Nscc(NsccParameters { base_rtt, target_delay, timeout })
+            }
             TransportKind::Ndp(_) => {
                 let PulledTable { paths, window, pull_percent, timeout_ps } =
                     own.extract::<Given<PulledTable>>()?.0;
@@ -218,6 +237,12 @@ fn transport_table<'py>(
         TransportKind::Dcqcn(own) => DcqcnTable::from(own).into_pyobject(py)?,
         TransportKind::Hpcc(own) => HpccTable::from(own).into_pyobject(py)?,
         TransportKind::Swift(own) => SwiftTable::from(own).into_pyobject(py)?,
+        TransportKind::Nscc(NsccParameters { base_rtt, target_delay, timeout }) => {
+            let [base_rtt_ps, target_delay_ps] =
+                [base_rtt, target_delay].map(|time| time.map(|time| time.0));
+            NsccTable { paths, base_rtt_ps, target_delay_ps, timeout_ps: timeout.0 }
+                .into_pyobject(py)?
+        }
         TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
         | TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout }) => {
             let timeout_ps = timeout.0;

@@ -251,7 +251,9 @@ fn memory_follows_the_packets_in_flight() {
         }
         ledger.blocks.len()
     };
-    let one = |ledger: &mut Ledger, number| ledger.acknowledge_one(FLOW, number);
+    let one = |ledger: &mut Ledger, number| {
+        ledger.acknowledge_one(FLOW, number);
+    };
     let all_before = |ledger: &mut Ledger, number| ledger.acknowledge(FLOW, number + 1, 0);
     for acknowledge in [one, all_before] {
         assert_eq!(blocks(1_000_000, 50, acknowledge), blocks(1_000, 50, acknowledge));

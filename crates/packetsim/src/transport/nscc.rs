@@ -1,0 +1,282 @@
+//! NSCC, the network signal-based congestion control of Ultra Ethernet (UET, specification 1.0,
+//! 3.6.13), in the form of the simulator that the consortium made public (uet-htsim).
+//!
+//! A sender holds a window of bytes. Acknowledgements echo ECN marks and tell the delay that queues
+//! add to the shortest round trip. Not marked and below a target delay the window grows in
+//! proportion to what is missing, or fast without any delay; not marked and above it by a constant,
+//! so that shares become equal; marked and above it, the window shrinks once per round trip by the
+//! average excess; marked and below it, only the path is avoided. Each trimmed packet takes a
+//! packet off the window, and when hardly anything arrives, what did becomes the window (quick
+//! adaptation).
+//!
+//! Packets are sprayed over all paths. A path is skipped once for a mark and four times for a
+//! trimmed packet, up to 15 times.
+//!
+//! Assumes one base round trip for all flows and acknowledges every packet, where the specification
+//! allows one for several. Leaves out the receiver's credit (RCCC; [`super::eqds`] is its origin),
+//! loss inference without trimming other than timeouts, and recycled paths (REPS).
+
+mod parameters;
+mod window;
+
+pub use parameters::NsccParameters;
+
+use super::ledger::Ledger;
+use super::overdue::Checks;
+use super::round_robin::RoundRobin;
+use super::spray::{Spray, Walk};
+use super::table::PerFlow;
+use super::{Next, Transport};
+use crate::error::PacketError;
+use crate::flow::PacketFlowId;
+use crate::network::core::Core;
+use crate::packet::{Control, ECHO, MARKED, Packet, PacketKind, TRANSPORT_A};
+use crate::topology::NicId;
+use lightloom_model::{Duration, Time};
+use window::{Acknowledgement, Scale, Window};
+
+/// In acknowledgements: the receiver has all packets.
+const COMPLETE: u8 = TRANSPORT_A;
+/// Times that a path is skipped for a mark, for a trimmed packet, and at most.
+const MARK_PENALTY: u8 = 1;
+const TRIM_PENALTY: u8 = 4;
+const MAX_PENALTY: u8 = 15;
+
+/// The sending end of a flow.
+#[derive(Debug, Clone, Copy)]
+struct Sender {
+    window: Window,
+    /// Packets that are neither acknowledged nor known to be lost.
+    in_flight: u32,
+    /// Current time between two checks for overdue packets.
+    timeout: Duration,
+    checks: Checks,
+    walk: Walk,
+}
+
+/// State of the flows.
+#[derive(Debug, Clone)]
+pub struct Nscc {
+    parameters: NsccParameters,
+    ledger: Ledger,
+    spray: Spray,
+    /// The longest round trip of the flows that were there at the first start.
+    longest: Option<Duration>,
+    senders: PerFlow<Option<Sender>>,
+    /// How often each path of each flow is still to be skipped.
+    penalties: Vec<u8>,
+    sending: RoundRobin,
+}
+
+impl Nscc {
+    /// For the NICs of a network.
+    ///
+    /// # Errors
+    /// If the parameters make no sense.
+    pub fn new(core: &Core, parameters: NsccParameters) -> Result<Self, PacketError> {
+        parameters.validate()?;
+        Ok(Self {
+            parameters,
+            ledger: Ledger::default(),
+            spray: Spray::new(core.config()),
+            longest: None,
+            senders: PerFlow::default(),
+            penalties: Vec::new(),
+            sending: RoundRobin::new(core.nic_count()),
+        })
+    }
+
+    /// The window of a flow that has started, in bytes.
+    pub fn window(&self, flow: PacketFlowId) -> f64 {
+        let sender = self.senders.get(flow).and_then(Option::as_ref);
+        sender.map_or(0.0, |sender| sender.window.bytes)
+    }
+
+    fn scale(&self, core: &Core, flow: PacketFlowId) -> Scale {
+        let config = core.config();
+        let line = core.nic_rate(core.endpoints(flow).source()).0 as f64 / 8e12;
+        let longest = self.longest.unwrap_or_default();
+        Scale::new(&self.parameters, config.mtu, config.packet_bytes(), line, longest)
+    }
+
+    fn may_send(&self, core: &Core, flow: PacketFlowId) -> bool {
+        let Some(sender) = &self.senders[flow] else { return false };
+        let bytes = f64::from(sender.in_flight + 1) * f64::from(core.config().packet_bytes());
+        bytes <= sender.window.bytes && (self.ledger.lost(flow) > 0 || self.ledger.unsent(flow) > 0)
+    }
+
+    fn try_to_send(&mut self, core: &Core, flow: PacketFlowId) {
+        if self.may_send(core, flow) {
+            self.sending.add(core.endpoints(flow).source(), flow);
+        }
+    }
+
+    /// The next path that is not to be skipped; after a round of skipped ones, any.
+    fn next_path(&mut self, flow: PacketFlowId) -> u16 {
+        let paths = self.spray.paths();
+        let Some(sender) = &mut self.senders[flow] else { return 0 };
+        let mut path = self.spray.step(&mut sender.walk);
+        for _ in 0..paths {
+            let penalty = &mut self.penalties[flow.index() * paths + usize::from(path)];
+            if *penalty == 0 {
+                break;
+            }
+            *penalty -= 1;
+            path = self.spray.step(&mut sender.walk);
+        }
+        path
+    }
+
+    fn avoid(&mut self, flow: PacketFlowId, path: u16, penalty: u8) {
+        let place = flow.index() * self.spray.paths() + usize::from(path);
+        self.penalties[place] = (self.penalties[place] + penalty).min(MAX_PENALTY);
+    }
+
+    /// The receiver gets a packet or its header.
+    fn respond(&mut self, core: &mut Core, nic: NicId, packet: &Packet) {
+        let (flow, sequence, path) = (packet.flow, packet.sequence, packet.path);
+        let mut kind = PacketKind::Ack;
+        if packet.kind == PacketKind::Data {
+            if self.ledger.receive(flow, sequence) {
+                core.receive(flow);
+            }
+        } else if !self.ledger.has(flow, sequence) {
+            kind = PacketKind::Nack;
+        }
+        let is_complete = self.ledger.expected(flow) == core.flow(flow).packets;
+        let mark = if packet.flags & MARKED == 0 { 0 } else { ECHO };
+        let flags = mark | if is_complete { COMPLETE } else { 0 };
+        let value = packet.value;
+        core.send_control(nic, Control { kind, flow, sequence, value, path, flags });
+    }
+
+    /// The sender gets an acknowledgement.
+    fn acknowledge(&mut self, core: &mut Core, packet: &Packet) {
+        let flow = packet.flow;
+        if packet.flags & COMPLETE != 0 {
+            self.ledger.close(flow);
+            return core.complete(flow);
+        }
+        let scale = self.scale(core, flow);
+        let is_marked = packet.flags & ECHO != 0;
+        if is_marked {
+            self.avoid(flow, packet.path, MARK_PENALTY);
+        }
+        let was_in_flight = self.ledger.acknowledge_one(flow, packet.sequence);
+        let Some(sender) = &mut self.senders[flow] else { return };
+        sender.checks.hear();
+        sender.in_flight -= u32::from(was_in_flight);
+        let newly = if was_in_flight { scale.packet } else { 0.0 };
+        let in_flight = f64::from(sender.in_flight) * scale.packet;
+        let span = nanoseconds(core.now()).wrapping_sub(packet.value);
+        let round_trip = Duration(1000 * u64::from(span));
+        let ack = Acknowledgement { newly, in_flight, round_trip, is_marked };
+        sender.window.acknowledge(&scale, ack, core.now());
+        self.try_to_send(core, flow);
+    }
+
+    /// The sender learns that a packet was trimmed.
+    fn lose(&mut self, core: &Core, packet: &Packet) {
+        let flow = packet.flow;
+        self.avoid(flow, packet.path, TRIM_PENALTY);
+        let is_new = self.ledger.lose(flow, packet.sequence);
+        let scale = self.scale(core, flow);
+        if let Some(sender) = &mut self.senders[flow] {
+            sender.checks.hear();
+            if is_new {
+                sender.in_flight -= 1;
+                let in_flight = f64::from(sender.in_flight) * scale.packet;
+                sender.window.lose(&scale, in_flight, core.now());
+            }
+        }
+        self.try_to_send(core, flow);
+    }
+}
+
+/// A time as a stamp of 32 bits, for differences of up to four seconds.
+fn nanoseconds(time: Time) -> u32 {
+    (time.0 / 1000) as u32
+}
+
+impl Transport for Nscc {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
+        if self.longest.is_none() {
+            self.longest = Some(core.longest_round_trip());
+        }
+        self.ledger.open(flow, core.flow(flow).packets);
+        self.senders.make_room(flow, None);
+        let size = (flow.index() + 1) * self.spray.paths();
+        self.penalties.resize(self.penalties.len().max(size), 0);
+        let timeout = self.parameters.timeout;
+        self.senders[flow] = Some(Sender {
+            window: Window::new(&self.scale(core, flow)),
+            in_flight: 0,
+            timeout,
+            checks: Checks::default(),
+            walk: self.spray.begin(),
+        });
+        self.try_to_send(core, flow);
+        core.set_timer(flow, core.now() + timeout);
+    }
+
+    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
+        while let Some(flow) = self.sending.first(nic) {
+            let sending = if self.may_send(core, flow) { self.ledger.next(flow) } else { None };
+            let Some(sending) = sending else {
+                self.sending.remove_first(nic);
+                continue;
+            };
+            self.ledger.send(flow, sending);
+            if let Some(sender) = &mut self.senders[flow] {
+                sender.in_flight += 1;
+            }
+            self.sending.rotate(nic);
+            let path = self.next_path(flow);
+            let id = core.new_data(flow, sending.sequence, path);
+            core.packet_mut(id).value = nanoseconds(at);
+            return Next::Packet(id);
+        }
+        Next::Nothing
+    }
+
+    #[inline]
+    fn prefetch_flow(&self, packet: &Packet) {
+        self.ledger.prefetch(packet.flow);
+        self.senders.prefetch(packet.flow);
+    }
+
+    #[inline]
+    fn prefetch_packet(&self, packet: &Packet) {
+        self.ledger.prefetch_packet(packet.flow, packet.sequence);
+    }
+
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
+        match packet.kind {
+            PacketKind::Data | PacketKind::Header => self.respond(core, nic, &packet),
+            PacketKind::Ack => self.acknowledge(core, &packet),
+            PacketKind::Nack => self.lose(core, &packet),
+            _ => {}
+        }
+    }
+
+    /// Time to check for overdue packets.
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
+        if core.flow(flow).is_done() {
+            return;
+        }
+        let scale = self.scale(core, flow);
+        let longest = self.parameters.longest_timeout();
+        let Some(sender) = &mut self.senders[flow] else { return };
+        if sender.checks.is_early(core, flow, &mut sender.timeout) {
+            return;
+        }
+        let expired = self.ledger.expire(flow);
+        sender.checks.renew(core, flow, expired, &mut sender.timeout, longest);
+        for _ in 0..expired {
+            sender.in_flight -= 1;
+            let in_flight = f64::from(sender.in_flight) * scale.packet;
+            sender.window.lose(&scale, in_flight, core.now());
+        }
+        self.try_to_send(core, flow);
+    }
+}
