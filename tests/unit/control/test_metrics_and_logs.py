@@ -110,22 +110,95 @@ def test_a_taken_port_is_one_line():
             ControlMetrics("r0").serve(port)
 
 
-def test_the_dashboard_shows_metrics_that_exist():
+@pytest.fixture(scope="module")
+def dashboard():
+    data = importlib.resources.files("lightloom.control").joinpath("data", "dashboard.json")
+    return json.loads(data.read_text("utf-8"))
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """The labels of every sample that a controller exports once everything has been seen."""
     pytest.importorskip("prometheus_client")
-    text = (
-        importlib.resources.files("lightloom.control")
-        .joinpath("data", "dashboard.json")
-        .read_text("utf-8")
-    )
-    dashboard = json.loads(text)
-    expressions = [
-        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])
-    ]
-    named = {name for one in expressions for name in re.findall(r"lightloom_\w+", one)}
-    known = set(re.findall(r"^# TYPE (lightloom_\w+)", ControlMetrics("r0").text(), re.MULTILINE))
-    known = {name.removesuffix("_total") for name in known}
-    assert {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in named} == known
+    from prometheus_client.parser import text_string_to_metric_families
+
+    _, metrics = events_of(tmp_path)  # done, refused, and accepted but not there
+    metrics.observe_region(RegionState.READY, Drift(), {"connected": 3}, (True, 7))
+    metrics.observe_ports({SwitchPort("ocs", "1"): PortStatus("1", power_dbm=-2.5, loss_db=1.25)})
+    metrics.count_request("demand")
+    metrics.observe_latency(0.0012)
+    text = metrics.text()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def selectors_of(node):
+    """Every metric of a query with the labels that are asked of it, those of groups included."""
+    import promql_parser
+
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node.name, {one.name for one in node.matchers.matchers}
+    elif isinstance(node, promql_parser.MatrixSelector):
+        yield from selectors_of(node.vector_selector)
+    elif isinstance(node, promql_parser.AggregateExpr):
+        groups = set(node.modifier.labels) if node.modifier else set()
+        yield from ((name, labels | groups) for name, labels in selectors_of(node.expr))
+    else:
+        parts = [getattr(node, name, None) for name in ("lhs", "rhs", "expr")]
+        for part in (*parts, *getattr(node, "args", ())):
+            if part is not None:
+                yield from selectors_of(part)
+
+
+def test_every_query_of_the_dashboard_finds_its_metrics_and_labels(dashboard, exported):
+    parser = pytest.importorskip("promql_parser", reason="promql-parser is not installed")
+    shown = set()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            query = target["expr"].replace("$__rate_interval", "1m").replace("$region", "r0")
+            asked = list(selectors_of(parser.parse(query)))
+            assert asked, query
+            named = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            for name, labels in asked:
+                assert labels | named <= exported[name], (panel["title"], name)
+                shown.add(name)
+            groups = re.findall(r"by \(([^)]*)\)", query)
+            if groups:  # nothing else is left of the labels
+                assert named <= set(re.findall(r"\w+", groups[0]))
+    families = {re.sub(r"_(bucket|count|sum|total|created)$", "", name) for name in exported}
+    assert {re.sub(r"_(bucket|count|sum|total|created)$", "", name) for name in shown} == families
+
+
+def test_the_dashboard_is_one_that_grafana_loads(dashboard):
+    """What its schema asks for (version 39), as far as this dashboard goes."""
+    assert dashboard["schemaVersion"] >= 36
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    source, region = dashboard["templating"]["list"]
+    assert (source["type"], source["query"]) == ("datasource", "prometheus")
+    # without a refresh no region would be known after an import, and every panel be empty
+    assert region["refresh"] in (1, 2)
+    name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", region["query"]).groups()
+    assert (name, label) == ("lightloom_state", "region")
+    taken = set()
+    for panel in dashboard["panels"]:
+        assert panel["type"] in {"stat", "timeseries"}
+        assert panel["datasource"] == {"type": "prometheus", "uid": f"${{{source['name']}}}"}
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert max(x for x, _ in cells) < 24
+        assert not cells & taken
+        taken |= cells
+        identifiers = [target["refId"] for target in panel["targets"]]
+        assert len(set(identifiers)) == len(identifiers)
+        # of a range, a state that has ended would be shown as well
+        assert all(t.get("instant", False) == (panel["type"] == "stat") for t in panel["targets"])
 
 
 def test_secrets_never_reach_a_log():
