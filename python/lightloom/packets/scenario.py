@@ -199,7 +199,7 @@ class PacketScenario(Strict):
     transport: Annotated[dict[str, Any], BeforeValidator(_named), Choices(lambda: TRANSPORTS)] = (
         Field(
             examples=['"ndp"'],
-            description="Transport protocol of packets: {choices}.",
+            description="Transport protocol: {choices}.",
         )
     )
     packet: PacketTable = Field(PacketTable(), description="Sizes of packets.")

@@ -278,7 +278,7 @@ class PacketOptions(Strict):
     """How packets are sent where the network is simulated as packets, and how much of it is."""
 
     transport: Annotated[Name, Choices(_transports)] = Field(
-        "dctcp", description="Transport protocol of packets: {choices}."
+        "dctcp", description="Transport protocol: {choices}."
     )
     mtu_bytes: Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=65_000)] | None = Field(
         None, description="Payload of a full packet, such as 4kB; by default that of the transport."
