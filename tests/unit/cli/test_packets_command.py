@@ -54,7 +54,8 @@ def test_every_transport_runs(lightloom):
     for name in TRANSPORTS:
         outcome = lightloom(f"{NET} --transport {name} --pattern incast --fan-in 3 --bytes 50kB")
         assert outcome.status == 0
-        assert f"3 flows, 150 kB, by {name} over a fat tree of 4-port switches" in outcome.out
+        text = " ".join(outcome.out.split())
+        assert f"3 flows, 150 kB, by {name} over a fat tree of 4-port switches" in text
         assert "All 3 flows finished" in outcome.out
 
 
