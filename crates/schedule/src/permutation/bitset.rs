@@ -6,6 +6,12 @@ use std::ops::{Index, IndexMut};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bits<const W: usize>([u64; W]);
 
+impl<const W: usize> Default for Bits<W> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl<const W: usize> Bits<W> {
     pub(super) const EMPTY: Self = Self([0; W]);
 
@@ -41,6 +47,12 @@ impl<const W: usize> Bits<W> {
     #[inline]
     pub(super) fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    /// Lines `64 word` to `64 word + 63`.
+    #[inline]
+    pub(super) fn word(&self, word: usize) -> u64 {
+        self.0[word]
     }
 
     #[inline]

@@ -4,13 +4,12 @@
 //! until a line runs out of slack. From slot to slot the matching is kept; only the lines are
 //! joined anew that ran out of demand or of slack, by alternating paths over rows of bits
 //! (incremental repair). Each slot but the last uses up a pair or the slack of a line, so there
-//! are at most as many slots as pairs and lines. Relabelling lines keeps the sum of holds, not
-//! the number of slots. Beginning with the matching of an earlier demand does not pay: finding the
-//! first one takes 4 % of the instructions at 16 lines and 2 % at 64.
+//! are at most as many slots as pairs and lines. Beginning with the matching of an earlier demand
+//! does not pay: finding the first one takes 4 % of the instructions at 16 lines and 2 % at 64.
 
 use super::bitset::with_words;
 use super::demand::Demand;
-use super::exact::{ROWS, State};
+use super::exact::State;
 use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
@@ -24,7 +23,7 @@ fn run<const W: usize>(demand: &Demand) -> Slots {
         state.refill();
         assert!(state.join_urgent(), "critical lines can always be joined (Hall)");
         let next = state.earliest_due();
-        slots.push(&state.sides[ROWS].partner, next - state.now);
+        slots.push(&state.matching, next - state.now);
         state.advance(next);
     }
     slots

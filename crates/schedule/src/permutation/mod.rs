@@ -30,6 +30,7 @@ mod fewest;
 mod improve;
 mod maximal;
 mod methods;
+mod moments;
 mod open_shop;
 mod optimum;
 mod previous;

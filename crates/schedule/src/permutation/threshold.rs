@@ -5,9 +5,9 @@
 //! be held that long; the threshold is a power of two and is halved when there is no such
 //! matching. Few, long slots come first.
 
-use super::bitset::{Bits, with_words};
+use super::bitset::{Bits, Lines, with_words};
 use super::demand::Demand;
-use super::exact::{COLUMNS, ROWS, State};
+use super::exact::{ROWS, State};
 use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
@@ -29,7 +29,7 @@ fn run<const W: usize>(demand: &Demand) -> Slots {
             continue;
         }
         let next = state.earliest_due();
-        slots.push(&state.sides[ROWS].partner, next - state.now);
+        slots.push(&state.matching, next - state.now);
         state.advance(next);
     }
     slots
@@ -37,7 +37,7 @@ fn run<const W: usize>(demand: &Demand) -> Slots {
 
 impl<const W: usize> State<W> {
     fn part_all(&mut self) {
-        for row in 0..self.sides[ROWS].partner.len() {
+        for row in 0..self.sides[ROWS].count {
             let column = self.sides[ROWS].partner[row];
             if column >= 0 {
                 self.part(row, column as usize);
@@ -47,18 +47,19 @@ impl<const W: usize> State<W> {
 
     /// Allows the pairs that, joined now, leave neither line without slack within the threshold.
     fn allow_long(&mut self) {
-        let slack = |due: &u64| *due - self.now;
-        let column_slack: Vec<u64> = self.sides[COLUMNS].due.iter().map(slack).collect();
-        self.sides.iter_mut().for_each(|side| side.wanted.fill(Bits::EMPTY));
-        for row in 0..self.sides[ROWS].due.len() {
-            let row_slack = self.sides[ROWS].due[row] - self.now;
-            for (column, &slack) in column_slack.iter().enumerate() {
-                let bytes = self.left[row * column_slack.len() + column];
-                if bytes > 0 && bytes + slack.min(row_slack) >= self.within {
-                    self.sides[ROWS].wanted[row].insert(column);
-                    self.sides[COLUMNS].wanted[column].insert(row);
+        let Self { sides: [rows, columns], now, within, .. } = self;
+        rows.wanted = Lines::all(Bits::EMPTY);
+        columns.wanted = Lines::all(Bits::EMPTY);
+        for row in 0..rows.count {
+            for column in 0..columns.count {
+                let bytes = rows.left(row, column);
+                let slack = rows.due.of(row).min(columns.due.of(column)) - *now;
+                if bytes > 0 && bytes + slack >= *within {
+                    rows.wanted[row].insert(column);
+                    columns.wanted[column].insert(row);
                 }
             }
         }
+        self.sides.iter_mut().for_each(|side| side.fresh = side.free);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::common::matchings::every_matching;
 use crate::common::regimes;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use lightloom_schedule::permutation::{
@@ -161,6 +161,27 @@ proptest! {
         }
         let length = |case: &Case| Case { delay: 0, ..case.clone() }.run(Method::Auto).length;
         prop_assert_eq!(length(&case), length(&other));
+    }
+
+    /// The longest lines choose first among pairs, so that labels decide nothing unless rows or
+    /// columns are as long as each other.
+    #[test]
+    fn exact_slots_keep_with_labels_of_lines_that_differ(
+        bytes in prop::collection::vec(0..1_000_000_u64, 64),
+        seed in any::<u64>(),
+    ) {
+        let case = Case::square(&bytes, 0);
+        let rows: HashSet<u64> = bytes.chunks_exact(8).map(|row| row.iter().sum()).collect();
+        let column = |c: usize| bytes.iter().skip(c).step_by(8).sum();
+        let columns: HashSet<u64> = (0..8).map(column).collect();
+        prop_assume!(rows.len() == 8 && columns.len() == 8);
+        for method in [Method::Bvn, Method::Threshold] {
+            let holds = |case: &Case| match case.run(method).plan {
+                Matchings::Slots(slots) => slots.holds,
+                Matchings::Transfers(_) => Vec::new(),
+            };
+            prop_assert_eq!(holds(&case), holds(&case.relabelled(seed)));
+        }
     }
 
     /// Bytes and delay in a unit eight times smaller: the same matchings.
