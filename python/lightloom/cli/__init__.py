@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
 from lightloom.errors import LightloomError, StuckError
+
+#: what is longer than any path or value that a person reads, and its beginning
+_LONG_WORD = re.compile(r"(\S{200})\S{50,}")
 
 
 def main() -> None:
@@ -106,7 +110,8 @@ def _trace(error: BaseException) -> None:
 
 def _fail(message: str) -> int:
     """Print one line on standard error; return the status of wrong input."""
-    _print_error(" ".join(message.splitlines()))
+    # a word that fills screens, such as a path of 5,000 characters, is cut
+    _print_error(_LONG_WORD.sub(r"\1...", " ".join(message.splitlines())))
     return 2
 
 

@@ -73,6 +73,11 @@ class Outputs(Strict):
         OutputError
             If a file cannot be written.
         """
+        for name in map(str, self.files()):
+            if name.startswith("--"):
+                raise InputError(
+                    f"{name}: expected a file to write to; name it ./{name} if it is one"
+                )
         if self.json_target == self.csv_target == STDOUT:
             raise InputError("--json - and --csv - both ask for standard output; name one's file")
         whole = {name: path for name, path in vars(self).items() if isinstance(path, Path)}

@@ -302,3 +302,16 @@ def test_help_has_panels_examples_and_defaults(lightloom, monkeypatch):
     assert "lightloom compare path/to/config.json --gpus 512" in text
     for default in ("[default: a100]", "[default: 6]", "4 x pp by default", "[default: best]"):
         assert default in text, default
+
+
+def test_a_value_of_thousands_of_characters_does_not_fill_the_screen(refused):
+    for command in ("fabrics", "models --json", "explain results.json", "demand"):
+        line = refused(f"{command} {'9' * 5000}")
+        assert len(line) < 700
+
+
+def test_an_option_is_no_file(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = refused("models --json --csv")
+    assert line == "--csv: expected a file to write to; name it ./--csv if it is one"
+    assert not list(tmp_path.iterdir())
