@@ -302,3 +302,29 @@ def test_a_service_that_was_killed_leaves_no_lease(region, lightloom):
     assert address
     process.terminate()
     process.communicate()
+
+
+def test_watch_reports_each_change_as_a_line_of_json_and_ends_with_its_reader(region, lightloom):
+    path, emulator = region
+    wanted = circuits_file(path, "0/0-1/0 2/1-3/0")
+    assert lightloom("control", "apply", path, "--circuits", wanted)[0] == 0
+    command = [sys.executable, "-m", "lightloom", "control", "watch", str(path)]
+    process = subprocess.Popen(
+        [*command, "--every", "50ms", "--json", "-"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ,
+    )  # fmt: skip
+    try:
+        first = json.loads(process.stdout.readline())
+        assert first["region"]["state"] == "ready"
+        assert first["region"]["held"] == ["0/0-1/0", "2/1-3/0"]
+        made = dict(emulator.matrix.circuits)
+        emulator.matrix.change([1, 3], [])
+        second = json.loads(process.stdout.readline())
+        assert second["region"]["drift"]["missing"] == ["0/0-1/0"]
+        assert second["at"] > first["at"]
+        process.stdout.close()
+        emulator.matrix.change([], [(port, made[port]) for port in (1, 3)])
+        assert process.wait(timeout=60) == 1
+    finally:
+        process.kill()
+        process.wait()
