@@ -134,8 +134,10 @@ impl Gate {
         let sum = |expert| all.clone().map(|row| clipped(row, expert)).sum::<f64>();
         let mean: Vec<Lanes> = (0..self.experts).map(|one| [sum(one) / count; LANES]).collect();
         let odds_of_mean: Vec<Lanes> = mean.iter().map(|one| one.map(odds)).collect();
+        // weights do not depend on members, and few blocks are fast
+        let by_group = Self { members: self.groups, ..*self };
         // rows resemble each other: their weights start from those of their mean
-        let start = self.fit(&mean, odds_of_mean.clone());
+        let start = by_group.fit(&mean, odds_of_mean.clone());
         let reach = |first: usize| {
             let width = LANES.min(all.end - first);
             let lane = |lane: usize| first + lane.min(width - 1);
@@ -145,7 +147,7 @@ impl Gate {
             for ((weight, own), mean) in weights.iter_mut().zip(&chance).zip(&odds_of_mean) {
                 *weight = from_fn(|l| weight[l] * ratio(odds(own[l]), mean[l]));
             }
-            let reach = self.reach(&self.sets(&self.fit(&chance, weights)));
+            let reach = self.reach(&self.sets(&by_group.fit(&chance, weights)));
             (0..width).flat_map(move |l| reach.clone().into_iter().map(move |one| one[l]))
         };
         let firsts: Vec<usize> = all.clone().step_by(LANES).collect();

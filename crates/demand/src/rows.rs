@@ -53,6 +53,12 @@ struct Held {
     totals: Vec<f64>,
 }
 
+/// What the shares of rows are drawn with, and those that all micro-batches have in common.
+struct Shares {
+    gammas: Vec<Gammas>,
+    held: Option<Held>,
+}
+
 /// Memory of one thread.
 struct Workspace {
     shares: Vec<f64>,
@@ -97,14 +103,14 @@ impl Rows<'_> {
     /// Draws all counts into `out`, `(layers, micro_batches, ranks, experts)`.
     pub fn draw(&self, out: &mut [i64]) {
         let block = self.ranks * self.experts;
-        let (gammas, held) = self.shares();
+        let shares = self.shares();
         out.par_chunks_exact_mut(block)
             .enumerate()
             .with_min_len(COUNTS_PER_TASK.div_ceil(block))
             .for_each_init(
                 || self.workspace(),
                 |workspace, (number, out)| {
-                    self.draw_block(number, (&gammas, held.as_ref()), workspace, |rank, counts| {
+                    self.draw_block(number, &shares, workspace, |rank, counts| {
                         let row = &mut out[rank * self.experts..][..self.experts];
                         for (value, count) in row.iter_mut().zip(counts) {
                             *value = i64::from(*count);
@@ -127,7 +133,7 @@ impl Rows<'_> {
             let (ranks, experts) = (self.ranks, self.experts);
             return Err(Invalid(format!("{experts} experts do not divide over {ranks} EP ranks")));
         }
-        let (gammas, held) = self.shares();
+        let shares = self.shares();
         let blocks: Vec<FoldedRows> = (0..self.layers.len() * self.micro_batches)
             .into_par_iter()
             .with_min_len(COUNTS_PER_TASK.div_ceil(self.ranks * self.experts))
@@ -135,7 +141,7 @@ impl Rows<'_> {
                 || self.workspace(),
                 |workspace, number| {
                     let mut fold = BlockFold::new(self.ranks, self.experts, members, by_rank);
-                    self.draw_block(number, (&gammas, held.as_ref()), workspace, |rank, counts| {
+                    self.draw_block(number, &shares, workspace, |rank, counts| {
                         fold.take(rank, counts);
                     });
                     fold.finish()
@@ -145,14 +151,13 @@ impl Rows<'_> {
         Ok(FoldedRows::join(blocks))
     }
 
-    /// What shares are drawn with, and those that all micro-batches have in common.
-    fn shares(&self) -> (Vec<Gammas>, Option<Held>) {
+    fn shares(&self) -> Shares {
         let gammas: Vec<Gammas> =
             self.alpha.par_chunks_exact(self.experts).map(Gammas::new).collect();
         let rows = self.layers.len() * self.ranks;
         let is_held = self.spans.is_some() && self.micro_batches > 1;
         if !is_held || gammas.len() != self.layers.len() || rows * self.experts > MAX_HELD {
-            return (gammas, None);
+            return Shares { gammas, held: None };
         }
         let mut shares = vec![0.0; rows * self.experts];
         let totals = shares
@@ -173,7 +178,7 @@ impl Rows<'_> {
                 },
             )
             .collect();
-        (gammas, Some(Held { shares, totals }))
+        Shares { gammas, held: Some(Held { shares, totals }) }
     }
 
     fn workspace(&self) -> Workspace {
@@ -188,12 +193,13 @@ impl Rows<'_> {
     fn draw_block(
         &self,
         number: usize,
-        (gammas, held): (&[Gammas], Option<&Held>),
+        of: &Shares,
         workspace: &mut Workspace,
         mut take: impl FnMut(usize, &[u32]),
     ) {
         let Workspace { shares, counts, scratch } = workspace;
         let (layer, micro_batch) = (number / self.micro_batches, number % self.micro_batches);
+        let Shares { gammas, held } = of;
         let gammas = &gammas[number * gammas.len() / (self.layers.len() * self.micro_batches)];
         for rank in 0..self.ranks {
             let (mut rng, routing) = self.generators(layer, micro_batch, rank);
