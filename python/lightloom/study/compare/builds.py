@@ -45,6 +45,10 @@ class Workloads:
             self._give_up_old()
         return self._kept[key]
 
+    def forget(self) -> None:
+        """Give all of them up: everything has run."""
+        self._kept.clear()
+
     def _give_up_old(self) -> None:
         while len(self._kept) > 1 and size_of(*self._kept.values()) > KEPT_BYTES:
             del self._kept[next(iter(self._kept))]

@@ -1,8 +1,8 @@
-"""How long a comparison of a step with many micro-batches takes, and in how much memory.
+"""How long a long comparison takes, and in how much memory, before it begins.
 
-Task graph, time and memory are close to proportional to the micro-batches, so that a step with few
-of them, built and simulated once on each fabric, says what the whole will take before it begins. A
-step of few micro-batches needs none of this: its progress says as much within seconds.
+Task graph, time and memory are close to proportional to the all-to-alls of a step, so that a step
+with few layers and micro-batches, built and simulated once on each fabric, says what the whole will
+take. A short comparison needs none of this: its progress says as much within seconds.
 """
 
 from __future__ import annotations
@@ -10,22 +10,36 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lightloom.errors import InputError
+from lightloom.fabric import Fabric
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.simulate import simulate
-from lightloom.study.compare.builds import KEPT_BYTES, Networks, Workloads, size_of
-from lightloom.study.compare.imbalance import other_loads
+from lightloom.study.compare import strategies
+from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
+from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.policies import variants
+from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.short_step import few_layers, with_few
+from lightloom.workload.build import Workload
+from lightloom.workload.task_graph import COLUMNS
 
-#: a step is forecast if it has so many times the micro-batches of the one that is tried
-MIN_RATIO = 4
-#: all-to-alls that are tried on each fabric, about
-_TRIALS = 2
-#: copies of a task graph while it is written, and for each run that goes on, in columns of Python
-_COPIES_WRITTEN, _COPIES_RUN = 3, 4
+#: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
+MIN_WORK, TRIED_WORK = 400_000, 100_000
+#: a step is tried if it has at most this share of the all-to-alls
+MAX_SHARE = 0.5
+#: of the all-to-all strategies that are tried on a short step, those that also run in full, about
+_TRIED_IN_FULL = 0.5
+#: the interpreter with its libraries, and what runs take beside their task graph
+_BASE_BYTES = 150e6
+#: bytes of a task in the core, and in Python while its program is written, by those of its columns
+_TASK_IN_CORE, _TASK_WRITTEN = 3.0, 12.0
+#: bytes that a count of tokens takes while each token is sent once, with the sums beside it
+_COUNT_BYTES = 20
 #: what is below this is not worth a word
 LONG_S = 60.0
 
@@ -44,46 +58,134 @@ class Requirements:
         )
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """Bytes of a workload: its tasks, and token counts and tables of one sample."""
+
+    tasks: float
+    counts: float
+    tables: float
+
+    @classmethod
+    def of(cls, workload: Workload, ratio: float) -> _Sizes:
+        """Those of a step that has ``ratio`` times as many all-to-alls."""
+        graph = workload.graph
+        tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
+        counts = [one for demand in graph.demands for one in (demand.counts, demand.rank_counts)]
+        return cls(
+            ratio * sum(array.nbytes for array in tasks),
+            ratio * sum(array.nbytes for array in counts if array is not None),
+            ratio * sum(table.values.nbytes for table in graph.tables),
+        )
+
+
 def forecast(job: Job) -> Requirements | None:
-    """Try a step with few micro-batches; ``None`` where the job's own has few.
+    """Try a step with few layers and micro-batches; ``None`` for a short comparison.
 
     Raises
     ------
     InputError
         If the comparison needs more memory than this machine has.
     """
-    few = 2 * max(4, job.plan.pp * job.plan.copies)
-    if job.plan.micro_batches < MIN_RATIO * few:
+    tried, ratio = _short(job)
+    if ratio * MAX_SHARE < 1:
         return None
-    tried = dataclasses.replace(job, plan=dataclasses.replace(job.plan, micro_batches=few))
     workloads = Workloads(tried)
     networks = Networks(tried, workloads)
-    sample = job.samples()[0]
-    tried.workload(
-        sample, networks.server_size(job.fabrics[0])
-    )  # the first one imports and looks up
-    began = time.perf_counter()
-    workload = workloads.get(sample, networks.server_size(job.fabrics[0]))
-    build_s = time.perf_counter() - began
-    loads = other_loads(job.scenario, job.model)
-    cores = os.cpu_count() or 1
-    builds = len(job.samples()) + len(loads)
-    seconds = builds * build_s
-    for fabric in job.fabrics:
+    sample = tried.samples()[0]
+    size = networks.server_size(tried.fabrics[0])
+    tried.workload(sample, size)  # the first one imports and looks up
+    build_s = _cpu_s(workloads.get, sample, size)
+    rebuild_s = _cpu_s(tried.scaled, workloads.get(sample, size), sample)
+    run_s = 0.0
+    for fabric in tried.fabrics:
         network = networks.get(fabric)
         graph = workloads.get(sample, networks.server_size(fabric)).graph
-        began = time.perf_counter()
-        simulate(graph, network)
-        run_s = time.perf_counter() - began
-        extra = len(variants(fabric, job.scenario.policies))
-        runs = len(job.samples()) + extra + (1 + len(loads)) * _TRIALS
-        seconds += runs * run_s / cores
-    ratio = job.plan.micro_batches / few
-    size = ratio * size_of(workload)
-    kept = min(builds * size, max(KEPT_BYTES, size))
-    found = Requirements(ratio * seconds, kept + size * (_COPIES_WRITTEN + _COPIES_RUN * cores))
+        run_s += _runs(job, fabric, networks) * _cpu_s(simulate, graph, network)
+    cores = os.cpu_count() or 1
+    first, later, scaled = _builds(job)
+    # nothing runs while the first samples are built
+    seconds = first * build_s + (later * build_s + scaled * rebuild_s + run_s) / cores
+    sizes = _Sizes.of(workloads.get(sample, size), ratio)
+    found = Requirements(ratio * seconds, _memory(job, sizes, cores))
     _check_memory(job, found)
     return found
+
+
+def _cpu_s(work: Callable[..., object], *given: object) -> float:
+    """Time of all cores that it takes."""
+    began = time.process_time()
+    work(*given)
+    return time.process_time() - began
+
+
+def _short(job: Job) -> tuple[Job, float]:
+    """A step with few layers and micro-batches, and how many times more the job's own has."""
+    plan, model = job.plan, job.model
+    if model.num_layers * plan.micro_batches * plan.gpus < MIN_WORK:
+        return job, 1.0
+    unit = plan.pp * plan.copies
+    few = unit * -(-4 // unit)
+    layers = few_layers(model, plan)
+    tried = TRIED_WORK // ((layers or model.num_layers) * plan.gpus)
+    few *= max(1, min(tried, plan.micro_batches // 4) // few)
+    one = dataclasses.replace(job, scenario=job.scenario.model_copy(update={"seeds": 1}))
+    if not layers:
+        less = dataclasses.replace(plan, micro_batches=few)
+        return dataclasses.replace(one, plan=less), plan.micro_batches / few
+    share = layers * few / (model.num_moe_layers * plan.micro_batches)
+    return with_few(one, layers, few), 1 / share
+
+
+def _loads_to_run(job: Job) -> list[Scenario]:
+    """The job under other loads than its own."""
+    loads = other_loads(job.scenario, job.model)
+    return [load for name, load in loads.items() if not is_load_of(job.scenario, name)]
+
+
+def _builds(job: Job) -> tuple[int, int, int]:
+    """Demands that are drawn before anything runs, and later; samples that share one of them."""
+    samples = job.samples()
+    drawn = [sample for sample in samples if sample.compute_scale == 1.0]
+    first = min(len(drawn), CONTEXT_SAMPLES)
+    later = len(drawn) - first
+    for load in _loads_to_run(job):
+        other = dataclasses.replace(job, scenario=load).samples()
+        nominal = [sample for sample in other if sample.compute_scale == 1.0]
+        later += min(len(nominal), CONTEXT_SAMPLES)
+    return first, later, len(samples) - len(drawn)
+
+
+def _runs(job: Job, fabric: Fabric, networks: Networks) -> float:
+    """Runs of a fabric, all-to-alls that are tried included."""
+    loads = _loads_to_run(job)
+    tried = 0.0
+    is_open = isinstance(fabric, FabricOptions) and fabric.all_to_all == "best"
+    if is_open and strategies.flows_of(job.model, job.plan) <= strategies.MAX_FLOWS:
+        network, context = networks.get(fabric), networks.context(fabric)
+        names = strategies.candidates(network, networks.cluster(fabric), context)
+        tried = _TRIED_IN_FULL * (len(names) - 1)
+    own = len(job.samples()) + len(variants(fabric, job.scenario.policies))
+    own += len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
+    return own + len(loads) + tried * (1 + len(loads))
+
+
+def _memory(job: Job, sizes: _Sizes, cores: int) -> float:
+    """Bytes of samples that are kept, written and drawn, and of those that run."""
+    nominal, _, scaled = _builds(job)
+    plan, model = job.plan, job.model
+    own = sizes.tasks + sizes.tables
+    one = own + sizes.counts
+    kept = min(nominal * one + scaled * own, max(KEPT_BYTES, one))
+    # the first sample stays, and each other load has its own
+    kept += one
+    running = cores * (one + (_TASK_IN_CORE - 1) * sizes.tasks)
+    written = _TASK_WRITTEN * sizes.tasks / plan.pp
+    drawn = 0.0
+    if job.options.deduplicate:
+        layers = -(-model.num_moe_layers // plan.pp)
+        drawn = _COUNT_BYTES * layers * plan.micro_batches * plan.ep * model.num_experts
+    return _BASE_BYTES + kept + running + written + drawn
 
 
 def _check_memory(job: Job, found: Requirements) -> None:

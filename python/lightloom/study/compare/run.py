@@ -171,9 +171,11 @@ def compare(
     own = len(attempts) + trials_only
     progress = RunProgress(watcher, own + len(loads_to_run) * (len(job.fabrics) + trials_only))
     done, phases = _run_case(case, progress, plugins)
+    case.workloads.forget()
     for name, load in loads_to_run.items():
         other = _Case(name, dataclasses.replace(job, scenario=load))
         done += _run_case(other, progress, plugins)[0]
+        other.workloads.forget()
     return comparison_of(case.job, done, first, phases, tuple(loads))
 
 

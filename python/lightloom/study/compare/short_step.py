@@ -22,19 +22,24 @@ MAX_SHARE = 0.25
 def shortened(job: Job) -> Job | None:
     """The job with a short step; ``None`` where its own is short enough."""
     plan, model = job.plan, job.model
-    first = next((index for index, is_moe in enumerate(model.moe_layers) if is_moe), None)
-    if first is None:
-        return None
-    layers = -(-MIN_LAYERS // plan.pp) * plan.pp
+    layers = few_layers(model, plan)
     # DualPipe needs two micro-batches per stage
     micro_batches = max(MIN_MICRO_BATCHES, plan.pp * plan.copies)
-    if layers * micro_batches > MAX_SHARE * model.num_moe_layers * plan.micro_batches:
+    if not layers or layers * micro_batches > MAX_SHARE * model.num_moe_layers * plan.micro_batches:
         return None
-    if layers > model.num_moe_layers:
-        return None
-    return dataclasses.replace(
-        job, model=with_layers(model, (True,) * layers), plan=_short_plan(plan, micro_batches)
-    )
+    return with_few(job, layers, micro_batches)
+
+
+def few_layers(model: Model, plan: Plan) -> int:
+    """Layers of a short step, all of them MoE layers; 0 if the model has not as many of these."""
+    layers = -(-MIN_LAYERS // plan.pp) * plan.pp
+    return layers if layers <= model.num_moe_layers else 0
+
+
+def with_few(job: Job, layers: int, micro_batches: int) -> Job:
+    """The job with so many layers, all of them MoE layers, and micro-batches."""
+    model = with_layers(job.model, (True,) * layers)
+    return dataclasses.replace(job, model=model, plan=_short_plan(job.plan, micro_batches))
 
 
 def with_layers(model: Model, moe_layers: tuple[bool, ...]) -> Model:
