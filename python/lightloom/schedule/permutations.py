@@ -456,7 +456,8 @@ def decompose_all(
 
 
 def _plain(demand: npt.ArrayLike) -> npt.NDArray[np.uint64]:
-    if isinstance(demand, np.ndarray) and demand.ndim == 2:
+    # a subclass may have a mask
+    if type(demand) is np.ndarray and demand.ndim == 2:
         if demand.dtype == _U64:
             return demand
         if demand.dtype == _I64:

@@ -215,3 +215,11 @@ def test_a_slot_per_pair_of_a_thousand_lines_is_refused(method, slots):
     assert fits_memory(demand[:512, :512], method)
     with pytest.raises(DemandError, match=f"{method}: about {slots} slots, one per pair"):
         decompose(demand, method=method)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.float64])
+def test_masked_demand_is_refused(kind):
+    demand = np.ma.masked_equal(np.array([[0, 9], [7, 0]], dtype=kind), 9)
+    with pytest.raises(DemandError, match=r"^demand: some entries are masked; fill them first"):
+        decompose(demand)
+    assert decompose(demand.filled(9)).length_bytes == 9
