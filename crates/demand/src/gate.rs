@@ -162,10 +162,10 @@ impl Gate {
         let mut is_going = [true; LANES];
         for _ in 0..PASSES {
             // a common factor cancels; without it products of weights could leave the floats
-            let most: Lanes =
-                from_fn(|l| weights.iter().fold(TINY, |most: f64, one| most.max(one[l])));
+            let largest: Lanes =
+                from_fn(|l| weights.iter().fold(TINY, |before: f64, one| before.max(one[l])));
             for (weight, kept) in weights.iter_mut().zip(&mut fitted) {
-                *weight = from_fn(|l| weight[l] / most[l]);
+                *weight = from_fn(|l| weight[l] / largest[l]);
                 *kept = from_fn(|l| if is_going[l] { weight[l] } else { kept[l] });
             }
             let (found, damping) = self.chances(&weights, &self.sets(&weights));

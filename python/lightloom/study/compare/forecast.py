@@ -34,11 +34,11 @@ MIN_WORK, TRIED_WORK = 400_000, 100_000
 MAX_SHARE = 0.5
 #: of the all-to-all strategies that are tried on a short step, those that also run in full, about
 _TRIED_IN_FULL = 0.5
-#: the interpreter with its libraries, and what runs take beside their task graph
+#: the interpreter with its libraries, and what runs take in addition to their task graph
 _BASE_BYTES = 150e6
 #: bytes of a task in the core, and in Python while its program is written, by those of its columns
 _TASK_IN_CORE, _TASK_WRITTEN = 3.0, 12.0
-#: bytes that a count of tokens takes while each token is sent once, with the sums beside it
+#: bytes that a count of tokens takes while each token is sent once, with its sums
 _COUNT_BYTES = 20
 #: what is below this is not worth a word
 LONG_S = 60.0
