@@ -4,8 +4,8 @@ Candidates (:mod:`.plan_candidates`) are all TP x PP x EP, with experts divided 
 for long sequences; of the best of them also larger micro-batches, and chunks per stage (VPP). They
 are simulated on a fat-tree, since a plan should not favor a fabric, in rounds:
 
-1. screened with balanced load, few layers and replicas, one and two micro-batches: a layer takes
-   as long in a whole step, and so does a micro-batch. Of plans that differ in EP alone, larger ones
+1. screened with balanced load, few stages, layers and replicas, one and two micro-batches: each
+   takes as long in a whole step. Of plans that differ in EP alone, larger ones
    are tried as long as they are faster: they send more, but have larger products of matrices;
 2. those that would be fastest without a bubble: larger micro-batches, as long as these are faster,
    and chunks, which divide the bubble of a screened step by their number;
@@ -51,9 +51,9 @@ FABRIC = "fat-tree"
 LEADING = 16
 #: candidates that are simulated with all their layers and replicas
 FINALISTS = 8
-#: layers of a run that only screens, and the GPUs that its replicas may take: of wide plans one,
-#: whose experts have few gradients to reduce
-SCREENING_LAYERS, SCREENING_GPUS = 4, 256
+#: stages and layers of a run that only screens, and the GPUs that its replicas may take: of wide
+#: plans one, whose experts have few gradients to reduce
+SCREENING_STAGES, SCREENING_LAYERS, SCREENING_GPUS = 2, 4, 256
 #: what is done first
 SCREENING = "screening plans"
 #: candidates that the summary names
@@ -67,17 +67,19 @@ Watch = Callable[[str], bool | None]
 
 @dataclass(frozen=True)
 class _Pace:
-    """Time of a step with one micro-batch of a few layers per stage, and of each one more."""
+    """Time of a step with one micro-batch and few stages and layers, and of each one more."""
 
+    stages: int
     layers: int
     first_s: float
     more_s: float
 
     def step_time_s(self, plan: Plan, num_layers: int, chunks: int) -> float:
-        """The step with all layers and micro-batches, whose bubble chunks divide."""
+        """The step with all stages, layers and micro-batches, whose bubble chunks divide."""
         per_stage = chunks * -(-num_layers // (plan.pp * chunks))
         bubble = (plan.pp - 1) * self.more_s * (1 - 1 / chunks)
-        seconds = self.first_s + (plan.micro_batches - 1) * self.more_s - bubble
+        more = plan.pp - self.stages + plan.micro_batches - 1
+        seconds = self.first_s + more * self.more_s - bubble
         return seconds * per_stage / self.layers
 
 
@@ -213,7 +215,7 @@ def _job(choice: PredictedPlan) -> Job:
 
 
 def _few(choice: PredictedPlan) -> tuple[Hashable, Plan]:
-    """What a screening run depends on, and its plan: few replicas, one micro-batch."""
+    """What a screening run depends on, and its plan: few stages and replicas, one micro-batch."""
     few = _few_replicas(choice.plan, choice.scenario.cluster.used_gpus_per_server)
     return (few, choice.fitted.options.recompute), few
 
@@ -221,12 +223,14 @@ def _few(choice: PredictedPlan) -> tuple[Hashable, Plan]:
 @functools.cache
 def _few_replicas(plan: Plan, gpus_per_server: int) -> Plan:
     """Two replicas at most, or as few as fill servers."""
-    wanted = max(1, min(plan.dp, 2, SCREENING_GPUS * plan.dp // plan.gpus))
-    plain = dataclasses.replace(_plain(plan), micro_batches=1)
+    stages = min(plan.pp, SCREENING_STAGES)
+    whole = plan.gpus // plan.pp * stages
+    plain = dataclasses.replace(_plain(plan), gpus=whole, pp=stages, micro_batches=1)
+    wanted = max(1, min(plan.dp, 2, SCREENING_GPUS * plan.dp // whole))
     for replicas in divisors(plan.dp):
         if replicas >= wanted:
             with contextlib.suppress(PlanError):
-                gpus = plan.gpus // plan.dp * replicas
+                gpus = whole // plan.dp * replicas
                 few = dataclasses.replace(plain, gpus=gpus, dp=replicas)
                 check_servers(RankGrid(few), gpus_per_server)
                 return few
@@ -252,7 +256,7 @@ def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
         scenario = scenario.with_imbalance("balanced")
     job = dataclasses.replace(job, model=model, plan=plan, cluster=cluster, scenario=scenario)
     first, second = (_seconds(job, count, watch) for count in (1, 2))
-    return _Pace(per_stage, first, second - first)
+    return _Pace(plan.pp, per_stage, first, second - first)
 
 
 def _plain(plan: Plan) -> Plan:

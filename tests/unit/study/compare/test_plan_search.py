@@ -172,13 +172,16 @@ def test_chunks_have_equally_many_layers():
 def test_chunks_divide_the_bubble_of_a_screened_step():
     """The bubble takes PP - 1 micro-batches; uneven stages take as long as the longest."""
     plan = Plan(gpus=4, pp=4, dp=1, micro_batches=8)
-    pace = _Pace(layers=2, first_s=4.0, more_s=1.0)
+    pace = _Pace(stages=4, layers=2, first_s=4.0, more_s=1.0)
     assert pace.step_time_s(plan, 8, 1) == 4 + 7
     assert pace.step_time_s(plan, 8, 2) == 8 + 3 / 2
     assert pace.step_time_s(plan, 16, 1) == 2 * 11
     # nine layers are three per stage, or two chunks of two
     assert pace.step_time_s(plan, 9, 1) == 3 / 2 * 11
     assert pace.step_time_s(plan, 9, 2) == 4 / 2 * 9.5
+    # two stages less were simulated
+    fewer = _Pace(stages=2, layers=2, first_s=2.0, more_s=1.0)
+    assert fewer.step_time_s(plan, 8, 1) == 4 + 7
 
 
 def test_all_degrees_leave_nothing_to_search():
