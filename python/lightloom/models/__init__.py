@@ -3,7 +3,7 @@
 ``model`` is the plain data, ``config_file`` reads untrusted JSON, ``mapping`` and ``families``
 turn a configuration into a shape, ``catalog`` loads the package's own configurations through
 that same mapping, and ``parameters`` counts. Left out: what changes no weight's shape (positions,
-activations, dropout, quantization), sliding windows and multi-token prediction.
+activations, dropout, quantization) and multi-token prediction.
 """
 
 from lightloom.models.catalog import catalog, load_model

@@ -14,6 +14,8 @@ from lightloom.models.parameters import active_parameters
 
 #: tokens of a chunk of linear attention, within which tokens see each other directly
 CHUNK_TOKENS = {"delta": 64, "lightning": 256}
+#: tokens of a tile of fused attention: those that a window cuts in two are computed whole
+TILE_TOKENS = 128
 
 
 def training_flops_per_token(model: Model, seq_len: int) -> float:
@@ -60,7 +62,7 @@ def _forward_flops(attention: Attention, seq_len: int) -> float:
         # the state times the query, and its update; the delta rule reads it for the key as well
         products = 3 if attention.kind == "delta" else 2
         return 2.0 * products * heads * attention.qk_dim * attention.v_dim
-    seen = min(seq_len, attention.span) if attention.span else seq_len
+    seen = min(seq_len, attention.span or seq_len, attention.window or seq_len)
     dense = 2.0 * heads * widths * seen
     if not attention.index_top_k:
         return dense
@@ -91,6 +93,8 @@ def score_flops(attention: Attention, seq_len: float) -> float:
     if attention.span and attention.span < seq_len:
         whole, rest = divmod(seq_len, attention.span)
         pairs = (whole * attention.span**2 + rest**2) / 2
+    elif attention.window:
+        pairs = causal_pairs(seq_len, attention.window + TILE_TOKENS)
     else:
         pairs = seq_len**2 / 2
     dense = 2.0 * pairs * heads * widths

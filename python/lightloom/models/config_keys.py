@@ -39,7 +39,7 @@ IGNORED = frozenset(
     layernorm_mlp_beta
     input_jitter_noise router_jitter_noise initializer_range
     router_aux_loss_coef router_z_loss_coef aux_loss_alpha seq_aux output_router_logits
-    use_cache ep_size pretraining_tp max_window_layers qk_head_dim
+    use_cache ep_size pretraining_tp qk_head_dim
     output_attentions output_hidden_states return_dict return_dict_in_generate torchscript
     use_bfloat16 tf_legacy_loss chunk_size_feed_forward remove_invalid_values
     is_decoder tie_encoder_decoder finetuning_task task_specific_params problem_type

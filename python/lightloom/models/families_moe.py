@@ -113,6 +113,10 @@ class GptOss(Mixture):
 
     attention_bias: bool = True
 
+    def windowed_layers(self) -> tuple[bool, ...]:
+        """Every second layer, from the first."""
+        return tuple(layer % 2 == 0 for layer in range(self.num_hidden_layers))
+
     def to_model(self, name: str) -> Model:
         """Return the shape: router and experts always have biases."""
         bias = self.attention_bias

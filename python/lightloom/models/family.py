@@ -4,7 +4,7 @@ A family's class declares the keys it reads, with bounds; its ``to_model`` turns
 ``mapping`` chooses the class. Aliases are resolved before: keys here are the canonical ones.
 
 Shapes follow the reference implementations (Hugging Face transformers, ``models/*/modeling_*.py``).
-Left out, and noted on the model: sliding windows and multi-token prediction layers.
+Left out, and noted on the model: multi-token prediction layers.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Family(Strict, abc.ABC):
     tie_word_embeddings: bool = False
     sliding_window: OptionalWidth | None = None
     use_sliding_window: bool | None = None
+    max_window_layers: LayerIndex | None = None
     layer_types: LayerTypes | None = None
     num_nextn_predict_layers: Annotated[int, Field(ge=0, le=4096)] | None = None
 
@@ -89,18 +90,34 @@ class Family(Strict, abc.ABC):
 
     def notes(self) -> tuple[str, ...]:
         """What of the configuration the shape leaves out."""
-        notes = []
+        count = self.num_nextn_predict_layers
+        return (f"{count} multi-token prediction layer(s) left out",) if count else ()
+
+    def windowed_layers(self) -> tuple[bool, ...]:
+        """Whether each layer has a window, where the configuration has one and does not list them.
+
+        All from ``max_window_layers`` on, as in Qwen2.
+        """
+        return tuple(
+            layer >= (self.max_window_layers or 0) for layer in range(self.num_hidden_layers)
+        )
+
+    def with_windows(self, model: Model) -> Model:
+        """The model with the sliding windows of its softmax attention."""
         used = self.windowed if self.use_sliding_window is None else self.use_sliding_window
-        listed = self.layer_types is None or "sliding_attention" in self.layer_types
-        if self.sliding_window and used and listed:
-            notes.append(
-                f"sliding window of {self.sliding_window} tokens left out: attention is full"
-            )
-        if self.num_nextn_predict_layers:
-            notes.append(
-                f"{self.num_nextn_predict_layers} multi-token prediction layer(s) left out"
-            )
-        return tuple(notes)
+        if not self.sliding_window or not used:
+            return model
+        slides = self.windowed_layers()
+        if self.layer_types is not None:
+            slides = tuple(one == "sliding_attention" for one in self.layer_types)
+        layers = model.attention_by_layer or (model.attention,) * model.num_layers
+        return replace(
+            model,
+            attention_by_layer=tuple(
+                replace(one, window=self.sliding_window) if slid and not one.linear else one
+                for one, slid in zip(layers, slides, strict=True)
+            ),
+        )
 
 
 class GroupedQuery(Family):

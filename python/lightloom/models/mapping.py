@@ -44,7 +44,7 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
     read = {key: value for key, value in values.items() if key in family.model_fields}
     known = check(family, read, where, lambda key: _as_written(key, written))
     model = replace(
-        known.to_model(name),
+        known.with_windows(known.to_model(name)),
         active_embeddings=family.active_embeddings,
         active_router=family.active_router,
     )

@@ -48,7 +48,8 @@ class Attention:
     per element of a head, or of all heads together where ``qk_norm_per_head`` is false (OLMoE).
     ``sinks`` adds one learned logit per query head (gpt-oss). ``output_gate`` multiplies the
     result by a gate of its width. ``span`` is the length of the chunks within which tokens see
-    each other (Llama 4; 0: all of the sequence). ``index_top_k`` keys per query are chosen by an
+    each other (Llama 4; 0: all of the sequence), ``window`` the number of tokens up to itself that
+    one sees (gpt-oss; 0: all of them). ``index_top_k`` keys per query are chosen by an
     indexer of ``index_heads`` heads of ``index_head_dim`` (DeepSeek-V3.2; 0: all are used).
     """
 
@@ -68,6 +69,7 @@ class Attention:
     sinks: bool = False
     output_gate: bool = False
     span: int = 0
+    window: int = 0
     index_heads: int = 0
     index_head_dim: int = 0
     index_top_k: int = 0

@@ -77,6 +77,7 @@ class AttentionTable(_Table):
     sinks: Switch = False
     output_gate: Switch = False
     span: OptionalWidth = 0
+    window: OptionalWidth = 0
     index_heads: Annotated[int, Field(ge=0, le=1 << 14)] = 0
     index_head_dim: OptionalWidth = 0
     index_top_k: OptionalWidth = 0

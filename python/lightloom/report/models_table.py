@@ -140,6 +140,8 @@ def _attention_words(attention: Attention, layers: int) -> str:
     words = [kinds[attention.kind]]
     if attention.span:
         words.append(f"in chunks of {attention.span} tokens")
+    if attention.window:
+        words.append(f"in windows of {attention.window} tokens")
     if attention.index_top_k:
         words.append(f"{attention.index_top_k} keys per query")
     where = f"{layers} layers of " if layers else ""

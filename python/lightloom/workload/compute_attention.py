@@ -45,7 +45,7 @@ def core_work(
     attention = model.attention
     if attention.linear:
         return _linear_work(kernels, model, sequences * seq_len / split, backward)
-    if attention.index_top_k or attention.span:
+    if attention.index_top_k or attention.span or attention.window:
         flops = score_flops(attention, seq_len) * sequences / split
         return kernels.scores(flops, attention.qk_dim != attention.v_dim, backward)
     heads = attention.num_heads / split

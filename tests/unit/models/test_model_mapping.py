@@ -290,7 +290,7 @@ PUBLISHED_EXTRAS: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
         "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
         "rope_scaling": {"rope_type": "yarn", "truncate": False},
-        "sliding_window": 128,
+        "sliding_window": None,
         "swiglu_limit": 7.0,
     },
     "llama": {
@@ -545,17 +545,43 @@ def test_long_and_unprintable_input_stays_one_short_line() -> None:
 # -- notes ----------------------------------------------------------------------------------
 
 
-def test_a_sliding_window_is_left_out_with_a_note() -> None:
-    note = "sliding window of 128 tokens left out: attention is full"
-    assert shape(MIXTRAL, sliding_window=128).notes == (note,)
-    assert shape(MIXTRAL, sliding_window=None).notes == ()
-    assert shape(MIXTRAL, sliding_window=128, use_sliding_window=False).notes == ()
-    assert shape(QWEN3, sliding_window=128).notes == ()
-    assert shape(QWEN3, sliding_window=128, use_sliding_window=True).notes == (note,)
+def windows(config, **changes) -> list[int]:
+    """Window of each layer, 0 where there is none."""
+    model = shape(config, **changes)
+    return [
+        model.variants[model.attention_index(layer)].attention.window
+        for layer in range(model.num_layers)
+    ]
+
+
+def test_sliding_windows_are_those_of_the_layers_that_have_them() -> None:
+    assert windows(MIXTRAL, sliding_window=128) == [128] * 3
+    assert windows(MIXTRAL, sliding_window=None) == [0] * 3
+    assert windows(MIXTRAL, sliding_window=128, use_sliding_window=False) == [0] * 3
     types = ["full_attention"] * 3
-    assert shape(MIXTRAL, sliding_window=128, layer_types=types).notes == ()
+    assert windows(MIXTRAL, sliding_window=128, layer_types=types) == [0] * 3
     types[1] = "sliding_attention"
-    assert shape(MIXTRAL, sliding_window=128, layer_types=types).notes == (note,)
+    assert windows(MIXTRAL, sliding_window=128, layer_types=types) == [0, 128, 0]
+
+
+def test_windows_of_qwen_are_used_if_the_file_says_so_and_from_a_layer_on() -> None:
+    layers = shape(QWEN3).num_layers
+    used = {"sliding_window": 128, "use_sliding_window": True}
+    assert windows(QWEN3, sliding_window=128) == [0] * layers
+    assert windows(QWEN3, **used) == [128] * layers
+    assert windows(QWEN3, **used, max_window_layers=1) == [0] + [128] * (layers - 1)
+    assert windows(QWEN3, **used, max_window_layers=layers) == [0] * layers
+
+
+def test_gpt_oss_has_a_window_in_every_second_layer_from_the_first() -> None:
+    found = windows(SAMPLES["gpt_oss"], sliding_window=128)
+    assert found == [128 if layer % 2 == 0 else 0 for layer in range(len(found))]
+    types = ["full_attention" if window == 0 else "sliding_attention" for window in found]
+    assert windows(SAMPLES["gpt_oss"], sliding_window=128, layer_types=types) == found
+    assert {one.window: layers for one, layers in catalog()["gpt-oss-120b"].attentions.items()} == {
+        128: 18,
+        0: 18,
+    }
 
 
 def test_prediction_layers_are_left_out_with_a_note() -> None:
@@ -613,7 +639,7 @@ def test_phi_mini() -> None:
     model = load_model(str(published("microsoft_Phi-mini-MoE-instruct.json")))
     assert model.name == "microsoft_Phi-mini-MoE-instruct"
     assert (model.num_experts, model.expert_ffn_size) == (16, 960)
-    assert model.notes == ("sliding window of 2047 tokens left out: attention is full",)
+    assert (model.attention.window, model.notes) == (2047, ())
 
 
 def test_the_published_qwen3_next_is_read() -> None:

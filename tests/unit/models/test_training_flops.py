@@ -80,6 +80,18 @@ def test_chunks_see_only_themselves():
     assert score_flops(chunked, 200) == score_flops(GROUPED, 200)
 
 
+def test_windows_see_so_many_tokens_up_to_themselves():
+    windowed = replace(GROUPED, window=256)
+    assert products(windowed, seq_len=256) == products(GROUPED, seq_len=256)
+    assert products(windowed, seq_len=4096) == products(GROUPED, seq_len=256)
+    # kernels multiply whole tiles of 128 tokens: one more than the window
+    pairs = sum(min(query + 0.5, 256 + 128) for query in range(600))
+    assert score_flops(windowed, 600) == pytest.approx(2 * pairs * 4 * 16)
+    assert score_flops(windowed, 200) == score_flops(GROUPED, 200)
+    whole = score_flops(windowed, 1 << 20) / score_flops(windowed, 1 << 19)
+    assert whole == pytest.approx(2, rel=1e-3)
+
+
 def test_sparse_attention_grows_linearly_but_for_its_indexer():
     index = 2 * 64 * 128
     # short sequences attend to all keys, under a mask, which is less work than latents

@@ -50,6 +50,15 @@ def test_chunks_are_as_much_work_as_sequences_of_their_length(backward):
     assert core(chunked, 1024) == pytest.approx(core(SOFTMAX, 1024))
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_window_takes_as_long_as_its_tokens(backward):
+    windowed = replace(SOFTMAX, window=128)
+    long, short = (core(windowed, n, backward=backward) for n in (16 * TOKENS, 8 * TOKENS))
+    assert 1.8 < long / short < 2.01
+    assert long < core(SOFTMAX, 16 * TOKENS, backward=backward) / 8
+    assert core(windowed, 256) == pytest.approx(core(SOFTMAX, 256))
+
+
 def test_sparse_attention_pays_for_long_sequences():
     latent = load_model("deepseek-v3").attention
     sparse = replace(latent, index_heads=64, index_head_dim=128, index_top_k=2048)
