@@ -136,6 +136,6 @@ def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
         best, worst = min(tails, key=tails.__getitem__), max(tails, key=tails.__getitem__)
         said.append(
             f"p99 of completion: shortest with {best} ({show_time(tails[best], 4)}), longest with "
-            f"{worst} ({show_time(tails[worst], 4)}, {tails[worst] / tails[best]:.3g} x)."
+            f"{worst} ({show_time(tails[worst], 4)}, {tails[worst] / tails[best]:.2f} x)."
         )
     return said
