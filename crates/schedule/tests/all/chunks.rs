@@ -153,6 +153,10 @@ fn a_chunk_that_comes_later_is_sent_when_it_comes() {
     let one = [chunk([0, 1], 100, 500)];
     assert_eq!(pipelined(&demand(2, &one, 40, rates(10, 0))).length, 600);
     assert_eq!(pipelined(&demand(2, &one, 40, rates(10, 10))).length, 550);
+    // Little that comes before changes nothing.
+    let two = [chunk([0, 1], 10, 0), chunk([0, 1], 100, 500)];
+    let found = pipelined(&demand(2, &two, 40, rates(10, 0)));
+    assert_eq!((found.length, found.lower_bound), (600, 600));
     // It has not, if it comes before.
     let early = [chunk([0, 1], 100, 10)];
     let found = pipelined(&demand(2, &early, 40, rates(10, 0)));
@@ -180,6 +184,15 @@ fn the_first_deadline_comes_first() {
     // 20 to 120, then 120 to 420.
     assert_eq!(found.ends, [420, 120]);
     assert_eq!((found.lateness, found.lateness_bound), (Some(-30), Some(-30)));
+}
+
+/// What is due before takes the time of what is due later: 200 bytes by 150.
+#[test]
+fn earlier_deadlines_make_later_ones_late() {
+    let due = |deadline| Chunk { deadline: Some(deadline), ..chunk([0, 1], 100, 0) };
+    let chunks = [due(100), due(150)];
+    let found = pipelined(&demand(2, &chunks, 0, rates(10, 0)));
+    assert_eq!((found.lateness, found.lateness_bound), (Some(50), Some(50)));
 }
 
 #[test]
