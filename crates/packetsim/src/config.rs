@@ -57,6 +57,7 @@ pub enum PathChoice {
 
 /// Sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of a network")]
 pub struct Config {
     /// Payload of a full packet, in bytes.
     pub mtu: u32,
@@ -81,6 +82,8 @@ pub struct Config {
     /// Whether switches write into data packets what they know of the links over which they send
     /// them, and receivers echo it: in-band telemetry (INT).
     pub telemetry: bool,
+    /// Whether links may fail during the run, so that even lossless networks lose packets.
+    pub links_fail: bool,
     /// Paths.
     pub paths: PathChoice,
     /// Seed of all random choices.

@@ -95,6 +95,7 @@ const ENDLESS: Config = Config {
     ecn: None,
     pfc: None,
     telemetry: false,
+    links_fail: false,
     paths: PathChoice::Ecmp,
     seed: 1,
 };

@@ -1,6 +1,7 @@
 //! Runs a scenario: hands over flows that finish, samples the network, and detects when nothing
 //! will ever finish.
 
+use crate::config::Config;
 use crate::counters::LinkCounters;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
@@ -58,7 +59,8 @@ impl RunningScenario {
     /// If the scenario makes no sense.
     pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
         let transport = scenario.transport;
-        let mut simulation = transport.simulation(scenario.topology.clone(), scenario.config)?;
+        let config = Config { links_fail: !scenario.failures.is_empty(), ..scenario.config };
+        let mut simulation = transport.simulation(scenario.topology.clone(), config)?;
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {
@@ -68,6 +70,15 @@ impl RunningScenario {
                 )));
             }
             simulation.set_dark(change.time, change.link, change.dark);
+        }
+        for failure in &scenario.failures {
+            if let Some(link) = failure.links.iter().find(|link| link.0 as usize >= links) {
+                return Err(PacketError::invalid(format!(
+                    "link {} fails; there are {links} links, from 0 on",
+                    link.0
+                )));
+            }
+            simulation.add_failure(failure);
         }
         // Last, so that flows find circuits that change at their start changed.
         for spec in &scenario.flows {
@@ -205,7 +216,13 @@ impl RunningScenario {
 fn last_start(scenario: &PacketScenario) -> Time {
     let starts = scenario.flows.iter().map(|flow| flow.start);
     let changes = scenario.circuits.iter().map(|change| change.time);
-    starts.chain(changes).max().unwrap_or(Time::ZERO)
+    let repairs = scenario.failures.iter().flat_map(|failure| {
+        [Some(failure.time), failure.repaired]
+            .into_iter()
+            .flatten()
+            .map(|it| it + failure.detection)
+    });
+    starts.chain(changes).chain(repairs).max().unwrap_or(Time::ZERO)
 }
 
 /// Long compared with any round trip and any timeout: 20,000 slowest hops and two timeouts.

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::events::EventLogging;
+use crate::failure::Failure;
 use crate::flow::FlowSpec;
 use crate::profile::TransportKind;
 use crate::sampling::Sampling;
@@ -32,6 +33,8 @@ pub struct PacketScenario {
     pub flows: Vec<FlowSpec>,
     /// Changes of circuits.
     pub circuits: Vec<CircuitSwitching>,
+    /// Failures of links.
+    pub failures: Vec<Failure>,
     /// Whether to sample queues and links over time.
     pub sampling: Option<Sampling>,
     /// Whether to record packet events.

@@ -111,6 +111,15 @@ def _network() -> Panel:
             option(NetworkTable, "nvlink_gbps", "--nvlink", below="network"),
             option(NetworkTable, "links", below="network"),
             option(NetworkTable, "outages", below="network"),
+            option(
+                NetworkTable,
+                "failures",
+                "--failure",
+                repeats=True,
+                metavar="WHAT@START[+FOR]",
+                below="network",
+            ),
+            option(NetworkTable, "detection_s", "--failure-detection", below="network"),
         ),
     )
 

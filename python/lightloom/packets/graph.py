@@ -125,6 +125,21 @@ class NetworkGraph:
             raise InputError(f"no link joins {a} and {b}")
         return links
 
+    def around(self, name: str) -> list[int]:
+        """All links of a node, both ways.
+
+        Raises
+        ------
+        InputError
+            If there is no such node.
+        """
+        if name not in self._nodes:
+            raise InputError(
+                f"there is no node {echo(name)}{did_you_mean(name[:MAX_NAME], self._nodes)}"
+            )
+        node = self._nodes[name]
+        return [link for ends, links in self._links.items() if node in ends for link in links]
+
     def route(self, text: str) -> list[int]:
         """The links along a route; of several between two nodes the first.
 

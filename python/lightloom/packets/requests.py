@@ -61,6 +61,19 @@ class CircuitColumns(NamedTuple):
     is_dark: npt.NDArray[np.bool_]
 
 
+class FailureColumns(NamedTuple):
+    """Failures; those of ``f`` are ``links[starts[f]:starts[f + 1]]``, both ways.
+
+    A failure that is never repaired has 2^64 - 1 as ``repaired_ps``.
+    """
+
+    time_ps: npt.NDArray[np.uint64]
+    repaired_ps: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.uint64]
+    links: npt.NDArray[np.uint32]
+    detection_ps: int
+
+
 class RunRequest(NamedTuple):
     """How flows are simulated and what is recorded; 0 samples or events are none."""
 
@@ -71,3 +84,4 @@ class RunRequest(NamedTuple):
     max_samples: int
     max_events: int
     traced_flow: int | None
+    failures: FailureColumns | None = None

@@ -14,11 +14,13 @@ import numpy as np
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
+from lightloom.packets.failures import failure_columns
 from lightloom.packets.flows import Flows, check_flows
 from lightloom.packets.forecast import forecast
 from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
 from lightloom.packets.requests import (
     CircuitColumns,
+    FailureColumns,
     FlowColumns,
     PacketTopologyRequest,
     RunRequest,
@@ -99,7 +101,7 @@ def simulate_flows(
     check_flows(flows, scenario.network.hosts)
     _check_record(record, len(flows))
     collect = _Collect(flows, scenario, settings, monitor or Monitor())
-    columns, circuits = _of_graph(flows, scenario.network, topology)
+    columns, circuits, failures = _of_graph(flows, scenario.network, topology)
     request = RunRequest(
         transport=settings.transport,
         seed=scenario.seed,
@@ -108,6 +110,7 @@ def simulate_flows(
         max_samples=record.samples,
         max_events=record.trace,
         traced_flow=record.trace_flow,
+        failures=failures,
     )
     begin = time.perf_counter()
     try:
@@ -135,16 +138,18 @@ def _check_record(record: Record, flows: int) -> None:
 
 def _of_graph(
     flows: Flows, network: NetworkTable, topology: PacketTopologyRequest
-) -> tuple[FlowColumns, CircuitColumns | None]:
-    """Columns of the flows for the core, and when circuits are dark."""
+) -> tuple[FlowColumns, CircuitColumns | None, FailureColumns | None]:
+    """Columns of the flows for the core, when circuits are dark, and what fails."""
     starts, links = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
-    circuits = None
-    if flows.routes is not None or network.outages is not None:
+    circuits, failures = None, None
+    if flows.routes is not None or network.outages is not None or network.failures:
         graph = NetworkGraph(topology)
         if flows.routes is not None:
             starts, links = routes_of(flows, graph)
         if network.outages is not None:
             circuits = read_circuits(network.outages, graph)
+        if network.failures:
+            failures = failure_columns(network.failures, network.detection_s, graph)
     columns = FlowColumns(
         source=flows.source.astype(np.uint32),
         destination=flows.destination.astype(np.uint32),
@@ -153,7 +158,7 @@ def _of_graph(
         route_starts=starts,
         route_links=links,
     )
-    return columns, circuits
+    return columns, circuits, failures
 
 
 class _Collect:

@@ -35,6 +35,11 @@ Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
 Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "links"]
 
 
+def _several(value: Any) -> Any:
+    """Accept one text of several joined by commas."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
 def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
@@ -107,6 +112,17 @@ class NetworkTable(Strict):
     outages: File | None = Field(
         None,
         description="Links that are dark for a time: CSV with the columns a, b, dark_us and up_us.",
+    )
+
+    failures: Annotated[tuple[str, ...], BeforeValidator(_several)] = Field(
+        (),
+        description="Link or switch that fails, when, and for how long, such as "
+        "'leaf-0:spine-1@2ms+5ms' or 'spine-1@2ms' for good; repeatable.",
+    )
+    detection_s: Seconds = Field(
+        1e-3,
+        description="Time until all switches know of a failure, or of its end, and choose paths "
+        "anew; what is sent to the failed link meanwhile is lost.",
     )
 
     @model_validator(mode="before")

@@ -4,6 +4,7 @@ use super::core::Core;
 use super::engine::Simulation;
 use crate::error::PacketError;
 use crate::events::EventLogging;
+use crate::failure::Failure;
 use crate::flow::{FlowSpec, PacketFlowId};
 use crate::topology::PacketLinkId;
 use crate::transport::Transport;
@@ -20,6 +21,9 @@ pub trait AnySimulation {
 
     /// See [`Simulation::set_dark`].
     fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool);
+
+    /// See [`Simulation::add_failure`].
+    fn add_failure(&mut self, failure: &Failure);
 
     /// See [`Simulation::finish_on_arrival`].
     fn finish_on_arrival(&mut self);
@@ -52,6 +56,10 @@ impl<T: Transport> AnySimulation for Simulation<T> {
 
     fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool) {
         self.set_dark(time, link, dark);
+    }
+
+    fn add_failure(&mut self, failure: &Failure) {
+        self.add_failure(failure);
     }
 
     fn finish_on_arrival(&mut self) {

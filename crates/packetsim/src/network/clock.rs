@@ -24,6 +24,12 @@ pub(super) enum Timer {
     /// A circuit goes dark.
     Darken(PacketLinkId),
     Light(PacketLinkId),
+    /// Links fail or are repaired, by index of the failure.
+    Fail(u32),
+    Repair(u32),
+    /// All switches know that they failed, or were repaired.
+    Avoid(u32),
+    Restore(u32),
 }
 
 /// An event other than an arrival.

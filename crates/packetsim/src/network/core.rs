@@ -5,6 +5,7 @@
 
 use super::clock::{Clock, Timer};
 use super::fabric::Fabric;
+use super::failures::Failures;
 use super::flows::{Flows, RouteKey};
 use super::links::{DARK, PAUSED};
 use super::nics::Nics;
@@ -15,6 +16,7 @@ use crate::config::Config;
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
+use crate::failure::Failure;
 use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
 use crate::packet::{Control, Packet, PacketId, PacketKind};
@@ -27,6 +29,7 @@ pub struct Core {
     config: Config,
     topology: Topology,
     routing: Routing,
+    failures: Failures,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
     pub(super) flows: Flows,
@@ -48,6 +51,7 @@ impl Core {
         Ok(Self {
             clock: Clock::new(fabric.links().len(), nics.len(), horizon),
             routing: Routing::new(&topology, config.seed)?,
+            failures: Failures::default(),
             flows: Flows::default(),
             fabric,
             nics,
@@ -124,11 +128,55 @@ impl Core {
 
     /// The link that a packet takes from a switch, if its flow has no explicit route.
     #[inline(always)]
-    pub(super) fn route(&self, node: NodeId, key: RouteKey, packet: &Packet) -> PacketLinkId {
+    pub(super) fn route(
+        &self,
+        node: NodeId,
+        key: RouteKey,
+        packet: &Packet,
+    ) -> Option<PacketLinkId> {
         let is_forward = packet.kind.is_forward();
         let entropy = key.entropy(packet.path, is_forward);
-        let next = self.routing.next(node, key.endpoints.target(is_forward), entropy);
-        next.expect("checked when the flow was added")
+        self.routing.next(node, key.endpoints.target(is_forward), entropy)
+    }
+
+    /// Adds a failure that is yet to come.
+    pub(super) fn add_failure(&mut self, failure: Failure) {
+        let index = self.failures.add(failure);
+        let &Failure { time, repaired, detection, .. } = self.failures.get(index);
+        self.clock.set_timer(time, Timer::Fail(index));
+        self.clock.set_timer(time + detection, Timer::Avoid(index));
+        if let Some(repaired) = repaired {
+            self.clock.set_timer(repaired, Timer::Repair(index));
+            self.clock.set_timer(repaired + detection, Timer::Restore(index));
+        }
+    }
+
+    /// The links of a failure.
+    pub(super) fn failing_links(&self, index: u32) -> Vec<PacketLinkId> {
+        self.failures.get(index).links.clone()
+    }
+
+    /// A link fails once more, or is repaired once more; returns whether it was up before, or is
+    /// after.
+    pub(super) fn count_failure(&mut self, link: PacketLinkId, fails: bool) -> bool {
+        self.failures.count(link, fails)
+    }
+
+    /// All switches know of a failure, or that it is over, and choose anew among shortest paths.
+    pub(super) fn reroute(&mut self, index: u32, avoids: bool) {
+        if self.failures.initial.is_none() {
+            self.failures.initial = Some(Box::new(self.routing.clone()));
+        }
+        self.failures.learn(index, avoids);
+        let failures = &self.failures;
+        let has_failed = |link| failures.is_avoided(link);
+        self.routing = Routing::without(&self.topology, self.config.seed, has_failed)
+            .expect("as many switches as before");
+    }
+
+    /// Paths as they were before all failures.
+    fn initial_routing(&self) -> &Routing {
+        self.failures.initial.as_deref().unwrap_or(&self.routing)
     }
 
     /// Records that the first packet on the wire of a link has arrived.
@@ -401,7 +449,7 @@ impl Core {
             let link = |crossed| self.flows.route_link(key, true, crossed);
             return Some((0..).map_while(link).collect());
         }
-        self.routing.path(&self.topology, key.endpoints, key.entropy(0, true))
+        self.initial_routing().path(&self.topology, key.endpoints, key.entropy(0, true))
     }
 
     /// Number of links from the sender of a flow to its receiver.

@@ -9,6 +9,7 @@ use super::links::NO_LINK;
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::events::EventLogging;
+use crate::failure::Failure;
 use crate::flow::{FlowSpec, PacketFlowId};
 use crate::packet::{Packet, PacketId};
 use crate::topology::{NicId, PacketLinkId, Topology};
@@ -62,6 +63,12 @@ impl<T: Transport> Simulation<T> {
     pub fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool) {
         let timer = if dark { Timer::Darken(link) } else { Timer::Light(link) };
         self.core.clock.set_timer(time, timer);
+    }
+
+    /// Links will fail, in a network whose configuration says so ([`Config::links_fail`]).
+    pub fn add_failure(&mut self, failure: &Failure) {
+        debug_assert!(self.core.config().links_fail, "transports have to know");
+        self.core.add_failure(failure.clone());
     }
 
     /// Settles all links: works out the transmissions that began until now.
@@ -166,8 +173,9 @@ impl<T: Transport> Simulation<T> {
             core.fabric.prefetch_link(core.nics.uplink(nic));
             return;
         }
-        let next = core.route(arriving.node, key, packet);
-        core.fabric.set_next_hop(link, next);
+        if let Some(next) = core.route(arriving.node, key, packet) {
+            core.fabric.set_next_hop(link, next);
+        }
     }
 
     fn process(&mut self, event: Event) {
@@ -218,6 +226,10 @@ impl<T: Transport> Simulation<T> {
                 self.core.fabric.light(link);
                 self.kick(link);
             }
+            Timer::Fail(index) => self.fail(index),
+            Timer::Repair(index) => self.repair(index),
+            Timer::Avoid(index) => self.core.reroute(index, true),
+            Timer::Restore(index) => self.core.reroute(index, false),
         }
     }
 
@@ -297,8 +309,8 @@ impl<T: Transport> Simulation<T> {
     /// The first packet on a wire has arrived.
     #[inline]
     fn arrive(&mut self, link: PacketLinkId) {
-        if self.core.fabric.is_recording() {
-            self.core.record_arrival(link);
+        if self.core.fabric.is_observed() && self.observe_arrival(link) {
+            return;
         }
         // Before it is taken off, so that what follows finds the wire's event pending.
         self.settle(link);
@@ -314,8 +326,48 @@ impl<T: Transport> Simulation<T> {
         if arrived.is_to_host {
             return self.deliver(arrived.id, arrived.packet);
         }
-        let next = core.route(arrived.node, key, &arrived.packet);
-        self.enqueue(next, link, arrived.id, &arrived.packet);
+        if let Some(next) = core.route(arrived.node, key, &arrived.packet) {
+            return self.enqueue(next, link, arrived.id, &arrived.packet);
+        }
+        // Since a failure no path leads there.
+        core.fabric.lose(link, arrived.id, core.clock.now());
+    }
+
+    /// The first packet on a wire has arrived, and is recorded, or was lost there; returns whether
+    /// it was.
+    #[cold]
+    fn observe_arrival(&mut self, link: PacketLinkId) -> bool {
+        // As in [`Self::arrive`].
+        if self.core.fabric.is_lost(link) {
+            self.settle(link);
+            self.core.fabric.lose_arrived(link, &mut self.core.clock);
+            return true;
+        }
+        if self.core.fabric.is_recording() {
+            self.core.record_arrival(link);
+        }
+        false
+    }
+
+    /// Links fail.
+    fn fail(&mut self, index: u32) {
+        for link in self.core.failing_links(index) {
+            self.settle(link);
+            if self.core.count_failure(link, true) {
+                self.core.fabric.fail(link, &mut self.core.clock);
+            }
+        }
+    }
+
+    /// They are repaired.
+    fn repair(&mut self, index: u32) {
+        for link in self.core.failing_links(index) {
+            if self.core.count_failure(link, false) {
+                self.settle(link);
+                self.core.fabric.repair(link);
+                self.kick(link);
+            }
+        }
     }
 
     /// A packet has crossed one more link of its explicit route.

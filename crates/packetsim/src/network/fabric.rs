@@ -9,7 +9,8 @@
 use super::clock::{Clock, Timer};
 use super::event_log::EventLog;
 use super::links::{
-    Arrived, Arriving, DARK, FROM_HOST, Flag, Links, PAUSED, Queue, TO_HOST, Turn, WATCHED, Waiting,
+    Arrived, Arriving, DARK, FAILED, FROM_HOST, Flag, Links, PAUSED, Queue, TO_HOST, Turn, WATCHED,
+    Waiting,
 };
 use super::pfc::Pfc;
 use super::queueing::Queueing;
@@ -42,6 +43,10 @@ pub(super) struct Fabric {
     queueing: Queueing,
     pfc: Option<Pfc>,
     telemetry: Option<Box<Telemetry>>,
+    /// Per link the number of packets at the front of its wire that are lost; empty if none ever.
+    lost: Vec<u32>,
+    /// Whether arrivals are recorded or may be lost.
+    is_observed: bool,
     data_hops: u64,
     control_hops: u64,
     log: Option<Box<EventLog>>,
@@ -55,6 +60,8 @@ impl Fabric {
             queueing: Queueing::new(config),
             pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc)),
             telemetry: config.telemetry.then(Box::default),
+            lost: Vec::new(),
+            is_observed: config.links_fail,
             data_hops: 0,
             control_hops: 0,
             log: None,
@@ -243,6 +250,10 @@ impl Fabric {
     #[inline(always)]
     fn join(&mut self, link: PacketLinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
         let size = u32::from(packet.size);
+        if self.links.has(link, FAILED) {
+            self.lose(link, id, now);
+            return false;
+        }
         if packet.kind == PacketKind::Data {
             if !self.admit(link, id, size, now) {
                 return false;
@@ -333,6 +344,56 @@ impl Fabric {
     /// A circuit is there again.
     pub(super) fn light(&mut self, link: PacketLinkId) {
         self.links.clear(link, DARK);
+    }
+}
+
+/// Failures.
+impl Fabric {
+    /// A settled link fails: what is on its wire is lost, and what waits in a switch for it. Hosts
+    /// keep what waits in them.
+    pub(super) fn fail(&mut self, link: PacketLinkId, clock: &mut Clock) {
+        self.links.set(link, FAILED);
+        self.lost.resize(self.links.len(), 0);
+        self.lost[link.index()] = self.packets.chain(self.links.wire(link)).count() as u32;
+        if self.links.has(link, FROM_HOST) {
+            return;
+        }
+        while let Some((id, packet)) = self.links.take_queued(link, &mut self.packets) {
+            self.release(link, clock);
+            if let Some(pfc) = &mut self.pfc {
+                pfc.serve(link, &packet);
+            }
+            self.lose(link, id, clock.now());
+        }
+        self.release(link, clock);
+    }
+
+    /// A link works again.
+    pub(super) fn repair(&mut self, link: PacketLinkId) {
+        self.links.clear(link, FAILED);
+    }
+
+    /// Whether the first packet on the wire of a link is lost.
+    pub(super) fn is_lost(&self, link: PacketLinkId) -> bool {
+        self.lost.get(link.index()).is_some_and(|&count| count > 0)
+    }
+
+    /// Takes the first packet, which is lost, off the wire of a settled link.
+    pub(super) fn lose_arrived(&mut self, link: PacketLinkId, clock: &mut Clock) {
+        self.lost[link.index()] -= 1;
+        let arrived = self.take_arrived(link, clock);
+        self.lose(link, arrived.id, clock.now());
+    }
+
+    /// A packet is lost on a link, or behind it.
+    pub(super) fn lose(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
+        let counters = self.links.count(link);
+        if self.packets[id].kind == PacketKind::Data {
+            counters.drops += 1;
+        } else {
+            counters.control_drops += 1;
+        }
+        self.drop_packet(link, id, now);
     }
 }
 
@@ -514,9 +575,15 @@ impl Fabric {
     /// Records packet events from now on.
     pub(super) fn record_events(&mut self, logging: EventLogging) {
         self.log = Some(Box::new(EventLog::new(logging)));
+        self.is_observed = true;
     }
 
+    /// Whether arrivals are recorded or may be lost.
     #[inline]
+    pub(super) fn is_observed(&self) -> bool {
+        self.is_observed
+    }
+
     pub(super) fn is_recording(&self) -> bool {
         self.log.is_some()
     }

@@ -27,6 +27,8 @@ pub(super) const FROM_HOST: Flag = Flag(2);
 pub(super) const PAUSED: Flag = Flag(4);
 /// A circuit that is dark.
 pub(super) const DARK: Flag = Flag(8);
+/// It has failed.
+pub(super) const FAILED: Flag = Flag(32);
 /// PFC: other links wait for what leaves here, see [`super::pfc`].
 pub(super) const WATCHED: Flag = Flag(16);
 
@@ -71,7 +73,7 @@ impl Link {
 
     #[inline]
     fn is_stopped(&self) -> bool {
-        self.flags & (PAUSED.0 | DARK.0) != 0
+        self.flags & (PAUSED.0 | DARK.0 | FAILED.0) != 0
     }
 }
 
@@ -383,6 +385,26 @@ impl Links {
             next_hop,
             is_followed: !link.wire.is_empty(),
         }
+    }
+
+    /// Removes the first packet that waits, stopped or not.
+    pub(super) fn take_queued(
+        &mut self,
+        link: PacketLinkId,
+        packets: &mut PacketSlab,
+    ) -> Option<(PacketId, Packet)> {
+        let link = &mut self.all[link.index()];
+        let (chain, bytes) = if link.control.is_empty() {
+            (&mut link.data, &mut link.data_bytes)
+        } else {
+            (&mut link.control, &mut link.control_bytes)
+        };
+        if chain.is_empty() {
+            return None;
+        }
+        let (id, packet) = packets.pop(chain);
+        *bytes -= u32::from(packet.size);
+        Some((id, packet))
     }
 
     /// Appends a packet to a queue.

@@ -13,6 +13,7 @@ pub(crate) mod core;
 pub(crate) mod engine;
 mod event_log;
 mod fabric;
+mod failures;
 mod flows;
 mod links;
 mod nics;

@@ -64,6 +64,15 @@ impl Routing {
     /// # Errors
     /// If NICs are attached to more than 65,535 nodes.
     pub(crate) fn new(topology: &Topology, seed: u64) -> Result<Self, PacketError> {
+        Self::without(topology, seed, |_| false)
+    }
+
+    /// As [`Self::new`], over no link that has failed (in both directions).
+    pub(crate) fn without(
+        topology: &Topology,
+        seed: u64,
+        has_failed: impl Fn(PacketLinkId) -> bool,
+    ) -> Result<Self, PacketError> {
         let node = |index: u64| Node {
             salt: mix(seed ^ mix(index)),
             group: NO_GROUP,
@@ -91,12 +100,15 @@ impl Routing {
         }
         let (rows, choices, candidates) = Default::default();
         let mut routing = Self { places, nodes, rows, choices, candidates };
-        routing.fill(topology, &roots);
+        let mut out = topology.links_out();
+        for links in &mut out {
+            links.retain(|&link| !has_failed(link));
+        }
+        routing.fill(topology, &out, &roots);
         Ok(routing)
     }
 
-    fn fill(&mut self, topology: &Topology, roots: &[NodeId]) {
-        let out = topology.links_out();
+    fn fill(&mut self, topology: &Topology, out: &[Vec<PacketLinkId>], roots: &[NodeId]) {
         let switches: Vec<usize> = (0..topology.node_count())
             .filter(|&node| !topology.is_host(NodeId(node as u32)))
             .collect();
@@ -106,7 +118,7 @@ impl Routing {
         let mut known: FxHashMap<Vec<PacketLinkId>, u16> = FxHashMap::default();
         let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
-            let distance = distances(topology, &out, root);
+            let distance = distances(topology, out, root);
             for (row, &node) in switches.iter().enumerate() {
                 let own = distance[node];
                 if own == UNREACHABLE || own == 0 {

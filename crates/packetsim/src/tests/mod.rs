@@ -5,6 +5,7 @@ mod closed_forms;
 mod dcqcn;
 mod dctcp;
 mod dctcp_by_hand;
+mod failures;
 mod go_back_n;
 mod go_back_n_replay;
 mod hpcc;
@@ -49,6 +50,7 @@ pub(crate) fn plain() -> Config {
         ecn: None,
         pfc: None,
         telemetry: false,
+        links_fail: false,
         paths: PathChoice::Ecmp,
         seed: 1,
     }

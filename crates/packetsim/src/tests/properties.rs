@@ -87,6 +87,7 @@ fn config() -> impl Strategy<Value = Config> {
             ecn,
             pfc,
             telemetry: seed % 2 == 0,
+            links_fail: false,
             paths: if paths == 0 { PathChoice::Ecmp } else { PathChoice::Spray(paths) },
             seed,
         }
@@ -175,6 +176,7 @@ fn scenario(case: &Case) -> PacketScenario {
     PacketScenario {
         flows: flows.collect(),
         circuits: case.changes.iter().map(change).collect(),
+        failures: Vec::new(),
         topology,
         config: case.config,
         transport,

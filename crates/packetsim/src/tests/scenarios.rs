@@ -22,6 +22,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
         transport,
         flows,
         circuits: Vec::new(),
+        failures: Vec::new(),
         sampling: None,
         event_logging: None,
         until: Time(u64::MAX),

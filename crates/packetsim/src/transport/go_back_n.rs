@@ -48,7 +48,8 @@ pub(super) struct GoBackN {
 impl GoBackN {
     pub(super) fn new(core: &Core, timeout: Duration) -> Self {
         let config = core.config();
-        let is_lossless = config.pfc.is_some() || config.queue_bytes == u32::MAX;
+        let is_lossless =
+            (config.pfc.is_some() || config.queue_bytes == u32::MAX) && !config.links_fail;
         Self {
             senders: PerFlow::default(),
             receivers: PerFlow::default(),

@@ -64,6 +64,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         ecn: None,
         pfc: None,
         telemetry: false,
+        links_fail: false,
         paths: PathChoice::Ecmp,
         seed: 1,
     };

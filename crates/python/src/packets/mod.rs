@@ -14,7 +14,7 @@ use lightloom_packetsim::{
     EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId, PacketKind,
     PacketScenario, Report, RunningScenario, Samples, Sampling, Topology, profile,
 };
-use network::{CircuitColumns, FlowColumns, PacketTopologyRequest};
+use network::{CircuitColumns, FailureColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
 use settings::PacketTables;
 
@@ -76,6 +76,7 @@ struct RunRequest {
     max_samples: usize,
     max_events: usize,
     traced_flow: Option<u32>,
+    failures: Option<FailureColumns>,
 }
 
 /// Simulates flows; see `lightloom.packets.simulate_flows`. `progress` is called first before the
@@ -102,6 +103,7 @@ fn packet_simulate(
         transport,
         flows: flows.0.specs(&network, &topology)?,
         circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
+        failures: options.failures.map_or(Ok(Vec::new()), |failures| failures.failures())?,
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
         event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),

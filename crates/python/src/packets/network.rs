@@ -4,7 +4,8 @@ use super::errors::refuse;
 use crate::arrays::Column;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{
-    Cable, CircuitSwitching, FlowSpec, NicId, NodeId, PacketError, PacketLinkId, Topology, presets,
+    Cable, CircuitSwitching, Failure, FlowSpec, NicId, NodeId, PacketError, PacketLinkId, Topology,
+    presets,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -227,6 +228,46 @@ impl Nics {
     fn sending_by(&self, link: PacketLinkId) -> PyResult<NicId> {
         let found = self.by_link.get(link.0 as usize).copied().flatten();
         found.ok_or_else(|| PyValueError::new_err(format!("link {} leaves no host", link.0)))
+    }
+}
+
+/// `lightloom.packets.requests.FailureColumns`.
+#[derive(FromPyObject)]
+pub(super) struct FailureColumns {
+    time_ps: Column<u64>,
+    repaired_ps: Column<u64>,
+    starts: Column<u64>,
+    links: Column<u32>,
+    detection_ps: u64,
+}
+
+impl FailureColumns {
+    pub(super) fn failures(&self) -> PyResult<Vec<Failure>> {
+        let (times, starts, links) = (&self.time_ps.0, &self.starts.0, &self.links.0);
+        let fits = self.repaired_ps.0.len() == times.len()
+            && starts.len() == times.len() + 1
+            && starts.is_sorted()
+            && starts.last().is_some_and(|&end| end <= links.len() as u64);
+        if !fits {
+            let text = "failures: expected a time, a repair and a rising place in links for each";
+            return Err(PyValueError::new_err(text));
+        }
+        let spans = starts.windows(2).map(|ends| &links[ends[0] as usize..ends[1] as usize]);
+        let rows = times.iter().zip(&self.repaired_ps.0).zip(spans);
+        let failure = |((&time, &repaired), links): ((&u64, &u64), &[u32])| {
+            let latest = time.max(if repaired == u64::MAX { 0 } else { repaired });
+            if repaired <= time || latest.checked_add(self.detection_ps).is_none() {
+                let text = format!("a failure from {time} to {repaired} ps: expected a later end");
+                return Err(PyValueError::new_err(text));
+            }
+            Ok(Failure {
+                links: links.iter().copied().map(PacketLinkId).collect(),
+                time: Time(time),
+                repaired: (repaired != u64::MAX).then_some(Time(repaired)),
+                detection: Duration(self.detection_ps),
+            })
+        };
+        rows.map(failure).collect()
     }
 }
 
