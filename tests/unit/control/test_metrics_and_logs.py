@@ -159,10 +159,10 @@ def test_every_query_of_the_dashboard_finds_its_metrics_and_labels(dashboard, ex
     for panel in dashboard["panels"]:
         for target in panel["targets"]:
             query = target["expr"].replace("$__rate_interval", "1m").replace("$region", "r0")
-            asked = list(selectors_of(parser.parse(query)))
-            assert asked, query
+            wanted = list(selectors_of(parser.parse(query)))
+            assert wanted, query
             named = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
-            for name, labels in asked:
+            for name, labels in wanted:
                 assert labels | named <= exported[name], (panel["title"], name)
                 shown.add(name)
             groups = re.findall(r"by \(([^)]*)\)", query)
