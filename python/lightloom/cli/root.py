@@ -72,6 +72,12 @@ COMMANDS = {
         "Simulate packets",
         "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
     ),
+    "trace record": CommandEntry(
+        "trace.record", "Trace programs", "Record what a training program communicates."
+    ),
+    "trace inspect": CommandEntry(
+        "trace.inspect", "Trace programs", "Show volumes by group, and whether ranks agree."
+    ),
     "calibrate": CommandEntry(
         "calibrate",
         "Measure",
@@ -117,6 +123,7 @@ COMMANDS = {
 
 #: what the commands of a family do together, by its name
 FAMILIES = {
+    "trace": "Record what training programs communicate, without GPUs: record, inspect.",
     "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
 }
 

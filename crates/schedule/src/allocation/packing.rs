@@ -226,8 +226,8 @@ impl<'p, 'r> Packing<'p, 'r> {
     }
 
     /// Lists the bundles to take out for this one, cheapest per circuit first; returns the sum of
-    /// what taking out each alone would cost. With this bundle in, which leaves its lines room, they
-    /// cost less together; to reckon with that made no time shorter on average.
+    /// what taking out each alone would cost. With this bundle in, which leaves its lines room,
+    /// they cost less together; to reckon with that made no time shorter on average.
     fn make_room(&mut self, a: usize, b: usize) -> f64 {
         self.evicted.clear();
         let need = self.need(a, b);

@@ -1,0 +1,1 @@
+"""``lightloom trace``: what training programs communicate."""

@@ -1,0 +1,56 @@
+"""Tables of a trace of what a training program communicates."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lightloom.report.terminal import plain_table, print_table
+from lightloom.trace.check import disagreements
+from lightloom.trace.summary import volumes
+from lightloom.trace.trace import Trace
+
+#: rows and lines that are printed; --json has all
+MAX_ROWS, MAX_LINES = 24, 8
+
+
+def print_trace(trace: Trace, console: Console) -> None:
+    """Print the volumes of the first recorded rank, what was invented, and whether ranks agree."""
+    recorded = [trace.ranks[rank] for rank in sorted(trace.ranks)]
+    first = recorded[0]
+    number = sum(len(one.calls) for one in recorded)
+    console.print(
+        f"{number:,} calls of {_counted(len(recorded), 'rank')} of {trace.world_size:,}, "
+        f"{_counted(first.steps, 'step')}; trace {trace.calls_hash[:16]}",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip
+    table = plain_table(
+        f"Rank {first.rank}",
+        ["group", "ranks", "operation", "phase", "calls", "[MB]", "largest [MB]"],
+    )
+    rows = volumes(trace, first.rank)
+    for row in rows[:MAX_ROWS]:
+        table.add_row(
+            row.group, f"{row.group_size:,}", row.op, row.phase, f"{row.calls:,}",
+            f"{row.input_bytes / 1e6:,.3f}", f"{row.largest_bytes / 1e6:,.3f}",
+        )  # fmt: skip
+    print_table(table, console)
+    lines = []
+    if len(rows) > MAX_ROWS:
+        lines.append(f"{len(rows) - MAX_ROWS} more rows: --json has all")
+    if first.invented:
+        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(first.invented.items()))
+        lines.append(f"numbers that depend on data were invented, by operator: {shown}")
+    if first.stubs:
+        lines.append(f"replaced by shape, since absent: {', '.join(first.stubs)}")
+    wrong = disagreements(trace)
+    lines += wrong[:MAX_LINES]
+    if len(wrong) > MAX_LINES:
+        lines.append(f"and {len(wrong) - MAX_LINES} more disagreements: --json has all")
+    if not wrong and len(recorded) > 1:
+        lines.append("the recorded ranks agree: what one sends, another expects")
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

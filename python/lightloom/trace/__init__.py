@@ -1,0 +1,1 @@
+"""Records what training programs communicate, and reads such recordings."""

@@ -1,0 +1,1 @@
+"""Runs inside the traced program, with its Python: nothing but PyTorch is imported here."""

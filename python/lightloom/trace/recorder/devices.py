@@ -1,0 +1,324 @@
+"""A GPU that is not there: queries are answered, and what it would do is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import types
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from .values import INSIDE, is_meta
+
+#: what programs see: sizes and names of a common accelerator
+NAME = "NVIDIA H100 80GB HBM3"
+CAPABILITY = (9, 0)
+MEMORY_BYTES = 80 * 10**9
+
+CPU = torch.device("cpu")
+
+_number = itertools.count(1)
+
+
+class StandInStream:
+    """A queue of work that has a number and nothing else."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        self.device = torch.device("cuda", 0) if device is None else device
+        self.device_index, self.device_type = 0, 1
+        self.priority = priority
+        self.stream_id = self.cuda_stream = next(_number)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing is pending."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing is pending."""
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or StandInEvent()
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def __enter__(self) -> Any:
+        self._entered = context_of(self)
+        return self._entered.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._entered.__exit__(*error)
+
+
+class StandInEvent:
+    """A point in a queue of work."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing is pending."""
+
+    wait = record
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: Any) -> float:
+        return 1.0
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+
+class Streams:
+    """The stream that is current."""
+
+    def __init__(self) -> None:
+        self.default = StandInStream()
+        self.default.stream_id = self.default.cuda_stream = 0
+        self.current = self.default
+        self.session: Any = None
+
+    def use(self, stream: Any) -> None:
+        self.current = stream or self.default
+        if self.session is not None:
+            self.session.stream = self.current.stream_id
+
+
+STREAMS = Streams()
+
+
+@contextlib.contextmanager
+def context_of(stream: Any) -> Any:
+    """Make a stream current for a while."""
+    before = STREAMS.current
+    STREAMS.use(stream if stream is not None else before)
+    try:
+        yield stream
+    finally:
+        STREAMS.use(before)
+
+
+def spoof_devices(local_rank: int, local_world_size: int) -> None:
+    """Let programs find a GPU, and let their tensors say that they are on it."""
+    place = [local_rank]
+    replies = _replies(place, local_world_size)
+    for name, reply in replies.items():
+        setattr(torch.cuda, name, reply)
+        for part in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
+            if hasattr(part, name):
+                setattr(part, name, reply)
+    for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+        setattr(torch.cuda.nvtx, name, _constant(0))
+    accelerator = getattr(torch, "accelerator", None)
+    replies |= {
+        "current_accelerator": _constant(torch.device("cuda")),
+        "current_device_index": replies["current_device"],
+        "current_device_idx": replies["current_device"],
+        "set_device_index": replies["set_device"], "set_device_idx": replies["set_device"],
+    }  # fmt: skip
+    for name, reply in replies.items():
+        if accelerator is not None and hasattr(accelerator, name):
+            setattr(accelerator, name, reply)
+    spoof_tensors("cuda", place)
+
+
+def _replies(place: list[int], number: int) -> dict[str, Any]:
+    """What the functions of ``torch.cuda`` return, by their names."""
+    state = torch.get_rng_state()
+
+    def set_device(device: Any) -> None:
+        index = device if isinstance(device, int) else torch.device(device).index
+        place[0] = place[0] if index is None or index < 0 else index
+
+    replies: dict[str, Any] = {
+        "_lazy_call": lambda call, **_: call(),
+        "current_device": lambda: place[0],
+        "current_stream": lambda *_: STREAMS.current,
+        "default_generators": tuple(torch.Generator() for _ in range(number)),
+        "default_stream": lambda *_: STREAMS.default,
+        "device": lambda *_: contextlib.nullcontext(),
+        "get_rng_state": lambda *_, **__: state.clone(),
+        "get_rng_state_all": lambda: [state.clone() for _ in range(number)],
+        "set_device": set_device,
+        "set_stream": STREAMS.use,
+        "stream": context_of,
+        "Event": StandInEvent,
+        "ExternalStream": StandInStream,
+        "Stream": StandInStream,
+    }
+    constants = {
+        "_device_count_nvml": number, "_is_in_bad_fork": False, "can_device_access_peer": True,
+        "current_blas_handle": 0, "device_count": number, "get_arch_list": ["sm_90"],
+        "get_device_capability": CAPABILITY, "get_device_name": NAME,
+        "get_device_properties": types.SimpleNamespace(**PROPERTIES), "initial_seed": 0,
+        "is_available": True, "is_bf16_supported": True, "is_current_stream_capturing": False,
+        "is_initialized": True, "mem_get_info": (MEMORY_BYTES, MEMORY_BYTES),
+        "memory_snapshot": [], "memory_stats": {}, "memory_summary": "", "utilization": 0,
+    }  # fmt: skip
+    replies |= {name: _constant(value) for name, value in constants.items()}
+    replies |= {name: _constant(0) for name in _SIZES}
+    return replies | {name: _constant(None) for name in _NOTHING}
+
+
+#: of the GPU that programs find
+PROPERTIES = {
+    "name": NAME, "major": CAPABILITY[0], "minor": CAPABILITY[1], "total_memory": MEMORY_BYTES,
+    "multi_processor_count": 132, "warp_size": 32, "is_integrated": False, "gcnArchName": "",
+    "is_multi_gpu_board": False, "max_threads_per_multi_processor": 2048, "uuid": "GPU-0",
+    "L2_cache_size": 50 * 2**20, "regs_per_multiprocessor": 65536,
+    "shared_memory_per_block_optin": 232448, "shared_memory_per_multiprocessor": 233472,
+}  # fmt: skip
+
+_SIZES = (
+    "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "memory_allocated",
+    "memory_cached", "memory_reserved",
+)  # fmt: skip
+
+_NOTHING = (
+    "_lazy_init", "cudart", "empty_cache", "init", "ipc_collect", "manual_seed", "manual_seed_all",
+    "reset_max_memory_allocated", "reset_peak_memory_stats", "seed",
+    "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "synchronize",
+)  # fmt: skip
+
+
+def _constant(value: Any) -> Any:
+    def reply(*_: Any, **__: Any) -> Any:
+        return value
+
+    return reply
+
+
+def _on_cpu(make: Any) -> Any:
+    """A function that makes tensors of numbers, and would ask a driver for a GPU to put them on."""
+
+    @functools.wraps(make)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("device", None)
+        kwargs.pop("pin_memory", None)
+        return make(*map(_numbers, args), **kwargs)
+
+    return made
+
+
+def _numbers(values: Any) -> Any:
+    """Lists of tensors of one number each, nested or not, as lists of numbers."""
+    if not isinstance(values, (list, tuple)) or not values:
+        return values
+    if isinstance(values[0], (list, tuple)):
+        return [_numbers(value) for value in values]
+    return [
+        value.item() if isinstance(value, torch.Tensor) and value.dim() == 0 else value
+        for value in values
+    ]
+
+
+def spoof_tensors(kind: str, place: list[int]) -> None:
+    """Tensors say that they are on a device, and stay where they are when they are moved.
+
+    While an operator is answered, PyTorch's own code has to see where a tensor really is.
+    """
+    tensor: Any = torch.Tensor
+    shown = {
+        "device": lambda: torch.device("cuda", place[0]) if kind == "cuda" else CPU,
+        "is_cuda": lambda: kind == "cuda",
+        "is_cpu": lambda: kind == "cpu",
+        "is_meta": lambda: False,
+    }
+    for name, reply in shown.items():
+        setattr(tensor, name, _shown(getattr(torch._C.TensorBase, name).__get__, reply))
+    for name in ("tensor", "as_tensor", "asarray", "scalar_tensor"):
+        setattr(torch, name, _on_cpu(getattr(torch, name)))
+    tensor.__repr__ = lambda self, **_: f"tensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
+    _let_shapes_be_asked()
+    before = torch.nn.Parameter.__new__
+
+    def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        """A parameter has no data, however small it is: its gradient has none."""
+        if type(data) is torch.Tensor and not is_meta(data) and data.dtype.is_floating_point:
+            data = torch.empty_like(data.detach(), device="meta")
+        return before(cls, data, requires_grad)
+
+    torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
+    if kind != "cuda":
+        return
+    move = torch.Tensor.to
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Only the dtype changes; PyTorch would ask a driver which device is current."""
+        kwargs.pop("device", None)
+        kept = [one for one in args if not isinstance(one, (str, int, torch.device)) or one is True]
+        kept = [
+            one.dtype if isinstance(one, torch.Tensor) else one for one in kept if one is not None
+        ]
+        if any(isinstance(one, torch.dtype) for one in (*kept, *kwargs.values())) or kwargs:
+            return move(self, *kept, **kwargs)
+        return self
+
+    tensor.to = to
+    tensor.get_device = lambda self: place[0]
+    tensor.cuda = lambda self, *_, **__: self
+    tensor.cpu = lambda self, *_, **__: self.detach().clone()
+    tensor.pin_memory = lambda self, *_, **__: self
+    tensor.is_pinned = lambda self, *_, **__: True
+    tensor.record_stream = lambda self, stream: None
+    change = torch.Tensor.type
+
+    def type_of(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if dtype is None:
+            return _type_name(self.dtype)
+        if isinstance(dtype, (str, type)):
+            name = dtype if isinstance(dtype, str) else dtype.__name__
+            dtype = _DTYPES[name.rsplit(".", 1)[-1]]
+        return change(self, dtype, *args, **kwargs)
+
+    tensor.type = type_of
+    for name, dtype in _DTYPES.items():
+        setattr(torch.cuda, name, _TypedTensor(name, (), {"dtype": dtype}))
+
+
+def _let_shapes_be_asked() -> None:
+    """PyTorch runs operators on tensors of its own to know their shapes: nothing of the program."""
+    enter, leave = FakeTensorMode.__enter__, FakeTensorMode.__exit__
+
+    def entered(self: Any) -> Any:
+        INSIDE.append(None)
+        return enter(self)
+
+    def left(self: Any, *error: Any) -> Any:
+        INSIDE.pop()
+        return leave(self, *error)
+
+    FakeTensorMode.__enter__, FakeTensorMode.__exit__ = entered, left  # type: ignore[assignment]
+
+
+def _shown(real: Any, reply: Any) -> property:
+    return property(lambda self: real(self) if INSIDE else reply())
+
+
+class _TypedTensor(type):
+    """The old classes of GPU tensors, of which isinstance is wanted."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.dtype is cls.dtype  # type: ignore[attr-defined]
+
+
+_DTYPES = {
+    "FloatTensor": torch.float32, "DoubleTensor": torch.float64, "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16, "LongTensor": torch.int64, "IntTensor": torch.int32,
+    "ShortTensor": torch.int16, "ByteTensor": torch.uint8, "CharTensor": torch.int8,
+    "BoolTensor": torch.bool,
+}  # fmt: skip
+
+
+def _type_name(dtype: torch.dtype) -> str:
+    return next((f"torch.cuda.{name}" for name, one in _DTYPES.items() if one is dtype), "")

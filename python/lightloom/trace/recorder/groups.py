@@ -1,0 +1,53 @@
+"""Process groups of ranks that do not exist."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+
+def spoof_groups(rank: int, world_size: int) -> None:
+    """Let process groups of any backend be made without other ranks and without a network.
+
+    What a program asked for is what :func:`torch.distributed.get_backend` replies.
+    """
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    wanted: dict[Any, str] = {}
+    start, make, backend_of = (
+        dist.init_process_group, c10d._new_process_group_helper, dist.get_backend,
+    )  # fmt: skip
+
+    @functools.wraps(start)
+    def init_process_group(
+        backend: str | None = None, init_method: Any = None, timeout: Any = None, **other: Any
+    ) -> None:
+        for name in ("store", "rank", "world_size", "device_id"):
+            other.pop(name, None)
+        start(
+            backend=backend or "cpu:gloo,cuda:nccl",
+            store=FakeStore(), rank=rank, world_size=world_size, **other,
+        )  # fmt: skip
+
+    @functools.wraps(make)
+    def new_group(size: int, place: int, members: Any, backend: Any, *args: Any, **kw: Any) -> Any:
+        for name in ("device_id", "backend_options", "pg_options"):
+            if name in kw:
+                kw[name] = None
+        made = make(size, place, members, dist.Backend("fake"), *args, **kw)
+        wanted[made[0]] = str(backend)
+        return made
+
+    @functools.wraps(backend_of)
+    def get_backend(group: Any = None) -> str:
+        group = group or dist.group.WORLD
+        name = wanted.get(group, "nccl")
+        return "nccl" if "nccl" in name else name.rsplit(":", 1)[-1]
+
+    for module in (dist, c10d):
+        module.init_process_group = init_process_group  # type: ignore[assignment]
+        module.get_backend = get_backend  # type: ignore[assignment]
+    c10d._new_process_group_helper = new_group

@@ -1,0 +1,49 @@
+"""Where in the step a program is: which layer, forward, backward or optimizer, which step."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimizers
+
+
+def follow_phases(session: Any) -> None:
+    """Keep `session.phase`, `session.layers` and `session.step` up to date, by PyTorch's hooks."""
+    names: dict[int, str] = {}
+    depth, stepped = [0], [False]
+
+    def enter(module: torch.nn.Module, args: Any) -> None:
+        if depth[0] == 0 or id(module) not in names:
+            for name, part in module.named_modules():
+                names.setdefault(id(part), name)
+        if depth[0] == 0 and stepped[0]:
+            stepped[0] = session.stepped = False
+            session.step += 1
+        depth[0] += 1
+        session.phase = "forward"
+        session.layers.append(names[id(module)] or session.layers[-1])
+
+    def leave(module: torch.nn.Module, args: Any, made: Any) -> None:
+        depth[0] = max(0, depth[0] - 1)
+        if len(session.layers) > 1:
+            session.layers.pop()
+        if depth[0] == 0:
+            session.phase = "between"
+
+    modules.register_module_forward_pre_hook(enter)
+    modules.register_module_forward_hook(leave, always_call=True)
+
+    def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        session.phase = "optimizer"
+
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        session.phase = "between"
+        # several optimizers may take turns: the step ends where the next forward begins
+        stepped[0] = session.stepped = True
+
+    with contextlib.suppress(AttributeError):
+        optimizers.register_optimizer_step_pre_hook(before_step)
+        optimizers.register_optimizer_step_post_hook(after_step)

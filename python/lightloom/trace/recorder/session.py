@@ -1,0 +1,173 @@
+"""The recording of one rank: notes each call, and replies it in place of the other ranks."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .calls import LOCAL, NAMESPACES, Arguments, IssuedCall, describe, read_arguments
+from .oracle import RoutingOracle
+from .peers import Peers
+from .values import INSIDE, Values, aten, is_known, tensors_of
+
+TORCH = str(Path(torch.__file__).parent)
+#: what a class of tensors has that replies no operators of its own
+PLAIN = torch._C._disabled_torch_dispatch_impl
+HERE = str(Path(__file__).parent)
+
+
+class PendingWork(dist.Work):
+    """The handle of a call that was answered at once; notes when the program waits for it."""
+
+    def __init__(self, session: Session, call: IssuedCall, result: Any) -> None:
+        super().__init__()
+        self.session, self.call, self.outputs = session, call, result
+
+    def wait(self, timeout: Any = None) -> bool:
+        self.session.note_wait(self.call)
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def result(self) -> list[torch.Tensor]:
+        return list(tensors_of(self.outputs))
+
+    def get_future(self) -> Any:
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        future.set_result(list(tensors_of(self.outputs)))
+        return future
+
+
+class Session(TorchDispatchMode):
+    """Records the calls of a program, and gives its tensors what data they have.
+
+    Parameters
+    ----------
+    values
+        What executes operators that do not communicate; None for a real run, which goes on as if
+        nobody looked.
+    peers
+        What replies communication in place of the other ranks; None for a real run.
+    """
+
+    def __init__(
+        self, values: Values | None, peers: Peers | None, oracle: RoutingOracle | None
+    ) -> None:
+        super().__init__()
+        self.oracle = oracle
+        self.values, self.peers = values, peers
+        self.calls: list[IssuedCall] = []
+        self.operators: Counter[str] = Counter()
+        self.phase, self.layers, self.step = "setup", [""], 0
+        self.stream, self.stepped = 0, False
+        self.kept: list[PendingWork] = []
+        self.waiting: dict[int, IssuedCall] = {}
+        self.inside = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if INSIDE or FakeTensor in types:
+            return func(*args, **(kwargs or {}))  # PyTorch asks itself what a shape would be
+        if any(
+            one.__torch_dispatch__ is not PLAIN for one in types
+        ):  # sharded and pending tensors: what they do comes here again
+            return NotImplemented
+        INSIDE.append(None)
+        try:
+            return self._dispatch(func, args, dict(kwargs or {}))
+        finally:
+            INSIDE.pop()
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func.namespace in NAMESPACES:
+            name = func._schema.name.split("::")[1]
+            if name not in LOCAL:
+                return self._communicate(func, args, kwargs)
+            if name.startswith("wait_tensor"):
+                for tensor in tensors_of(args):
+                    if call := self.waiting.pop(_storage(tensor), None):
+                        self.note_wait(call)
+                if self.peers is not None:
+                    return args[0]
+            return func(*args, **kwargs)
+        if self.values is None:
+            return self._real(func, args, kwargs)
+        return self.values.run(func, args, kwargs)
+
+    def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arguments = read_arguments(func, args, kwargs)
+        call = describe(arguments, len(self.calls))
+        call.phase = self.where()
+        call.layer, call.step, call.stream = self.layers[-1], self.step, self.stream
+        call.call_site = call_site()
+        call.asynchronous |= func.namespace == "_c10d_functional"
+        self.calls.append(call)
+        if self.peers is None:
+            return func(*args, **kwargs)
+        return self._reply(func, arguments, call, args, kwargs)
+
+    def _reply(
+        self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        """Return what the operator would: its outputs, and a handle where it has one."""
+        assert self.peers is not None
+        if func.namespace == "_c10d_functional":
+            made = self.peers.functional(func, arguments, call, args, kwargs)
+            for tensor in tensors_of(made):
+                self.waiting[_storage(tensor)] = call
+            return made
+        self.peers.reply(arguments, call)
+        outputs = arguments.inputs if arguments.outputs is None else arguments.outputs
+        if not func._schema.returns:
+            return None
+        work = PendingWork(self, call, outputs)
+        self.kept.append(work)
+        boxed = work.boxed()
+        return boxed if len(func._schema.returns) == 1 else (outputs, boxed)
+
+    def _real(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A real run: only routers choose as the oracle says, so that runs can be compared."""
+        if self.oracle is None or func is not aten.topk.default or is_known(args[0]):
+            return func(*args, **kwargs)
+        chosen = self.oracle.choose(args[0].shape, args[1]).to(args[0].device)
+        return args[0].gather(-1, chosen), chosen
+
+    def note_wait(self, call: IssuedCall) -> None:
+        """The program waits for a call, if it did not before."""
+        if call.waited_before is None:
+            call.waited_before = len(self.calls)
+
+    def where(self) -> str:
+        """The phase of the step that is being executed."""
+        if torch._C._current_graph_task_id() != -1:
+            return "backward"
+        return self.phase
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """What the same data is known by, whatever views it is seen through."""
+    return tensor.untyped_storage()._cdata
+
+
+def call_site() -> str:
+    """The innermost place in the user's code: neither in PyTorch nor here."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((TORCH, HERE, "<")):
+            return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""

@@ -1,0 +1,226 @@
+"""What the tensors of a traced program hold.
+
+Floating-point tensors have a shape and a dtype but no data: they live on PyTorch's meta device,
+where an operator costs microseconds whatever the size. Integers and booleans steer a program (token
+counts, splits, masks, flags), so they are real, on the CPU, and so are floating-point tensors of
+one element that are computed from known numbers (loss scales, learning rates). Where a program asks
+for a number that depends on data (a loss, a norm, the experts of a token), one is invented, by
+rules that are listed here, and noted; the experts are drawn by a routing oracle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .oracle import RoutingOracle
+
+aten = torch.ops.aten
+
+#: larger integer tensors have no data either
+MAX_KNOWN_BYTES = 1 << 28
+
+#: read from the class of tensors, where `devices` replaces what programs see
+is_meta = torch._C.TensorBase.is_meta.__get__
+
+#: not empty while an operator is answered: tensors then say where they are
+INSIDE: list[None] = []
+
+#: operators that ask for one number of a tensor
+_NUMBER = {aten._local_scalar_dense.default, aten.item.default}
+
+#: tests of floating-point numbers, of which all pass
+_PASS = {aten.isfinite.default, aten.equal.default, aten.allclose.default}
+
+
+def tensors_of(values: Any) -> Iterator[torch.Tensor]:
+    """Every tensor of arguments or results, also in lists."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from tensors_of(value)
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from tensors_of(value)
+
+
+def replace_tensors(values: Any, by: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Arguments or results with each tensor replaced; others are kept as they are."""
+    if isinstance(values, torch.Tensor):
+        return by(values)
+    if isinstance(values, (list, tuple)):
+        made = [replace_tensors(value, by) for value in values]
+        return tuple(made) if isinstance(values, tuple) else made
+    return values
+
+
+def to_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor without data."""
+    return torch._C.TensorBase.to(tensor, "meta")
+
+
+def is_known(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has data that a program may read."""
+    if is_meta(tensor):
+        return False
+    return not tensor.dtype.is_floating_point or tensor.numel() <= 1
+
+
+class Values:
+    """Executes operators on tensors of which only some have data.
+
+    Attributes
+    ----------
+    invented
+        How often each operator asked for a number that depends on data.
+    """
+
+    def __init__(self, oracle: RoutingOracle) -> None:
+        self.oracle = oracle
+        self.invented: Counter[str] = Counter()
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Execute one operator."""
+        kwargs.pop("pin_memory", None)
+        given = [*tensors_of(args), *tensors_of(kwargs)]
+        if not given:
+            return self._create(func, args, kwargs)
+        if all(map(is_known, given)):
+            if "device" in kwargs:
+                kwargs["device"] = torch.device("cpu")
+            return replace_tensors(func(*args, **kwargs), _forget_large)
+        return self._run_unknown(func, args, kwargs)
+
+    def _create(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A factory: the shape first, then the data where it is known."""
+        if not any(one.name == "device" for one in func._schema.arguments):
+            return func(*args, **kwargs)
+        made = func(*args, **(kwargs | {"device": torch.device("meta")}))
+        if not isinstance(made, torch.Tensor) or not _is_small(made):
+            return made
+        return func(*args, **(kwargs | {"device": torch.device("cpu")}))
+
+    def _run_unknown(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func in _NUMBER:
+            self.note(func)
+            return _number(args[0].dtype)
+        if func in _PASS and not func._schema.returns[0].type.isSubtypeOf(_TENSOR):
+            self.note(func)
+            return True
+        if func in _DATA_SHAPED:
+            done = _DATA_SHAPED[func](self, func, args, kwargs)
+            if done is not NotImplemented:
+                return done
+        if "device" in kwargs:
+            kwargs["device"] = torch.device("meta")
+        originals: dict[int, torch.Tensor] = {}
+
+        def without_data(tensor: torch.Tensor) -> torch.Tensor:
+            if is_meta(tensor):
+                return tensor
+            made = to_meta(tensor)
+            originals[id(made)] = tensor
+            kept.append(made)
+            return made
+
+        kept: list[torch.Tensor] = []
+        bare = replace_tensors(args, without_data)
+        made = func(*bare, **{name: replace_tensors(v, without_data) for name, v in kwargs.items()})
+        passed = {id(tensor) for tensor in tensors_of(args)}
+
+        def known_again(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) in originals:  # written in place: it keeps the value that it had
+                return originals[id(tensor)]
+            if id(tensor) in passed or tensor.dtype.is_floating_point or tensor.is_complex():
+                return tensor
+            return self._invent(func, args, tensor)
+
+        return replace_tensors(made, known_again)
+
+    def note(self, func: Any) -> None:
+        """Remember that a number was invented."""
+        self.invented[str(func).removeprefix("aten.")] += 1
+
+    def _invent(self, func: Any, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
+        """Integers or booleans that an operator derives from data that there is not."""
+        if like.numel() * like.element_size() > MAX_KNOWN_BYTES:
+            return like
+        self.note(func)
+        if func is aten.topk.default:
+            return self.oracle.choose(args[0].shape, args[1])
+        if func is aten.argmax.default and like.dim() >= 1 and like.dim() == args[0].dim() - 1:
+            return self.oracle.choose(args[0].shape, 1).squeeze(-1)
+        if func in _PASS:
+            return torch.ones(like.shape, dtype=like.dtype)
+        if func in {aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable}:
+            dim = args[1] if func is aten.sort.default and len(args) > 1 else -1
+            order = torch.arange(like.shape[dim])
+            shape = [1] * like.dim()
+            shape[dim] = -1
+            return order.view(shape).expand(like.shape).contiguous()
+        return torch.zeros(like.shape, dtype=like.dtype)
+
+
+_TENSOR = torch._C.TensorType.get()
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    if tensor.dtype.is_floating_point or tensor.is_complex():
+        return tensor.numel() <= 1 and not tensor.is_complex()
+    return tensor.numel() * tensor.element_size() <= MAX_KNOWN_BYTES
+
+
+def _forget_large(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if _is_small(tensor) else to_meta(tensor)
+
+
+def _number(dtype: torch.dtype) -> float | int | bool:
+    """The number of a tensor whose data is unknown: one, and a flag that is not set."""
+    if dtype.is_floating_point:
+        return 1.0
+    return False if dtype is torch.bool else 0
+
+
+def _index(values: Values, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Selection by a known mask: as many elements as it has ones."""
+    indices: list[Any] = []
+    for index in args[1]:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            known = torch.zeros(index.shape, dtype=torch.bool) if is_meta(index) else index
+            indices += known.nonzero().unbind(1)
+        else:
+            indices.append(index)
+    if len(indices) == len(args[1]):
+        return NotImplemented
+    return values.run(func, (args[0], indices, *args[2:]), kwargs)
+
+
+def _masked_select(values: Values, func: Any, args: tuple[Any, ...], _: dict[str, Any]) -> Any:
+    data, mask = args
+    if is_meta(mask):
+        values.note(func)
+        mask = torch.ones(mask.shape, dtype=torch.bool, device="cpu")
+    shape = torch.broadcast_shapes(data.shape, mask.shape)
+    number = int(mask.expand(shape).sum())
+    return torch.empty(number, dtype=data.dtype, device="meta")
+
+
+def _nonzero(values: Values, func: Any, args: tuple[Any, ...], _: dict[str, Any]) -> Any:
+    """The places of the nonzero numbers of unknown data: all."""
+    values.note(func)
+    return torch.ones(args[0].shape, dtype=torch.bool).nonzero()
+
+
+_DATA_SHAPED: dict[Any, Callable[..., Any]] = {
+    aten.index.Tensor: _index,
+    aten.index_put.default: _index,
+    aten.index_put_.default: _index,
+    aten.masked_select.default: _masked_select,
+    aten.nonzero.default: _nonzero,
+}

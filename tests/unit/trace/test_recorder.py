@@ -1,0 +1,110 @@
+"""What is recorded is what really runs: the same calls as over gloo, rank by rank, call by call."""
+
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lightloom.errors import InputError
+from lightloom.trace.check import disagreements
+from lightloom.trace.record import TracedJob, TraceError, record
+
+PROGRAMS = Path(__file__).parent / "programs"
+#: a Python that has PyTorch, if the one of the tests has none
+PYTHON = os.environ.get("LIGHTLOOM_TORCH_PYTHON", sys.executable)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch():
+    if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip("PyTorch is not installed; or set LIGHTLOOM_TORCH_PYTHON to a Python with it")
+
+
+def command(name):
+    return [PYTHON, str(PROGRAMS / f"{name}.py")]
+
+
+def really(monkeypatch, name, world_size, **job):
+    """All ranks at once, over gloo, recorded but not replaced."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    made = TracedJob(world_size, device="cpu", real=True, memory_limit_bytes=10**12, **job)
+    with ThreadPoolExecutor(world_size) as pool:
+        runs = pool.map(lambda rank: record(command(name), made, [rank]), range(world_size))
+        return {rank: run.ranks[rank] for rank, run in enumerate(runs)}
+
+
+def shown(recorded):
+    """Calls without what only a trace knows: when they are waited for, whence counts stem."""
+    return [dataclasses.replace(call, routed=None, waited_before=None) for call in recorded.calls]
+
+
+@pytest.mark.parametrize("name", ["expert_parallel", "fully_sharded", "pipeline"])
+def test_a_trace_has_the_calls_of_a_real_run(monkeypatch, name):
+    traced = record(command(name), TracedJob(8, device="cpu", skew=0.7), range(8))
+    real = really(monkeypatch, name, 8, skew=0.7)
+    assert not disagreements(traced)
+    for rank in range(8):
+        assert shown(traced.ranks[rank]) == shown(real[rank])
+        assert traced.ranks[rank].steps == real[rank].steps == 2
+
+
+def test_a_gpu_that_is_not_there_changes_no_call():
+    on_cpu, on_gpu = (
+        record(command("fully_sharded"), TracedJob(8, device=device), [5]).ranks[5]
+        for device in ("cpu", "cuda")
+    )
+    kinds = [(call.op, call.ranks, call.shape, call.dtype, call.phase) for call in on_cpu.calls]
+    assert kinds == [
+        (call.op, call.ranks, call.shape, call.dtype, call.phase) for call in on_gpu.calls
+    ]
+
+
+def test_the_same_program_has_the_same_trace():
+    first, again = (
+        record(command("expert_parallel"), TracedJob(8, device="cpu", skew=1.0)) for _ in "ab"
+    )
+    assert first.calls_hash == again.calls_hash
+    other = record(command("expert_parallel"), TracedJob(8, device="cpu", skew=1.0, seed=1))
+    assert other.calls_hash != first.calls_hash
+
+
+def test_a_waited_call_is_known():
+    calls = record(command("pipeline"), TracedJob(8, device="cpu")).ranks[0].calls
+    late = [call for call in calls if call.op == "all_reduce"]
+    assert all(call.asynchronous for call in late)
+    # two reductions and a gather are pending before the first is waited for
+    assert [call.waited_before - call.call_id for call in late[:2]] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import torch\nraise ValueError('no data')", "rank 0 failed: ValueError: no data"),
+        ("import sys\nsys.exit(3)", "rank 0 failed: exit status 3"),
+        ("print('nothing to do')", "without a training step"),
+        ("import os\nos.abort()", "rank 0 was killed, by signal 6"),
+        ("while True: pass", "more than 20 s"),
+        (
+            "import torch\ntorch.ones(10).cuda().data_ptr()\nint(torch.ones(3).sum() > 'a')",
+            "failed",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_traced_is_told_in_one_line(tmp_path, text, message):
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    with pytest.raises(TraceError, match=message) as refused:
+        record([PYTHON, str(script)], TracedJob(2, time_limit_s=20.0 if "while" in text else 300.0))
+    assert "\n" not in str(refused.value)
+
+
+def test_ranks_beyond_the_job_are_refused():
+    with pytest.raises(InputError, match="expected 0 to 7"):
+        record(command("pipeline"), TracedJob(8), [8])

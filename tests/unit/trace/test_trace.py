@@ -1,0 +1,170 @@
+"""Recordings of ranks: written, read back, held against each other; commands that start Python."""
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+from lightloom.errors import InputError
+from lightloom.trace.check import disagreements
+from lightloom.trace.record import parse_ranks, split_command
+from lightloom.trace.summary import summary_as_json, volumes
+from lightloom.trace.trace import Call, RankTrace, make_trace, rank_trace, read_trace
+
+PLAIN = Call(
+    op="all_to_all", call_id=0, function="alltoall_base_", group="ep", ranks=(0, 1), shape=(3, 4),
+    dtype="bfloat16", input_bytes=24, output_bytes=40, input_splits=(1, 2), output_splits=(1, 4),
+    reduction=None, peer=None, root=None, tag=None, phase="forward", layer="moe", step=0, stream=0,
+    asynchronous=False, waited_before=1, call_site="train.py:3 in forward", routed=None, tensors=1,
+)  # fmt: skip
+
+
+def call(**changes):
+    return dataclasses.replace(PLAIN, **changes)
+
+
+def recording(rank, *calls):
+    return RankTrace(rank, calls, 1, {"topk.default": 2}, 0, ())
+
+
+def two_ranks(first=PLAIN, second=None):
+    """Two ranks of one all-to-all: rank 1 sends 4 rows to rank 0 and keeps 5."""
+    second = second or call(input_splits=(4, 5), output_splits=(2, 5), shape=(9, 4))
+    return make_trace(2, ["python", "train.py"], [recording(0, first), recording(1, second)])
+
+
+def test_a_trace_is_what_is_read_back(tmp_path):
+    trace = two_ranks()
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(trace.to_json()))
+    again = read_trace(file)
+    assert again == trace
+    assert again.calls_hash == trace.calls_hash
+
+
+def test_the_hash_tells_calls_apart_but_not_lines_of_code():
+    first = two_ranks()
+    assert two_ranks(call(call_site="elsewhere.py:9 in run")).calls_hash == first.calls_hash
+    assert two_ranks(call(shape=(3, 5))).calls_hash != first.calls_hash
+
+
+def test_ranks_that_agree():
+    assert disagreements(two_ranks()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (call(input_splits=(1, 3)), "rank 0 sends 3 rows to rank 1, which expects 2"),
+        (call(output_splits=(1, 5)), "rank 1 sends 4 rows to rank 0, which expects 5"),
+        (call(op="all_gather"), "ranks call it differently"),
+        (call(dtype="float32"), "ranks call it differently"),
+    ],
+)
+def test_ranks_that_disagree(first, message):
+    (line,) = disagreements(two_ranks(first))
+    assert line.startswith("group ep of ranks 0, 1, call 0: ")
+    assert message in line
+
+
+def test_a_call_that_one_rank_leaves_out():
+    trace = make_trace(2, ["python"], [recording(0, PLAIN, PLAIN), recording(1, PLAIN)])
+    (line,) = disagreements(trace)
+    assert "numbers of calls differ: {0: 2, 1: 1}" in line
+
+
+def test_messages_are_received_as_they_are_sent():
+    sent = call(op="send", peer=1, input_bytes=8, output_bytes=0)
+    received = call(op="receive", peer=0, input_bytes=0, output_bytes=8)
+    assert disagreements(two_ranks(sent, received)) == []
+    (line,) = disagreements(two_ranks(sent, call(op="receive", peer=0, output_bytes=9)))
+    assert "8 bytes of bfloat16 are sent, 9 of bfloat16 expected" in line
+    (line,) = disagreements(two_ranks(sent, call(op="barrier", group="world")))
+    assert line == "rank 0 sends 1 messages to rank 1, which receives 0"
+
+
+def test_volumes_add_up_by_kind():
+    received = call(op="receive", group="pp", peer=1, input_bytes=0, output_bytes=100)
+    trace = make_trace(2, ["python"], [recording(0, PLAIN, call(input_bytes=30), received)])
+    pipeline, experts = volumes(trace, 0)
+    assert (pipeline.op, pipeline.input_bytes) == ("receive", 100)
+    assert (experts.calls, experts.input_bytes, experts.largest_bytes) == (2, 54, 30)
+    assert summary_as_json(trace)["volumes"]["0"][1]["input_bytes"] == 54
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "expected JSON of lightloom trace record"),
+        ('{"format": "lightloom trace 1"}', "expected ranks, program and world_size"),
+        (
+            '{"format": "lightloom trace 1", "ranks": {"x": {}}, "program": [], "world_size": 1}',
+            "by their numbers",
+        ),
+        (
+            '{"format": "lightloom trace 1", "ranks": {"0": 1}, "program": [], "world_size": 1}',
+            "rank 0 of a trace: expected a table",
+        ),
+        (
+            '{"format": "lightloom trace 1", "ranks": {"0": {"calls": [{"op": 3}]}},'
+            ' "program": [], "world_size": 1}',
+            "rank 0 of a trace: calls.0.op: Input should be a valid string",
+        ),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_one_line(tmp_path, content, message):
+    file = tmp_path / "trace.json"
+    file.write_text(content)
+    with pytest.raises(InputError) as refused:
+        read_trace(file)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_recording_of_another_type_is_refused():
+    with pytest.raises(InputError, match="expected a table"):
+        rank_trace(0, [])
+
+
+def test_commands_that_start_python(tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+    name = str(script)
+    python = sys.executable
+    assert split_command([python, name, "--layers", "8"]) == (python, [name, "--layers", "8"])
+    assert split_command([python, "-u", "-m", "train", "x"]) == (python, ["-m", "train", "x"])
+    torchrun = ["torchrun", "--standalone", "--nproc-per-node", "8", "--rdzv-id=1", name, "-x"]
+    assert split_command(torchrun) == (python, [name, "-x"])
+    assert split_command(["torchrun", "-m", "train"]) == (python, ["-m", "train"])
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ([], "no program"),
+        (["ls"], "'ls': expected python"),
+        (["python3"], "no script"),
+        (["python3", "-m"], "no script"),
+        (["python3", "nowhere.py"], "no such script"),
+        (["python-that-is-not-there", "x"], "not found on the PATH"),
+        (["torchrun", "--standalone"], "no script"),
+    ],
+)
+def test_other_commands_are_refused(program, message):
+    with pytest.raises(InputError, match=message):
+        split_command(program)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"), [("0", [0]), ("3, 0,3", [0, 3]), ("all", list(range(8)))]
+)
+def test_ranks_are_numbers_or_all(text, ranks):
+    assert parse_ranks(text, 8) == ranks
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1-2", "8", "٣", "1" * 30])
+def test_other_ranks_are_refused(text):
+    with pytest.raises(InputError, match="--ranks"):
+        parse_ranks(text, 8)
