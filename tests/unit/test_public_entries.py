@@ -81,6 +81,7 @@ CALLS = {
         {
             "demand": DEMAND, "delay_s": 0.0, "rate_gbps": 400.0, "method": "greedy",
             "time_limit_s": None, "partial": False, "switches": 1, "previous": None,
+            "new_slots": 0,
         },
     ),
     "load_fabric": (lightloom.load_fabric, {"name_or_path": "mixnet", "overrides": None}),
