@@ -112,6 +112,7 @@ impl Fabric {
     }
 
     /// A switch that begins to send data writes what it knows of the link.
+    #[cold]
     fn stamp(&mut self, link: PacketLinkId, id: PacketId, begin: Time) {
         let Some(telemetry) = &mut self.telemetry else { return };
         if !self.links.has(link, FROM_HOST) {
