@@ -308,8 +308,10 @@ def _shown(real: Any, reply: Any) -> property:
 class _TypedTensor(type):
     """The old classes of GPU tensors, of which isinstance is wanted."""
 
+    dtype: torch.dtype
+
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and value.dtype is cls.dtype  # type: ignore[attr-defined]
+        return isinstance(value, torch.Tensor) and value.dtype is cls.dtype
 
 
 _DTYPES = {
