@@ -138,7 +138,7 @@ class PacketTable(Strict):
     """Sizes of packets."""
 
     mtu_bytes: Size | None = Field(
-        None, description="Payload of a full packet, such as 4kB; by default that of the transport."
+        None, description="Payload of a full packet; by default the transport's."
     )
     header_bytes: Size | None = Field(
         None, description="Header of a data packet; by default that of the transport."

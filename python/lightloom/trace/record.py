@@ -138,12 +138,10 @@ def parse_ranks(text: str, world_size: int) -> list[int]:
         return list(range(world_size))
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise InputError(
-            f"--ranks {echo(text, quoted=False)}: expected numbers such as 0,3, or all"
-        )
+        raise InputError(f"--rank {echo(text, quoted=False)}: expected numbers such as 0,3, or all")
     ranks = sorted({int(part) for part in parts})
     if ranks[-1] >= world_size:
-        raise InputError(f"--ranks {ranks[-1]}: the job has ranks 0 to {world_size - 1}")
+        raise InputError(f"--rank {ranks[-1]}: the job has ranks 0 to {world_size - 1}")
     return ranks
 
 
@@ -211,7 +209,7 @@ def _run(
             if time.monotonic() > end:
                 raise TraceError(
                     f"rank {ranks[min(done, len(ranks) - 1)]} runs for more than "
-                    f"{job.time_limit_s:g} s: raise --time-limit, or trace fewer steps"
+                    f"{job.time_limit_s:g} s: raise --timeout, or trace fewer steps"
                 )
             time.sleep(POLL_S)
     finally:

@@ -16,6 +16,8 @@ from lightloom.cli.root import COMMANDS, described
 from lightloom.control.example import write_example
 from lightloom.samples import SAMPLES
 from lightloom.study.calibration import torch_device
+from lightloom.trace import record
+from lightloom.trace.trace import RankTrace, make_trace, read_trace
 
 #: what each command is called with, and a key of what it writes; ``control`` has a region
 CALLS = {
@@ -29,6 +31,8 @@ CALLS = {
         "packets --hosts 4 --rate 100 --transport ndp --pattern permutation --bytes 9kB",
         "fct_s",
     ),
+    "trace record": ("trace record --world-size 2 PROGRAM", "ranks"),
+    "trace inspect": ("trace inspect {trace}", "volumes"),
     "calibrate": ("calibrate gpu --gpu h100 --write-profile {folder}/profile.toml", "operators"),
     "control plan": ("control plan {region} --circuits {circuits}", "change"),
     "control apply": ("control apply {region} --circuits {circuits}", "result"),
@@ -42,6 +46,10 @@ CALLS = {
     "fabrics": ("fabrics", "fabrics"),
     "example": ("example", "examples"),
 }
+
+
+#: what a program that needs PyTorch would leave
+EMPTY = RankTrace(0, (), 1, {}, 0, ())
 
 
 class FakeDevice:
@@ -69,6 +77,8 @@ def places(tmp_path_factory):
                 [sys.executable, "-m", "lightloom", "example", name], stdout=stream, check=True
             )
         found[name] = sample
+    found["trace"] = folder / "trace.json"
+    found["trace"].write_text(json.dumps(make_trace(2, ["python"], [EMPTY]).to_json()))
     found["circuits"] = folder / "circuits.txt"
     found["circuits"].write_text("0/0-1/0 1/1-2/0")
     with emulated() as emulator:
@@ -126,6 +136,7 @@ def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
     name, places, capfd, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(torch_device, "open_device", FakeDevice)
+    monkeypatch.setattr(record, "record", lambda *_: read_trace(places["trace"]))
     template, key = CALLS[name]
     words = template.format(**places).split()
     content = json.loads(called(words, "-", capfd))

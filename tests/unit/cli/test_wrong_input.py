@@ -18,8 +18,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
-         "explain, schedule, predict, demand, packets, calibrate, control, ocs-emulator, "
-         "models, fabrics, example"),
+         "explain, schedule, predict, demand, packets, trace, calibrate, control, "
+         "ocs-emulator, models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (Number of GPUs of the job); for example: "
          "lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),

@@ -166,5 +166,5 @@ def test_ranks_are_numbers_or_all(text, ranks):
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1-2", "8", "٣", "1" * 30])
 def test_other_ranks_are_refused(text):
-    with pytest.raises(InputError, match="--ranks"):
+    with pytest.raises(InputError, match="--rank"):
         parse_ranks(text, 8)

@@ -12,8 +12,8 @@ from lightloom.inputs.strict import Name, Number, Strict, Whole, quantity
 
 EXAMPLES = (
     "lightloom trace record --world-size 16 -- python train.py --layers 8",
-    "lightloom trace record --world-size 1024 --ranks 0,77 --json trace.json -- python train.py",
-    "lightloom trace record --world-size 8 --ranks all --device cpu -- torchrun train.py",
+    "lightloom trace record --world-size 1024 --rank 0,77 --json trace.json -- python train.py",
+    "lightloom trace record --world-size 8 --rank all --device cpu -- torchrun train.py",
 )
 NOTES = (
     "The program runs unmodified, without GPUs and without other ranks: tensors have shapes but no "
@@ -31,7 +31,7 @@ class RecordOptions(Strict):
         "torchrun ... script.py."
     )
     world_size: Annotated[Whole, Field(le=1 << 20)] = Field(description="Ranks of the job.")
-    ranks: Name = Field("0", description="Ranks to record, such as 0,3, or all.")
+    rank: Name = Field("0", description="Ranks to record, such as 0,3, or all.")
     local_world_size: Annotated[Whole, Field(le=1024)] = Field(
         8, description="Ranks of one server."
     )
@@ -39,13 +39,13 @@ class RecordOptions(Strict):
         "cuda", description="What the program finds: a GPU that answers, or none."
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=1 << 63)] = Field(
-        0, description="Seed of the experts that tokens visit."
+        0, description="Seed of the random numbers; the first one where several are used."
     )
     skew: Annotated[Number, Field(ge=0, le=4)] = Field(
         0.0,
         description="Standard deviation of the logarithm of expert loads; 0 spreads tokens evenly.",
     )
-    time_limit_s: Annotated[float, quantity("second"), Field(gt=0, le=10**6)] = Field(
+    timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=10**6)] = Field(
         600.0, description="How long the program may run, all ranks together."
     )
     memory_limit_bytes: Annotated[float, quantity("byte"), Field(ge=1e8, le=1e15)] = Field(
@@ -55,7 +55,7 @@ class RecordOptions(Strict):
 
 def command() -> Command:
     """Describe the command."""
-    names = ("world_size", "ranks", "local_world_size", "device", "seed", "skew")
+    names = ("world_size", "rank", "local_world_size", "device", "seed", "skew")
     return Command(
         panels=(
             Panel(
@@ -63,7 +63,7 @@ def command() -> Command:
                 (
                     option(RecordOptions, "program", "PROGRAM", common=True, repeats=True),
                     *(option(RecordOptions, name, common=True) for name in names),
-                    option(RecordOptions, "time_limit_s", common=True),
+                    option(RecordOptions, "timeout_s", common=True),
                     option(RecordOptions, "memory_limit_bytes", common=True),
                 ),
             ),
@@ -80,23 +80,23 @@ def _run(given: Given) -> None:
     from lightloom.output.files import write_json
     from lightloom.output.progress import TerminalMonitor
     from lightloom.report.trace_table import print_trace
-    from lightloom.trace.record import TracedJob, parse_ranks, record
+    from lightloom.trace import record
 
     outputs = given.take(Outputs, "output")
     outputs.check()
     options = given.build(RecordOptions)
-    job = TracedJob(
+    job = record.TracedJob(
         world_size=options.world_size,
         local_world_size=options.local_world_size,
         device=options.device,
         seed=options.seed,
         skew=options.skew,
-        time_limit_s=options.time_limit_s,
+        time_limit_s=options.timeout_s,
         memory_limit_bytes=int(options.memory_limit_bytes),
     )
-    ranks = parse_ranks(options.ranks, options.world_size)
+    ranks = record.parse_ranks(options.rank, options.world_size)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
-        trace = record(options.program, job, ranks, monitor.progress)
+        trace = record.record(options.program, job, ranks, monitor.progress)
     print_trace(trace, remarks_console() if outputs.on_stdout else results_console())
     if outputs.json_target is not None:
         write_json(trace.to_json(), outputs.json_target)
