@@ -1,13 +1,16 @@
 """Shared by all tests: golden files and the reference inputs next to the project."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# A slow moment of the machine is no failure.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# A slow moment of the machine is no failure, and what passes once passes again: `make soak` draws
+# other cases.
+settings.register_profile("patient", deadline=None, derandomize=True)
+settings.register_profile("soak", deadline=None)
+settings.load_profile("soak" if "LIGHTLOOM_SOAK" in os.environ else "patient")
 
 ROOT = Path(__file__).parents[1]
 

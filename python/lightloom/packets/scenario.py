@@ -186,7 +186,7 @@ class Queue(Strict):
 
     size_bytes: QueueSize | None = Field(
         None,
-        description="Capacity of a port's queue, or 'unlimited'; by default that of the transport.",
+        description="Capacity of a port's queue, or 'unlimited'; by default the transport's.",
     )
     control_size_bytes: QueueSize | None = Field(
         None, description="Capacity for packets without data, or 'unlimited'."
@@ -237,8 +237,7 @@ class TrafficTable(Strict):
     )
     pattern: Pattern | None = Field(
         None,
-        description="A permutation (one random cycle), an incast (to host 0), an all-to-all, or "
-        "the bytes of a matrix.",
+        description="A permutation (one cycle), an incast (to host 0), an all-to-all, or a matrix.",
     )
     size_bytes: Payload | None = Field(
         None, description="Size of each flow of a pattern, such as 2MB."

@@ -18,12 +18,12 @@ fn time(found: &RelayedAllocation) -> f64 {
     found.routing.makespan + found.routing.latency
 }
 
-fn routed(case: &Case, circuits: &[u16]) -> f64 {
+fn routed(case: &Case, circuits: &[u16], speedup: u64) -> f64 {
     let found = relay(&RelayRequest {
         servers: case.servers,
         demand: &case.demand,
         circuits,
-        circuit_rate: Rate(BITS),
+        circuit_rate: Rate(speedup * BITS),
         eps_rates: EpsRates::Equal(Rate(case.eps)),
         cost: RelayCost::default(),
     });
@@ -35,7 +35,7 @@ fn every_circuit(case: &Case, pair: usize, circuits: &mut Vec<u16>, free: &mut [
     let n = case.servers;
     let (a, b) = (pair / n, pair % n);
     if pair == n * n {
-        return routed(case, circuits);
+        return routed(case, circuits, 1);
     }
     if a >= b {
         return every_circuit(case, pair + 1, circuits, free);
@@ -116,7 +116,7 @@ proptest! {
             assert_fits(&case, &found.circuits);
             prop_assert_eq!(found.origin == Origin::Search && evaluations == 0, false);
             prop_assert_eq!(found.routing.makespan.to_bits(),
-                routed(&case, &found.circuits).to_bits());
+                routed(&case, &found.circuits, 1).to_bits());
         }
         let circuits = expander(&case.request());
         assert_fits(&case, &circuits);
@@ -146,18 +146,18 @@ proptest! {
         }
     }
 
+    /// Over the same circuits: a search may take another way where rounding breaks a tie.
     #[test]
     fn twice_the_bytes_over_twice_the_rate_take_the_same_time(
         seed in 1..u64::MAX,
         n in 2..7_usize,
     ) {
         let case = Case::random(n, 2, true, &mut Random(seed));
-        let demand = case.demand.iter().map(|bytes| 2 * bytes).collect();
-        let double = Case { demand, eps: 2 * case.eps, ..case.clone() };
-        let request = Request { circuit_rate: Rate(2 * BITS), ..double.request() };
-        let (one, other) = (served(&case, 8), allocate_relayed(&request, RelayCost::default(), 8));
-        let ratio = time(&one) / time(&other).max(f64::MIN_POSITIVE);
-        prop_assert!(time(&one) == 0.0 || (ratio - 1.0).abs() < 0.01, "{ratio}");
+        let circuits = served(&case, 8).circuits;
+        let demand: Vec<u64> = case.demand.iter().map(|bytes| 2 * bytes).collect();
+        let one = routed(&case, &circuits, 1);
+        let other = routed(&Case { demand, eps: 2 * case.eps, ..case }, &circuits, 2);
+        prop_assert!((one - other).abs() <= 0.01 * one, "{one} s, {other} s");
     }
 
     /// Circuits that are there stay unless others are clearly faster.

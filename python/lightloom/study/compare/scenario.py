@@ -281,11 +281,11 @@ class PacketOptions(Strict):
         "dctcp", description="Transport protocol: {choices}."
     )
     mtu_bytes: Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=65_000)] | None = Field(
-        None, description="Payload of a full packet, such as 4kB; by default that of the transport."
+        None, description="Payload of a full packet; by default the transport's."
     )
     queue_bytes: QueueSize | None = Field(
         None,
-        description="Capacity of a port's queue, or 'unlimited'; by default that of the transport.",
+        description="Capacity of a port's queue, or 'unlimited'; by default the transport's.",
     )
     phases: Whole | None = Field(
         None,
