@@ -14,7 +14,7 @@ from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 EXAMPLES = (
     "lightloom fabrics",
     "lightloom fabrics --gpus 4096 --rate 800",
-    "lightloom fabrics mixnet",
+    "lightloom fabrics mixnet --gpus 4096",
 )
 NOTES = (
     "A TOML file with kind = 'mixnet' and any of its options is a custom fabric: lightloom compare "
@@ -23,7 +23,7 @@ NOTES = (
 
 
 class FabricsOptions(Strict):
-    """Which fabric is shown, or for which cluster all of them are."""
+    """Which fabric is shown, and for which cluster networks are charged."""
 
     fabric: Name | None = Field(
         None, description="The fabric whose options are shown, by name or as a TOML file."
@@ -74,13 +74,13 @@ def _run(given: Given) -> None:
     outputs.check(given.tables)
     options = given.build(FabricsOptions)
     console = results_console()
-    if options.fabric is not None:
-        outputs.write_json(options_as_json(options.fabric))
-        if not outputs.on_stdout:
-            print_options(options.fabric, console)
-        return
     cluster = Cluster.of(gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100")
     prices = load_prices(options.prices)
+    if options.fabric is not None:
+        outputs.write_json(options_as_json(options.fabric, cluster, prices))
+        if not outputs.on_stdout:
+            print_options(options.fabric, cluster, prices, console)
+        return
     outputs.write_json(fabrics_as_json(cluster, prices))
     if not outputs.on_stdout:
         print_fabrics(cluster, prices, console)

@@ -24,9 +24,8 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
         ["fabric", "what it is", "cost", "per GPU", "largest parts"],
         texts=["what it is", "largest parts"],
     )
-    model = PartsCostModel()
     for name, fabric_class in FABRICS.items():
-        cost = model.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
+        cost = _network_cost(name, cluster, prices)
         table.add_row(
             name, _first_sentence(fabric_class), show_usd(cost.total_usd),
             show_usd(cost.per_gpu_usd), _largest_parts(cost),
@@ -37,23 +36,19 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
 
 def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
     """The network cost of every kind of fabric, as plain values."""
-    model = PartsCostModel()
-    fabrics = []
-    for name, fabric_class in FABRICS.items():
-        cost = model.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
-        fabrics.append(
-            {
-                "fabric": name,
-                "meaning": _first_sentence(fabric_class),
-                "network_cost_usd": cost.total_usd,
-                "cost_by_component_usd": dict(cost.by_component_usd),
-            }
-        )
+    fabrics = [
+        {
+            "fabric": name,
+            "meaning": _first_sentence(fabric_class),
+            **_cost_as_json(_network_cost(name, cluster, prices)),
+        }
+        for name, fabric_class in FABRICS.items()
+    ]
     return {"gpus": cluster.gpus, "rate_gbps": cluster.nic_gbps, "fabrics": fabrics}
 
 
-def options_as_json(name: str) -> dict[str, Any]:
-    """The options of a kind of fabric, or of a file, as plain values."""
+def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, Any]:
+    """The options of a kind of fabric, or of a file, and its network cost, as plain values."""
     kind, given = _kind_of(name)
     options = [
         {
@@ -65,7 +60,26 @@ def options_as_json(name: str) -> dict[str, Any]:
         }
         for field in describe(FABRICS[kind])
     ]
-    return {"fabric": name, "kind": kind, "options": options}
+    return {
+        "fabric": name,
+        "kind": kind,
+        "options": options,
+        "gpus": cluster.gpus,
+        "rate_gbps": cluster.nic_gbps,
+        **_cost_as_json(_network_cost(name, cluster, prices)),
+    }
+
+
+def _network_cost(name: str, cluster: Cluster, prices: Prices) -> Cost:
+    """The network cost of a kind of fabric, or of a file."""
+    return PartsCostModel().capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
+
+
+def _cost_as_json(cost: Cost) -> dict[str, Any]:
+    return {
+        "network_cost_usd": cost.total_usd,
+        "cost_by_component_usd": dict(cost.by_component_usd),
+    }
 
 
 def _first_sentence(fabric_class: type) -> str:
@@ -91,8 +105,8 @@ def _kind_of(name: str) -> tuple[str, dict[str, Any] | None]:
     return kind, given
 
 
-def print_options(name: str, console: Console) -> None:
-    """Print the options of a kind of fabric and their defaults, or those of a file as it sets them.
+def print_options(name: str, cluster: Cluster, prices: Prices, console: Console) -> None:
+    """Print the options of a kind of fabric, or those of a file as it sets them, and its cost.
 
     Raises
     ------
@@ -100,6 +114,7 @@ def print_options(name: str, console: Console) -> None:
         If there is no such kind, or the file is no fabric.
     """
     kind, given = _kind_of(name)
+    cost = _network_cost(name, cluster, prices)
     fabric_class = FABRICS[kind]
     console.print(inspect.getdoc(fabric_class), highlight=False)
     title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"
@@ -111,6 +126,12 @@ def print_options(name: str, console: Console) -> None:
         here = default if given is None or given.get(field.name) is None else str(given[field.name])
         table.add_row(field.name, Text(value), Text(here), Text(field.sentence()))
     print_table(table, console)
+    console.print(
+        f"Network cost for {cluster.gpus:,} GPUs at {cluster.nic_gbps:g} Gb/s: "
+        f"{show_usd(cost.total_usd)}, {show_usd(cost.per_gpu_usd)} per GPU "
+        f"({_largest_parts(cost)})",
+        highlight=False,
+    )
     console.print(
         f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",
         style="dim",

@@ -119,6 +119,16 @@ def test_a_fabric_in_a_file_is_shown(lightloom, refused, tmp_path):
     assert refused(f"fabrics {path}").startswith(f"{path}: unknown fabric 'mixnett'")
 
 
+def test_one_fabric_is_charged_for_the_cluster_that_is_given(lightloom, refused):
+    cluster = "--gpus 512 --rate 200"
+    every = json.loads(lightloom(f"fabrics {cluster} --json -").out)["fabrics"]
+    one = json.loads(lightloom(f"fabrics mixnet {cluster} --json -").out)
+    costs = {fabric["fabric"]: fabric["network_cost_usd"] for fabric in every}
+    assert one["network_cost_usd"] == costs["mixnet"]
+    assert "512 GPUs at 200 Gb/s" in lightloom(f"fabrics mixnet {cluster}").out
+    assert refused("fabrics mixnet --prices nowhere.toml").startswith("nowhere.toml: ")
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_any_encoding_can_be_printed(spawn, encoding):
     process = spawn(
