@@ -10,14 +10,17 @@ from rich.markup import escape
 from rich.text import Text
 
 from lightloom.models import Attention, Model, PublishedPlan
+from lightloom.models.model import EmbeddingConvention
 from lightloom.models.parameters import active_parameters, parameter_parts, total_parameters
 from lightloom.report.terminal import plain_table, print_table
 
-#: what each convention counts, for the line below a table
+#: the embedding tables that active parameters include, for every model alike: what is multiplied
+_ACTIVE: EmbeddingConvention = "output"
+#: what each publisher's convention counts, for the line below a table
 _CONVENTIONS = {
-    "both": "both embedding tables",
-    "output": "the output projection, not the input table",
-    "none": "no embedding table",
+    "both": "with both embedding tables",
+    "output": "without the input table",
+    "none": "without embedding tables",
 }
 
 
@@ -43,17 +46,33 @@ def print_catalog(console: Console, known: dict[str, Model]) -> None:
             str(model.num_experts) if model.num_experts else "dense",
             str(model.experts_per_token) if model.num_experts else "-",
             f"{total_parameters(model) / 1e9:.2f}"[:6],
-            f"{active_parameters(model) / 1e9:.2f}",
+            f"{active_parameters(model, _ACTIVE) / 1e9:.2f}",
             _short_plan(model.plan) if model.plan else "-",
         )
     print_table(table, console)
     console.print(
-        "total: all parameters, with both embedding tables; active: those that one token goes "
-        "through, as the model's publisher counts; B = 10^9; elem. = elements of a hidden state."
+        "total: all parameters, with both embedding tables; active: those that one token "
+        "goes through, without the input table, for every model alike; B = 10^9; elem. = "
+        "elements of a hidden state."
     )
-    console.print("\nSources of the shapes (of counts and plans: lightloom models NAME)")
+    console.print(
+        "\nSources of the shapes; published counts that they were checked against\n"
+        "(sources of counts and plans: lightloom models NAME)"
+    )
     for name, model in known.items():
-        console.print(f"  {name}: {escape(model.sources['config'])}", soft_wrap=True)
+        source = f"{escape(model.sources['config'])}; {_published_counts(model)}"
+        console.print(f"  {name}: {source}", soft_wrap=True)
+
+
+def _published_counts(model: Model) -> str:
+    if not model.published_parameters:
+        return "no published counts"
+    active = f", {_billions(model.published_active)} active" if model.published_active else ""
+    return f"{_billions(model.published_parameters)}{active}"
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:g}B"
 
 
 def _short_plan(plan: PublishedPlan) -> str:
@@ -63,46 +82,49 @@ def _short_plan(plan: PublishedPlan) -> str:
 def print_model(console: Console, model: Model) -> None:
     """Print a model's parameters by part, its notes and its sources."""
     console.print(Text(_headline(model)), soft_wrap=True)
-    convention = model.active_embeddings
     numbers = ["each\n[parameters]", "copies", "total\n[parameters]", "active\n[parameters]"]
     table = plain_table("", ["part", *numbers])
-    for part in parameter_parts(model, convention):
-        uncounted = part.name == "router" and not model.active_router
+    for part in parameter_parts(model, _ACTIVE):
         table.add_row(
             part.name,
             f"{part.each:,}",
             f"{part.count:,}",
             f"{part.total:,}",
-            f"{0 if uncounted else part.total_active:,}",
+            f"{part.total_active:,}",
         )
     table.add_section()
-    total, active = total_parameters(model), active_parameters(model)
+    total, active = total_parameters(model), active_parameters(model, _ACTIVE)
     table.add_row("all", "", "", f"{total:,}", f"{active:,}", style="bold")
     print_table(table, console)
-    routers = "" if model.active_router or not model.num_moe_layers else ", without routers"
-    console.print(
-        f"active: the parameters of one token's path, with {_CONVENTIONS[convention]}{routers}"
-        + (
-            ""
-            if model.family == "shapes"
-            else f", as the publisher of {model.family} models counts"
-        )
-    )
+    console.print("active: the parameters of one token's path, without the input table")
     if model.published_parameters:
         difference = f"{total / model.published_parameters - 1:+.2%}"
-        used = f", {model.published_active / 1e9:g} B active" if model.published_active else ""
         console.print(
-            f"published: {model.published_parameters / 1e9:g} B in total (here {difference}){used}"
+            f"published: {model.published_parameters / 1e9:g} B in total (here {difference})"
+            + _published_active(model)
         )
     _print_details(console, model)
 
 
+def _published_active(model: Model) -> str:
+    """The published active parameters, and how many there are by the publisher's counting."""
+    if not model.published_active:
+        return ""
+    routers = "" if model.active_router or not model.num_moe_layers else " and routers"
+    return (
+        f", {model.published_active / 1e9:g} B active "
+        f"(here {active_parameters(model) / 1e9:.2f} B, counted as there: "
+        f"{_CONVENTIONS[model.active_embeddings]}{routers})"
+    )
+
+
 def model_as_json(model: Model) -> dict[str, Any]:
     """A model's shape, its parameters by part, and where they are from, as plain values."""
-    parts = parameter_parts(model, model.active_embeddings)
+    parts = parameter_parts(model, _ACTIVE)
     return dataclasses.asdict(model) | {
         "parameters": total_parameters(model),
-        "active_parameters": active_parameters(model),
+        "active_parameters": active_parameters(model, _ACTIVE),
+        "active_parameters_as_published": active_parameters(model),
         "parts": [dataclasses.asdict(part) | {"total": part.total} for part in parts],
     }
 

@@ -32,7 +32,7 @@ def test_lists_every_model_with_units_and_plan() -> None:
     for name in catalog():
         assert name == row(output, name)[0]
     assert row(output, "mixtral-8x22b") == (
-        ["mixtral-8x22b", "56", "6144", "8", "2", "140.62", "39.15", "TP8", "PP8", "EP8"]
+        ["mixtral-8x22b", "56", "6144", "8", "2", "140.62", "38.96", "TP8", "PP8", "EP8"]
     )
     assert row(output, "llama-3-405b")[3:6] == ["dense", "-", "405.85"]
     assert row(output, "olmoe-1b-7b")[-1] == "-"
@@ -44,7 +44,34 @@ def test_lists_every_model_with_units_and_plan() -> None:
 def test_the_list_names_a_source_for_every_shape() -> None:
     output = run()
     for name, model in catalog().items():
-        assert f"  {name}: {model.sources['config']}\n" in output
+        assert f"  {name}: {model.sources['config']}; " in output
+
+
+def test_the_list_says_what_each_shape_was_checked_against() -> None:
+    output = run()
+    said = {
+        name: line.rpartition("; ")[2]
+        for name in catalog()
+        for line in output.splitlines()
+        if line.startswith(f"  {name}: ")
+    }
+    assert said["mixtral-8x7b"] == "46.7B, 12.9B active"
+    assert said["llama-3-8b"] == "8.03B"
+    assert said["qwen-moe"] == "no published counts"
+    for name, model in catalog().items():
+        assert (said[name] == "no published counts") == (model.published_parameters is None)
+
+
+def test_active_parameters_are_counted_alike_for_every_model() -> None:
+    for found in json.loads(run("--json", "-"))["models"]:
+        parts = {part["name"]: part for part in found["parts"]}
+        assert found["active_parameters"] == sum(
+            part["each"] * part["active"] for part in found["parts"]
+        )
+        tied = "output projection" not in parts
+        assert (parts["input embedding"]["active"] > 0) == tied
+        if "router" in parts:
+            assert parts["router"]["active"] == parts["router"]["count"]
 
 
 def test_the_table_fits_80_columns() -> None:
@@ -69,8 +96,9 @@ def test_details_add_up_and_fit(name: str) -> None:
 def test_details_say_convention_published_counts_plan_and_sources() -> None:
     output = run("deepseek-r1")
     flat = " ".join(output.split())
-    assert "with the output projection, not the input table, without routers" in flat
-    assert "published: 671 B in total (here +0.00%), 37 B active" in flat
+    assert "active: the parameters of one token's path, without the input table" in flat
+    assert "published: 671 B in total (here +0.00%), 37 B active (here 36.52 B," in flat
+    assert "counted as there: without the input table and routers)" in flat
     assert "note: 1 multi-token prediction layer(s) left out" in flat
     assert "published plan: TP1 PP16 EP64, sequences of 4096 tokens, 8 per micro-batch" in flat
     for what, source in catalog()["deepseek-r1"].sources.items():

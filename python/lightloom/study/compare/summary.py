@@ -232,7 +232,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str
         "model": {
             "name": job.model.name,
             "parameters": total_parameters(job.model),
-            "active_parameters": active_parameters(job.model),
+            "active_parameters": active_parameters(job.model, "output"),
             "sources": job.model.sources,
         },
         "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
@@ -259,7 +259,7 @@ def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
     """
     plan, model, scenario = job.plan, job.model, job.scenario
     parameters = show_count(total_parameters(model))
-    active = show_count(active_parameters(model))
+    active = show_count(active_parameters(model, "output"))
     experts = f"{model.num_experts} experts, top-{model.experts_per_token}, "
     lines = [
         f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
