@@ -177,6 +177,7 @@ CALLS = {
     "schedule_route": (REQUEST, CIRCUITS),
     "schedule_makespan": (REQUEST, CIRCUITS),
     "schedule_port_bound": (REQUEST,),
+    "schedule_line_bound": (REQUEST,),
     "schedule_changed_pairs": (CIRCUITS, CIRCUITS),
     "schedule_map_nics": (CIRCUITS, arrays(np.uint32, 1), WORKING, NUMBERS, rows(np.uint32, 4)),
     "schedule_assign_planes": (
@@ -216,6 +217,7 @@ CALLS = {
         SIZES,
         optional(st.tuples(arrays(np.int32, 2), arrays(np.uint64, 1), SIZES)),
     ),
+    "schedule_decomposition_bound": (MATRIX, NUMBERS, SWITCH, SIZES),
     "schedule_check_decomposition": (
         MATRIX,
         st.builds(
@@ -307,6 +309,7 @@ CALLS = {
         st.sampled_from(["x", *choices("chunk method")]),
         optional(st.floats()),
     ),
+    "schedule_chunk_bound": (CHUNKS,),
     "schedule_check_chunks": (
         CHUNKS,
         st.builds(

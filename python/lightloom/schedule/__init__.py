@@ -15,6 +15,15 @@ if TYPE_CHECKING:
         CircuitAllocator,
         allocator_by_name,
     )
+    from lightloom.schedule.bounds import (
+        chunk_lateness_bound_s,
+        chunk_lower_bound_s,
+        hybrid_lower_bound_s,
+        line_bound_s,
+        line_time_s,
+        permutation_lower_bound_s,
+        port_bound_s,
+    )
     from lightloom.schedule.changes import ChangeBatch, CircuitChange, plan_change
     from lightloom.schedule.chunks import CHUNK_METHODS, ChunkSchedule, decompose_chunks
     from lightloom.schedule.circuits import (
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
         allocate_region,
         changed_pairs,
         map_nics,
-        port_bound_s,
         route,
     )
     from lightloom.schedule.coloring import (
@@ -37,7 +45,6 @@ if TYPE_CHECKING:
     )
     from lightloom.schedule.custom import (
         Scheduler,
-        permutation_lower_bound_s,
         schedule_by_name,
         schedule_of_arrays,
     )
@@ -56,7 +63,6 @@ if TYPE_CHECKING:
         HYBRID_METHODS,
         HybridSchedule,
         decompose_hybrid,
-        hybrid_lower_bound_s,
     )
     from lightloom.schedule.installed import custom_allocators, custom_schedulers
     from lightloom.schedule.matching import (
@@ -185,6 +191,8 @@ __all__ = [
     "changed_pairs",
     "check_coloring",
     "choices",
+    "chunk_lateness_bound_s",
+    "chunk_lower_bound_s",
     "color_edges",
     "custom_allocators",
     "custom_schedulers",
@@ -197,6 +205,8 @@ __all__ = [
     "helios_matchings",
     "helios_step",
     "hybrid_lower_bound_s",
+    "line_bound_s",
+    "line_time_s",
     "map_nics",
     "max_weight_matching",
     "parse_failures",

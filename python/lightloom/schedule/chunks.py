@@ -259,20 +259,32 @@ def decompose_chunks(  # noqa: PLR0913
     """
     one_of(method, "method", CHUNK_METHODS)
     limit_s = optional_seconds(time_limit_s, "time_limit_s")
+    ports = eps_gbps, delay_s, rate_gbps
+    cube, times, request = chunk_arguments(chunks, releases_s, deadlines_s, ports)
+    try:
+        found = _core.schedule_chunk_plan(request, method, limit_s)
+    except ValueError as error:
+        raise DemandError(str(error)) from None
+    return _result(cube, times, request, method, found)
+
+
+def chunk_arguments(
+    chunks: npt.ArrayLike,
+    releases_s: npt.ArrayLike | Sequence[float | str],
+    deadlines_s: npt.ArrayLike | Sequence[float | str] | None,
+    ports: tuple[float, float | str, float],
+) -> tuple[Times, tuple[Times, Times | None], ChunkRequest]:
+    """Check chunks, their times and ports (EPS rate, delay, rate); return them for the core."""
+    eps_gbps, delay_s, rate_gbps = ports
     circuit = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     eps = 0 if eps_gbps == 0 else rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
-    ports = time_bytes(delay_s, "delay_s", circuit), circuit, eps
+    sizes = time_bytes(delay_s, "delay_s", circuit), circuit, eps
     cube = _cube(chunks)
     releases = _times(releases_s, "releases_s", cube, circuit, up=True)
     deadlines = None
     if deadlines_s is not None:
         deadlines = _times(deadlines_s, "deadlines_s", cube, circuit, up=False)
-    request = _request(cube, releases, deadlines, ports)
-    try:
-        found = _core.schedule_chunk_plan(request, method, limit_s)
-    except ValueError as error:
-        raise DemandError(str(error)) from None
-    return _result(cube, (releases, deadlines), request, method, found)
+    return cube, (releases, deadlines), _request(cube, releases, deadlines, sizes)
 
 
 def _result(

@@ -60,13 +60,12 @@ class Allocation(Result):
     makespan_s
         Seconds until the last byte at line rate; infinite if a pair has no way at all.
     port_bound_s
-        Seconds that no circuits can beat: the largest row or column sum over the line rate of all
-        ports of that server.
+        Seconds that no circuits can beat, see :func:`port_bound_s`.
     chosen
         The allocator whose circuits these are; ``best`` may settle on another's.
     bound_s
-        Seconds that no circuits can beat, as far as is proved: by each line alone with the circuits
-        that suit it best, or by ``exact``.
+        Seconds that no circuits can beat, as far as is proved: by :func:`line_bound_s`, or by
+        ``exact``.
 
     Examples
     --------
@@ -423,25 +422,6 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     request = request_of(demand, region, None)
     given = check_circuits(circuits, request.ports)
     return _allocation(_core.schedule_route(request, given))
-
-
-def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
-    """Return the seconds that no circuits can beat.
-
-    Parameters and errors are those of :func:`allocate_region`.
-
-    Returns
-    -------
-    float
-        The largest of what servers send or receive, over the rate of all their NICs; O(n^2).
-
-    Examples
-    --------
-    >>> from lightloom.schedule import Region, port_bound_s
-    >>> port_bound_s([[0, 10**9], [0, 0]], Region(ports=1, circuit_gbps=6, eps_gbps=2))
-    1.0
-    """
-    return _core.schedule_port_bound(request_of(demand, region, None))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:

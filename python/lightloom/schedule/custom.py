@@ -24,35 +24,6 @@ from lightloom.schedule.served import MAX_BYTES
 Scheduler = Callable[[npt.NDArray[np.uint64], int], tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
-def permutation_lower_bound_s(
-    demand: npt.ArrayLike,
-    *,
-    delay_s: float | str = 0.0,
-    rate_gbps: float = 400.0,
-    partial: bool = False,
-) -> float:
-    """Return the seconds that no schedule of permutations over one crossbar can beat.
-
-    Parameters and errors are those of :func:`lightloom.schedule.decompose`.
-
-    Returns
-    -------
-    float
-        All-stop: at least the longest line, and a delay for each peer of the busiest one; more
-        where pairs of different size must share slots. Partial: the largest line with a delay for
-        each of its peers. O(n^2 log n) and, all-stop, O(n) for each number of slots.
-
-    Examples
-    --------
-    >>> from lightloom.schedule import permutation_lower_bound_s
-    >>> permutation_lower_bound_s([[0, 5], [7, 0]], delay_s=3, rate_gbps=8e-9)
-    10.0
-    """
-    return decompose(
-        demand, delay_s=delay_s, rate_gbps=rate_gbps, partial=partial, method="round-robin"
-    ).lower_bound_s
-
-
 def schedule_of_arrays(
     demand: npt.ArrayLike,
     permutations: npt.ArrayLike,

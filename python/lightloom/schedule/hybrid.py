@@ -201,7 +201,7 @@ def decompose_hybrid(
     """
     one_of(method, "method", HYBRID_METHODS)
     search = optional_seconds(time_limit_s, "time_limit_s"), flag(relay, "relay")
-    matrix, ports = _arguments(demand, eps_gbps, delay_s, rate_gbps)
+    matrix, ports = hybrid_arguments(demand, eps_gbps, delay_s, rate_gbps)
     try:
         found = _core.schedule_hybrid_plan(matrix, ports, method, *search)
     except ValueError as error:
@@ -220,45 +220,10 @@ def decompose_hybrid(
     )
 
 
-def hybrid_lower_bound_s(
-    demand: npt.ArrayLike,
-    *,
-    eps_gbps: float,
-    delay_s: float | str = 0.0,
-    rate_gbps: float = 400.0,
-    relay: bool = False,
-) -> float:
-    """Return the seconds that no schedule of circuits and packets can beat.
-
-    A schedule of K slots sends over no line more than its length without K delays over circuits,
-    and reaches at most K of a line's peers by them; the rest goes as packets. The bound is the
-    least over K. With relaying K >= 2 slots reach every peer, but what is not among the K largest
-    pairs of a line takes the time of two circuits. O(n^2 log n).
-
-    Parameters and errors are those of :func:`decompose_hybrid`.
-
-    Returns
-    -------
-    float
-        Seconds; 0 if there is nothing to send.
-
-    Examples
-    --------
-    >>> from lightloom.schedule import hybrid_lower_bound_s
-    >>> hybrid_lower_bound_s([[0, 5000], [0, 0]], eps_gbps=40, delay_s="1 us", rate_gbps=400)
-    1e-06
-    """
-    matrix, ports = _arguments(demand, eps_gbps, delay_s, rate_gbps)
-    relay = flag(relay, "relay")
-    try:
-        return _core.schedule_hybrid_bound(matrix, ports, relay) * 8 / ports.circuit_bps
-    except ValueError as error:
-        raise DemandError(str(error)) from None
-
-
-def _arguments(
+def hybrid_arguments(
     demand: npt.ArrayLike, eps_gbps: float, delay_s: float | str, rate_gbps: float
 ) -> tuple[npt.NDArray[np.uint64], HybridPorts]:
+    """Check a demand and its ports and return them as the core takes them."""
     circuit = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     eps = rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
     ports = HybridPorts(time_bytes(delay_s, "delay_s", circuit), circuit, eps)

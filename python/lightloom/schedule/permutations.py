@@ -326,7 +326,7 @@ def decompose(  # noqa: PLR0913
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     delay_bytes, partial = time_bytes(delay_s, "delay_s", bits), flag(partial, "partial")
     matrix = _plain(demand)
-    switches = _switches(switches, partial)
+    switches = switch_count(switches, partial=partial)
     earlier = _earlier(previous, new_slots, method, partial, switches, matrix.shape)
     limit_s = optional_seconds(time_limit_s, "time_limit_s")
     try:
@@ -338,7 +338,8 @@ def decompose(  # noqa: PLR0913
     return _schedule_of(found, matrix, delay_bytes, bits, partial, switches)
 
 
-def _switches(switches: int, partial: bool) -> int:
+def switch_count(switches: int, *, partial: bool) -> int:
+    """Check the number of switches of a schedule: one if reconfiguration may be partial."""
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     if partial and switches > 1:
         raise InputError(f"partial: expected one switch, got switches={switches}")

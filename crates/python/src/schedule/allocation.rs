@@ -21,6 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_route, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_makespan, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_port_bound, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_line_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
     Ok(())
@@ -189,6 +190,12 @@ fn schedule_makespan(
 fn schedule_port_bound(py: Python<'_>, request: Given<CircuitRequest>) -> PyResult<f64> {
     let request = request.0.checked()?;
     Ok(py.detach(|| lightloom_schedule::port_bound(&request)))
+}
+
+#[pyfunction]
+fn schedule_line_bound(py: Python<'_>, request: Given<CircuitRequest>) -> PyResult<f64> {
+    let request = request.0.checked()?;
+    Ok(py.detach(|| lightloom_schedule::line_bound(&request)))
 }
 
 #[pyfunction]

@@ -22,6 +22,7 @@ use crate::choices::parse;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ChunkPlan>()?;
     module.add_function(wrap_pyfunction!(schedule_chunk_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_chunk_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_chunks, module)?)
 }
 
@@ -108,6 +109,17 @@ fn schedule_chunk_plan(
         lateness_bound_bytes: found.lateness_bound,
         time_spent_s: start.elapsed().as_secs_f64(),
     })
+}
+
+/// Bytes of a circuit before which no schedule ends, and the lateness that none can beat.
+#[pyfunction]
+fn schedule_chunk_bound(
+    py: Python<'_>,
+    request: Given<ChunkRequest>,
+) -> PyResult<(u64, Option<i64>)> {
+    let chunks = request.0.chunks()?;
+    let given = request.0.demand(&chunks)?;
+    Ok(py.detach(|| (given.lower_bound(), given.lateness_bound())))
 }
 
 fn transfer_rows(py: Python<'_>, transfers: &[ChunkTransfer]) -> Py<PyArray2<i64>> {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lightloom_model::Invalid;
 use lightloom_schedule::permutation::{
-    Budget, Demand, MAX_LINES, Matchings, Method, PairTransfer, Schedule, Slots, SwitchSchedule,
-    check, check_over, decompose, decompose_from, decompose_over,
+    Budget, Demand, MAX_LINES, MAX_SWITCHES, Matchings, Method, PairTransfer, Schedule, Slots,
+    SwitchSchedule, check, check_over, decompose, decompose_from, decompose_over,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -21,6 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PermutationPlan>()?;
     module.add_class::<PermutationSlots>()?;
     module.add_function(wrap_pyfunction!(schedule_decompose, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_decomposition_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_decomposition, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_transfer_slots, module)?)?;
     Ok(())
@@ -159,6 +160,27 @@ fn schedule_decompose(
         new_slots,
         time_spent_s: start.elapsed().as_secs_f64(),
     })
+}
+
+/// Bytes that no schedule over so many switches can beat.
+#[pyfunction]
+fn schedule_decomposition_bound(
+    py: Python<'_>,
+    demand: Matrix<u64>,
+    delay_bytes: u64,
+    partial: bool,
+    switches: usize,
+) -> PyResult<u64> {
+    let Matrix { rows, columns, values } = demand;
+    let demand = Demand::new(rows, columns, &values, delay_bytes, partial).map_err(refuse)?;
+    if !(1..=MAX_SWITCHES).contains(&switches) || (partial && switches > 1) {
+        let text = format!("switches: expected 1 to {MAX_SWITCHES}, one if partial: {switches}");
+        return Err(refuse(Invalid(text)));
+    }
+    Ok(py.detach(|| match switches {
+        1 => demand.lower_bound(),
+        _ => demand.lower_bound_over(switches),
+    }))
 }
 
 /// What the ports do between any two events of a schedule of transfers.

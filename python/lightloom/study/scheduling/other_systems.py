@@ -86,8 +86,7 @@ def _rotornet(demand: Bytes, fabric: SystemFabric, *, held: bool, relay: bool) -
 def _epochs(
     demand: Bytes, fabric: SystemFabric, run: Callable[..., schedule.EpochRun]
 ) -> SystemRow:
-    largest = max(float(demand.sum(axis=axis, dtype=np.float64).max()) for axis in (0, 1))
-    line_s = largest * 8e-9 / (fabric.rate_gbps * fabric.switches)
+    line_s = schedule.line_time_s(demand, switches=fabric.switches, rate_gbps=fabric.rate_gbps)
     rows = []
     for share in _EPOCHS:
         epoch_s = max(share * line_s, 1e-9)
