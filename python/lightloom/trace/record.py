@@ -57,7 +57,8 @@ class TracedJob:
     seed, skew
         Of the experts that tokens visit; see `recorder.oracle`.
     real
-        Run really, with the other ranks as processes that the caller starts, and only record.
+        Run really, the recorded ranks together, and only record. Where `device` is ``cuda``, GPUs
+        are answered for, tensors are on the CPU, and all groups are of gloo.
     time_limit_s, memory_limit_bytes
         Of all ranks together, and of each.
     """

@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,19 @@ from lightloom.trace.check import disagreements
 from lightloom.trace.record import TracedJob, TraceError, record
 
 PROGRAMS = Path(__file__).parent / "programs"
-#: a Python that has PyTorch, if the one of the tests has none
-PYTHON = os.environ.get("LIGHTLOOM_TORCH_PYTHON", sys.executable)
+#: a Python that has PyTorch: as it is told, as `make torch` installs it, or that of the tests
+INSTALLED = Path(__file__).parents[3] / ".venv/torch/bin/python"
+PYTHON = os.environ.get(
+    "LIGHTLOOM_TORCH_PYTHON", str(INSTALLED) if INSTALLED.exists() else sys.executable
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _torch():
-    if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode:
-        pytest.skip("PyTorch is not installed; or set LIGHTLOOM_TORCH_PYTHON to a Python with it")
+    """Whether PyTorch is there, without the seconds that importing it takes."""
+    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    if subprocess.run([PYTHON, "-c", find], check=False).returncode:
+        pytest.skip("no PyTorch: make torch, or set LIGHTLOOM_TORCH_PYTHON to a Python that has it")
 
 
 def command(name):
@@ -35,9 +39,7 @@ def really(monkeypatch, name, world_size, **job):
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
     made = TracedJob(world_size, device="cpu", real=True, memory_limit_bytes=10**12, **job)
-    with ThreadPoolExecutor(world_size) as pool:
-        runs = pool.map(lambda rank: record(command(name), made, [rank]), range(world_size))
-        return {rank: run.ranks[rank] for rank, run in enumerate(runs)}
+    return record(command(name), made, range(world_size)).ranks
 
 
 def shown(recorded):

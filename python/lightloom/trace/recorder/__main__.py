@@ -35,26 +35,13 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .session import Session
     from .values import Values
 
-    stubs: list[str] = []
     oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"])
     if spec["real"]:
         session = Session(None, None, oracle)
     else:
-        from .devices import STREAMS, spoof_devices, spoof_tensors
-        from .groups import spoof_groups
-        from .stubs import USED, install_stubs
-
         peers = Peers(spec["rank"], oracle, spec.get("heard"))
         session = Session(Values(oracle), peers, oracle)
-        spoof_groups(spec["rank"], spec["world_size"])
-        if spec["device"] == "cpu":
-            spoof_tensors("cpu", [0])
-        else:
-            spoof_devices(spec["rank"] % spec["local_world_size"], spec["local_world_size"])
-        install_stubs()
-        stubs = USED
-        STREAMS.session = session
-        torch.compile = lambda model=None, *_, **__: model if model is not None else (lambda f: f)
+    stubs = spoof(spec, session)
     follow_phases(session)
     error, status = "", 0
     try:  # what is drawn at random is drawn alike each time
@@ -80,6 +67,28 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def spoof(spec: dict[str, Any], session: Any) -> list[str]:
+    """Answer for what is not there; return the list of absent packages, which grows."""
+    import torch
+
+    if spec["real"] and spec["device"] == "cpu":
+        return []
+    from .devices import STREAMS, spoof_devices, spoof_tensors
+    from .groups import spoof_groups
+    from .stubs import USED, install_stubs
+
+    spoof_groups(spec["rank"], spec["world_size"], spec["real"])
+    if spec["device"] == "cpu":
+        spoof_tensors("cpu", [0])
+    else:
+        local = spec["local_world_size"]
+        spoof_devices(spec["rank"] % local, local, spec["real"])
+    install_stubs()
+    STREAMS.session = session
+    torch.compile = lambda model=None, *_, **__: model if model is not None else (lambda f: f)
+    return USED
+
+
 def run_program(program: list[str]) -> None:
     """Run a script, or a module after ``-m``, as Python would."""
     if program[0] == "-m":
@@ -95,31 +104,52 @@ def run_program(program: list[str]) -> None:
 def main(specification: str) -> None:
     """Record each rank in a process of its own, which begins where PyTorch has been imported.
 
-    Rank after rank is recorded, since what the first ones broadcast is what the others hear; what
-    was recorded of each is written where the specification says.
+    Rank after rank is recorded, since what the first ones broadcast is what the others hear; really
+    they run together. What was recorded of each is written where the specification says.
     """
     import torch
     import torch.distributed
-    import torch.utils._python_dispatch  # noqa: F401 - takes seconds, once for all ranks
+    import torch.utils._python_dispatch
 
     spec = json.loads(Path(specification).read_text(encoding="utf-8"))
+    if len(spec["ranks"]) > 1:
+        import torch._dynamo  # noqa: F401 - optimizers import it, which takes more seconds
     resource.setrlimit(resource.RLIMIT_DATA, (spec["memory_limit_bytes"],) * 2)
+    if spec["real"]:
+        started = [(rank, start(spec, rank, {})) for rank in spec["ranks"]]
+        for rank, child in started:
+            finish(spec, rank, child)
+        return
     heard: dict[str, list[Any]] = {}
     for rank in spec["ranks"]:
-        output = Path(spec["folder"]) / f"{rank}.json"
-        child = os.fork()
-        if child == 0:
-            one = spec | {"rank": rank, "heard": heard}
-            prepare(one)
-            found = record(one)
-            part = output.with_suffix(".part")
-            part.write_text(json.dumps(found), encoding="utf-8")
-            part.rename(output)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if not output.exists():
-            output.write_text(json.dumps({"killed": status}), encoding="utf-8")
+        found = finish(spec, rank, start(spec, rank, heard))
+        if "killed" in found:
             return
-        heard.update(json.loads(output.read_text(encoding="utf-8")).get("said", {}))
+        heard.update(found.get("said", {}))
+
+
+def start(spec: dict[str, Any], rank: int, heard: dict[str, list[Any]]) -> int:
+    """Record a rank in a new process, whose number is returned."""
+    child = os.fork()
+    if child:
+        return child
+    one = spec | {"rank": rank, "heard": heard}
+    prepare(one)
+    found = record(one)
+    output = Path(spec["folder"]) / f"{rank}.json"
+    part = output.with_suffix(".part")
+    part.write_text(json.dumps(found), encoding="utf-8")
+    part.rename(output)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def finish(spec: dict[str, Any], rank: int, child: int) -> dict[str, Any]:
+    """What a process recorded, once it has ended."""
+    output = Path(spec["folder"]) / f"{rank}.json"
+    _, status = os.waitpid(child, 0)
+    if not output.exists():
+        output.write_text(json.dumps({"killed": status}), encoding="utf-8")
+    found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    return found

@@ -108,7 +108,7 @@ def context_of(stream: Any) -> Any:
         STREAMS.use(before)
 
 
-def spoof_devices(local_rank: int, local_world_size: int) -> None:
+def spoof_devices(local_rank: int, local_world_size: int, real: bool = False) -> None:
     """Let programs find a GPU, and let their tensors say that they are on it."""
     place = [local_rank]
     replies = _replies(place, local_world_size)
@@ -129,7 +129,7 @@ def spoof_devices(local_rank: int, local_world_size: int) -> None:
     for name, reply in replies.items():
         if accelerator is not None and hasattr(accelerator, name):
             setattr(accelerator, name, reply)
-    spoof_tensors("cuda", place)
+    spoof_tensors("cuda", place, real)
 
 
 def _replies(place: list[int], number: int) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _numbers(values: Any) -> Any:
     ]
 
 
-def spoof_tensors(kind: str, place: list[int]) -> None:
+def spoof_tensors(kind: str, place: list[int], real: bool = False) -> None:
     """Tensors say that they are on a device, and stay where they are when they are moved.
 
     While an operator is answered, PyTorch's own code has to see where a tensor really is.
@@ -248,7 +248,8 @@ def spoof_tensors(kind: str, place: list[int]) -> None:
             data = torch.empty_like(data.detach(), device="meta")
         return before(cls, data, requires_grad)
 
-    torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
+    if not real:
+        torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
     if kind != "cuda":
         return
     move = torch.Tensor.to

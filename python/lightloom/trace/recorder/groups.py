@@ -1,4 +1,4 @@
-"""Process groups of ranks that do not exist."""
+"""Process groups of ranks that do not exist, or that have no GPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 
-def spoof_groups(rank: int, world_size: int) -> None:
+def spoof_groups(rank: int, world_size: int, real: bool = False) -> None:
     """Let process groups of any backend be made without other ranks and without a network.
 
-    What a program asked for is what :func:`torch.distributed.get_backend` replies.
+    What a program asked for is what :func:`torch.distributed.get_backend` replies. Real groups are
+    those of gloo.
     """
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -25,7 +26,11 @@ def spoof_groups(rank: int, world_size: int) -> None:
     def init_process_group(
         backend: str | None = None, init_method: Any = None, timeout: Any = None, **other: Any
     ) -> None:
-        for name in ("store", "rank", "world_size", "device_id"):
+        other.pop("device_id", None)
+        if real:
+            start(backend="gloo", **other)
+            return
+        for name in ("store", "rank", "world_size"):
             other.pop(name, None)
         start(
             backend=backend or "cpu:gloo,cuda:nccl",
@@ -37,7 +42,7 @@ def spoof_groups(rank: int, world_size: int) -> None:
         for name in ("device_id", "backend_options", "pg_options"):
             if name in kw:
                 kw[name] = None
-        made = make(size, place, members, dist.Backend("fake"), *args, **kw)
+        made = make(size, place, members, dist.Backend("gloo" if real else "fake"), *args, **kw)
         wanted[made[0]] = str(backend)
         return made
 
