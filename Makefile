@@ -1,4 +1,4 @@
-# make demo | test | check | docs | bench | soak | mutants | golden | library (decisions, for C)
+# make demo | test | torch | check | docs | bench | soak | mutants | golden | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -9,7 +9,10 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
-.PHONY: demo test browser check docs bench soak mutants golden library clean
+TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --python .venv/torch torch==2.15.0 numpy
+BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
+
+.PHONY: demo test torch browser check docs bench soak mutants golden library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -21,6 +24,16 @@ demo: .venv/installed
 test: .venv/installed-test browser
 	PROPTEST_RNG_SEED=1 cargo test --release --workspace --exclude lightloom-python --quiet
 	$(BIN)/python -m pytest -n auto
+
+# PyTorch for the tests of the recorder, in a Python of its own: the build for CPUs (200 MB), or where
+# its index cannot be reached the common one (5 GB on disk). Without it those tests are skipped.
+torch: .venv/installed-test
+	@{ [ -x $(BIN)/uv ] || $(BIN)/pip install --quiet uv; } \
+		&& $(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv/torch \
+		&& { $(TORCH) --torch-backend cpu 2>/dev/null \
+			|| { df -Pk . | awk 'NR == 2 { exit $$4 < 15000000 }' && $(TORCH); }; } \
+		&& .venv/torch/bin/python -c "import torch" \
+		|| { rm -rf .venv/torch; echo "No PyTorch: tests of the recorder are skipped (make torch)"; }
 
 # Pages are tested in a real browser; as root in CI it is installed, elsewhere that is said.
 browser:
