@@ -1,8 +1,9 @@
 """A step of the same job with few layers and micro-batches, for choices that need no more.
 
-All pipeline stages, servers and groups are there, so that as much communication shares the network
-as in the whole step; every layer is a mixture of experts, stages have no chunks, and the output
-projection is as much smaller as there are fewer layers.
+All groups of a stage are there, so that as much communication shares the network as in the whole
+step; every layer is a mixture of experts, stages have no chunks, and the output projection is as
+much smaller as there are fewer layers. A long pipeline is shorter where its stages share no
+servers: they only pass activations on to each other, and the bubble stays as large a part.
 """
 
 from __future__ import annotations
@@ -15,19 +16,38 @@ from lightloom.study.compare.job import Job
 
 #: MoE layers and micro-batches of a short step, at least
 MIN_LAYERS, MIN_MICRO_BATCHES = 8, 4
+#: stages of a short step, at most, where they share no servers
+MAX_STAGES = 4
 #: a step is not shortened to more than this share of its all-to-alls
 MAX_SHARE = 0.25
 
 
 def shortened(job: Job) -> Job | None:
     """The job with a short step; ``None`` where its own is short enough."""
-    plan, model = job.plan, job.model
+    model, whole = job.model, job.plan
+    job = _with_few_stages(job)
+    plan = job.plan
     layers = few_layers(model, plan)
     # DualPipe needs two micro-batches per stage
     micro_batches = max(MIN_MICRO_BATCHES, plan.pp * plan.copies)
-    if not layers or layers * micro_batches > MAX_SHARE * model.num_moe_layers * plan.micro_batches:
+    all_to_alls = model.num_moe_layers * whole.micro_batches
+    if not layers or layers * micro_batches > MAX_SHARE * all_to_alls:
         return None
     return with_few(job, layers, micro_batches)
+
+
+def _with_few_stages(job: Job) -> Job:
+    """The job with the first stages alone, where they share no servers with the others."""
+    plan = job.plan
+    stages = min(plan.pp, MAX_STAGES)
+    per_stage = plan.gpus // plan.pp
+    sizes = {fabric.adapt(job.cluster).gpus_per_server for fabric in job.fabrics}
+    if not plan.order.endswith("pp") or any(per_stage % size for size in sizes):
+        return job
+    gpus = per_stage * stages
+    # the schedule of chunks and layouts is for the whole pipeline
+    few = dataclasses.replace(_short_plan(plan, plan.micro_batches), gpus=gpus, pp=stages)
+    return dataclasses.replace(job, plan=few, cluster=dataclasses.replace(job.cluster, gpus=gpus))
 
 
 def few_layers(model: Model, plan: Plan) -> int:

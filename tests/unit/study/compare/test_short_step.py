@@ -1,5 +1,6 @@
 """A short step of a job, and the strategies that it rules out."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from lightloom.study.compare import PlanOptions, compare, strategies
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
-from lightloom.study.compare.short_step import MAX_SHARE, MIN_LAYERS, shortened
+from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, MIN_LAYERS, shortened
 
 
 def done(fabric, strategy, step_time_s):
@@ -18,27 +19,41 @@ def done(fabric, strategy, step_time_s):
 
 
 @pytest.mark.parametrize(
-    ("changes", "layers", "micro_batches"),
+    ("changes", "stages", "layers", "micro_batches"),
     [
-        ({}, 8, 4),
-        ({"gpus": 64, "plan": PlanOptions(tp=1, pp=8, ep=8, vpp=2, micro_batches=32)}, 8, 8),
-        ({"model": "deepseek-v3", "gpus": 1024, "plan": PlanOptions()}, 16, 32),
+        ({}, None, 8, 4),
+        ({"gpus": 64, "plan": PlanOptions(tp=1, pp=8, ep=8, vpp=2, micro_batches=32)}, 4, 8, 4),
+        # four stages share a server
+        ({"gpus": 16, "plan": PlanOptions(tp=1, pp=8, ep=2, micro_batches=32)}, None, 8, 8),
+        ({"model": "deepseek-v3", "gpus": 1024, "plan": PlanOptions()}, 4, 8, 8),
     ],
 )
-def test_a_short_step_keeps_what_shares_the_network(scenario, changes, layers, micro_batches):
+def test_a_short_step_keeps_what_shares_the_network(
+    scenario, changes, stages, layers, micro_batches
+):
     given = scenario(**{"plan": PlanOptions(micro_batches=16), "memory_check": False, **changes})
     job = prepare(given)
     short = shortened(job)
     assert short.model.moe_layers == (True,) * layers
     assert layers >= MIN_LAYERS
     assert short.plan.micro_batches == micro_batches
-    for name in ("gpus", "tp", "pp", "dp", "ep", "etp", "schedule", "overlap_all_to_all"):
+    for name in ("tp", "dp", "ep", "etp", "schedule", "overlap_all_to_all", "groups_per_stage"):
         assert getattr(short.plan, name) == getattr(job.plan, name)
+    assert short.plan.pp == (stages or job.plan.pp)
+    assert short.plan.gpus * job.plan.pp == job.plan.gpus * short.plan.pp
+    assert short.cluster.gpus * job.plan.pp == job.cluster.gpus * short.plan.pp
     share = layers * micro_batches / (job.model.num_moe_layers * job.plan.micro_batches)
     assert share <= MAX_SHARE
     # the output projection stays as large a part of the step
     per_layer = job.model.vocab_size / job.model.num_layers
     assert short.model.vocab_size / layers == pytest.approx(per_layer, rel=1e-3)
+
+
+def test_stages_that_alternate_on_servers_all_stay(scenario):
+    job = prepare(scenario(gpus=64, plan=PlanOptions(tp=1, pp=8, ep=8, micro_batches=32)))
+    mixed = dataclasses.replace(job.plan, order="tp-cp-pp-ep-dp")
+    assert shortened(job).plan.pp == MAX_STAGES
+    assert shortened(dataclasses.replace(job, plan=mixed)).plan.pp == 8
 
 
 def test_what_is_short_already_is_not_shortened(scenario):
