@@ -26,6 +26,8 @@ from lightloom.inputs.files import shown_path
 Durability = Literal["process", "power"]
 
 _VERSION = 1
+#: the largest integer of SQLite
+_MAX_NUMBER = 2**63 - 1
 _BUSY_TIMEOUT_S = 5.0
 #: changes after which the oldest ones are dropped, beyond those that are kept
 _PRUNE_EVERY = 1_000
@@ -401,7 +403,11 @@ class Journal:
         JournalError
             If there is none of this number in this region.
         """
-        found = self._entries("intents.id = ?", (number,), "intents.id", 1)
+        found = (
+            self._entries("intents.id = ?", (number,), "intents.id", 1)
+            if number <= _MAX_NUMBER
+            else []
+        )
         if not found:
             raise JournalError(f"{shown_path(self.path)}: {self.region} has no change {number}")
         return found[0]

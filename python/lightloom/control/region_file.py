@@ -288,6 +288,13 @@ class RegionFile(Section):
     optics: OpticsSection = Field(OpticsSection(), description="Light.")
     serve: ServeSection = Field(ServeSection(), description="Service.")
 
+    def files(self, folder: Path) -> list[Path]:
+        """Every file that this one names, relative to its folder."""
+        names: list[Path | None] = [self.port_map, self.journal]
+        names += [section.password_file for section in self.switches.values()]
+        names += [self.serve.token_file, self.serve.tls_certificate, self.serve.tls_key]
+        return [folder / name for name in names if name is not None]
+
     def read_port_map(self, folder: Path) -> PortMap:
         """Read the port map.
 

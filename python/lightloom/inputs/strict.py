@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 
 # pydantic exports its metaclass nowhere else
@@ -43,13 +44,16 @@ Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=NAME_PATTERN)
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-def _usable(path: Path) -> Path:
+def _usable(value: Any, path_of: ValidatorFunctionWrapHandler) -> Path:
+    if value == "":  # which would be the folder of the process
+        raise ValueError("expected a name or path")
+    path: Path = path_of(value)
     if not str(path).isprintable():
         raise ValueError("expected a path without control characters")
     return path
 
 
-File = Annotated[Path, AfterValidator(_usable)]
+File = Annotated[Path, WrapValidator(_usable)]
 
 
 class _RefusesInOneLine(ModelMetaclass):

@@ -328,3 +328,52 @@ def test_watch_reports_each_change_as_a_line_of_json_and_ends_with_its_reader(re
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--circuits", "nowhere.txt"), "nowhere.txt: no such file"),
+        (("--circuits", ""), "--circuits '': expected a name or path"),
+        (("--circuits", "wrong.txt"), "wrong.txt, line 1: 'x': expected a circuit such as 0/1-3/0"),
+        (("--demand-file", "nowhere.npy"), "nowhere.npy: no such file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_wrong_files_are_one_line_before_a_switch_is_reached(
+    lightloom, tmp_path, monkeypatch, command, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    path = write_example(tmp_path, "polatis+tl1://127.0.0.1:1", servers=4, nics=2, size=12)
+    (tmp_path / "wrong.txt").write_text("x\n")
+    assert lightloom("control", command, path, *words) == (2, "", f"lightloom: {message}\n")
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "watch", "serve", "rollback", "audit"])
+def test_files_of_the_region_are_not_replaced(region, lightloom, command):
+    path, _ = region
+    lightloom("control", "apply", path, "--clear")
+    target = ("--clear",) if command in ("plan", "apply") else ()
+    named = [next(path.parent.glob(f"*{ending}")) for ending in (".csv", ".sqlite")]
+    for place in (path, *named):
+        before = place.read_bytes()
+        status, out, err = lightloom("control", command, path, *target, "--json", place)
+        assert (status, out) == (2, "")
+        assert err == f"lightloom: {place}: is read as well; write results to another file\n"
+        assert place.read_bytes() == before
+
+
+def test_a_change_beyond_any_number_is_none(region, lightloom):
+    path, _ = region
+    status, _, err = lightloom("control", "rollback", path, "--change", 10**20)
+    assert status == 2
+    assert err.splitlines()[-1].endswith(f"region has no change {10**20}")
+
+
+def test_quiet_leaves_out_the_log(region, lightloom):
+    path, emulator = region
+    wanted = circuits_file(path, "0/0-1/0\n")
+    status, out, err = lightloom("control", "apply", path, "--circuits", wanted, "--quiet")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[1] == "circuits of circuits.txt"
+    assert len(emulator.matrix.circuits) == 2

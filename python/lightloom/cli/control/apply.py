@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightloom.cli.control.target import TargetOptions, run_until_complete, target_panel
+from lightloom.cli.control.target import (
+    TargetOptions,
+    open_for_command,
+    outputs_and_options,
+    read_target,
+    run_until_complete,
+    target_panel,
+    wanted_circuits,
+)
 from lightloom.cli.options import Command, Given
 from lightloom.cli.outputs import Outputs, json_panel
 
@@ -26,9 +34,7 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(TargetOptions)
+    outputs, options = outputs_and_options(given, TargetOptions)
     options.check_one()
     run_until_complete(_apply(options, outputs))
 
@@ -36,12 +42,12 @@ def _run(given: Given) -> None:
 async def _apply(options: TargetOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.documents import change_as_json, region_as_json, report_as_json
     from lightloom.cli.control.show import change_lines, region_line, report_lines
-    from lightloom.cli.control.target import wanted_circuits
     from lightloom.control.change import ConflictMode
     from lightloom.control.refusals import ControlError
-    from lightloom.control.running import open_region, reason_of, running
+    from lightloom.control.running import reason_of, running
 
-    region = open_region(options.region)
+    region = open_for_command(options.region)
+    target = read_target(region, options)
     if options.conflicts is not None:
         change = region.file.change.model_copy(
             update={"conflicts": ConflictMode(options.conflicts)}
@@ -55,10 +61,10 @@ async def _apply(options: TargetOptions, outputs: Outputs) -> None:
             outputs.say(f"adopted: {len(found)} circuits")
             outputs.write_json({**content, "adopts": [str(one) for one in sorted(found)]})
             return
-        wanted, why = wanted_circuits(controller, options)
+        wanted, why = wanted_circuits(controller, options, target)
         kind = "reapply" if options.reapply else "apply"
         report = await controller.apply(wanted, reason_of(why), kind)
-        outputs.say(*change_lines(report.change), *report_lines(report))
+        outputs.say(why, *change_lines(report.change), *report_lines(report))
         content |= {"why": why, "change": change_as_json(report.change)}
         outputs.write_json({**content, **report_as_json(report)})
         if report.failed:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.control.target import RegionArgument
+from lightloom.cli.control.target import RegionArgument, outputs_and_options
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import json_panel
 from lightloom.inputs.strict import Whole
 
 EXAMPLES = (
@@ -46,9 +46,7 @@ def _run(given: Given) -> None:
     from lightloom.control.refusals import JournalError
     from lightloom.control.region_file import read_region
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(AuditOptions)
+    outputs, options = outputs_and_options(given, AuditOptions)
     file = read_region(options.region)
     path = options.region.parent / file.journal
     if not path.exists():

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from lightloom.cli.control.target import TargetOptions, target_panel
+from lightloom.cli.control.target import (
+    TargetOptions,
+    open_for_command,
+    outputs_and_options,
+    read_target,
+    target_panel,
+    wanted_circuits,
+)
 from lightloom.cli.options import Command, Given
 from lightloom.cli.outputs import Outputs, json_panel
 
@@ -22,9 +29,7 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(TargetOptions)
+    outputs, options = outputs_and_options(given, TargetOptions)
     options.check_one()
     asyncio.run(_plan(options, outputs))
 
@@ -32,11 +37,11 @@ def _run(given: Given) -> None:
 async def _plan(options: TargetOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.documents import change_as_json, region_as_json
     from lightloom.cli.control.show import change_lines, region_line
-    from lightloom.cli.control.target import wanted_circuits
     from lightloom.control.change import ConflictMode
-    from lightloom.control.running import looking_at, open_region
+    from lightloom.control.running import looking_at
 
-    region = open_region(options.region)
+    region = open_for_command(options.region)
+    target = read_target(region, options)
     async with looking_at(region) as controller:
         outputs.say(region_line(controller))
         content = {"region": region_as_json(controller)}
@@ -45,7 +50,7 @@ async def _plan(options: TargetOptions, outputs: Outputs) -> None:
             outputs.say(f"  adopt     {len(found):4}  {'  '.join(found)}".rstrip())
             outputs.write_json({**content, "adopts": found})
             return
-        wanted, why = wanted_circuits(controller, options)
+        wanted, why = wanted_circuits(controller, options, target)
         outputs.say(why)
         mode = ConflictMode(options.conflicts) if options.conflicts else None
         if options.reapply and mode is None:

@@ -6,7 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from lightloom.cli.control.target import RegionArgument, run_until_complete
+from lightloom.cli.control.target import (
+    RegionArgument,
+    open_for_command,
+    outputs_and_options,
+    run_until_complete,
+)
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch
@@ -42,18 +47,17 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    run_until_complete(_roll_back(given.build(RollbackOptions), outputs))
+    outputs, options = outputs_and_options(given, RollbackOptions)
+    run_until_complete(_roll_back(options, outputs))
 
 
 async def _roll_back(options: RollbackOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.documents import change_as_json, region_as_json, report_as_json
     from lightloom.cli.control.show import change_lines, region_line, report_lines
     from lightloom.control.change import ConflictMode
-    from lightloom.control.running import looking_at, open_region, reason_of, running
+    from lightloom.control.running import looking_at, reason_of, running
 
-    region = open_region(options.region)
+    region = open_for_command(options.region)
     context = running(region) if options.apply else looking_at(region)
     async with context as controller:
         outputs.say(region_line(controller))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from lightloom.cli.control.target import RegionArgument, region_argument
+from lightloom.cli.control.target import RegionArgument, outputs_and_options, region_argument
 from lightloom.cli.options import Command, Given
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import json_panel
 
 EXAMPLES = (
     "lightloom control serve region.toml",
@@ -29,9 +29,8 @@ def command() -> Command:
 def _run(given: Given) -> None:
     from lightloom.control.running import open_region, serve
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    region = open_region(given.build(RegionArgument).region, sys.stderr)
+    outputs, options = outputs_and_options(given, RegionArgument)
+    region = open_region(options.region, sys.stderr)
 
     def ready(address: str) -> None:
         outputs.say(address)

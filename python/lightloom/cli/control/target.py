@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from lightloom.cli.options import Panel, option
+from lightloom.cli.options import Given, Panel, option
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.terminal import terminal
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lightloom.control.controller import RegionController
     from lightloom.control.port_map import NicPair
+    from lightloom.control.running import OpenRegion
 
 _MAX_BYTES = 1_000_000
 
@@ -23,6 +31,9 @@ class RegionArgument(Strict):
     """The file of a region."""
 
     region: File = Field(description="File of the region (TOML).")
+
+
+Kind = TypeVar("Kind", bound=RegionArgument)
 
 
 class TargetOptions(RegionArgument):
@@ -68,6 +79,40 @@ class TargetOptions(RegionArgument):
             raise InputError(f"expected one of {', '.join(given)}; got {found}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What the files of a target hold: circuits, or demand in bytes from server to server."""
+
+    circuits: frozenset[NicPair] | None = None
+    demand: NDArray[Any] | None = None
+
+
+class _Nowhere(io.StringIO):
+    """A log that nobody reads."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def outputs_and_options(given: Given, kind: type[Kind]) -> tuple[Outputs, Kind]:
+    """Outputs and options of a command on a region; no file of the region is replaced."""
+    from lightloom.control.region_file import read_region
+
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    options = given.build(kind)
+    if outputs.files():
+        outputs.check(read_region(options.region).files(options.region.parent))
+    return outputs, options
+
+
+def open_for_command(path: Path) -> OpenRegion:
+    """Open a region for a command that ends; with --quiet there is no log."""
+    from lightloom.control.running import open_region
+
+    return open_region(path, _Nowhere() if terminal().quiet else None)
+
+
 def run_until_complete(coroutine: Coroutine[Any, Any, None]) -> None:
     """Run a command; SIGTERM ends it as Ctrl-C does."""
     try:
@@ -97,16 +142,31 @@ def target_panel() -> Panel:
     )
 
 
-def wanted_circuits(
-    controller: RegionController, options: TargetOptions
-) -> tuple[frozenset[NicPair], str]:
-    """Return the circuits that are wanted, and why in words.
+def read_target(region: OpenRegion, options: TargetOptions) -> Target:
+    """Read the circuits, or the demand from server to server, before any switch is reached.
 
     Raises
     ------
     InputError
         If a file cannot be used.
     """
+    from lightloom.demand.byte_matrix import read_byte_matrix
+
+    try:
+        if options.circuits is not None:
+            return Target(circuits=_read_circuits(region.controller, options))
+        if options.demand is not None:
+            return Target(demand=region.controller.decider.fold(read_byte_matrix(options.demand)))
+    except InputError:
+        region.journal.close()
+        raise
+    return Target()
+
+
+def wanted_circuits(
+    controller: RegionController, options: TargetOptions, target: Target
+) -> tuple[frozenset[NicPair], str]:
+    """Return the circuits that are wanted, and why in words."""
     from lightloom.control.decisions import circuits_of
 
     if options.clear:
@@ -114,14 +174,12 @@ def wanted_circuits(
     if options.reapply:
         return controller.held, "reapply"
     if options.circuits is not None:
-        return _read_circuits(controller, options), f"circuits of {options.circuits.name}"
-    from lightloom.demand.byte_matrix import read_byte_matrix
-
-    assert options.demand is not None
+        assert target.circuits is not None
+        return target.circuits, f"circuits of {options.circuits.name}"
+    assert target.demand is not None
     decider = controller.decider
-    demand = decider.fold(read_byte_matrix(options.demand))
     held = controller.held & controller.observed.circuits
-    decision = decider.decide(decider.hold(held), demand)
+    decision = decider.decide(decider.hold(held), target.demand)
     return circuits_of(decision), str(decision)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from lightloom.cli.control.target import RegionArgument
+from lightloom.cli.control.target import RegionArgument, open_for_command, outputs_and_options
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch, quantity
@@ -54,18 +54,17 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    asyncio.run(_watch(given.build(WatchOptions), outputs))
+    outputs, options = outputs_and_options(given, WatchOptions)
+    asyncio.run(_watch(options, outputs))
 
 
 async def _watch(options: WatchOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.documents import light_as_json, region_as_json
     from lightloom.cli.control.show import region_line
-    from lightloom.control.running import looking_at, open_region
+    from lightloom.control.running import looking_at
     from lightloom.control.switch import SwitchError
 
-    region = open_region(options.region)
+    region = open_for_command(options.region)
     with _reports(outputs) as report:
         async with looking_at(region) as controller:
             shown = region_line(controller)
