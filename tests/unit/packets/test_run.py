@@ -197,7 +197,7 @@ def test_bursts_of_dctcp_send_flow_by_flow():
     network = NetworkTable(hosts=6, rate_gbps=100, topology="star")
 
     def received_us(bursts):
-        transport = {"name": "dctcp", "bursts": bursts}
+        transport = {"name": "dctcp", "bursts": bursts, "initial_window": 20}
         run = simulate_flows(flows, scenario(transport, network=network))
         acknowledgment_us = 2 * (1 + 0.00008)
         return run.fct_s * 1e6 - acknowledgment_us

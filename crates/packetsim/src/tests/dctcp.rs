@@ -47,7 +47,7 @@ fn one_flow_takes_what_store_and_forward_takes() {
     for (destination, links) in [(1, 2), (4, 4), (127, 6)] {
         let topology = fat_tree(128, 8, FAST, Duration(US)).unwrap();
         let specs = [flow((0, destination), 2_000_000)];
-        let (_, flows) = run(topology, config(200), dctcp(DctcpParameters::default()), &specs);
+        let (_, flows) = run(topology, config(200), dctcp(DctcpParameters::FFSIM), &specs);
         let there = (224 + links - 1) * SPAN + links * US;
         assert_eq!(flows[0].received_at, there);
         assert_eq!(flows[0].done_at, there + links * (80 + US));
@@ -106,8 +106,7 @@ fn funnel(slow: Rate) -> Topology {
 #[test]
 fn a_lost_tail_is_sent_again_after_the_timeout() {
     for tick in [1, 1_000_000_000] {
-        let parameters =
-            DctcpParameters { timer_tick: Duration(tick), ..DctcpParameters::default() };
+        let parameters = DctcpParameters { timer_tick: Duration(tick), ..DctcpParameters::FFSIM };
         let specs = [flow((0, 1), 13 * u64::from(PACKET))];
         let topology = funnel(Rate(10_000_000_000));
         let (simulation, flows) = run(topology, config(10), dctcp(parameters), &specs);

@@ -20,7 +20,8 @@ fn parameters(window: u32) -> DctcpParameters {
     DctcpParameters {
         initial_window: window,
         timer_tick: Duration(1),
-        ..DctcpParameters::default()
+        bursts: false,
+        ..DctcpParameters::FFSIM
     }
 }
 

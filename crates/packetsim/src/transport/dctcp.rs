@@ -7,11 +7,11 @@
 //!
 //! Assumes a connection that exists already, packets counted rather than bytes, and
 //! acknowledgements that are small. Leaves out selective and delayed acknowledgements, pacing, and
-//! the shrinking of idle windows. Defaults are those of the simulator of TopoOpt and MixNet but for
-//! `bursts`, and for two of its peculiarities: there, acknowledgements take no time, and `alpha`
-//! shrinks the window even when nothing was marked. Flows of a NIC take turns by packet, as the
-//! queues of kernels and NICs have it; in that simulator they leave one after the other, which
-//! halves the mean completion of many small flows.
+//! the shrinking of idle windows. By default connections start as those of kernels do, and flows of
+//! a NIC take turns by packet, as the queues of kernels and NICs have it.
+//! [`DctcpParameters::FFSIM`] is the simulator of TopoOpt and MixNet, but for two of its
+//! peculiarities: there, acknowledgements take no time, and `alpha` shrinks the window even when
+//! nothing was marked.
 
 use super::round_robin::RoundRobin;
 use super::table::{PerFlow, PerNic};
@@ -52,20 +52,24 @@ pub struct DctcpParameters {
 }
 
 impl Default for DctcpParameters {
+    /// As in kernels: ten packets at the start (RFC 6928) and `alpha` of 1 (RFC 8257).
     fn default() -> Self {
-        Self {
-            initial_window: 100,
-            initial_threshold: 10_000,
-            gain: 1.0 / 16.0,
-            initial_alpha: 0.0,
-            min_timeout: Duration(10_000_000_000),
-            timer_tick: Duration(1_000_000_000),
-            bursts: false,
-        }
+        Self { initial_window: 10, initial_alpha: 1.0, bursts: false, ..Self::FFSIM }
     }
 }
 
 impl DctcpParameters {
+    /// ffsim-opera, the simulator of TopoOpt and MixNet.
+    pub const FFSIM: Self = Self {
+        initial_window: 100,
+        initial_threshold: 10_000,
+        gain: 1.0 / 16.0,
+        initial_alpha: 0.0,
+        min_timeout: Duration(10_000_000_000),
+        timer_tick: Duration(1_000_000_000),
+        bursts: true,
+    };
+
     /// The longest time between two attempts, where round trips are short against it.
     pub fn longest_timeout(&self) -> Duration {
         Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
@@ -559,7 +563,7 @@ mod tests {
         let parameters = DctcpParameters {
             initial_window: window,
             initial_threshold: threshold,
-            ..DctcpParameters::default()
+            ..DctcpParameters::FFSIM
         };
         let mut sender = Sender::new(&parameters);
         sender.hand_over(PACKETS);
@@ -574,6 +578,17 @@ mod tests {
             sender.advance(number);
             sender.hand_over(PACKETS);
         }
+    }
+
+    /// RFC 8257: until something is known, a mark halves the window, as a loss does.
+    #[test]
+    fn the_first_mark_halves_the_window() {
+        let mut sender = Sender::new(&DctcpParameters::default());
+        sender.hand_over(PACKETS);
+        acknowledge(&mut sender, 9, false);
+        assert_eq!(sender.window, 19.0);
+        acknowledge(&mut sender, 12, true);
+        assert!((9.0..13.0).contains(&sender.window), "{}", sender.window);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
+use lightloom_packetsim::transport::dctcp::DctcpParameters;
 use lightloom_packetsim::{FlowSpec, NicId, PathChoice, TransportKind, presets, profile};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -105,7 +106,7 @@ pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
         config.paths = PathChoice::Spray(reference.last_number());
     }
     if let TransportKind::Dctcp(parameters) = &mut kind {
-        parameters.bursts = true;
+        *parameters = DctcpParameters::FFSIM;
         // Their queues hold the packet that is being sent, too.
         config.queue_bytes = (u32::from(reference.last_number()) - 1) * config.packet_bytes();
     }
