@@ -78,6 +78,9 @@ COMMANDS = {
     "trace inspect": CommandEntry(
         "trace.inspect", "Trace programs", "Show volumes by group, and whether ranks agree."
     ),
+    "trace permutations": CommandEntry(
+        "trace.permutations", "Trace programs", "Expand a step to permutations of all ranks."
+    ),
     "calibrate": CommandEntry(
         "calibrate",
         "Measure",
@@ -123,7 +126,7 @@ COMMANDS = {
 
 #: what the commands of a family do together, by its name
 FAMILIES = {
-    "trace": "Record what training programs communicate, without GPUs: record, inspect.",
+    "trace": "Trace training programs without GPUs: record, inspect, permutations.",
     "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
 }
 

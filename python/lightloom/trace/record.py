@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightloom.errors import InputError, LightloomError, echo
-from lightloom.trace.trace import RankTrace, Trace, make_trace, rank_trace
+from lightloom.trace.trace import Group, RankTrace, Trace, make_trace, rank_trace
 
 RECORDER = Path(__file__).parent / "recorder"
 
@@ -124,7 +124,9 @@ def record(
             [python, "-c", _START, str(RECORDER), str(specification)], job, order, folder, progress
         )
         found = [_read(Path(folder) / f"{rank}.json", rank) for rank in order]
-    return make_trace(job.world_size, program, (one for one in found if one.rank in ranks))
+    groups = [Group(name, tuple(members)) for name, members in found[0][1]]
+    kept = (one for one, _ in found if one.rank in ranks)
+    return make_trace(job.world_size, program, kept, groups)
 
 
 def parse_ranks(text: str, world_size: int) -> list[int]:
@@ -219,7 +221,8 @@ def _run(
         running.wait()
 
 
-def _read(path: Path, rank: int) -> RankTrace:
+def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]]:
+    """The recording of a rank, and the groups of the job."""
     if not path.exists():
         raise TraceError(
             f"rank {rank}: the recorder ended early; is PyTorch installed for the program's Python?"
@@ -241,4 +244,4 @@ def _read(path: Path, rank: int) -> RankTrace:
         raise TraceError(
             f"rank {rank} ended without a training step: nothing called step() of an optimizer"
         )
-    return rank_trace(rank, found)
+    return rank_trace(rank, found), found.get("groups", [])

@@ -118,6 +118,14 @@ class RankTrace:
     stubs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group of the job: what the program calls it, and its ranks in its order."""
+
+    name: str
+    ranks: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Trace:
     """Recordings of some ranks of a job.
@@ -130,11 +138,14 @@ class Trace:
         The command that was traced.
     ranks
         The recordings, by rank.
+    groups
+        Every process group of the job, also of ranks that were not recorded; empty if not known.
     """
 
     world_size: int
     program: tuple[str, ...]
     ranks: Mapping[int, RankTrace] = field(repr=False)
+    groups: tuple[Group, ...] = field(default=(), repr=False)
 
     @property
     def calls_hash(self) -> str:
@@ -153,6 +164,7 @@ class Trace:
             "world_size": self.world_size,
             "program": list(self.program),
             "calls_hash": self.calls_hash,
+            "groups": [asdict(one) for one in self.groups],
             "ranks": {str(rank): asdict(one) for rank, one in sorted(self.ranks.items())},
         }
 
@@ -195,9 +207,20 @@ def read_trace(path: Path) -> Trace:
         raise InputError(f"{path}: expected ranks, program and world_size")
     if not ranks or not all(rank.isascii() and rank.isdigit() for rank in ranks):
         raise InputError(f"{path}: expected the recordings of ranks by their numbers")
-    return make_trace(size, program, (rank_trace(int(rank), one) for rank, one in ranks.items()))
+    recorded = [rank_trace(int(rank), one) for rank, one in ranks.items()]
+    try:
+        groups = TypeAdapter(tuple[Group, ...]).validate_python(found.get("groups", ()))
+    except ValidationError:
+        raise InputError(f"{path}: expected groups as names and ranks") from None
+    return make_trace(size, program, recorded, groups)
 
 
-def make_trace(world_size: int, program: Sequence[str], ranks: Iterable[RankTrace]) -> Trace:
+def make_trace(
+    world_size: int,
+    program: Sequence[str],
+    ranks: Iterable[RankTrace],
+    groups: Iterable[Group] = (),
+) -> Trace:
     """Put recordings of ranks together."""
-    return Trace(world_size, tuple(map(str, program)), {one.rank: one for one in ranks})
+    by_rank = {one.rank: one for one in ranks}
+    return Trace(world_size, tuple(map(str, program)), by_rank, tuple(groups))

@@ -29,6 +29,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     """Run the program and return what was recorded."""
     import torch
 
+    from .groups import MADE
     from .oracle import RoutingOracle
     from .peers import Peers
     from .phases import follow_phases
@@ -64,6 +65,8 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "stubs": stubs,
         "alike": 0 if session.peers is None else session.peers.alike,
         "torch": torch.__version__,
+        # the first rank's are those of all
+        "groups": MADE if spec["rank"] == spec["ranks"][0] else [],
     }
 
 

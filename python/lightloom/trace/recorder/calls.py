@@ -10,6 +10,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from .groups import group_name
 from .values import tensors_of
 
 #: operators that carry bytes between ranks
@@ -192,9 +193,7 @@ def _reduction(operation: Any) -> str:
 
 
 def _name(group: Any) -> str:
-    """What the program calls a group; many programs call it nothing."""
-    name = group.group_desc
-    return "unnamed" if name in ("", "undefined") else str(name)
+    return group_name(group.group_desc)
 
 
 def bytes_of(values: Any) -> int:

@@ -8,6 +8,14 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+#: name and ranks of every group that was made; every rank makes all of them
+MADE: list[tuple[str, list[int]]] = []
+
+
+def group_name(described: str | None) -> str:
+    """What the program calls a group; many programs call it nothing."""
+    return "unnamed" if described in (None, "", "undefined") else str(described)
+
 
 def spoof_groups(rank: int, world_size: int, real: bool = False) -> None:
     """Let process groups of any backend be made without other ranks and without a network.
@@ -43,6 +51,7 @@ def spoof_groups(rank: int, world_size: int, real: bool = False) -> None:
             if name in kw:
                 kw[name] = None
         made = make(size, place, members, dist.Backend("gloo" if real else "fake"), *args, **kw)
+        MADE.append((group_name(kw.get("group_desc")), list(members or range(world_size))))
         wanted[made[0]] = str(backend)
         return made
 

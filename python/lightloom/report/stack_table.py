@@ -1,0 +1,60 @@
+"""Tables of the permutations of a training step."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+
+from lightloom.report.terminal import plain_table, print_table
+from lightloom.trace.stack import PermutationStack
+
+#: rows that are printed; --json has all
+MAX_ROWS = 24
+
+
+def print_stack(stack: PermutationStack, delivered: int, console: Console) -> None:
+    """Print the kinds of calls by the time that ports are held, and the slots of each role."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    say(
+        f"Step {stack.step} of {stack.world_size:,} ranks in {len(stack.sequences):,} roles: "
+        f"{len(stack.permutations):,} different permutations"
+    )
+    table = plain_table(
+        "Calls, merged over groups that issue them alike",
+        ["roles", "group", "ranks", "groups", "operation", "phase", "algorithm", "calls",
+         "slots", "at least", "port [MB]"],
+    )  # fmt: skip
+    calls = sorted(stack.calls, key=lambda call: -call.calls * call.port_bytes)
+    for call in calls[:MAX_ROWS]:
+        table.add_row(
+            _roles(call.roles), call.group, f"{call.groups.shape[1]:,}",
+            f"{len(call.groups):,}", call.op, call.phase,
+            call.algorithm + " *" * call.on_demand, f"{call.calls:,}",
+            f"{call.slots:,}", f"{call.lower_bound_slots:,}",
+            f"{call.calls * call.port_bytes / 1e6:,.3f}",
+        )  # fmt: skip
+    print_table(table, console)
+    if len(calls) > MAX_ROWS:
+        say(f"{len(calls) - MAX_ROWS} more rows: --json has all")
+    if any(call.on_demand for call in calls):
+        say("* sizes depend on data: the permutations are known, the largest size is held")
+    _print_roles(stack, console)
+    say(f"checked: each of {delivered:,} transfers is delivered once")
+
+
+def _roles(roles: tuple[int, ...]) -> str:
+    return str(roles[0]) if len(roles) == 1 else f"{roles[0]} to {roles[-1]}"
+
+
+def _print_roles(stack: PermutationStack, console: Console) -> None:
+    table = plain_table("Slots of a step", ["role", "first rank", "ranks", "slots", "at least"])
+    for role in range(len(stack.sequences))[:MAX_ROWS]:
+        ranks = np.flatnonzero(stack.role_of_rank == role)
+        table.add_row(
+            str(role), f"{ranks[0]:,}", f"{len(ranks):,}",
+            f"{stack.slots(role):,}", f"{stack.lower_bound_slots(role):,}",
+        )  # fmt: skip
+    print_table(table, console)
