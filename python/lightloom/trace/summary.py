@@ -1,4 +1,4 @@
-"""Volumes of a trace: what each group of ranks carries, by operation and phase."""
+"""What a trace holds: volumes of groups, largest calls, skew, and where in the step they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 
 from lightloom.trace.check import disagreements
-from lightloom.trace.trace import Trace
+from lightloom.trace.trace import Call, Trace
+
+#: largest calls of a rank that a summary names
+LARGEST = 8
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,98 @@ class Volume:
     largest_bytes: int
 
 
+@dataclass(frozen=True)
+class GroupVolume:
+    """What one rank put into the calls of its groups of one name.
+
+    Attributes
+    ----------
+    group, group_size
+        Name and number of ranks.
+    calls, input_bytes
+        As of :class:`Volume`, of all operations together.
+    share
+        Of all bytes that the rank put into calls.
+    """
+
+    group: str
+    group_size: int
+    calls: int
+    input_bytes: int
+    share: float
+
+
+@dataclass(frozen=True)
+class SplitSkew:
+    """How unevenly ranks of a group divide what they send in all-to-alls.
+
+    Attributes
+    ----------
+    group, group_size
+        Name and number of ranks.
+    calls
+        All-to-alls that state how they divide their rows, of all recorded ranks.
+    mean, largest
+        Rows to the rank that gets the largest part, over the mean part: of the mean call and of the
+        most uneven one.
+    """
+
+    group: str
+    group_size: int
+    calls: int
+    mean: float
+    largest: float
+
+
+def bytes_of(call: Call) -> int:
+    """What a call moves, as its rank sees it: bytes that go in; of a receive those that come."""
+    return call.output_bytes if call.op == "receive" else call.input_bytes
+
+
+def group_volumes(trace: Trace, rank: int) -> list[GroupVolume]:
+    """What one rank communicates by parallelism, largest volume first."""
+    sizes: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for call in trace.ranks[rank].calls:
+        sizes[call.group, len(call.ranks)].append(bytes_of(call))
+    whole = max(1, sum(map(sum, sizes.values())))
+    found = [
+        GroupVolume(*kind, len(one), sum(one), sum(one) / whole) for kind, one in sizes.items()
+    ]
+    return sorted(found, key=lambda one: (-one.input_bytes, one.group, one.group_size))
+
+
+def largest_calls(trace: Trace, rank: int, number: int) -> list[Call]:
+    """The calls of one rank that move the largest numbers of bytes, in this order."""
+    return sorted(trace.ranks[rank].calls, key=lambda call: (-bytes_of(call), call.call_id))[
+        :number
+    ]
+
+
+def skews(trace: Trace) -> list[SplitSkew]:
+    """How uneven all-to-alls are, most uneven group first."""
+    uneven: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for recorded in trace.ranks.values():
+        for call in recorded.calls:
+            if call.op == "all_to_all" and call.input_splits and sum(call.input_splits):
+                largest = max(call.input_splits) * len(call.input_splits) / sum(call.input_splits)
+                uneven[call.group, len(call.ranks)].append(largest)
+    found = [
+        SplitSkew(*kind, len(one), sum(one) / len(one), max(one)) for kind, one in uneven.items()
+    ]
+    return sorted(found, key=lambda one: (-one.largest, one.group))
+
+
 def volumes(trace: Trace, rank: int) -> list[Volume]:
     """What one rank communicates, largest volume first."""
     sizes: dict[tuple[str, int, str, str], list[int]] = defaultdict(list)
     for call in trace.ranks[rank].calls:
-        size = call.output_bytes if call.op == "receive" else call.input_bytes
-        sizes[call.group, len(call.ranks), call.op, call.phase].append(size)
+        sizes[call.group, len(call.ranks), call.op, call.phase].append(bytes_of(call))
     found = [Volume(*kind, len(one), sum(one), max(one)) for kind, one in sizes.items()]
     return sorted(found, key=lambda one: (-one.input_bytes, one.group, one.op, one.phase))
 
 
 def summary_as_json(trace: Trace) -> dict[str, object]:
-    """Volumes of every recorded rank, and where ranks disagree, as JSON."""
+    """Volumes and largest calls of every recorded rank, skew, and disagreements, as JSON."""
     return {
         "world_size": trace.world_size,
         "program": list(trace.program),
@@ -51,5 +134,14 @@ def summary_as_json(trace: Trace) -> dict[str, object]:
         "volumes": {
             str(rank): [asdict(one) for one in volumes(trace, rank)] for rank in sorted(trace.ranks)
         },
+        "groups": {
+            str(rank): [asdict(one) for one in group_volumes(trace, rank)]
+            for rank in sorted(trace.ranks)
+        },
+        "largest_calls": {
+            str(rank): [asdict(call) for call in largest_calls(trace, rank, LARGEST)]
+            for rank in sorted(trace.ranks)
+        },
+        "skew": [asdict(one) for one in skews(trace)],
         "disagreements": disagreements(trace),
     }

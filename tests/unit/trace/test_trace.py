@@ -9,7 +9,13 @@ import pytest
 from lightloom.errors import InputError
 from lightloom.trace.check import disagreements
 from lightloom.trace.record import parse_ranks, split_command
-from lightloom.trace.summary import summary_as_json, volumes
+from lightloom.trace.summary import (
+    group_volumes,
+    largest_calls,
+    skews,
+    summary_as_json,
+    volumes,
+)
 from lightloom.trace.trace import Call, RankTrace, make_trace, rank_trace, read_trace
 
 PLAIN = Call(
@@ -91,6 +97,29 @@ def test_volumes_add_up_by_kind():
     assert (pipeline.op, pipeline.input_bytes) == ("receive", 100)
     assert (experts.calls, experts.input_bytes, experts.largest_bytes) == (2, 54, 30)
     assert summary_as_json(trace)["volumes"]["0"][1]["input_bytes"] == 54
+
+
+def test_volumes_of_groups_are_those_of_their_calls():
+    small, large = call(group="tp", input_bytes=6, call_id=1), call(input_bytes=30, call_id=2)
+    trace = make_trace(2, ["python"], [recording(0, PLAIN, small, large)])
+    experts, tensors = group_volumes(trace, 0)
+    assert (experts.group, experts.calls, experts.input_bytes) == ("ep", 2, 54)
+    assert (experts.share, tensors.share) == (0.9, 0.1)
+    assert [one.call_id for one in largest_calls(trace, 0, 2)] == [2, 0]
+    assert sum(one.input_bytes for one in volumes(trace, 0)) == 60
+
+
+def test_skew_is_the_largest_part_over_the_mean_part():
+    # one rank sends 1 and 2 rows, the other 4 and 5: 2 / 1.5 and 5 / 4.5
+    (one,) = skews(two_ranks())
+    assert (one.group, one.calls) == ("ep", 2)
+    assert one.largest == pytest.approx(4 / 3)
+    assert one.mean == pytest.approx((4 / 3 + 10 / 9) / 2)
+    even = call(input_splits=(2, 2), output_splits=(2, 2))
+    assert [one.largest for one in skews(two_ranks(even, even))] == [1.0]
+    assert skews(two_ranks(call(op="all_gather", input_splits=None))) == skews(
+        make_trace(2, [], [two_ranks().ranks[1]])
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,11 @@ EXAMPLES = (
     "lightloom trace inspect trace.json.gz",
     "lightloom trace inspect trace.json --json volumes.json",
 )
-NOTES = "Ranks that were recorded together are checked: what one sends, another expects."
+NOTES = (
+    "Shown are volumes by group, operation and phase, the largest calls, the skew of all-to-alls "
+    "and the order of calls. Ranks that were recorded together are checked: what one sends, "
+    "another expects."
+)
 
 
 class InspectOptions(Strict):
@@ -38,6 +42,7 @@ def command() -> Command:
 def _run(given: Given) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import write_json
+    from lightloom.report.trace_details import print_details
     from lightloom.report.trace_table import print_trace
     from lightloom.trace.summary import summary_as_json
     from lightloom.trace.trace import read_trace
@@ -46,6 +51,8 @@ def _run(given: Given) -> None:
     options = given.build(InspectOptions)
     outputs.check(vars(options))
     trace = read_trace(options.trace)
-    print_trace(trace, remarks_console() if outputs.on_stdout else results_console())
+    console = remarks_console() if outputs.on_stdout else results_console()
+    print_trace(trace, console)
+    print_details(trace, console)
     if outputs.json_target is not None:
         write_json(summary_as_json(trace), outputs.json_target)
