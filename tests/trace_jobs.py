@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from lightloom.trace.trace import Call, Group, RankTrace, make_trace
+from lightloom.trace.trace import Call, ProcessGroup, RankTrace, make_trace
 
 PLAIN = Call(
     op="all_gather", call_id=0, function="", group="tp", ranks=(0, 1), shape=(1,),
@@ -46,7 +46,7 @@ class GridJob:
 
     def groups(self):
         return [
-            Group(name, tuple(group))
+            ProcessGroup(name, tuple(group))
             for name, family in self.families.items()
             for group in family.tolist()
         ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from rich.console import Console
 
+from lightloom.report.figure import Figure
+from lightloom.report.plots_stack import stack_drawing
 from lightloom.report.terminal import plain_table, print_table
+from lightloom.trace.local import LocalStack
 from lightloom.trace.stack import PermutationStack
 
 #: rows that are printed; --json has all
@@ -58,3 +61,31 @@ def _print_roles(stack: PermutationStack, console: Console) -> None:
             f"{stack.slots(role):,}", f"{stack.lower_bound_slots(role):,}",
         )  # fmt: skip
     print_table(table, console)
+
+
+def print_local(stack: PermutationStack, local: LocalStack, console: Console) -> None:
+    """Print at which tier circuits turn round, and what lacking up-links cost."""
+    table = plain_table(
+        "Permutations over the fabric", ["tier", "permutations", "turns", "circuits", "of all [%]"]
+    )
+    every = int(local.circuits.sum())
+    for tier in range(1, local.sizes.tiers + 1):
+        parts = local.tier == tier
+        circuits = int(local.circuits[:, tier - 1].sum())
+        table.add_row(
+            ("leaf", "spine", "core")[tier - 1], f"{len(set(local.parent[parts])):,}",
+            f"{parts.sum():,}", f"{circuits:,}", f"{100 * circuits / max(every, 1):.1f}",
+        )  # fmt: skip
+    print_table(table, console)
+    divided = len(local.parent) - len(stack.permutations)
+    text = "checked: every circuit ends at its destination, and leaves no leaf or pod without need"
+    if divided:
+        text += f"; for want of up-links {divided:,} more turns"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def stack_page(stack: PermutationStack) -> str:
+    """A page with a drawing of the stack."""
+    drawn, height = stack_drawing(stack)
+    title = f"Permutations of a step of {stack.world_size:,} ranks"
+    return Figure(title, str(drawn), round(height)).to_html()

@@ -43,7 +43,7 @@ class Algorithm(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class GroupRound:
     """To whom each place of a group sends at one time.
 
     Attributes
@@ -89,7 +89,7 @@ def rounds_of(
     algorithm: Algorithm,
     servers: Ints | None = None,
     overhead_bytes: float = OVERHEAD_BYTES,
-) -> tuple[str, list[Round]]:
+) -> tuple[str, list[GroupRound]]:
     """The rounds of a collective, and what they are called.
 
     Parameters
@@ -129,7 +129,7 @@ def rounds_of(
 
 def _gathering(
     collective: SizedCollective, algorithm: Algorithm, levels: Ints | None
-) -> tuple[str, list[Round]]:
+) -> tuple[str, list[GroupRound]]:
     """All-gather; its reverse, reduce-scatter; both, all-reduce."""
     count = collective.places
     if collective.op == "all_reduce" and algorithm is Algorithm.TREE:
@@ -142,33 +142,35 @@ def _gathering(
     return ("ring" if levels is None else "hierarchical"), halves[collective.op]
 
 
-def port_bytes(rounds: list[Round], overhead_bytes: float) -> float:
+def port_bytes(rounds: list[GroupRound], overhead_bytes: float) -> float:
     """What a port could send in the time that rounds take."""
     return sum(one.repeats * (one.size_bytes + overhead_bytes) for one in rounds)
 
 
-def _gather_rounds(servers: Ints, chunk_bytes: int) -> list[Round]:
+def _gather_rounds(servers: Ints, chunk_bytes: int) -> list[GroupRound]:
     """All-gather: rings over servers, one for each local place, then a ring in each server."""
     count, (among, inside) = servers.size, servers.shape
     rounds = []
     if among > 1:
         across = np.full(count, IDLE)
         across[servers] = np.roll(servers, -1, axis=0)
-        rounds.append(Round(across, among - 1, chunk_bytes))
+        rounds.append(GroupRound(across, among - 1, chunk_bytes))
     if inside > 1:
         within = np.full(count, IDLE)
         within[servers] = np.roll(servers, -1, axis=1)
-        rounds.append(Round(within, inside - 1, among * chunk_bytes))
+        rounds.append(GroupRound(within, inside - 1, among * chunk_bytes))
     return rounds
 
 
-def _pairwise(collective: SizedCollective) -> list[Round]:
+def _pairwise(collective: SizedCollective) -> list[GroupRound]:
     count = collective.places
     chunk = -(-collective.size_bytes // count)
-    return [Round(np.roll(np.arange(count), -distance), 1, chunk) for distance in range(1, count)]
+    return [
+        GroupRound(np.roll(np.arange(count), -distance), 1, chunk) for distance in range(1, count)
+    ]
 
 
-def _two_level_all_to_all(collective: SizedCollective, servers: Ints) -> list[Round]:
+def _two_level_all_to_all(collective: SizedCollective, servers: Ints) -> list[GroupRound]:
     """First to the local place of the destination, inside a server; then over servers."""
     among, inside = servers.shape
     count = collective.places
@@ -178,11 +180,11 @@ def _two_level_all_to_all(collective: SizedCollective, servers: Ints) -> list[Ro
         for distance in range(1, number):
             destination = np.full(count, IDLE)
             destination[servers] = np.roll(servers, -distance, axis=axis)
-            rounds.append(Round(destination, 1, size))
+            rounds.append(GroupRound(destination, 1, size))
     return rounds
 
 
-def _tree(count: int, root: int, size_bytes: int) -> list[Round]:
+def _tree(count: int, root: int, size_bytes: int) -> list[GroupRound]:
     """Broadcast: with each round twice as many places hold the data."""
     rounds = []
     held = 1
@@ -190,25 +192,25 @@ def _tree(count: int, root: int, size_bytes: int) -> list[Round]:
         destination = np.full(count, IDLE)
         senders = np.arange(min(held, count - held))
         destination[(root + senders) % count] = (root + senders + held) % count
-        rounds.append(Round(destination, 1, size_bytes))
+        rounds.append(GroupRound(destination, 1, size_bytes))
         held *= 2
     return rounds
 
 
-def _reversed(one: Round) -> Round:
+def _reversed(one: GroupRound) -> GroupRound:
     """The same transfers, from destination to source."""
     destination = np.full(len(one.destination), IDLE)
     senders = np.flatnonzero(one.destination != IDLE)
     destination[one.destination[senders]] = senders
-    return Round(destination, one.repeats, one.size_bytes)
+    return GroupRound(destination, one.repeats, one.size_bytes)
 
 
-def _one_by_one(collective: SizedCollective) -> list[Round]:
+def _one_by_one(collective: SizedCollective) -> list[GroupRound]:
     count, root = collective.places, collective.root
     rounds = []
     for distance in range(1, count):
         destination = np.full(count, IDLE)
         destination[root] = (root + distance) % count
-        one = Round(destination, 1, -(-collective.size_bytes // count))
+        one = GroupRound(destination, 1, -(-collective.size_bytes // count))
         rounds.append(one if collective.op == "scatter" else _reversed(one))
     return rounds

@@ -28,7 +28,7 @@ EMPTY = {"barrier"}
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class RankFamily:
     """Groups of one name that lie alike.
 
     Attributes
@@ -71,7 +71,7 @@ class JobRole:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class JobRoles:
     """A job of which every rank's calls are known.
 
     Attributes
@@ -90,7 +90,7 @@ class Job:
 
     world_size: int
     step: int
-    families: tuple[Family, ...]
+    families: tuple[RankFamily, ...]
     roles: tuple[JobRole, ...]
     role_of_rank: Ints
     calls: dict[int, tuple[Call, ...]] = field(repr=False)
@@ -111,7 +111,7 @@ def last_step(trace: Trace) -> int:
     return max(steps)
 
 
-def find_job(trace: Trace, step: int | None = None) -> Job:
+def find_job(trace: Trace, step: int | None = None) -> JobRoles:
     """Find the roles of all ranks.
 
     Parameters
@@ -151,10 +151,10 @@ def find_job(trace: Trace, step: int | None = None) -> Job:
         role_of_rank = _by_place(families, trace.world_size, calls)
     role_of_rank = _refined(role_of_rank, families, calls)
     roles = _roles(role_of_rank, calls, shapes)
-    return Job(trace.world_size, step, families, roles, role_of_rank, calls)
+    return JobRoles(trace.world_size, step, families, roles, role_of_rank, calls)
 
 
-def _families(trace: Trace) -> tuple[Family, ...]:
+def _families(trace: Trace) -> tuple[RankFamily, ...]:
     """Families, in the order in which their first groups were made."""
     found: dict[tuple[str, tuple[int, ...]], dict[tuple[int, ...], None]] = defaultdict(dict)
     groups: Iterable[tuple[str, tuple[int, ...]]] = ((one.name, one.ranks) for one in trace.groups)
@@ -170,12 +170,12 @@ def _families(trace: Trace) -> tuple[Family, ...]:
         array = np.array(list(members), dtype=np.int64)
         if array.min() < 0 or array.max() >= trace.world_size:
             raise InputError(f"group {name} has ranks beyond the {trace.world_size} of the job")
-        families.append(Family(name, array))
+        families.append(RankFamily(name, array))
     return tuple(families)
 
 
 def _group_index(
-    families: tuple[Family, ...],
+    families: tuple[RankFamily, ...],
 ) -> dict[tuple[str, tuple[int, ...]], tuple[int, int]]:
     return {
         (family.name, tuple(group)): (number, place)
@@ -185,7 +185,7 @@ def _group_index(
 
 
 def _shapes(
-    families: tuple[Family, ...], world_size: int, calls: dict[int, tuple[Call, ...]]
+    families: tuple[RankFamily, ...], world_size: int, calls: dict[int, tuple[Call, ...]]
 ) -> dict[int, tuple[object, ...]]:
     """What each recorded rank does, without sizes, which may depend on data."""
     index = _group_index(families)
@@ -222,7 +222,7 @@ def groups_alike(groups: Ints, role_of_rank: Ints) -> tuple[list[Ints], Ints]:
 
 
 def _refined(
-    role_of_rank: Ints, families: tuple[Family, ...], calls: dict[int, tuple[Call, ...]]
+    role_of_rank: Ints, families: tuple[RankFamily, ...], calls: dict[int, tuple[Call, ...]]
 ) -> Ints:
     """Divide roles until the groups of all ranks of one have members of the same roles."""
     index = _group_index(families)
@@ -258,7 +258,7 @@ def _ordered(rows: Ints) -> Ints:
 
 
 def _by_place(
-    families: tuple[Family, ...], world_size: int, calls: dict[int, tuple[Call, ...]]
+    families: tuple[RankFamily, ...], world_size: int, calls: dict[int, tuple[Call, ...]]
 ) -> Ints:
     """Roles by the places in groups that carry messages, and by which families a rank is in."""
     index = _group_index(families)

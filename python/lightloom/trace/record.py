@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightloom.errors import InputError, LightloomError, echo
-from lightloom.trace.trace import Group, RankTrace, Trace, make_trace, rank_trace
+from lightloom.trace.trace import ProcessGroup, RankTrace, Trace, make_trace, rank_trace
 
 RECORDER = Path(__file__).parent / "recorder"
 
@@ -124,7 +124,7 @@ def record(
             [python, "-c", _START, str(RECORDER), str(specification)], job, order, folder, progress
         )
         found = [_read(Path(folder) / f"{rank}.json", rank) for rank in order]
-    groups = [Group(name, tuple(members)) for name, members in found[0][1]]
+    groups = [ProcessGroup(name, tuple(members)) for name, members in found[0][1]]
     kept = (one for one, _ in found if one.rank in ranks)
     return make_trace(job.world_size, program, kept, groups)
 

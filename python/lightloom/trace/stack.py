@@ -6,7 +6,7 @@ cannot send at once; their transfers are colored (König, 1916). A stack has as 
 busiest rank has transfers, or as the longest chain of transfers that wait for each other is long.
 
 Left out: calls of one rank and barriers carry nothing. That calls of different families may be in
-flight together is not made use of. Sizes of what experts exchange depend on data; of the recorded
+flight together is not made use of. Sizes of all-to-alls of experts depend on data; of the recorded
 ranks the largest is taken.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError
-from lightloom.trace.algorithms import IDLE, Round
+from lightloom.trace.algorithms import IDLE, GroupRound
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Block:
+class SlotBlock:
     """Permutations that are set one after another, as often as repeated.
 
     Attributes
@@ -82,8 +82,8 @@ class StackedCall:
     size_bytes: int
     calls: int
     on_demand: bool
-    rounds: tuple[Round, ...] = field(repr=False)
-    blocks: tuple[Block, ...] = field(repr=False)
+    rounds: tuple[GroupRound, ...] = field(repr=False)
+    blocks: tuple[SlotBlock, ...] = field(repr=False)
     lower_bound_slots: int
 
     @property

@@ -15,13 +15,13 @@ from lightloom.trace.algorithms import (
     IDLE,
     OVERHEAD_BYTES,
     Algorithm,
-    Round,
+    GroupRound,
     SizedCollective,
     rounds_of,
 )
 from lightloom.trace.check import MESSAGES
-from lightloom.trace.job import Job, groups_alike
-from lightloom.trace.stack import Block, PermutationStack, StackedCall
+from lightloom.trace.job import JobRoles, groups_alike
+from lightloom.trace.stack import PermutationStack, SlotBlock, StackedCall
 from lightloom.trace.trace import Call
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ MAX_ENTRIES = 1 << 29
 
 
 def build_stack(
-    job: Job,
+    job: JobRoles,
     algorithm: Algorithm = Algorithm.AUTO,
     *,
     local_size: int = 8,
@@ -80,13 +80,13 @@ class _Instance:
 
 class _Builder:
     def __init__(
-        self, job: Job, algorithm: Algorithm, local_size: int, overhead_bytes: float
+        self, job: JobRoles, algorithm: Algorithm, local_size: int, overhead_bytes: float
     ) -> None:
         self.job, self.algorithm, self.local_size = job, algorithm, local_size
         self.overhead_bytes = overhead_bytes
         #: of groups that act alike, their members by server and the rounds of each size
         self.servers: dict[tuple[int, int], Ints | None] = {}
-        self.rounds: dict[tuple[object, ...], tuple[str, list[Round]]] = {}
+        self.rounds: dict[tuple[object, ...], tuple[str, list[GroupRound]]] = {}
         self.made: dict[bytes, int] = {}
         self.permutations: list[npt.NDArray[np.int32]] = []
         #: rounds of some groups as blocks
@@ -193,7 +193,7 @@ class _Builder:
         held, target = held[fits], target[fits]
         pairs = np.stack([groups[held[:, 0], held[:, 1]], groups[held[:, 0], target]], axis=1)
         roles = np.unique(self.job.role_of_rank[pairs])
-        rounds = [Round(np.array([1, IDLE]), 1, call.input_bytes)]
+        rounds = [GroupRound(np.array([1, IDLE]), 1, call.input_bytes)]
         key = ("message", *route)
         return self._kind(key, call, "message", pairs, roles, rounds, False)
 
@@ -215,14 +215,14 @@ class _Builder:
 
     def _kind(
         self, key: tuple[object, ...], call: Call, algorithm: str, groups: Ints, roles: Ints,
-        rounds: list[Round], on_demand: bool,
+        rounds: list[GroupRound], on_demand: bool,
     ) -> int:  # fmt: skip
         """The index of a kind of call, which is expanded where it is new."""
         sizes = tuple(one.size_bytes for one in rounds)
         kind = (*key, call.op, call.phase, sizes)
         if kind not in self.kinds:
             blocks = tuple(
-                Block(*self._permutations(key, groups, one), one.size_bytes) for one in rounds
+                SlotBlock(*self._permutations(key, groups, one), one.size_bytes) for one in rounds
             )
             self.kinds[kind] = len(self.calls)
             self.calls.append(
@@ -235,7 +235,7 @@ class _Builder:
         return self.kinds[kind]
 
     def _permutations(
-        self, key: tuple[object, ...], groups: Ints, one: Round
+        self, key: tuple[object, ...], groups: Ints, one: GroupRound
     ) -> tuple[tuple[int, ...], int]:
         whole = (*key, one.destination.tobytes())
         if whole not in self.blocks:
@@ -294,7 +294,7 @@ def places_by_server(groups: Ints, local_size: int) -> Ints | None:
     return order.reshape(-1, inside) if even else None
 
 
-def _lower_bound(groups: Ints, rounds: list[Round], algorithm: str) -> int:
+def _lower_bound(groups: Ints, rounds: list[GroupRound], algorithm: str) -> int:
     """Transfers of the busiest port; of a tree at least its depth."""
     each: dict[int, Ints] = defaultdict(lambda: np.zeros(groups.shape[1], dtype=np.int64))
     for one in rounds:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from lightloom.demand.byte_matrix import write_npz
+from lightloom.trace.local import LocalStack, local_arrays
 from lightloom.trace.stack import PermutationStack, StackedCall
 
 
-def stack_as_json(stack: PermutationStack, delivered: int) -> dict[str, Any]:
+def stack_as_json(
+    stack: PermutationStack, delivered: int, local: LocalStack | None = None
+) -> dict[str, Any]:
     """Kinds of calls, and the order in which each role issues them; not the permutations."""
     roles = []
     for role, sequence in enumerate(stack.sequences):
@@ -27,6 +30,15 @@ def stack_as_json(stack: PermutationStack, delivered: int) -> dict[str, Any]:
         "delivered_transfers": delivered,
         "roles": roles,
         "calls": [_call_as_json(call) for call in stack.calls],
+        "local": None if local is None else _local_as_json(local),
+    }
+
+
+def _local_as_json(local: LocalStack) -> dict[str, Any]:
+    return {
+        "part_of_permutation": local.parent.tolist(),
+        "part_tier": local.tier.tolist(),
+        "circuits_by_tier": local.circuits.tolist(),
     }
 
 
@@ -47,8 +59,11 @@ def _call_as_json(call: StackedCall) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def stack_as_npz(stack: PermutationStack) -> bytes:
-    """Arrays: permutations; which ones a call sets, how often, with how many bytes; the order."""
+def stack_as_npz(stack: PermutationStack, local: LocalStack | None = None) -> bytes:
+    """Arrays: permutations; which ones a call sets, how often, with how many bytes; the order.
+
+    With them the settings of the switches of a fabric.
+    """
     rows = [
         (number, index, block.repeats, block.size_bytes, turn)
         for number, call in enumerate(stack.calls)
@@ -62,4 +77,5 @@ def stack_as_npz(stack: PermutationStack) -> bytes:
         "call": table[:, 0], "block": table[:, 4], "permutation": table[:, 1],
         "repeats": table[:, 2], "size_bytes": table[:, 3],
         "sequence_offsets": np.cumsum([0, *lengths]), "sequence": np.concatenate(stack.sequences),
+        **({} if local is None else local_arrays(local)),
     })  # fmt: skip

@@ -119,7 +119,7 @@ class RankTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProcessGroup:
     """A process group of the job: what the program calls it, and its ranks in its order."""
 
     name: str
@@ -145,7 +145,7 @@ class Trace:
     world_size: int
     program: tuple[str, ...]
     ranks: Mapping[int, RankTrace] = field(repr=False)
-    groups: tuple[Group, ...] = field(default=(), repr=False)
+    groups: tuple[ProcessGroup, ...] = field(default=(), repr=False)
 
     @property
     def calls_hash(self) -> str:
@@ -209,7 +209,7 @@ def read_trace(path: Path) -> Trace:
         raise InputError(f"{path}: expected the recordings of ranks by their numbers")
     recorded = [rank_trace(int(rank), one) for rank, one in ranks.items()]
     try:
-        groups = TypeAdapter(tuple[Group, ...]).validate_python(found.get("groups", ()))
+        groups = TypeAdapter(tuple[ProcessGroup, ...]).validate_python(found.get("groups", ()))
     except ValidationError:
         raise InputError(f"{path}: expected groups as names and ranks") from None
     return make_trace(size, program, recorded, groups)
@@ -219,7 +219,7 @@ def make_trace(
     world_size: int,
     program: Sequence[str],
     ranks: Iterable[RankTrace],
-    groups: Iterable[Group] = (),
+    groups: Iterable[ProcessGroup] = (),
 ) -> Trace:
     """Put recordings of ranks together."""
     by_rank = {one.rank: one for one in ranks}

@@ -9,10 +9,10 @@ from tests.trace_jobs import PLAIN, GridJob, recording
 from lightloom.errors import InputError
 from lightloom.trace.algorithms import IDLE, Algorithm, SizedCollective, port_bytes, rounds_of
 from lightloom.trace.job import find_job
-from lightloom.trace.stack import Block
+from lightloom.trace.stack import SlotBlock
 from lightloom.trace.stack_build import build_stack, places_by_server
 from lightloom.trace.stack_files import stack_as_json
-from lightloom.trace.trace import Group, make_trace
+from lightloom.trace.trace import ProcessGroup, make_trace
 
 COUNTS = [2, 3, 4, 7, 8, 12]
 
@@ -203,7 +203,7 @@ def test_transfers_of_a_step_by_hand():
     rows, columns = stack.permutations
     assert rows.reshape(4, 4).tolist() == np.roll(np.arange(16).reshape(4, 4), -1, 1).tolist()
     assert columns.reshape(4, 4).tolist() == np.roll(np.arange(16).reshape(4, 4), -1, 0).tolist()
-    assert [call.blocks for call in stack.calls] == [(Block((i,), 3, 400),) for i in (0, 1)]
+    assert [call.blocks for call in stack.calls] == [(SlotBlock((i,), 3, 400),) for i in (0, 1)]
 
 
 def test_a_message_is_seen_by_both_ends():
@@ -222,7 +222,7 @@ def test_a_message_is_seen_by_both_ends():
 
 
 def test_groups_that_share_ranks_take_turns():
-    groups = [Group("halo", (rank, (rank + 1) % 5)) for rank in range(5)]
+    groups = [ProcessGroup("halo", (rank, (rank + 1) % 5)) for rank in range(5)]
     calls = [dataclasses.replace(PLAIN, group="halo", ranks=one.ranks) for one in groups]
     trace = make_trace(
         5, ["python"],
@@ -237,7 +237,7 @@ def test_groups_that_share_ranks_take_turns():
 
 
 def test_a_chain_of_groups_has_no_two_ranks_alike():
-    groups = [Group("halo", (rank, rank + 1)) for rank in range(4)]
+    groups = [ProcessGroup("halo", (rank, rank + 1)) for rank in range(4)]
     calls = [dataclasses.replace(PLAIN, group="halo", ranks=one.ranks) for one in groups]
     ranks = [recording(rank, [c for c in calls if rank in c.ranks]) for rank in range(5)]
     job = find_job(make_trace(5, ["python"], ranks, groups))

@@ -1,0 +1,46 @@
+"""Commands that read a trace: what they print and write, and what they refuse."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.trace_jobs import GridJob
+
+
+@pytest.fixture
+def trace_file(tmp_path):
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(GridJob(tp=2, pp=2, dp=4, ep=2).trace().to_json()))
+    return file
+
+
+def test_permutations_are_written(lightloom, tmp_path, trace_file):
+    outputs = [tmp_path / name for name in ("s.json", "s.npz", "s.html")]
+    done = lightloom(
+        f"trace permutations {trace_file} --leaf 4 --json {outputs[0]} --out {outputs[1]} "
+        f"--html {outputs[2]}"
+    )
+    assert not done.status
+    assert "is delivered once" in done.out
+    content = json.loads(outputs[0].read_text())
+    arrays = np.load(outputs[1])
+    assert arrays["permutations"].shape == (content["permutations"], 16)
+    assert arrays["leaf_switches"].shape[1:] == (4, 8)
+    for role in content["roles"]:
+        assert role["slots"] == sum(content["calls"][index]["slots"] for index in role["calls"])
+    assert outputs[2].read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--pod 2", "--spines, --pod and --cores need --leaf"),
+        ("--leaf 4 --cores 2", "--cores is for three tiers: add --pod"),
+        ("--leaf 3", "16 hosts do not fill leaves of 3"),
+        ("--step 4", "the trace has steps 0 to 0"),
+    ],
+)
+def test_wrong_options_of_permutations_get_one_line(lightloom, trace_file, options, message):
+    done = lightloom(f"trace permutations {trace_file} {options}")
+    assert done.status == 2
+    assert message in done.err
