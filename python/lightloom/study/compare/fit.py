@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lightloom.errors import PlanError
@@ -63,7 +65,7 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
         first = first or tried
     assert first is not None
     if scenario.memory_check:
-        remedy = _remedy(scenario, model, gpu, base)
+        remedy = _remedy(scenario, model, gpu, base, first.plan)
         raise PlanError(f"the plan does not fit {gpu.title}: {first.misfit}; {remedy}")
     return first
 
@@ -110,13 +112,33 @@ def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions)
     return FittedPlan(plan, options, tuple(memory), misfit=misfit)
 
 
-def _remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions) -> str:
-    """The smallest change that fits: recomputation, or another plan."""
+def _remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions, plan: Plan) -> str:
+    """The smallest change that fits: recomputation, one degree, or more GPUs as well."""
     if scenario.recompute != "auto":
         for level in RECOMPUTE[RECOMPUTE.index(scenario.recompute) + 1 :]:
             if _planned(scenario, model, gpu, replace(base, recompute=level)).misfit is None:
                 return f"--recompute {level} fits"
-    return (
-        "even recomputing all activations does not fit: give a larger --pp, --tp or --ep, a smaller"
-        " --micro-batch-size, or a GPU with more memory"
-    )
+    text = "even recomputing all activations does not fit"
+    options = replace(base, recompute=RECOMPUTE[-1])
+    for gpus, change in _changes(plan):
+        tried = scenario.plan.model_copy(update=change)
+        with contextlib.suppress(PlanError):
+            changed = scenario.model_copy(update={"plan": tried, "gpus": gpus})
+            if _planned(changed, model, gpu, options).misfit is None:
+                given = {"gpus": gpus} if gpus != scenario.gpus else {}
+                flags = ((name.replace("_", "-"), n) for name, n in (given | change).items())
+                return f"{text}; {' '.join(f'--{flag} {n}' for flag, n in flags)} does"
+    return f"{text}: give smaller micro-batches, more GPUs, or a GPU with more memory"
+
+
+def _changes(plan: Plan) -> Iterator[tuple[int, dict[str, int]]]:
+    """Changes of one degree, of these GPUs and then of more, the smallest factor first."""
+    factors = [2**n for n in range(1, 11)]
+    for factor in factors:
+        if plan.micro_batch_size % factor == 0:
+            yield plan.gpus, {"micro_batch_size": plan.micro_batch_size // factor}
+        for name in ("pp", "ep", "tp"):
+            yield plan.gpus, {name: factor * getattr(plan, name)}
+    for factor in factors:
+        for name in ("pp", "ep", "tp"):
+            yield factor * plan.gpus, {name: factor * getattr(plan, name)}

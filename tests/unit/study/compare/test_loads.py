@@ -122,8 +122,24 @@ def test_a_plan_is_repaired_by_recomputation_or_refused(scenario):
 
 def test_what_no_recomputation_repairs_is_refused_with_another_plan(scenario):
     plan = PlanOptions(tp=1, pp=1, ep=8, micro_batches=4)
-    with pytest.raises(PlanError, match=r"does not fit.* a larger --pp, --tp or --ep"):
+    with pytest.raises(PlanError, match=r"does not fit.*; --(pp|ep|tp) \d+ does$") as error:
         prepare(scenario(model="mixtral-8x22b", plan=plan))
+    name, enough = str(error.value).rpartition("; --")[2].split()[:2]
+    fits = plan.model_copy(update={name: int(enough)})
+    assert prepare(scenario(model="mixtral-8x22b", plan=fits)).fitted.misfit is None
+    half = plan.model_copy(update={name: int(enough) // 2})
+    with pytest.raises(PlanError, match="does not fit"):
+        prepare(scenario(model="mixtral-8x22b", plan=half))
+
+
+def test_where_no_degree_is_enough_the_remedy_has_more_gpus(scenario):
+    plan = PlanOptions(tp=8, pp=1, ep=1, micro_batches=4)
+    with pytest.raises(PlanError, match=r"; --gpus \d+ --pp \d+ does$") as error:
+        prepare(scenario(model="mixtral-8x22b", gpus=8, plan=plan))
+    _, gpus, _, pp, _ = str(error.value).rpartition("; ")[2].split()
+    fits = plan.model_copy(update={"pp": int(pp)})
+    job = prepare(scenario(model="mixtral-8x22b", gpus=int(gpus), plan=fits))
+    assert job.fitted.misfit is None
 
 
 def test_the_bring_up_of_links_is_in_the_result_or_said(scenario):
