@@ -176,3 +176,22 @@ fn a_lossless_network_goes_back_after_a_failure() {
     let lost = outcomes[0].done_at.0 - flows[0].done_at;
     assert!(lost < 20 * US, "{lost} ps");
 }
+
+/// Until switches know of a failure they send to the link, and lose a packet per transmission.
+#[test]
+fn packets_are_lost_until_a_failure_is_known() {
+    let drops = |detection_us: u64| -> u64 {
+        let of = |spine: &str| {
+            let links = links_of(&two_spines(), spine);
+            let flows = vec![flow((0, 4), 4096 * 3_000)];
+            let mut failing = scenario("roce", two_spines(), flows);
+            let detection = Duration(detection_us * US);
+            failing.failures = vec![Failure { detection, ..failure(links, 100, None) }];
+            play(&failing).unwrap().0.totals.drops
+        };
+        // The flow takes one of them.
+        of("spine-0") + of("spine-1")
+    };
+    let more = drops(150) - drops(30);
+    assert!(more.abs_diff(120 * US / SPAN) <= 2, "{more} packets in 120 us");
+}

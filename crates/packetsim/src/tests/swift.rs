@@ -124,3 +124,18 @@ fn windows_of_many_flows_are_below_a_packet() {
     assert!(share > 0.9, "{share} of the link");
     assert_eq!(total(&simulation, |link| link.drops), drops, "none is lost any more");
 }
+
+/// A window of a quarter of a packet is a packet per four round trips.
+#[test]
+fn a_window_below_a_packet_paces() {
+    let parameters =
+        SwiftParameters { initial_window: 0.25, max_window: 0.25, ..SwiftParameters::default() };
+    let mut simulation = incast(1, parameters, 1_000);
+    let trip = simulation.core().round_trip(PacketFlowId(0)).0 as f64 / US as f64;
+    let expected = 1_000.0 / (4.0 * trip);
+    let found = received(&simulation, 1)[0];
+    assert!((found - expected).abs() <= 1.0, "{found} packets instead of {expected}");
+    advance(&mut simulation, 2_000);
+    let found = received(&simulation, 1)[0];
+    assert!((found - 2.0 * expected).abs() <= 1.0, "{found} packets in twice the time");
+}
