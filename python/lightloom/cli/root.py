@@ -81,6 +81,9 @@ COMMANDS = {
     "trace permutations": CommandEntry(
         "trace.permutations", "Trace programs", "Expand a step to permutations of all ranks."
     ),
+    "trace slots": CommandEntry(
+        "trace.slots", "Trace programs", "Find the time slots with which a step takes least time."
+    ),
     "calibrate": CommandEntry(
         "calibrate",
         "Measure",
@@ -126,7 +129,7 @@ COMMANDS = {
 
 #: what the commands of a family do together, by its name
 FAMILIES = {
-    "trace": "Trace training programs without GPUs: record, inspect, permutations.",
+    "trace": "Trace training programs without GPUs: record, inspect, permutations, slots.",
     "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
 }
 

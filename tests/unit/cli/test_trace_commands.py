@@ -34,7 +34,7 @@ def test_permutations_are_written(lightloom, tmp_path, trace_file):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--pod 2", "--spines, --pod and --cores need --leaf"),
+        ("--pod 2", "--up-links, --pod and --cores need --leaf"),
         ("--leaf 4 --cores 2", "--cores is for three tiers: add --pod"),
         ("--leaf 3", "16 hosts do not fill leaves of 3"),
         ("--step 4", "the trace has steps 0 to 0"),
@@ -42,5 +42,34 @@ def test_permutations_are_written(lightloom, tmp_path, trace_file):
 )
 def test_wrong_options_of_permutations_get_one_line(lightloom, trace_file, options, message):
     done = lightloom(f"trace permutations {trace_file} {options}")
+    assert done.status == 2
+    assert message in done.err
+
+
+def test_slots_of_tiers(lightloom, trace_file):
+    done = lightloom(
+        f"trace slots {trace_file} --leaf 4 --latency 100ns --latency 2us --guard 1ms --json -"
+    )
+    assert not done.status
+    leaf, spine = json.loads(done.out)["tiers"]
+    assert (leaf["tier"], spine["tier"]) == (1, 2)
+    for tier, latency_s in ((leaf, 1e-7), (spine, 2e-6)):
+        best, smallest = tier["best"], tier["smallest"]
+        assert best["time_s"] <= smallest["time_s"]
+        assert best["slot_s"] > 1e-3 + latency_s
+        lost = best["overhead_s"] + best["rounding_s"]
+        assert best["time_s"] == pytest.approx(best["sending_s"] + lost)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--latency 1us --latency 2us", "given 2 times: expected once; --leaf has tiers"),
+        ("--leaf 4 --latency 1us --latency 2us --latency 3us", "once for each of 2 tiers"),
+        ("--latency 0 --guard 0", "neither latency nor guard time"),
+    ],
+)
+def test_wrong_options_of_slots_get_one_line(lightloom, trace_file, options, message):
+    done = lightloom(f"trace slots {trace_file} {options}")
     assert done.status == 2
     assert message in done.err
