@@ -8,6 +8,8 @@ from tests.unit.report.hand_made_results import comparison
 from lightloom.report.page import render
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+#: a slow moment of the machine is no failure
+PATIENCE_MS = 300_000
 HOW = "install Chromium, for instance with apt-get install chromium"
 
 
@@ -24,7 +26,9 @@ def browser():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as driver:
         # containers run as root, which the sandbox refuses
-        running = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        running = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
         yield running
         running.close()
 
@@ -41,6 +45,7 @@ def open_page(browser, tmp_path):
             viewport={"width": width, "height": 900}, color_scheme=scheme,
             java_script_enabled=scripts, accept_downloads=True,
         )  # fmt: skip
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))

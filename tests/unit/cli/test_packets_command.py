@@ -272,7 +272,7 @@ def test_exact_line(refused, command, expected, folder):
 def test_help_teaches(lightloom):
     text = lightloom("packets --help").out
     assert "lightloom packets --scenario examples/packets.toml" in text
-    assert "permutation (one random cycle)" in text
+    assert "permutation (one cycle)" in text
 
 
 def test_an_interrupt_leaves_what_finished(spawn, folder):
