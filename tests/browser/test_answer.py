@@ -46,7 +46,7 @@ def test_hovering_a_fabric_tells_its_numbers(open_page, hand_made):
     for x in places:
         page.mouse.move(x, box["y"] + box["height"] / 2)
         try:
-            tip.wait_for(timeout=2_000)
+            tip.wait_for(timeout=15_000)
         except api.TimeoutError:
             continue
         break

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from tests.control_regions import emulated
+from tests.trace_jobs import GridJob
 from tests.unit.cli.conftest import SMALL
 
 from lightloom.cli import run_command
@@ -17,7 +18,7 @@ from lightloom.control.example import write_example
 from lightloom.samples import SAMPLES
 from lightloom.study.calibration import torch_device
 from lightloom.trace import record
-from lightloom.trace.trace import RankTrace, make_trace, read_trace
+from lightloom.trace.trace import read_trace
 
 #: what each command is called with, and a key of what it writes; ``control`` has a region
 CALLS = {
@@ -33,6 +34,8 @@ CALLS = {
     ),
     "trace record": ("trace record --world-size 2 PROGRAM", "ranks"),
     "trace inspect": ("trace inspect {trace}", "volumes"),
+    "trace permutations": ("trace permutations {trace}", "roles"),
+    "trace slots": ("trace slots {trace}", "tiers"),
     "calibrate": ("calibrate gpu --gpu h100 --write-profile {folder}/profile.toml", "operators"),
     "control plan": ("control plan {region} --circuits {circuits}", "change"),
     "control apply": ("control apply {region} --circuits {circuits}", "result"),
@@ -46,10 +49,6 @@ CALLS = {
     "fabrics": ("fabrics", "fabrics"),
     "example": ("example", "examples"),
 }
-
-
-#: what a program that needs PyTorch would leave
-EMPTY = RankTrace(0, (), 1, {}, 0, ())
 
 
 class FakeDevice:
@@ -78,7 +77,8 @@ def places(tmp_path_factory):
             )
         found[name] = sample
     found["trace"] = folder / "trace.json"
-    found["trace"].write_text(json.dumps(make_trace(2, ["python"], [EMPTY]).to_json()))
+    # what a program that needs PyTorch would leave
+    found["trace"].write_text(json.dumps(GridJob(tp=2, pp=1, dp=1, ep=1).trace().to_json()))
     found["circuits"] = folder / "circuits.txt"
     found["circuits"].write_text("0/0-1/0 1/1-2/0")
     with emulated() as emulator:
