@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.context import (
         FabricContext,
+        MeanDemand,
         RingDemand,
-        context_from_task_graph,
         job_context,
+        mean_demand,
     )
     from lightloom.fabric.fabric_options import FabricOptions
     from lightloom.fabric.fat_tree import FatTree
@@ -37,14 +38,15 @@ __all__ = [
     "FabricOptions",
     "FatTree",
     "Line",
+    "MeanDemand",
     "MixNet",
     "Oversub",
     "Rail",
     "RingDemand",
     "TopoOpt",
-    "context_from_task_graph",
     "job_context",
     "load_fabric",
+    "mean_demand",
 ]
 
 __getattr__ = exports(__name__, __file__)

@@ -70,8 +70,8 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
     if ranks == groups == 1:
         return "flat", "one EP rank per server: flat is balanced and on its rail already"
     passes = 1 + 2 * _nic_over_nvlink(cluster)
-    known = None if context is None else context.rank_imbalance
-    imbalance = 1.0 if ranks == 1 else known
+    # with one rank per server there is nothing to be uneven, so that no demand is looked at
+    imbalance = 1.0 if context is None or ranks == 1 else context.mean().rank_imbalance
     who = f"{ranks * groups} EP ranks per server"
     if groups > 1:
         who += f" in {groups} EP groups"

@@ -1,13 +1,16 @@
 """What a fabric may know of the job: where workers sit, and who sends how much to whom.
 
-Only MixNet (its regions) and TopoOpt (its one topology for the job) look at it.
+The first is known from one step. The second is a mean over several, which are drawn only for those
+who look at it: TopoOpt (its one topology for the job), and packet fabrics whose all-to-all depends
+on how even ranks are.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +35,29 @@ class RingDemand:
 
 
 @dataclass(frozen=True)
+class MeanDemand:
+    """Who sends how much to whom in one step.
+
+    Parameters
+    ----------
+    rank_imbalance
+        Bytes of the busiest NIC over those of the busiest server divided by its NICs, if every GPU
+        used its own NIC; ``None`` if unknown.
+    demand_src, demand_dst, demand_bytes
+        Server x server bytes of EP and PP, ``(n,)`` each, every pair once and no pair within a
+        server.
+    rings
+        Rings of DP (and other ring collectives between servers).
+    """
+
+    rank_imbalance: float | None = None
+    demand_src: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    demand_dst: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    demand_bytes: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    rings: tuple[RingDemand, ...] = ()
+
+
+@dataclass(frozen=True)
 class FabricContext:
     """The job as a fabric sees it.
 
@@ -41,51 +67,52 @@ class FabricContext:
         Which worker sits on which server.
     ranks_per_worker
         EP ranks that share a server (1 where tensor parallelism fills it).
-    rank_imbalance
-        Bytes of the busiest NIC over those of the busiest server divided by its NICs, if every GPU
-        used its own NIC; ``None`` if unknown.
-    demand_src, demand_dst, demand_bytes
-        Server x server bytes of EP and PP in one step, ``(n,)`` each, every pair once and no pair
-        within a server.
-    rings
-        Rings of DP (and other ring collectives between servers) in one step.
     deduplicated
         Whether a token crosses the network once to each server.
+    mean
+        Returns who sends how much to whom; not called before a fabric looks at it.
     """
 
     layout: Layout
     ranks_per_worker: int = 1
-    rank_imbalance: float | None = None
-    demand_src: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    demand_dst: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    demand_bytes: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    rings: tuple[RingDemand, ...] = ()
     deduplicated: bool = False
+    mean: Callable[[], MeanDemand] = MeanDemand
+
+    @classmethod
+    def of(cls, graph: TaskGraph, mean: Callable[[], MeanDemand]) -> FabricContext:
+        """Of a job with this step, and what its steps send in the mean."""
+        return cls(
+            layout=graph.layout,
+            ranks_per_worker=max([1, *(demand.ranks_per_member for demand in graph.demands)]),
+            deduplicated=any(demand.deduplicated for demand in graph.demands),
+            mean=mean,
+        )
 
 
 def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
-    """Average over steps what the servers send each other.
-
-    All-to-alls count the token copies of their block times their bytes, transposed for combine.
-    Rings are folded to servers; the volume per ring edge is 2 (n-1)/n of the buffer for an
-    all-reduce and (n-1)/n for a reduce-scatter or all-gather.
-
-    Parameters
-    ----------
-    graphs
-        Task graphs of one or more steps of one job, looked at one after another.
+    """The job as a fabric sees it, from task graphs of one or more of its steps.
 
     Raises
     ------
     FabricError
         If there is no step.
     """
-    steps = [context_from_task_graph(graph) for graph in graphs]
+    steps = list(graphs)
     if not steps:
         raise FabricError("the demand of a job needs at least one step")
-    first = steps[0]
+    return FabricContext.of(steps[0], functools.cache(lambda: mean_demand(steps)))
+
+
+def mean_demand(graphs: Iterable[TaskGraph]) -> MeanDemand:
+    """Average over steps, looked at one after another, what the servers send each other.
+
+    All-to-alls count the token copies of their block times their bytes, transposed for combine.
+    Rings are folded to servers; the volume per ring edge is 2 (n-1)/n of the buffer for an
+    all-reduce and (n-1)/n for a reduce-scatter or all-gather.
+    """
+    steps = [_demand_of(graph) for graph in graphs]
     if len(steps) == 1:
-        return first
+        return steps[0]
     pairs = [(step.demand_src, step.demand_dst, step.demand_bytes) for step in steps]
     src, dst, size = _fold(pairs)
     rings: dict[tuple[int, ...], float] = {}
@@ -93,8 +120,7 @@ def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
         key = tuple(ring.servers.tolist())
         rings[key] = rings.get(key, 0.0) + ring.size_bytes / len(steps)
     known = [step.rank_imbalance for step in steps if step.rank_imbalance is not None]
-    return replace(
-        first,
+    return MeanDemand(
         rank_imbalance=sum(known) / len(known) if known else None,
         demand_src=src,
         demand_dst=dst,
@@ -103,20 +129,17 @@ def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
     )
 
 
-def context_from_task_graph(graph: TaskGraph) -> FabricContext:
-    """Add up what the servers send each other in one step; see :func:`job_context`."""
+def _demand_of(graph: TaskGraph) -> MeanDemand:
+    """Add up what the servers send each other in one step."""
     src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
     ranks = max([1, *(demand.ranks_per_member for demand in graph.demands)])
     fine = next((d.rank_counts for d in graph.demands if d.rank_counts is not None), None)
-    return FabricContext(
-        layout=graph.layout,
-        ranks_per_worker=ranks,
+    return MeanDemand(
         rank_imbalance=_rank_imbalance(fine, ranks),
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size,
         rings=_rings(graph),
-        deduplicated=any(demand.deduplicated for demand in graph.demands),
     )
 
 

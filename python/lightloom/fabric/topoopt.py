@@ -122,7 +122,8 @@ class TopoOpt(FabricOptions):
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [
-            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes))) for ring in context.rings
+            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes)))
+            for ring in context.mean().rings
         ]
         found = topoopt_topology(
             cluster.servers,
@@ -171,16 +172,17 @@ def _all_pairs(
 
     A pair that sends nothing on average may send something in one step and then needs a route.
     """
+    mean = context.mean()
     groups = sorted({tuple(servers.tolist()) for servers in context.layout.group_servers()})
     ends = [(one, other) for group in groups for one in group for other in group]
     src, dst = np.array(ends, dtype=np.uint32).reshape(-1, 2).T
     apart = src != dst
     weights = np.where(_sends(context), pp_weight, 1.0)
     # The finder compares bytes and adds them up: 2^63 is as good as more.
-    sizes = np.minimum(np.ceil(context.demand_bytes * weights), 2.0**63).astype(np.uint64)
+    sizes = np.minimum(np.ceil(mean.demand_bytes * weights), 2.0**63).astype(np.uint64)
     return (
-        np.concatenate([context.demand_src, src[apart]]),
-        np.concatenate([context.demand_dst, dst[apart]]),
+        np.concatenate([mean.demand_src, src[apart]]),
+        np.concatenate([mean.demand_dst, dst[apart]]),
         np.concatenate([sizes, np.ones(np.count_nonzero(apart), np.uint64)]),
     )
 
@@ -196,7 +198,8 @@ def _sends(context: FabricContext) -> npt.NDArray[np.bool_]:
     pairs = [ends for ends in zip(roles, following, strict=True) if len(ends[0]) == len(ends[1])]
     stages, after = (np.concatenate(column) for column in zip(*pairs, strict=True))
     one, other = _key(stages, after), _key(after, stages)
-    wanted = _key(context.demand_src, context.demand_dst)
+    mean = context.mean()
+    wanted = _key(mean.demand_src, mean.demand_dst)
     return np.isin(wanted, np.concatenate([one, other]))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lightloom.fabric import Cluster, FabricContext
+from lightloom.fabric import Cluster, FabricContext, MeanDemand
 from lightloom.fabric.interconnect import Interconnect
 from lightloom.workload.task_graph import Layout
 
@@ -19,7 +19,7 @@ def cluster():
 def job():
     """A function that lays out EP groups of ``members`` servers, one after another."""
 
-    def build(servers, members, **more):
+    def build(servers, members, *, ranks_per_worker=1, deduplicated=False, **mean):
         layout = Layout.grid(
             stages=1,
             replicas=servers // members,
@@ -27,6 +27,6 @@ def job():
             gpus_per_worker=8,
             worker_server=np.arange(servers, dtype=np.uint32),
         )
-        return FabricContext(layout=layout, **more)
+        return FabricContext(layout, ranks_per_worker, deduplicated, lambda: MeanDemand(**mean))
 
     return build

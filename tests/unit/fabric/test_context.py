@@ -40,7 +40,8 @@ def ring(family, size, kind=Collective.ALL_REDUCE):
 
 
 def pairs(context):
-    columns = (context.demand_src, context.demand_dst, context.demand_bytes)
+    sent = context.mean()
+    columns = (sent.demand_src, sent.demand_dst, sent.demand_bytes)
     return {(int(s), int(d)): float(b) for s, d, b in zip(*columns, strict=True)}
 
 
@@ -91,7 +92,7 @@ def test_rings_are_folded_to_servers(kind, factor):
     tokens = np.zeros((4, 0, 1, 1), np.uint32)
     layout = line(1, 4, 1, [5, 5, 3, 1])
     context = job_context([graph([program], tokens, layout, [[[0, 1, 2, 3]]])])
-    (found,) = context.rings
+    (found,) = context.mean().rings
     assert found.servers.tolist() == [5, 3, 1]
     assert found.size_bytes == factor * 400 * 3 / 4
 
@@ -104,7 +105,7 @@ def test_rings_over_the_same_servers_add_up_and_local_ones_vanish():
     tokens = np.zeros((4, 0, 1, 1), np.uint32)
     layout = line(1, 4, 1, [0, 0, 1, 1])
     rings = [[[0, 2], [1, 3]], [[0, 1], [2, 3]]]
-    (found,) = job_context([graph([program], tokens, layout, rings)]).rings
+    (found,) = job_context([graph([program], tokens, layout, rings)]).mean().rings
     assert found.servers.tolist() == [0, 1]
     assert found.size_bytes == 2 * 100 / 2
 
@@ -112,7 +113,7 @@ def test_rings_over_the_same_servers_add_up_and_local_ones_vanish():
 def test_a_family_without_a_task_is_no_demand():
     tokens = np.zeros((2, 0, 1, 1), np.uint32)
     context = job_context([graph([[]], tokens, line(1, 2, 1, [0, 1]), [[[0, 1]]])])
-    assert context.rings == ()
+    assert context.mean().rings == ()
 
 
 def test_the_demand_of_several_steps_is_their_mean():
@@ -124,7 +125,7 @@ def test_the_demand_of_several_steps_is_their_mean():
 
     context = job_context(step(count) for count in (0, 4, 8))
     assert pairs(context) == {(0, 1): 40}
-    assert [ring.size_bytes for ring in context.rings] == [pytest.approx(100)]
+    assert [ring.size_bytes for ring in context.mean().rings] == [pytest.approx(100)]
 
 
 def test_no_step_is_refused():
@@ -143,10 +144,10 @@ def test_imbalance_is_that_of_what_leaves_a_server():
     ])  # fmt: skip
     assert context.ranks_per_worker == 2
     # rank 2 receives 5 of the 6 that its server of two ranks receives
-    assert context.rank_imbalance == pytest.approx(5 * 2 / 6)
+    assert context.mean().rank_imbalance == pytest.approx(5 * 2 / 6)
 
 
 def test_imbalance_is_unknown_without_ranks():
     tokens = np.zeros((1, 1, 2, 2), np.uint32)
     context = job_context([graph([[]], tokens, line(1, 1, 2, [0, 1]))])
-    assert (context.ranks_per_worker, context.rank_imbalance) == (1, None)
+    assert (context.ranks_per_worker, context.mean().rank_imbalance) == (1, None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lightloom.errors import FabricError
-from lightloom.fabric import Cluster, FabricContext, RingDemand, TopoOpt
+from lightloom.fabric import Cluster, FabricContext, MeanDemand, RingDemand, TopoOpt
 from lightloom.fabric.interconnect import Interconnect, cluster_defaults
 from lightloom.fabric.network import Direct, Eps, Ocs
 from lightloom.fabric.topoopt import _all_pairs
@@ -92,7 +92,7 @@ def test_the_topology_follows_the_demand(small, job):
     assert circuits(0, 5)[0, 5] > circuits(1, 2).get((0, 5), 0)
 
 
-def pipeline(servers, stages, **more):
+def pipeline(servers, stages, **mean):
     layout = Layout.grid(
         stages=stages,
         replicas=1,
@@ -100,7 +100,7 @@ def pipeline(servers, stages, **more):
         gpus_per_worker=8,
         worker_server=np.arange(servers, dtype=np.uint32),
     )
-    return FabricContext(layout=layout, **more)
+    return FabricContext(layout=layout, mean=lambda: MeanDemand(**mean))
 
 
 def direct_sends(weight):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import numpy.typing as npt
 
-from lightloom.fabric import Cluster, Fabric, FabricContext, job_context
+from lightloom.fabric import Cluster, Fabric, FabricContext, MeanDemand, mean_demand
 from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.results import Sample
@@ -70,10 +71,14 @@ def _arrays(workload: Workload) -> Iterable[npt.NDArray[Any]]:
 
 
 class Networks:
-    """Networks of fabrics, each planned once from the job's mean demand."""
+    """Networks of fabrics, each planned once from the job's mean demand.
+
+    ``is_averaged`` tells whether any fabric has looked at that, so that several samples were built.
+    """
 
     def __init__(self, job: Job, workloads: Workloads) -> None:
         self.job = job
+        self.is_averaged = False
         self._workloads = workloads
         self._contexts: dict[int, FabricContext] = {}
         self._networks: dict[tuple[str, str], Network] = {}
@@ -105,18 +110,20 @@ class Networks:
         return fabric.adapt(self.job.cluster)
 
     def context(self, fabric: Fabric) -> FabricContext:
-        """The job as a fabric may know it in advance."""
-        return self._context(self.server_size(fabric))
+        """The job as a fabric may know it in advance: its first sample, and the mean of several."""
+        size = self.server_size(fabric)
+        if size not in self._contexts:
+            graph = self._workloads.get(self.job.samples()[0], size).graph
+            mean = functools.cache(lambda: self._mean_demand(size))
+            self._contexts[size] = FabricContext.of(graph, mean)
+        return self._contexts[size]
 
-    def _context(self, gpus_per_server: int) -> FabricContext:
-        """The job as fabrics may know it in advance: the mean of the nominal samples.
+    def _mean_demand(self, gpus_per_server: int) -> MeanDemand:
+        """The mean of the nominal samples.
 
         At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built.
         """
-        if gpus_per_server not in self._contexts:
-            nominal = [s for s in self.job.samples() if s.compute_scale == 1.0]
-            chosen = nominal[:: -(-len(nominal) // CONTEXT_SAMPLES)]
-            self._contexts[gpus_per_server] = job_context(
-                self._workloads.get(sample, gpus_per_server).graph for sample in chosen
-            )
-        return self._contexts[gpus_per_server]
+        self.is_averaged = True
+        nominal = [s for s in self.job.samples() if s.compute_scale == 1.0]
+        chosen = nominal[:: -(-len(nominal) // CONTEXT_SAMPLES)]
+        return mean_demand(self._workloads.get(sample, gpus_per_server).graph for sample in chosen)

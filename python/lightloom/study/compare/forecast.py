@@ -103,7 +103,7 @@ def forecast(job: Job) -> Requirements | None:
         graph = workloads.get(sample, networks.server_size(fabric)).graph
         run_s += _runs(job, fabric, networks) * _cpu_s(simulate, graph, network)
     cores = os.cpu_count() or 1
-    first, later, scaled = _builds(job)
+    first, later, scaled = _builds(job, networks.is_averaged)
     # nothing runs while the first samples are built
     seconds = first * build_s + (later * build_s + scaled * rebuild_s + run_s) / cores
     sizes = _Sizes.of(workloads.get(sample, size), ratio)
@@ -143,16 +143,20 @@ def _loads_to_run(job: Job) -> list[Scenario]:
     return [load for name, load in loads.items() if not is_load_of(job.scenario, name)]
 
 
-def _builds(job: Job) -> tuple[int, int, int]:
-    """Demands that are drawn before anything runs, and later; samples that share one of them."""
+def _builds(job: Job, is_averaged: bool) -> tuple[int, int, int]:
+    """Demands that are drawn before anything runs, and later; samples that share one of them.
+
+    Several are drawn beforehand where a fabric looks at their mean.
+    """
     samples = job.samples()
+    averaged = CONTEXT_SAMPLES if is_averaged else 1
     drawn = [sample for sample in samples if sample.compute_scale == 1.0]
-    first = min(len(drawn), CONTEXT_SAMPLES)
+    first = min(len(drawn), averaged)
     later = len(drawn) - first
     for load in _loads_to_run(job):
         other = dataclasses.replace(job, scenario=load).samples()
         nominal = [sample for sample in other if sample.compute_scale == 1.0]
-        later += min(len(nominal), CONTEXT_SAMPLES)
+        later += min(len(nominal), averaged)
     return first, later, len(samples) - len(drawn)
 
 
@@ -172,7 +176,7 @@ def _runs(job: Job, fabric: Fabric, networks: Networks) -> float:
 
 def _memory(job: Job, sizes: _Sizes, cores: int) -> float:
     """Bytes of samples that are kept, written and drawn, and of those that run."""
-    nominal, _, scaled = _builds(job)
+    nominal, _, scaled = _builds(job, is_averaged=True)
     plan, model = job.plan, job.model
     own = sizes.tasks + sizes.tables
     one = own + sizes.counts

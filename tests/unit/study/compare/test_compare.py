@@ -164,7 +164,21 @@ def test_a_fixed_topology_knows_the_mean_of_up_to_four_samples(scenario, seeds, 
     nominal = [Sample(job.scenario.seed + seed, 0) for seed in averaged]
     expected = job_context(workloads.get(sample, 8).graph for sample in nominal)
     found = Networks(job, workloads).context(job.fabrics[0])
-    assert np.array_equal(found.demand_bytes, expected.demand_bytes)
+    assert np.array_equal(found.mean().demand_bytes, expected.mean().demand_bytes)
+
+
+@pytest.mark.parametrize(("fabric", "built"), [("mixnet", 1), ("fat-tree", 4), ("topoopt", 4)])
+def test_samples_are_built_for_their_mean_only_where_a_fabric_looks_at_it(
+    scenario, monkeypatch, fabric, built
+):
+    # the packet fabric looks at how even the ranks of a server are
+    job = prepare(scenario(seeds=4, fabrics=(fabric,)))
+    workloads, used = Workloads(job), set()
+    get = workloads.get
+    monkeypatch.setattr(workloads, "get", lambda *of: used.add(of) or get(*of))
+    networks = Networks(job, workloads)
+    networks.get(job.fabrics[0])
+    assert (len(used), networks.is_averaged) == (built, built > 1)
 
 
 def test_servers_of_another_size_have_a_context_of_their_own(scenario):
