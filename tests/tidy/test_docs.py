@@ -12,6 +12,8 @@ from lightloom.cli.root import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md"))
+#: what else shows commands and Python
+OTHERS = sorted([ROOT / "README.md", *(ROOT / "experiments").rglob("*.md")])
 
 #: words of prose on a page: ten minutes of reading, after which nobody finds anything. Tables and
 #: code are looked up rather than read, and do not count
@@ -28,7 +30,7 @@ WORD = re.compile(r"[^\s|]*\w[^\s|]*")
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(ROOT / "docs").as_posix()
+    return path.relative_to(ROOT / "docs" if path in PAGES else ROOT).as_posix()
 
 
 def prose(text: str) -> str:
@@ -59,7 +61,7 @@ def imports_of(code: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", PAGES + OTHERS, ids=name_of)
 def test_python_in_a_page_imports_what_there_is(path):
     for language, code in FENCED.findall(path.read_text()):
         if language == "python":
@@ -83,7 +85,7 @@ def flags_of(name: str) -> set[str]:
     return flags | {"--help", "--help-all", "--set"}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", PAGES + OTHERS, ids=name_of)
 def test_commands_in_a_page_take_the_options_that_it_shows(path):
     for words in commands_of(path.read_text()):
         name = next((one for one in (" ".join(words[:2]), words[0]) if one in COMMANDS), None)
