@@ -19,6 +19,11 @@ all-stop schedule of one crossbar, in their order, with the shortest holds (a li
 circuit moves to other ports, idle ports are joined where that helps, and pairs that no slot serves
 get new ones, as few as they need; ``new_slots`` allows more of them. ``"auto"`` keeps them too
 unless it finds a shorter schedule.
+
+Where pairs drift by 5 %, the kept matchings are within 1.5 % of ``"auto"`` anew in 92 % of 512
+cases, in 94 % with 1 new slot and in 95 % with 2 or 4; the longest is 4.2 % above. In 2 % of the
+cases no holds are within it, as a linear program proves: other pairs must meet, as ``"auto"`` lets
+them, which is never longer than without an earlier one (``benches/kept_matchings.py 8,16 16``).
 """
 
 from __future__ import annotations
