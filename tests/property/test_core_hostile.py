@@ -621,7 +621,7 @@ STAR = PacketTopologyRequest(topology="star", hosts=3, rate_bps=10**9, link_dela
 @hostile(150)
 def test_packet_runs_answer_or_refuse_in_one_line(flows, circuits):
     tables = _core.packet_profile("ideal", 10**9)
-    run = RunRequest("ideal", 1, 10**9, 10**6, 0, 10, None)
+    run = RunRequest("ideal", 1, "ecmp", 0, 10**9, 10**6, 0, 10, None)
     call = (STAR, tables, flows, circuits, run, None)
     assert refusal(_core.packet_simulate, *call) != ""
 

@@ -25,7 +25,15 @@ from lightloom.schedule import (
 )
 
 ROOT = Path(__file__).parents[2]
-SETS = ["allocator", "reconfigure", "first", "all_to_all", "permutation method", "transport"]
+SETS = [
+    "allocator",
+    "reconfigure",
+    "first",
+    "all_to_all",
+    "permutation method",
+    "transport",
+    "routing",
+]
 
 
 def help_of(command: str) -> str:

@@ -5,7 +5,7 @@
 //! loss. Marking on departure is earlier news by the time in the queue.
 
 use crate::error::PacketError;
-use lightloom_model::choices;
+use lightloom_model::{Duration, choices};
 
 choices! {
     /// What happens to a data packet that finds its queue full.
@@ -55,6 +55,15 @@ pub enum PathChoice {
     Spray(u16),
 }
 
+choices! {
+    /// How switches choose among the links of equal paths.
+    pub enum Balancing: "routing" {
+        Hash = "ecmp": "By a hash: a path per flow, or per packet where the transport sprays",
+        Adaptive = "adaptive": "Each packet to the link that could send it first",
+        Flowlets = "flowlet": "As adaptive, but for packets that follow closely on those before",
+    }
+}
+
 /// Sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties of a network")]
@@ -86,6 +95,10 @@ pub struct Config {
     pub links_fail: bool,
     /// Paths.
     pub paths: PathChoice,
+    /// How switches choose among them.
+    pub balancing: Balancing,
+    /// With flowlets: from this time after a packet on, the next one may take another path.
+    pub flowlet_gap: Duration,
     /// Seed of all random choices.
     pub seed: u64,
 }

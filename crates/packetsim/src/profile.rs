@@ -3,7 +3,7 @@
 //! A transport is added in three places of this file: a variant of [`TransportKind`] with its
 //! parameters, its profile, and a line of `TransportKind::simulation`.
 
-use crate::config::{Config, Ecn, Marking, Overflow, PathChoice, Pfc};
+use crate::config::{Balancing, Config, Ecn, Marking, Overflow, PathChoice, Pfc};
 use crate::error::PacketError;
 use crate::network::any::AnySimulation;
 use crate::network::core::Core;
@@ -97,6 +97,8 @@ const ENDLESS: Config = Config {
     telemetry: false,
     links_fail: false,
     paths: PathChoice::Ecmp,
+    balancing: Balancing::Hash,
+    flowlet_gap: Duration(50_000_000),
     seed: 1,
 };
 

@@ -1,7 +1,7 @@
 //! The closed sets of names that the core knows, for `lightloom.schedule.choices` and others.
 
 use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
-use lightloom_packetsim::TransportName;
+use lightloom_packetsim::{Balancing, TransportName};
 use lightloom_predict::PredictorName;
 use lightloom_schedule::hybrid::{ChunkMethod, HybridMethod};
 use lightloom_schedule::permutation::Method;
@@ -30,9 +30,10 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 17] = [
+const SETS: [Set; 18] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
+    (Balancing::KEY, entries::<Balancing>),
     (ChunkMethod::KEY, entries::<ChunkMethod>),
     (Cycling::KEY, entries::<Cycling>),
     (Estimator::KEY, entries::<Estimator>),

@@ -20,8 +20,8 @@ EXAMPLES = (
     "lightloom packets --scenario examples/packets.toml --set queue.size_bytes=1MB --html a.html",
 )
 NOTES = (
-    "--transport, --topology, --hosts, --rate, --bytes and --seed take lists. out.csv adds fct_us: "
-    "the time from a flow's start until its sender has the last acknowledgment."
+    "--transport, --topology, --routing, --hosts, --rate, --bytes and --seed take lists. out.csv "
+    "adds fct_us: the time from a flow's start until its sender has the last acknowledgment."
 )
 RENAMED = {
     "--circuits": "--outages",
@@ -110,6 +110,8 @@ def _network() -> Panel:
             *(option(NetworkTable, name, below="network") for name in rest),
             option(NetworkTable, "nvlink_gbps", "--nvlink", below="network"),
             option(NetworkTable, "links", below="network"),
+            option(NetworkTable, "routing", common=True, below="network"),
+            option(NetworkTable, "flowlet_gap_s", "--flowlet-gap", below="network"),
             option(NetworkTable, "outages", below="network"),
             option(
                 NetworkTable,

@@ -79,6 +79,8 @@ class RunRequest(NamedTuple):
 
     transport: str
     seed: int
+    routing: str
+    flowlet_gap_ps: int
     until_ps: int | None
     sample_every_ps: int
     max_samples: int

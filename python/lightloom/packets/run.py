@@ -33,7 +33,7 @@ from lightloom.packets.results import (
     QueueSamples,
 )
 from lightloom.packets.scenario import NetworkTable, PacketScenario
-from lightloom.packets.settings import PacketSettings, resolve, topology_of
+from lightloom.packets.settings import PacketSettings, flowlet_gap_of, resolve, topology_of
 from lightloom.progress import Monitor
 from lightloom.units import PS_PER_S, show_count, show_time, to_ps
 
@@ -105,6 +105,8 @@ def simulate_flows(
     request = RunRequest(
         transport=settings.transport,
         seed=scenario.seed,
+        routing=scenario.network.routing,
+        flowlet_gap_ps=to_ps(flowlet_gap_of(scenario.network)),
         until_ps=None if scenario.until_s is None else to_ps(scenario.until_s),
         sample_every_ps=to_ps(record.sample_s),
         max_samples=record.samples,

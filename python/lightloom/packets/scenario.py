@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lightloom.inputs.fields import Choices
+from lightloom.inputs.fields import Choices, OneOf
 from lightloom.inputs.formats import parse_toml, read_toml
 from lightloom.inputs.sizes import QueueSize, Size, whole_bytes
 from lightloom.inputs.strict import (
@@ -31,6 +31,8 @@ from lightloom.schedule.named_sets import choices
 MAX_HOSTS, MAX_SIZE = 16_384, 2**42
 #: names of all transports
 TRANSPORTS = tuple(choices("transport"))
+#: how switches choose among equal paths
+ROUTINGS = choices("routing")
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
 Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "links"]
 
@@ -108,6 +110,16 @@ class NetworkTable(Strict):
         None,
         description="Custom topology: CSV with the columns a, b (host number or switch name), "
         "rate_gbps and delay_us.",
+    )
+    routing: Annotated[str, OneOf(ROUTINGS)] = Field(
+        "ecmp",
+        description="How switches choose among equal paths: by hash (ecmp), each packet to the "
+        "link that is free first (adaptive), or so for each flowlet.",
+    )
+    flowlet_gap_s: Seconds | None = Field(
+        None,
+        description="flowlet: time without a packet after which a flow may change its path; 50 us "
+        "by default.",
     )
     outages: File | None = Field(
         None,

@@ -31,6 +31,8 @@ _BEGIN: dict[str, dict[str, Any]] = {
 _UNITS = {"_ps": ("_s", PS_PER_S), "_bps": ("_gbps", 1e9)}
 _MAX, _MAX_PATHS, _MAX_BYTES = 2**32 - 1, 2**16 - 1, 2**64 - 1
 _MAX_LEAVES, _MAX_UPLINKS = 4096, 2**15
+#: several times what packets of one flow wait longer on one path than on another
+FLOWLET_GAP_S = 50e-6
 #: the topology that each key belongs to
 _OWNERS = {
     "radix": "fat-tree",
@@ -234,6 +236,23 @@ def topology_of(network: NetworkTable) -> PacketTopologyRequest:
         links = read_links(network.links, hosts, rate, network.link_delay_s)
         return built._replace(links=links)
     return built
+
+
+def flowlet_gap_of(network: NetworkTable) -> float:
+    """The gap after which a packet may take another path, in seconds.
+
+    Raises
+    ------
+    InputError
+        If one is given that no switch reads.
+    """
+    if network.flowlet_gap_s is None:
+        return FLOWLET_GAP_S
+    if network.routing != "flowlet":
+        raise InputError(
+            f"flowlet_gap_s is for the routing flowlet, not {network.routing}; leave it out"
+        )
+    return network.flowlet_gap_s
 
 
 def _rail(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:

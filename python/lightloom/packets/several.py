@@ -15,6 +15,7 @@ from lightloom.units import show_bytes
 LISTS: Mapping[str, tuple[str, Callable[[Any], str], Callable[[ScenarioFile], Any]]] = {
     "transport": ("transport", str, lambda s: s.transport["name"]),
     "network.topology": ("topology", str, lambda s: s.network.topology),
+    "network.routing": ("routing", str, lambda s: s.network.routing),
     "network.hosts": ("hosts", lambda v: f"{v:,} hosts", lambda s: s.network.hosts),
     "network.rate_gbps": ("rate_gbps", lambda v: f"{v:g} Gb/s", lambda s: s.network.rate_gbps),
     "traffic.size_bytes": ("size_bytes", show_bytes, lambda s: s.traffic.size_bytes),

@@ -3,6 +3,7 @@
 //! Links are settled lazily (see [`super::fabric`]), and settling them for a reader could change
 //! the order of simultaneous events: what is read is worked out without that.
 
+use super::balancing::Balancer;
 use super::clock::{Clock, Timer};
 use super::fabric::Fabric;
 use super::failures::Failures;
@@ -28,7 +29,8 @@ use lightloom_model::{Duration, Rate, Time};
 pub struct Core {
     config: Config,
     topology: Topology,
-    routing: Routing,
+    pub(super) routing: Routing,
+    pub(super) balancer: Balancer,
     failures: Failures,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
@@ -51,6 +53,7 @@ impl Core {
         Ok(Self {
             clock: Clock::new(fabric.links().len(), nics.len(), horizon),
             routing: Routing::new(&topology, config.seed)?,
+            balancer: Balancer::new(&config),
             failures: Failures::default(),
             flows: Flows::default(),
             fabric,
@@ -137,6 +140,23 @@ impl Core {
         let is_forward = packet.kind.is_forward();
         let entropy = key.entropy(packet.path, is_forward);
         self.routing.next(node, key.endpoints.target(is_forward), entropy)
+    }
+
+    /// As [`Self::route`], where switches look at their queues: all links of [`Routing::several`]
+    /// are settled.
+    pub(super) fn route_by_load(
+        &mut self,
+        node: NodeId,
+        key: RouteKey,
+        packet: &Packet,
+    ) -> Option<PacketLinkId> {
+        let hashed = self.route(node, key, packet)?;
+        let links = self.routing.several(node, key.endpoints.target(packet.kind.is_forward()));
+        if links.is_empty() {
+            return Some(hashed);
+        }
+        let now = self.clock.now();
+        Some(self.balancer.choose(&self.fabric, links, hashed, (node, packet), now))
     }
 
     /// Adds a failure that is yet to come.

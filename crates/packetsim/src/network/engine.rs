@@ -12,7 +12,7 @@ use crate::events::EventLogging;
 use crate::failure::Failure;
 use crate::flow::{FlowSpec, PacketFlowId};
 use crate::packet::{Packet, PacketId};
-use crate::topology::{NicId, PacketLinkId, Topology};
+use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Time};
@@ -173,6 +173,9 @@ impl<T: Transport> Simulation<T> {
             core.fabric.prefetch_link(core.nics.uplink(nic));
             return;
         }
+        if core.balancer.reads_queues() {
+            return;
+        }
         if let Some(next) = core.route(arriving.node, key, packet) {
             core.fabric.set_next_hop(link, next);
         }
@@ -326,11 +329,25 @@ impl<T: Transport> Simulation<T> {
         if arrived.is_to_host {
             return self.deliver(arrived.id, arrived.packet);
         }
-        if let Some(next) = core.route(arrived.node, key, &arrived.packet) {
+        if let Some(next) = self.route(arrived.node, key, &arrived.packet) {
             return self.enqueue(next, link, arrived.id, &arrived.packet);
         }
         // Since a failure no path leads there.
+        let core = &mut self.core;
         core.fabric.lose(link, arrived.id, core.clock.now());
+    }
+
+    /// The link that a packet takes from a switch, if its flow has no explicit route.
+    #[inline]
+    fn route(&mut self, node: NodeId, key: RouteKey, packet: &Packet) -> Option<PacketLinkId> {
+        if !self.core.balancer.reads_queues() {
+            return self.core.route(node, key, packet);
+        }
+        let to = key.endpoints.target(packet.kind.is_forward());
+        for index in 0..self.core.routing.several(node, to).len() {
+            self.settle(self.core.routing.several(node, to)[index]);
+        }
+        self.core.route_by_load(node, key, packet)
     }
 
     /// The first packet on a wire has arrived, and is recorded, or was lost there; returns whether

@@ -4,10 +4,12 @@
 //! - `fabric`: moves packets over links (`links`, `slab`, `queueing`, `pfc`, `event_log`);
 //! - `flows`, `nics`, `routing`: progress of flows, wake-ups of NICs, shortest paths;
 //! - `core`: all of these, as a transport (and, read-only, any observer) sees them;
+//! - `balancing`: choices among equal paths by load;
 //! - `engine`: the run, generic over the transport;
 //! - `any`: the engine with any transport, for callers that need not know which.
 
 pub(crate) mod any;
+mod balancing;
 mod clock;
 pub(crate) mod core;
 pub(crate) mod engine;

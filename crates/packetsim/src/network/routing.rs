@@ -188,6 +188,21 @@ impl Routing {
         Some(self.candidates[choice.first as usize + index as usize])
     }
 
+    /// The links among which a switch chooses on the way to a NIC; empty where there is no choice.
+    #[inline]
+    pub(crate) fn several(&self, node: NodeId, to: NicId) -> &[PacketLinkId] {
+        let (place, node) = (self.places[to.index()], self.nodes[node.index()]);
+        if node.group == place.group || node.row == NO_ROW {
+            return &[];
+        }
+        let choice = u32::from(self.rows[(node.row + place.group) as usize]);
+        let Choice { first, count } = self.choices[(node.first_choice + choice) as usize];
+        if count <= 1 {
+            return &[];
+        }
+        &self.candidates[first as usize..(first + count) as usize]
+    }
+
     /// The links of one path from NIC to NIC, not through hosts; `None` if there is none.
     pub(crate) fn path(
         &self,

@@ -1,5 +1,6 @@
 //! Tests of the whole simulator against closed forms.
 
+mod balancing;
 mod bench;
 mod closed_forms;
 mod dcqcn;
@@ -30,11 +31,11 @@ mod wrong_input;
 
 use crate::transport::Transport;
 use crate::{
-    Config, Core, FlowProgress, FlowSpec, LinkCounters, NicId, Overflow, PacketFlowId, PathChoice,
-    Pfc, Simulation, Topology,
+    Balancing, Config, Core, FlowProgress, FlowSpec, LinkCounters, NicId, Overflow, PacketFlowId,
+    PathChoice, Pfc, Simulation, Topology,
 };
 use lightloom_kernel::Silent;
-use lightloom_model::{Bytes, Time};
+use lightloom_model::{Bytes, Duration, Time};
 
 /// 4,096 B of payload, 64 B headers and control packets, endless queues, one path per flow.
 pub(crate) fn plain() -> Config {
@@ -52,6 +53,8 @@ pub(crate) fn plain() -> Config {
         telemetry: false,
         links_fail: false,
         paths: PathChoice::Ecmp,
+        balancing: Balancing::Hash,
+        flowlet_gap: Duration(0),
         seed: 1,
     }
 }

@@ -8,9 +8,9 @@ use super::plain;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::RunningScenario;
 use crate::{
-    Cable, CircuitSwitching, Config, Core, Ecn, EventKind, EventLogging, FlowOutcome, FlowSpec,
-    Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketFlowId, PacketKind, PacketLinkId,
-    PacketScenario, PathChoice, Pfc, Sampling, Topology, TransportName, profile,
+    Balancing, Cable, CircuitSwitching, Config, Core, Ecn, EventKind, EventLogging, FlowOutcome,
+    FlowSpec, Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketFlowId, PacketKind,
+    PacketLinkId, PacketScenario, PathChoice, Pfc, Sampling, Topology, TransportName, profile,
 };
 use lightloom_kernel::{RunHash, Silent};
 use lightloom_model::{Bytes, Duration, Rate, Time};
@@ -89,6 +89,8 @@ fn config() -> impl Strategy<Value = Config> {
             telemetry: seed % 2 == 0,
             links_fail: false,
             paths: if paths == 0 { PathChoice::Ecmp } else { PathChoice::Spray(paths) },
+            balancing: Balancing::ALL[(seed / 2 % 3) as usize],
+            flowlet_gap: Duration(seed % 1_000_000),
             seed,
         }
     })

@@ -4,10 +4,11 @@
 //! behind a gap and sends one negative acknowledgement, for the first missing one, per gap. The
 //! sender then continues from there, as it does when nothing has been acknowledged for a timeout.
 //! What the transport wrote into [`Packet::value`] comes back with the acknowledgement.
-//! Where nothing is ever lost (PFC, endless queues) no timer is set.
+//! Where nothing is ever lost (PFC, endless queues) or out of order no timer is set.
 
 use super::prefetch_end;
 use super::table::PerFlow;
+use crate::config::Balancing;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketId, PacketKind};
@@ -48,8 +49,9 @@ pub(super) struct GoBackN {
 impl GoBackN {
     pub(super) fn new(core: &Core, timeout: Duration) -> Self {
         let config = core.config();
-        let is_lossless =
-            (config.pfc.is_some() || config.queue_bytes == u32::MAX) && !config.links_fail;
+        let is_lossless = (config.pfc.is_some() || config.queue_bytes == u32::MAX)
+            && !config.links_fail
+            && config.balancing == Balancing::Hash;
         Self {
             senders: PerFlow::default(),
             receivers: PerFlow::default(),

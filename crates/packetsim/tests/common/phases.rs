@@ -4,7 +4,9 @@ use lightloom_flowsim::FlowNetwork;
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::transport::line_rate::LineRate;
-use lightloom_packetsim::{Config, FlowSpec, NicId, Overflow, PathChoice, Simulation, presets};
+use lightloom_packetsim::{
+    Balancing, Config, FlowSpec, NicId, Overflow, PathChoice, Simulation, presets,
+};
 
 const HOSTS: u32 = 16;
 const RATE: Rate = Rate(400_000_000_000);
@@ -66,6 +68,8 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         telemetry: false,
         links_fail: false,
         paths: PathChoice::Ecmp,
+        balancing: Balancing::Hash,
+        flowlet_gap: Duration(0),
         seed: 1,
     };
     let topology = presets::star(HOSTS, RATE, DELAY).unwrap();

@@ -7,12 +7,13 @@ mod network;
 mod settings;
 
 use crate::arrays::Given;
+use crate::choices::Named;
 use errors::{PacketsStuck, refuse};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId, PacketKind,
-    PacketScenario, Report, RunningScenario, Samples, Sampling, Topology, profile,
+    Balancing, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
+    PacketKind, PacketScenario, Report, RunningScenario, Samples, Sampling, Topology, profile,
 };
 use network::{CircuitColumns, FailureColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
@@ -71,6 +72,8 @@ fn packet_topology(py: Python<'_>, network: Given<PacketTopologyRequest>) -> PyR
 struct RunRequest {
     transport: String,
     seed: u64,
+    routing: Named<Balancing>,
+    flowlet_gap_ps: u64,
     until_ps: Option<u64>,
     sample_every_ps: u64,
     max_samples: usize,
@@ -95,6 +98,8 @@ fn packet_simulate(
     let reference = profile(&options.transport, network.rate()).map_err(refuse)?;
     let (mut config, transport) = tables.0.of_profile(reference)?;
     config.seed = options.seed;
+    config.balancing = options.routing.0;
+    config.flowlet_gap = Duration(options.flowlet_gap_ps);
     let topology = network.build()?;
     let (period, max_periods) = (Duration(options.sample_every_ps), options.max_samples);
     let (max_events, flow) = (options.max_events, options.traced_flow.map(PacketFlowId));

@@ -1,0 +1,88 @@
+//! Switches that choose among equal paths by load, packet by packet or flowlet by flowlet.
+//!
+//! A flowlet is packets of a flow that follow one another closely: as long as the gap between them
+//! is longer than paths differ, it may take another path without overtaking what came before
+//! (CONGA, Alizadeh et al., SIGCOMM 2014).
+//!
+//! Assumes that a switch knows its own queues alone, and these exactly.
+
+use super::fabric::Fabric;
+use super::links::Queue;
+use crate::config::{Balancing, Config};
+use crate::flow::PacketFlowId;
+use crate::packet::Packet;
+use crate::topology::{NodeId, PacketLinkId};
+use lightloom_model::{Bytes, Duration, Time};
+use rustc_hash::FxHashMap;
+
+/// What tells flowlets at a switch apart: packets of a flow one way, on one of its paths.
+type FlowletKey = (NodeId, PacketFlowId, u16, bool);
+
+/// The last packet of a flowlet.
+#[derive(Debug, Clone, Copy)]
+struct Flowlet {
+    link: PacketLinkId,
+    time: Time,
+}
+
+/// What switches remember of their choices.
+#[derive(Debug, Clone)]
+pub(super) struct Balancer {
+    balancing: Balancing,
+    gap: Duration,
+    flowlets: FxHashMap<FlowletKey, Flowlet>,
+}
+
+impl Balancer {
+    pub(super) fn new(config: &Config) -> Self {
+        let Config { balancing, flowlet_gap, .. } = *config;
+        Self { balancing, gap: flowlet_gap, flowlets: FxHashMap::default() }
+    }
+
+    /// Whether queues have a say in where packets go.
+    #[inline]
+    pub(super) fn reads_queues(&self) -> bool {
+        self.balancing != Balancing::Hash
+    }
+
+    /// The link that a packet takes from a switch, of several that are settled; a hash would choose
+    /// `hashed`.
+    pub(super) fn choose(
+        &mut self,
+        fabric: &Fabric,
+        links: &[PacketLinkId],
+        hashed: PacketLinkId,
+        (node, packet): (NodeId, &Packet),
+        now: Time,
+    ) -> PacketLinkId {
+        if self.balancing != Balancing::Flowlets {
+            return first_free(fabric, links, hashed, now);
+        }
+        let key = (node, packet.flow, packet.path, packet.kind.is_forward());
+        let last = self.flowlets.get(&key);
+        let last = last.filter(|it| now.since(it.time) < self.gap && links.contains(&it.link));
+        let link = last.map_or_else(|| first_free(fabric, links, hashed, now), |it| it.link);
+        self.flowlets.insert(key, Flowlet { link, time: now });
+        link
+    }
+}
+
+/// The link that could first begin to send one more packet. Of equal ones the first from that of
+/// the hash on, so that switches do not all prefer the same.
+fn first_free(
+    fabric: &Fabric,
+    links: &[PacketLinkId],
+    hashed: PacketLinkId,
+    now: Time,
+) -> PacketLinkId {
+    let all = fabric.links();
+    let begin = |link: PacketLinkId| {
+        let [data, control] = [Queue::Data, Queue::Control].map(|it| all.queued_bytes(link, it));
+        let queued = Bytes(u64::from(data) + u64::from(control));
+        (all.is_stopped(link), all.free_at(link).max(now) + all.rate(link).transmission(queued))
+    };
+    let place = links.iter().position(|&link| link == hashed).unwrap_or(0);
+    let (before, from) = links.split_at(place);
+    let in_turn = from.iter().chain(before).copied();
+    in_turn.min_by_key(|&link| begin(link)).unwrap_or(hashed)
+}
