@@ -78,6 +78,9 @@ COMMANDS = {
     "trace inspect": CommandEntry(
         "trace.inspect", "Trace programs", "Show volumes by group, and whether ranks agree."
     ),
+    "trace expand": CommandEntry(
+        "trace.expand", "Trace programs", "Expand one rank of each role to all ranks."
+    ),
     "trace permutations": CommandEntry(
         "trace.permutations", "Trace programs", "Expand a step to permutations of all ranks."
     ),
@@ -129,7 +132,7 @@ COMMANDS = {
 
 #: what the commands of a family do together, by its name
 FAMILIES = {
-    "trace": "Trace training programs without GPUs: record, inspect, permutations, slots.",
+    "trace": "Trace training programs without GPUs: record, inspect, expand, permutations, slots.",
     "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
 }
 

@@ -8,6 +8,8 @@ from rich.console import Console
 from lightloom.report.figure import Figure
 from lightloom.report.plots_stack import stack_drawing
 from lightloom.report.terminal import plain_table, print_table
+from lightloom.trace.expand import Verified
+from lightloom.trace.job import JobRoles
 from lightloom.trace.local import LocalStack
 from lightloom.trace.stack import PermutationStack
 
@@ -89,3 +91,27 @@ def stack_page(stack: PermutationStack) -> str:
     drawn, height = stack_drawing(stack)
     title = f"Permutations of a step of {stack.world_size:,} ranks"
     return Figure(title, str(drawn), round(height)).to_html()
+
+
+def print_roles(job: JobRoles, verified: Verified, console: Console) -> None:
+    """Print the roles of a job, and what other recorded ranks say of them."""
+    table = plain_table(
+        f"Roles of {job.world_size:,} ranks in step {job.step}",
+        ["role", "ranks", "first", "last", "recorded", "calls"],
+    )
+    for number, role in enumerate(job.roles[:MAX_ROWS]):
+        table.add_row(
+            str(number), f"{len(role.ranks):,}", f"{role.ranks[0]:,}", f"{role.ranks[-1]:,}",
+            ", ".join(map(str, role.recorded[:4])) + ", ..." * (len(role.recorded) > 4),
+            f"{len(job.calls[role.recorded[0]]):,}",
+        )  # fmt: skip
+    print_table(table, console)
+    if len(job.roles) > MAX_ROWS:
+        console.print(f"{len(job.roles) - MAX_ROWS} more roles")
+    text = "no rank was recorded in addition: record some by --rank roles,5,77 to check symmetry"
+    if verified.ranks:
+        text = (
+            f"checked: {verified.ranks:,} recorded ranks issue the {verified.calls:,} calls that "
+            f"symmetry expects of them, {verified.sizes:,} with the same sizes"
+        )
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -126,6 +126,23 @@ def find_job(trace: Trace, step: int | None = None) -> JobRoles:
     InputError
         If the step was not recorded, or ranks are missing: which ones.
     """
+    found, missing = _found(trace, step)
+    if missing:
+        recorded_too = ",".join(map(str, [*sorted(found.calls), *missing]))
+        raise InputError(
+            f"{len(missing)} of {len(found.roles)} roles were not recorded: record "
+            f"--rank {recorded_too}, or --rank roles"
+        )
+    return found
+
+
+def missing_ranks(trace: Trace) -> list[int]:
+    """One rank of each role that was not recorded, as far as the recorded ones tell."""
+    return _found(trace, None)[1]
+
+
+def _found(trace: Trace, step: int | None) -> tuple[JobRoles, list[int]]:
+    """The roles, and a rank of each of those that were not recorded."""
     last = last_step(trace)
     step = last if step is None else step
     if not 0 <= step <= last:
@@ -150,8 +167,8 @@ def find_job(trace: Trace, step: int | None = None) -> JobRoles:
             )
         role_of_rank = _by_place(families, trace.world_size, calls)
     role_of_rank = _refined(role_of_rank, families, calls)
-    roles = _roles(role_of_rank, calls, shapes)
-    return JobRoles(trace.world_size, step, families, roles, role_of_rank, calls)
+    roles, missing = _roles(role_of_rank, calls, shapes)
+    return JobRoles(trace.world_size, step, families, roles, role_of_rank, calls), missing
 
 
 def _families(trace: Trace) -> tuple[RankFamily, ...]:
@@ -278,7 +295,8 @@ def _by_place(
 
 def _roles(
     role_of_rank: Ints, calls: dict[int, tuple[Call, ...]], shapes: dict[int, tuple[object, ...]]
-) -> tuple[JobRole, ...]:
+) -> tuple[tuple[JobRole, ...], list[int]]:
+    """Roles with those of their ranks that were recorded, and the first ranks of others."""
     roles = []
     missing = []
     for number in range(int(role_of_rank.max()) + 1):
@@ -293,9 +311,4 @@ def _roles(
                     f"ranks {recorded[0]} and {rank} have the same places in all groups of "
                     "messages, but issue different calls: record all ranks (--rank all)"
                 )
-    if missing:
-        recorded_too = ",".join(map(str, [*sorted(calls), *missing]))
-        raise InputError(
-            f"{len(missing)} of {len(roles)} roles were not recorded: record --rank {recorded_too}"
-        )
-    return tuple(roles)
+    return tuple(roles), missing

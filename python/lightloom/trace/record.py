@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightloom.errors import InputError, LightloomError, echo
+from lightloom.trace.job import missing_ranks
 from lightloom.trace.trace import ProcessGroup, RankTrace, Trace, make_trace, rank_trace
 
 RECORDER = Path(__file__).parent / "recorder"
@@ -129,7 +130,39 @@ def record(
     return make_trace(job.world_size, program, kept, groups)
 
 
-def parse_ranks(text: str, world_size: int) -> list[int]:
+def record_roles(
+    program: Sequence[str],
+    job: TracedJob,
+    others: Sequence[int] = (),
+    progress: Callable[[float, str], bool | None] | None = None,
+) -> Trace:
+    """Record one rank of each role.
+
+    Rank 0 is recorded first; the groups that it notes tell which ranks act as it does. Until each
+    role has a recorded rank, those that lack one are recorded too.
+
+    Parameters
+    ----------
+    program, job, progress
+        As of :func:`record`.
+    others
+        Ranks that are recorded in addition, to hold the expansion against.
+
+    Raises
+    ------
+    InputError, TraceError
+        As by :func:`record`.
+    """
+    ranks = sorted({0, *others})
+    while True:
+        trace = record(program, job, ranks, progress)
+        missing = missing_ranks(trace)
+        if not missing:
+            return trace
+        ranks = sorted({*ranks, *missing})
+
+
+def parse_ranks(text: str, world_size: int, option: str = "--rank") -> list[int]:
     """Ranks from text such as ``0,3`` or ``all``.
 
     Raises
@@ -141,10 +174,12 @@ def parse_ranks(text: str, world_size: int) -> list[int]:
         return list(range(world_size))
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise InputError(f"--rank {echo(text, quoted=False)}: expected numbers such as 0,3, or all")
+        raise InputError(
+            f"{option} {echo(text, quoted=False)}: expected numbers such as 0,3, or all"
+        )
     ranks = sorted({int(part) for part in parts})
     if ranks[-1] >= world_size:
-        raise InputError(f"--rank {ranks[-1]}: the job has ranks 0 to {world_size - 1}")
+        raise InputError(f"{option} {ranks[-1]}: the job has ranks 0 to {world_size - 1}")
     return ranks
 
 

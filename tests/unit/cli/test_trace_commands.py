@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars
 import pytest
 from tests.trace_jobs import GridJob
 
@@ -73,3 +74,24 @@ def test_wrong_options_of_slots_get_one_line(lightloom, trace_file, options, mes
     done = lightloom(f"trace slots {trace_file} {options}")
     assert done.status == 2
     assert message in done.err
+
+
+def test_expanded_ranks_are_written(lightloom, tmp_path, trace_file):
+    parquet, again = tmp_path / "calls.parquet", tmp_path / "all.json"
+    done = lightloom(f"trace expand {trace_file} --parquet {parquet} --json {again}")
+    assert not done.status
+    assert "no rank was recorded in addition" in done.out
+    table = polars.read_parquet(parquet)
+    written = json.loads(again.read_text())
+    assert len(written["ranks"]) == 16
+    assert len(table) == sum(len(one["calls"]) for one in written["ranks"].values())
+    # what was recorded, and what it was expanded to, is one job
+    stacks = [lightloom(f"trace permutations {file} --json -").out for file in (trace_file, again)]
+    assert stacks[0] == stacks[1]
+    assert "14 recorded ranks issue" in lightloom(f"trace expand {again}").out
+
+
+def test_ranks_that_a_job_does_not_have(lightloom, trace_file):
+    done = lightloom(f"trace expand {trace_file} --only-ranks 16 --csv -")
+    assert done.status == 2
+    assert "--only-ranks 16: the job has ranks 0 to 15" in done.err

@@ -13,6 +13,7 @@ from lightloom.inputs.strict import Name, Number, Strict, Whole, quantity
 EXAMPLES = (
     "lightloom trace record --world-size 16 -- python train.py --layers 8",
     "lightloom trace record --world-size 1024 --rank 0,77 --json trace.json -- python train.py",
+    "lightloom trace record --world-size 64 --rank roles --json trace.json -- python train.py",
     "lightloom trace record --world-size 8 --rank all --device cpu -- torchrun train.py",
 )
 NOTES = (
@@ -31,7 +32,11 @@ class RecordOptions(Strict):
         "torchrun ... script.py."
     )
     world_size: Annotated[Whole, Field(le=1 << 20)] = Field(description="Ranks of the job.")
-    rank: Name = Field("0", description="Ranks to record, such as 0,3, or all.")
+    rank: Name = Field(
+        "0",
+        description="Ranks to record, such as 0,3; all; or roles: one of each role, and roles,77 "
+        "rank 77 too.",
+    )
     local_world_size: Annotated[Whole, Field(le=1024)] = Field(
         8, description="Ranks of one server."
     )
@@ -94,9 +99,13 @@ def _run(given: Given) -> None:
         time_limit_s=options.timeout_s,
         memory_limit_bytes=int(options.memory_limit_bytes),
     )
-    ranks = record.parse_ranks(options.rank, options.world_size)
+    roles, _, others = options.rank.partition(",")
+    by_role = roles == "roles"
+    text = others or "0" if by_role else options.rank
+    ranks = record.parse_ranks(text, options.world_size)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
-        trace = record.record(options.program, job, ranks, monitor.progress)
+        run = record.record_roles if by_role else record.record
+        trace = run(options.program, job, ranks, monitor.progress)
     print_trace(trace, remarks_console() if outputs.on_stdout else results_console())
     if outputs.json_target is not None:
         write_json(trace.to_json(), outputs.json_target)

@@ -1,0 +1,94 @@
+"""``lightloom trace expand``: the calls of all ranks from one of each role."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, text_outputs
+from lightloom.errors import InputError
+from lightloom.inputs.strict import File, Name, Strict, Whole
+
+EXAMPLES = (
+    "lightloom trace expand trace.json",
+    "lightloom trace expand trace.json --parquet calls.parquet",
+    "lightloom trace expand trace.json --only-ranks 5,77 --json some.json",
+)
+NOTES = (
+    "Ranks that hold the same places in pipelines and groups issue the same calls, each on its "
+    "groups. Ranks that were recorded in addition to one of each role are compared, call by call. "
+    "Sizes that depend on data are those of the recorded rank. --json writes a trace."
+)
+
+#: calls of all ranks together
+MAX_CALLS = 5_000_000
+
+
+class ExpandOptions(Strict):
+    """Which trace, and which ranks."""
+
+    trace: File = Field(description="JSON of lightloom trace record, which may be gzipped.")
+    step: Annotated[Whole, Field(ge=0)] | None = Field(
+        None, description="Index of the training step."
+    )
+    only_ranks: Name = Field("all", description="Ranks to write, such as 0,3, or all.")
+
+
+def command() -> Command:
+    """Describe the command."""
+    parquet = option(Outputs, "parquet", common=True, below="output")
+    return Command(
+        panels=(
+            Panel(
+                "Arguments",
+                (
+                    option(ExpandOptions, "trace", "TRACE", common=True),
+                    option(ExpandOptions, "step", common=True),
+                    option(ExpandOptions, "only_ranks", common=True),
+                ),
+            ),
+            Panel("Output", (*text_outputs(), parquet)),
+        ),
+        run=_run,
+        examples=EXAMPLES,
+        notes=NOTES,
+    )
+
+
+def _run(given: Given) -> None:
+    from lightloom.cli.terminal import remarks_console, results_console
+    from lightloom.output.files import ColumnWriter, write_json
+    from lightloom.report.stack_table import print_roles
+    from lightloom.trace.expand import Expansion, columns_of
+    from lightloom.trace.job import find_job
+    from lightloom.trace.record import parse_ranks
+    from lightloom.trace.trace import read_trace
+
+    outputs = given.take(Outputs, "output")
+    options = given.build(ExpandOptions)
+    outputs.check(vars(options))
+    trace = read_trace(options.trace)
+    ranks = parse_ranks(options.only_ranks, trace.world_size, "--only-ranks")
+    expansion = Expansion(find_job(trace, options.step))
+    verified = expansion.verify()
+    print_roles(
+        expansion.job, verified, remarks_console() if outputs.on_stdout else results_console()
+    )
+    if not (outputs.json_target or outputs.csv_target or outputs.parquet):
+        return
+    number = sum(expansion.count(rank) for rank in ranks)
+    if number > MAX_CALLS:
+        raise InputError(
+            f"{number:,} calls of {len(ranks):,} ranks: expected at most {MAX_CALLS:,}; name some "
+            "ranks by --only-ranks"
+        )
+    if outputs.json_target is not None:
+        write_json(expansion.trace(trace, ranks).to_json(), outputs.json_target)
+    writer = ColumnWriter(outputs.csv_target, outputs.parquet)
+    try:
+        for rank in ranks:
+            writer.write(columns_of(rank, list(expansion.calls(rank))))
+    finally:
+        writer.close()
