@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lightloom.demand.open import kind_of
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Ocs
 from lightloom.progress import Monitor
@@ -162,6 +163,10 @@ def compare(
     attempts = list(case.attempts())
     for attempt in attempts:
         case.networks.get(attempt.fabric, attempt.variant)
+    if kind_of(scenario.demand.name) != "regime":
+        # what a recording lacks in a later sample is refused before anything runs
+        for fabric in job.fabrics:
+            case.networks.context(fabric).mean()
     loads = other_loads(scenario, job.model)
     loads_to_run = {name: load for name, load in loads.items() if not is_load_of(scenario, name)}
     # the fastest trial of each fabric is its first sample, too

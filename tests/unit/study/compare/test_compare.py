@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from lightloom.errors import FabricError, HardwareError, InputError
+from lightloom.errors import DemandError, FabricError, HardwareError, InputError
 from lightloom.fabric.context import job_context
 from lightloom.progress import Monitor
 from lightloom.study.compare import (
@@ -17,10 +17,11 @@ from lightloom.study.compare import (
     Sample,
     compare,
     costs,
+    run,
     summary,
 )
 from lightloom.study.compare.builds import Networks, Workloads, size_of
-from lightloom.study.compare.job import prepare
+from lightloom.study.compare.job import Job, prepare
 from lightloom.study.compare.results import SAME
 from lightloom.study.compare.runner import timeline_workers
 
@@ -179,6 +180,20 @@ def test_samples_are_built_for_their_mean_only_where_a_fabric_looks_at_it(
     networks = Networks(job, workloads)
     networks.get(job.fabrics[0])
     assert (len(used), networks.is_averaged) == (built, built > 1)
+
+
+def test_what_a_later_sample_lacks_is_refused_before_anything_runs(scenario, monkeypatch):
+    def workload(job, sample, size):
+        if sample.seed > 0:
+            raise DemandError("rank 3 is missing")
+        return build(job, sample, size)
+
+    build, rows = Job.workload, Rows()
+    monkeypatch.setattr(Job, "workload", workload)
+    monkeypatch.setattr(run, "kind_of", lambda _: "log")
+    with pytest.raises(DemandError, match="rank 3 is missing"):
+        compare(scenario(fabrics=("mixnet",), seeds=2), monitor=rows)
+    assert rows.rows == []
 
 
 def test_servers_of_another_size_have_a_context_of_their_own(scenario):
