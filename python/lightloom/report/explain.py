@@ -241,7 +241,9 @@ def _difference_table(
     title: str, fabrics: tuple[str, str], rows: list[tuple[str, float, float]]
 ) -> Table:
     total_a, total_b = sum(r[1] for r in rows), sum(r[2] for r in rows)
-    table = plain_table(title, ["", *fabrics, "difference", "share of step"])
+    # of two files, a fabric is named with its file
+    named = [fabric.replace(" of ", "\nof ", 1) for fabric in fabrics]
+    table = plain_table(title, ["", *named, "difference", "share\nof step"], texts=[""])
     for name, left, right in rows:
         delta = right - left
         style = "red" if delta > 0 else "green" if delta < 0 else ""

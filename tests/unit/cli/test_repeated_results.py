@@ -125,3 +125,12 @@ def test_a_bomb_of_gzip_is_refused(refused, files, monkeypatch):
     monkeypatch.setattr("lightloom.report.explain.MAX_FILE_BYTES", 100_000)
     files[0].write_bytes(gzip.compress(b" " * 1_000_000))
     assert "exceeds the limit of 100,000 bytes" in refused(f"explain {files[0]} a b")
+
+
+def test_differences_fit_a_terminal(lightloom, files, monkeypatch):
+    slow, fast = files
+    monkeypatch.chdir(fast.parent)
+    for words in (f"{fast.name} fat-tree mixnet", f"{slow.name} {fast.name} mixnet"):
+        tables = lightloom(f"explain {words}").out.rpartition("mixnet ")[0]
+        assert "share" in tables
+        assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
