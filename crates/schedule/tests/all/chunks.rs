@@ -242,6 +242,8 @@ fn wrong_schedules_are_seen() {
     assert!(refused(&|s| s.transfers[circuit].chunk = 9).contains("no chunk 9"));
     assert!(refused(&|s| s.slots.matchings[0] = -1).contains("does not join"));
     assert!(refused(&|s| s.slots.matchings[0] = 2).contains("column 2 is not free"));
+    let twice = &|s: &mut ChunkSchedule| s.slots.matchings[1] = s.slots.matchings[0];
+    assert!(refused(twice).contains("column 1 is not free"));
     assert!(refused(&|s| s.slots.holds[0] -= 1).contains("not within slot 0"));
     assert!(refused(&|s| s.starts[0] = 3).contains("slot 0 of"));
     assert!(refused(&|s| s.starts.clear()).contains("0 starts"));
@@ -249,6 +251,32 @@ fn wrong_schedules_are_seen() {
     assert!(refused(&|s| s.lateness = None).contains("late None"));
     assert!(refused(&|s| s.ends[1] += 1).contains("chunk 1 does not end"));
     assert!(refused(&|s| s.lower_bound += 1).contains("other bounds"));
+}
+
+/// Two chunks of a pair, one after the other: 10 to 60 and 60 to 110.
+#[test]
+fn a_circuit_carries_one_chunk_at_a_time() {
+    let chunks = [chunk([0, 1], 50, 0), chunk([0, 1], 50, 0)];
+    let demand = demand(2, &chunks, 10, rates(10, 0));
+    let mut found = pipelined(&demand);
+    assert_eq!((found.length, found.slots.holds.as_slice()), (110, &[100][..]));
+    let second = found.transfers.iter().position(|one| one.start == 60).expect("the second");
+    found.transfers[second].start -= 20;
+    let error = check_chunks(&demand, &found).expect_err("both are sent from 40 to 60").0;
+    assert!(error.contains("more than a circuit carries"), "{error}");
+}
+
+/// Circuits would come much too late; packets take 10 times as long as these would.
+#[test]
+fn packets_carry_first_what_is_due_first() {
+    let due = |deadline, one| Chunk { deadline: Some(deadline), ..one };
+    let late = |chunks: &[Chunk]| pipelined(&demand(2, chunks, 50_000, rates(10, 1))).lateness;
+    // 10 bytes by 100, then 90 by 1,000.
+    let both = [due(1_000, chunk([0, 1], 90, 0)), due(100, chunk([0, 1], 10, 0))];
+    assert_eq!(late(&both), Some(0));
+    // What is released at 100 and due at 200 does not wait for what is sent, nor that for it.
+    let urgent = [due(1_000, chunk([0, 1], 90, 0)), due(200, chunk([0, 1], 10, 100))];
+    assert_eq!(late(&urgent), Some(0));
 }
 
 /// Demand of a regime in chunks that are released over a time, with or without deadlines.
@@ -285,6 +313,15 @@ fn pipelined_is_ahead_of_the_usual_ones_in_every_regime() {
     }
 }
 
+/// Whether every slot is held until its last byte is sent, and no longer.
+fn ends_with_its_last_byte(found: &ChunkSchedule) -> bool {
+    (0..found.starts.len()).all(|slot| {
+        let own = found.transfers.iter().filter(|one| one.slot == Some(slot as u32));
+        let last = own.map(|one| one.end).max();
+        last == Some(found.starts[slot] + found.slots.holds[slot])
+    })
+}
+
 fn some_chunks() -> impl Strategy<Value = (usize, Vec<Chunk>)> {
     (1..6_usize).prop_flat_map(|n| {
         let line = 0..n as u32;
@@ -313,6 +350,9 @@ proptest! {
         let demand = demand(n, &chunks, delay, rates(6, eps));
         let found: Vec<ChunkSchedule> =
             ChunkMethod::ALL.iter().map(|&method| run(&demand, method)).collect();
+        for one in &found {
+            prop_assert!(ends_with_its_last_byte(one), "{:?}: {one:?}", one.method);
+        }
         for other in &found[1..] {
             let key = |found: &ChunkSchedule| (found.lateness, found.length);
             prop_assert!(key(&found[0]) <= key(other), "{:?}", other.method);
