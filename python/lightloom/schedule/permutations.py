@@ -296,7 +296,7 @@ def decompose(  # noqa: PLR0913
     method
         One of ``choices("permutation method")``, which says what each does.
     time_limit_s
-        Time after which ``auto`` begins no other method.
+        Time after which ``auto`` returns the best that it has found.
     partial
         Whether a new circuit stops its own two ports only; of use to ``"open-shop"``, ``"auto"``.
     switches

@@ -1,13 +1,15 @@
 //! The shortest schedule of all methods, in the order of what they promise for their time.
 //!
-//! It stops as soon as a schedule meets the lower bound or the budget is spent. With a delay, a
-//! greedy matching per slot comes first, then the critical-line method, then what helps less
-//! often. At last groups of slots are rebuilt: for small demand always, for large demand as long as
-//! a limit allows. Demand of a few lines is searched by branch and bound. The order does not depend
-//! on the budget, so that more of it is never worse.
+//! It stops as soon as a schedule meets the lower bound or the budget is spent. With a delay, whole
+//! pairs come first, then Birkhoff-von Neumann if it may be shorter, a greedy matching per slot,
+//! the critical-line method, and what helps less often. At last groups of slots are rebuilt: for
+//! small demand always, for large demand as long as a limit allows. Demand of a few lines is
+//! searched by branch and bound. The order does not depend on the budget, so that more of it is
+//! never worse.
 
 use super::budget::Budget;
-use super::critical::{RULES, greedy, slots_by};
+use super::bvn;
+use super::critical::{RULES, Rule, WHOLE, greedy, slots_by};
 use super::demand::Demand;
 use super::fewest;
 use super::improve::improve;
@@ -16,6 +18,7 @@ use super::optimum::shorter_than;
 use super::rebuild::rebuild;
 use super::schedule::{Method, Schedule};
 use super::slots::{Matchings, Slots};
+use super::whole;
 
 /// What is tried after the critical-line rules.
 const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];
@@ -67,8 +70,13 @@ struct Search<'a> {
 impl Search<'_> {
     /// Birkhoff-von Neumann is optimal; then as few slots as may be.
     fn without_delay(&mut self) {
-        if self.may_continue() {
-            self.offer(Method::Bvn, plan_by(self.demand, Method::Bvn));
+        if self.budget.is_limited() {
+            self.serve_whole();
+        }
+        if self.may_continue()
+            && let Some(slots) = bvn::within(self.demand, u64::MAX, self.budget)
+        {
+            self.offer(Method::Bvn, Matchings::Slots(slots));
         }
         let few = self.lines() <= SPARED || self.budget.is_limited();
         if !few || self.demand.partial || self.budget.is_spent() {
@@ -86,16 +94,15 @@ impl Search<'_> {
     }
 
     fn with_delay(&mut self) {
-        if self.may_continue()
-            && let Some(slots) = greedy(self.demand, self.budget)
-        {
-            self.offer(Method::Greedy, Matchings::Slots(slots.clone()));
+        let whole = self.serve_whole();
+        self.serve_exactly();
+        let greedy = self.serve_greedily();
+        let mut starts: Vec<Slots> = whole.into_iter().chain(greedy).collect();
+        starts.sort_by_key(|slots| slots.length(self.demand.delay));
+        for slots in starts {
             self.offer_improved(&slots);
         }
-        if self.may_continue() {
-            self.offer(Method::Bvn, plan_by(self.demand, Method::Bvn));
-        }
-        self.follow(1);
+        self.follow(RULES[1]);
         if self.may_continue()
             && let Matchings::Slots(slots) = plan_by(self.demand, Method::RoundRobin)
         {
@@ -108,7 +115,7 @@ impl Search<'_> {
             let slots = improve(self.demand, &fewest::decompose(self.demand), self.budget);
             self.offer(Method::Critical, Matchings::Slots(slots));
         }
-        (2..RULES.len()).for_each(|rule| self.follow(rule));
+        RULES[2..].iter().filter(|&&rule| rule != WHOLE).for_each(|&rule| self.follow(rule));
         for method in LAST {
             if self.may_continue() && self.demand.check_size(method).is_ok() {
                 self.offer(method, plan_by(self.demand, method));
@@ -122,6 +129,46 @@ impl Search<'_> {
         {
             self.offer(Method::Critical, Matchings::Slots(slots));
         }
+    }
+
+    /// Whole pairs: found nearly as fast as shifts, and close to the bound if delays are long.
+    fn serve_whole(&mut self) -> Option<Slots> {
+        if !self.may_continue() {
+            return None;
+        }
+        let slots = slots_by(self.demand, WHOLE, u64::MAX, self.budget)?;
+        self.offer(Method::Greedy, Matchings::Slots(slots.clone()));
+        Some(slots)
+    }
+
+    /// Birkhoff-von Neumann, as long as it may become the shortest.
+    fn serve_exactly(&mut self) {
+        // It takes the longest line, and a delay for each slot.
+        let limit = (self.best.length - self.demand.longest_line()) / self.demand.delay;
+        if self.may_continue()
+            && let Some(slots) = bvn::within(self.demand, limit, self.budget)
+        {
+            self.offer(Method::Bvn, Matchings::Slots(slots));
+        }
+    }
+
+    /// Greedy matchings, the first ones followed by whole pairs: at times that is shorter, and it
+    /// is all there is if the time is up before the end.
+    fn serve_greedily(&mut self) -> Option<Slots> {
+        if !self.may_continue() {
+            return None;
+        }
+        let (demand, budget) = (self.demand, self.budget);
+        let slots = greedy(demand, budget, |slots, left| {
+            if slots.len().is_power_of_two() {
+                let rest = whole::decompose(&Demand { bytes: left, ..*demand }, u64::MAX);
+                let mut all = slots.clone();
+                all.append(&rest);
+                self.offer(Method::Greedy, Matchings::Slots(all));
+            }
+        })?;
+        self.offer(Method::Greedy, Matchings::Slots(slots.clone()));
+        Some(slots)
     }
 
     /// Offers what was kept, and what is found around it; apart from the search without it, which
@@ -143,9 +190,9 @@ impl Search<'_> {
     }
 
     /// Offers the slots of a rule before and after swaps.
-    fn follow(&mut self, rule: usize) {
+    fn follow(&mut self, rule: Rule) {
         if self.may_continue()
-            && let Some(slots) = slots_by(self.demand, RULES[rule], u64::MAX, self.budget)
+            && let Some(slots) = slots_by(self.demand, rule, u64::MAX, self.budget)
         {
             self.offer(Method::Critical, Matchings::Slots(slots.clone()));
             self.offer_improved(&slots);

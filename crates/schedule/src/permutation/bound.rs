@@ -22,6 +22,11 @@ impl Demand<'_> {
         all_stop(self)
     }
 
+    /// Bytes of the longest line.
+    pub(super) fn longest_line(&self) -> u64 {
+        self.line_bounds().longest
+    }
+
     /// An all-stop bound in one pass.
     pub(super) fn simple_bound(&self) -> u64 {
         let lines = self.line_bounds();

@@ -8,23 +8,36 @@
 //! does not pay: finding the first one takes 4 % of the instructions at 16 lines and 2 % at 64.
 
 use super::bitset::with_words;
+use super::budget::Budget;
 use super::demand::Demand;
 use super::exact::State;
 use super::slots::Slots;
 
+/// Slots from one look at the clock to the next: they take less time than steps of other searches.
+const LOOK: usize = 16;
+
 pub(super) fn decompose(demand: &Demand) -> Slots {
-    with_words!(demand.rows.max(demand.columns), run(demand))
+    within(demand, u64::MAX, &Budget::unlimited()).expect("there is no limit")
 }
 
-fn run<const W: usize>(demand: &Demand) -> Slots {
+/// The slots, or nothing if there are more than `limit` of them or time is up.
+pub(super) fn within(demand: &Demand, limit: u64, budget: &Budget) -> Option<Slots> {
+    with_words!(demand.rows.max(demand.columns), run(demand, limit, budget))
+}
+
+fn run<const W: usize>(demand: &Demand, limit: u64, budget: &Budget) -> Option<Slots> {
     let mut slots = Slots::default();
     let (mut state, end) = State::<W>::new(demand);
     while state.now < end {
+        let look = slots.len() % LOOK == 0;
+        if slots.len() as u64 == limit || look && budget.is_spent() {
+            return None;
+        }
         state.refill();
         assert!(state.join_urgent(), "critical lines can always be joined (Hall)");
         let next = state.earliest_due();
         slots.push(&state.matching, next - state.now);
         state.advance(next);
     }
-    slots
+    Some(slots)
 }

@@ -15,6 +15,8 @@ use super::budget::Budget;
 use super::demand::Demand;
 use super::improve::improve;
 use super::slots::Slots;
+use super::suitors::Suitors;
+use super::whole;
 
 /// How a slot is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,6 +37,9 @@ pub(super) const RULES: [Rule; 6] = [
     Rule { assigned: true, urgent: Some(0.8) },
 ];
 
+/// The rule that takes least time.
+pub(super) const WHOLE: Rule = RULES[2];
+
 pub(super) fn decompose(demand: &Demand) -> Slots {
     let follow = |rule| by_rule(demand, rule, &Budget::unlimited()).expect("there is no limit");
     let length = |slots: &Slots| slots.length(demand.delay);
@@ -49,19 +54,34 @@ pub(super) fn by_rule(demand: &Demand, rule: Rule, budget: &Budget) -> Option<Sl
 
 /// The slots of one rule, none held longer than `limit`, or nothing if time is up.
 pub(super) fn slots_by(demand: &Demand, rule: Rule, limit: u64, budget: &Budget) -> Option<Slots> {
+    if rule == WHOLE {
+        return (!budget.is_spent()).then(|| whole::decompose(demand, limit));
+    }
+    slots_seen(demand, rule, limit, budget, |_, _| ())
+}
+
+/// The same for a rule that finds one slot after another; `see` is called with the slots so far and
+/// what is left.
+fn slots_seen(
+    demand: &Demand,
+    rule: Rule,
+    limit: u64,
+    budget: &Budget,
+    mut see: impl FnMut(&Slots, &[u64]),
+) -> Option<Slots> {
     let mut work = Work::new(demand);
     let mut slots = Slots::default();
     let mut assignment = rule.assigned.then(|| Assignment::new(demand.rows.max(demand.columns)));
-    while let Some(longest) = work.left.iter().copied().max().filter(|&longest| longest > 0) {
+    while work.pairs_left > 0 {
         if budget.is_spent() {
             return None;
         }
-        work.set_urgencies(longest, rule.urgent);
+        work.set_urgencies(rule.urgent);
         let assigned = assignment.as_mut().map(|assignment| work.assign(assignment));
         // Next to weights of 2^53 those of a few bytes are lost to rounding, and nothing is joined.
         let matching = assigned
             .filter(|matching| matching.iter().any(|&column| column >= 0))
-            .unwrap_or_else(|| work.greedy());
+            .unwrap_or_else(|| work.suitors.matching());
         let hold = if rule.urgent.is_some() {
             work.best_hold(&matching, limit)
         } else {
@@ -70,28 +90,28 @@ pub(super) fn slots_by(demand: &Demand, rule: Rule, limit: u64, budget: &Budget)
         };
         work.serve(&matching, hold);
         slots.push(&matching, hold);
+        see(&slots, &work.left);
     }
     Some(slots)
 }
 
-/// The slots of the first rule as they are, which take a fraction of the time.
-pub(super) fn greedy(demand: &Demand, budget: &Budget) -> Option<Slots> {
-    slots_by(demand, RULES[0], u64::MAX, budget)
+/// The slots of the first rule as they are, which take a fraction of the time; see [`slots_seen`].
+pub(super) fn greedy(
+    demand: &Demand,
+    budget: &Budget,
+    see: impl FnMut(&Slots, &[u64]),
+) -> Option<Slots> {
+    slots_seen(demand, RULES[0], u64::MAX, budget, see)
 }
-
-/// A pair that has nothing left: it is never joined.
-const NOTHING: f64 = f64::NEG_INFINITY;
 
 struct Work<'a> {
     demand: &'a Demand<'a>,
     left: Vec<u64>,
-    /// The same as weights, or [`NOTHING`].
-    bytes: Vec<f64>,
+    pairs_left: usize,
+    /// The same as weights, with the urgency of each line, in bytes.
+    suitors: Suitors,
     row_load: Vec<u64>,
     column_load: Vec<u64>,
-    /// How urgent each line is, in bytes; columns that are taken are [`NOTHING`].
-    row_urgency: Vec<f64>,
-    column_urgency: Vec<f64>,
 }
 
 impl<'a> Work<'a> {
@@ -104,15 +124,13 @@ impl<'a> Work<'a> {
                 column_load[column] += time;
             }
         }
-        let weight = |&bytes: &u64| if bytes > 0 { bytes as f64 } else { NOTHING };
         Self {
             demand,
             left: demand.bytes.to_vec(),
-            bytes: demand.bytes.iter().map(weight).collect(),
+            pairs_left: demand.bytes.iter().filter(|&&bytes| bytes > 0).count(),
+            suitors: Suitors::new(demand.rows, demand.columns, demand.bytes),
             row_load,
             column_load,
-            row_urgency: Vec::new(),
-            column_urgency: Vec::new(),
         }
     }
 
@@ -120,75 +138,33 @@ impl<'a> Work<'a> {
         self.row_load.iter().chain(&self.column_load).copied().max().unwrap_or(0)
     }
 
-    /// Sets how urgent lines are, if the longest pair has `longest` bytes.
-    fn set_urgencies(&mut self, longest: u64, urgent: Option<f64>) {
-        let largest = self.largest_load() as f64;
+    /// Sets how urgent lines are.
+    fn set_urgencies(&mut self, urgent: Option<f64>) {
+        let Some(share) = urgent else { return };
         // The line with the largest load is worth the largest pair, a line that is not urgent
         // nothing.
-        let urgency = |&load: &u64| {
-            urgent.map_or(0.0, |share| {
-                longest as f64 * (load as f64 / largest - share).max(0.0) / (1.0 - share)
-            })
-        };
-        self.row_urgency.clear();
-        self.row_urgency.extend(self.row_load.iter().map(urgency));
-        self.column_urgency.clear();
-        self.column_urgency.extend(self.column_load.iter().map(urgency));
-    }
-
-    /// The heaviest pair first, the lowest row and column of equals; takes the columns.
-    ///
-    /// Every row keeps its heaviest pair, which is looked for again only if another row took its
-    /// column: about O(lines^2 log lines), without sorting the pairs.
-    fn greedy(&mut self) -> Vec<i32> {
-        let rows = self.demand.rows;
-        let mut matching = vec![-1; rows];
-        let mut best: Vec<(f64, usize)> = (0..rows).map(|row| self.heaviest(row)).collect();
-        loop {
-            let (mut row, mut weight) = (0, NOTHING);
-            for (index, pair) in best.iter().enumerate() {
-                if pair.0 > weight {
-                    (row, weight) = (index, pair.0);
-                }
-            }
-            if weight == NOTHING {
-                return matching;
-            }
-            let column = best[row].1;
-            if self.column_urgency[column] == NOTHING {
-                best[row] = self.heaviest(row);
-            } else {
-                matching[row] = column as i32;
-                self.column_urgency[column] = NOTHING;
-                best[row].0 = NOTHING;
-            }
+        let largest = self.largest_load() as f64;
+        let scale = f64::from(self.suitors.largest()) / (1.0 - share);
+        let urgency = |load: u64| (scale * (load as f64 / largest - share).max(0.0)) as f32;
+        for (extra, &load) in self.suitors.row_extra.iter_mut().zip(&self.row_load) {
+            *extra = urgency(load);
         }
-    }
-
-    /// Weight and column of the heaviest pair of a row whose column is not taken.
-    fn heaviest(&self, row: usize) -> (f64, usize) {
-        let columns = self.demand.columns;
-        let bytes = &self.bytes[row * columns..(row + 1) * columns];
-        let (mut weight, mut at) = (NOTHING, 0);
-        for (column, (bytes, urgency)) in bytes.iter().zip(&self.column_urgency).enumerate() {
-            let own = bytes + self.row_urgency[row] + urgency;
-            if own > weight {
-                (weight, at) = (own, column);
-            }
+        for (extra, &load) in self.suitors.column_extra.iter_mut().zip(&self.column_load) {
+            *extra = urgency(load);
         }
-        (weight, at)
     }
 
     fn assign(&self, assignment: &mut Assignment) -> Vec<i32> {
         let (rows, columns) = (self.demand.rows, self.demand.columns);
         let lines = rows.max(columns);
         for row in 0..rows {
-            let bytes = &self.bytes[row * columns..(row + 1) * columns];
+            let own = f64::from(self.suitors.row_extra[row]);
+            let left = &self.left[row * columns..(row + 1) * columns];
             let weights = &mut assignment.weights[row * lines..row * lines + columns];
-            for ((weight, bytes), urgency) in
-                weights.iter_mut().zip(bytes).zip(&self.column_urgency)
+            for ((weight, &left), &other) in
+                weights.iter_mut().zip(left).zip(&self.suitors.column_extra)
             {
-                *weight = (bytes + self.row_urgency[row] + urgency).max(0.0);
+                *weight = if left > 0 { left as f64 + own + f64::from(other) } else { 0.0 };
             }
         }
         let assigned = assignment.solve();
@@ -207,32 +183,47 @@ impl<'a> Work<'a> {
         })
     }
 
+    /// The hold that wastes least, the longest of equals.
     fn best_hold(&self, matching: &[i32], limit: u64) -> u64 {
         let delay = self.demand.delay;
-        let pairs: Vec<(usize, usize, u64)> = self.pairs(matching).collect();
+        // Bytes and load of each pair, largest first: the last ones are those that a hold finishes.
+        let mut pairs: Vec<(u64, u64)> = Vec::with_capacity(matching.len());
         let mut idle_columns = vec![true; self.demand.columns];
-        for &(_, column, _) in &pairs {
+        for (row, column, bytes) in self.pairs(matching) {
+            pairs.push((bytes, self.row_load[row].max(self.column_load[column])));
             idle_columns[column] = false;
         }
+        pairs.sort_unstable_by(|x, y| y.cmp(x));
         let rows = matching.iter().zip(&self.row_load).filter(|line| *line.0 < 0);
         let columns = idle_columns.iter().zip(&self.column_load).filter(|line| *line.0);
         let idle = rows.map(|line| *line.1).chain(columns.map(|line| *line.1)).max().unwrap_or(0);
         let largest = self.largest_load();
-        let mut holds: Vec<u64> = pairs.iter().map(|&(_, _, bytes)| bytes.min(limit)).collect();
-        holds.sort_unstable();
-        holds.dedup();
-        let waste = |hold: u64| {
-            let after = pairs.iter().map(|&(row, column, bytes)| {
-                let served = if bytes <= hold { bytes + delay } else { hold };
-                self.row_load[row].max(self.column_load[column]) - served
-            });
-            let after = after.max().unwrap_or(0).max(idle);
+        let mut finished = vec![0; pairs.len() + 1];
+        for (place, &(bytes, load)) in pairs.iter().enumerate().rev() {
+            finished[place] = finished[place + 1].max(load - bytes - delay);
+        }
+        let waste = |hold: u64, after: u64| {
             let time = (hold + delay) as f64;
             (time - (largest - after) as f64) / time
         };
-        let wastes = holds.iter().map(|&hold| (waste(hold), hold));
-        // Among equals the longest.
-        wastes.min_by(|x, y| x.0.total_cmp(&y.0).then(y.1.cmp(&x.1))).expect("a pair is joined").1
+        let (mut best, mut smallest) = (0, f64::INFINITY);
+        let (mut place, mut unfinished) = (0, 0_u64);
+        while place < pairs.len() {
+            let hold = pairs[place].0.min(limit);
+            while place < pairs.len() && pairs[place].0 > hold {
+                unfinished = unfinished.max(pairs[place].1);
+                place += 1;
+            }
+            let after = finished[place].max(unfinished.saturating_sub(hold)).max(idle);
+            if waste(hold, after) < smallest {
+                (best, smallest) = (hold, waste(hold, after));
+            }
+            while place < pairs.len() && pairs[place].0 == hold {
+                unfinished = unfinished.max(pairs[place].1);
+                place += 1;
+            }
+        }
+        best
     }
 
     fn serve(&mut self, matching: &[i32], hold: u64) {
@@ -241,8 +232,8 @@ impl<'a> Work<'a> {
             let cell = &mut self.left[row * columns + column as usize];
             let served = if *cell <= hold { *cell + delay } else { hold };
             *cell -= hold.min(*cell);
-            self.bytes[row * columns + column as usize] =
-                if *cell > 0 { *cell as f64 } else { NOTHING };
+            self.pairs_left -= usize::from(*cell == 0);
+            self.suitors.set(row * columns + column as usize, *cell);
             self.row_load[row] -= served;
             self.column_load[column as usize] -= served;
         }

@@ -14,8 +14,8 @@ use super::slots::Slots;
 
 /// Schedules a demand.
 ///
-/// `until` bounds the time that `Auto` takes, softly: a method that has begun is finished, and
-/// there is always a schedule. Apart from that the same demand yields the same schedule.
+/// `until` bounds the time that `Auto` takes, softly: a step that has begun is finished, and there
+/// is always a schedule. Apart from that the same demand yields the same schedule.
 pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Schedule {
     decompose_within(demand, method, &Budget::until(until))
 }

@@ -48,7 +48,7 @@ pub(super) fn plan_by(demand: &Demand, method: Method) -> Matchings {
         }
         Method::RoundRobin => Matchings::Slots(round_robin::decompose(demand)),
         Method::Greedy => Matchings::Slots(
-            critical::greedy(demand, &Budget::unlimited()).expect("there is no limit"),
+            critical::greedy(demand, &Budget::unlimited(), |_, _| ()).expect("there is no limit"),
         ),
         Method::Critical => Matchings::Slots(critical::decompose(demand)),
         // Nothing to keep.

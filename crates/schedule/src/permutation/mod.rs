@@ -39,7 +39,9 @@ mod round_robin;
 mod schedule;
 mod several;
 mod slots;
+mod suitors;
 mod threshold;
+mod whole;
 
 pub use budget::Budget;
 pub use check::check;

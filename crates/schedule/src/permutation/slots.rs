@@ -82,6 +82,12 @@ impl Slots {
         self.holds.push(hold);
     }
 
+    /// Adds slots for the same rows.
+    pub(super) fn append(&mut self, others: &Self) {
+        self.matchings.extend_from_slice(&others.matchings);
+        self.holds.extend_from_slice(&others.holds);
+    }
+
     /// What is sent between any two events; ports that turn are joined to nothing.
     ///
     /// Without delay these slots are as long as the transfers. With delay they show what the ports
