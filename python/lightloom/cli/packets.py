@@ -110,7 +110,7 @@ def _network() -> Panel:
             *(option(NetworkTable, name, below="network") for name in rest),
             option(NetworkTable, "nvlink_gbps", "--nvlink", below="network"),
             option(NetworkTable, "links", below="network"),
-            option(NetworkTable, "routing", common=True, below="network"),
+            option(NetworkTable, "routing", below="network"),
             option(NetworkTable, "flowlet_gap_s", "--flowlet-gap", below="network"),
             option(NetworkTable, "outages", below="network"),
             option(
