@@ -377,7 +377,7 @@ class ColumnWriter:
         self._kept: list[polars.DataFrame] = []
         self.count = 0
 
-    def write(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    def write(self, columns: Mapping[str, npt.NDArray[Any] | list[Any]]) -> None:
         """Add rows; not a number is an empty cell. All batches have the same columns.
 
         Raises
@@ -410,7 +410,8 @@ class ColumnWriter:
             return
         import polars
 
-        _write_parquet(polars.concat(self._kept), path)
+        # a column may be empty in one batch and not in another
+        _write_parquet(polars.concat(self._kept, how="vertical_relaxed"), path)
 
 
 def _write_parquet(rows: Any, path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.trace.check import MESSAGES
@@ -159,7 +160,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def columns_of(rank: int, calls: list[Call]) -> dict[str, list[object]]:
+def columns_of(rank: int, calls: list[Call]) -> dict[str, list[Any]]:
     """Calls of a rank as columns of a table; lists of numbers are text."""
     return {
         "rank": [rank] * len(calls),

@@ -226,6 +226,14 @@ def test_columns_are_there_as_they_come(tmp_path):
     assert polars.read_parquet(parquet_path)["us"].to_list() == [0.1, None, 176.434]
 
 
+def test_a_column_may_be_empty_in_one_batch(tmp_path):
+    columns = ColumnWriter(None, tmp_path / "c.parquet")
+    columns.write({"peer": [None, None]})
+    columns.write({"peer": [3]})
+    columns.close()
+    assert polars.read_parquet(tmp_path / "c.parquet")["peer"].to_list() == [None, None, 3]
+
+
 def test_no_column_no_file(tmp_path):
     ColumnWriter(tmp_path / "c.csv", tmp_path / "c.parquet").close()
     assert os.listdir(tmp_path) == []
