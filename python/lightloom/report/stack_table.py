@@ -111,7 +111,8 @@ def print_roles(job: JobRoles, verified: Verified, console: Console) -> None:
     text = "no rank was recorded in addition: record some by --rank roles,5,77 to check symmetry"
     if verified.ranks:
         text = (
-            f"checked: {verified.ranks:,} recorded ranks issue the {verified.calls:,} calls that "
-            f"symmetry expects of them, {verified.sizes:,} with the same sizes"
+            f"checked: the {verified.calls:,} calls of {verified.ranks:,} more recorded "
+            f"{'rank' if verified.ranks == 1 else 'ranks'} are those that symmetry expects, "
+            f"{verified.sizes:,} with the same sizes"
         )
     console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -88,10 +88,22 @@ def test_expanded_ranks_are_written(lightloom, tmp_path, trace_file):
     # what was recorded, and what it was expanded to, is one job
     stacks = [lightloom(f"trace permutations {file} --json -").out for file in (trace_file, again)]
     assert stacks[0] == stacks[1]
-    assert "14 recorded ranks issue" in lightloom(f"trace expand {again}").out
+    assert "of 14 more recorded ranks are those" in lightloom(f"trace expand {again}").out
 
 
 def test_ranks_that_a_job_does_not_have(lightloom, trace_file):
     done = lightloom(f"trace expand {trace_file} --only-ranks 16 --csv -")
     assert done.status == 2
     assert "--only-ranks 16: the job has ranks 0 to 15" in done.err
+
+
+def test_chakra_traces_are_written_to_a_new_folder(lightloom, tmp_path, trace_file):
+    folder = tmp_path / "traces"
+    assert not lightloom(f"trace expand {trace_file} --chakra {folder}").status
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"groups.json", *(f"trace.{rank}.et" for rank in range(16))}
+    done = lightloom(f"trace expand {trace_file} --chakra {folder}")
+    assert done.status == 2
+    assert "is there already; name a new folder" in done.err
+    nowhere = lightloom(f"trace expand {trace_file} --chakra {tmp_path}/no/folder")
+    assert "cannot make the folder: No such file or directory" in nowhere.err

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -11,15 +12,20 @@ from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole
 
+if TYPE_CHECKING:
+    from lightloom.trace.expand import Expansion
+
 EXAMPLES = (
     "lightloom trace expand trace.json",
     "lightloom trace expand trace.json --parquet calls.parquet",
+    "lightloom trace expand trace.json --chakra traces",
     "lightloom trace expand trace.json --only-ranks 5,77 --json some.json",
 )
 NOTES = (
     "Ranks that hold the same places in pipelines and groups issue the same calls, each on its "
     "groups. Ranks that were recorded in addition to one of each role are compared, call by call. "
-    "Sizes that depend on data are those of the recorded rank. --json writes a trace."
+    "Sizes that depend on data are those of the recorded rank. --json writes a trace; --chakra "
+    "execution traces of schema 0.0.4, without computation."
 )
 
 #: calls of all ranks together
@@ -33,12 +39,18 @@ class ExpandOptions(Strict):
     step: Annotated[Whole, Field(ge=0)] | None = Field(
         None, description="Index of the training step."
     )
+    chakra: File | None = Field(
+        None, description="New folder for Chakra execution traces, a file per rank."
+    )
     only_ranks: Name = Field("all", description="Ranks to write, such as 0,3, or all.")
 
 
 def command() -> Command:
     """Describe the command."""
-    parquet = option(Outputs, "parquet", common=True, below="output")
+    files = (
+        option(Outputs, "parquet", common=True, below="output"),
+        option(ExpandOptions, "chakra", common=True),
+    )
     return Command(
         panels=(
             Panel(
@@ -49,7 +61,7 @@ def command() -> Command:
                     option(ExpandOptions, "only_ranks", common=True),
                 ),
             ),
-            Panel("Output", (*text_outputs(), parquet)),
+            Panel("Output", (*text_outputs(), *files)),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -68,7 +80,9 @@ def _run(given: Given) -> None:
 
     outputs = given.take(Outputs, "output")
     options = given.build(ExpandOptions)
-    outputs.check(vars(options))
+    outputs.check({"trace": options.trace})
+    if options.chakra is not None and options.chakra.exists():
+        raise InputError(f"--chakra {options.chakra}: is there already; name a new folder")
     trace = read_trace(options.trace)
     ranks = parse_ranks(options.only_ranks, trace.world_size, "--only-ranks")
     expansion = Expansion(find_job(trace, options.step))
@@ -76,7 +90,7 @@ def _run(given: Given) -> None:
     print_roles(
         expansion.job, verified, remarks_console() if outputs.on_stdout else results_console()
     )
-    if not (outputs.json_target or outputs.csv_target or outputs.parquet):
+    if not (outputs.json_target or outputs.csv_target or outputs.parquet or options.chakra):
         return
     number = sum(expansion.count(rank) for rank in ranks)
     if number > MAX_CALLS:
@@ -86,9 +100,28 @@ def _run(given: Given) -> None:
         )
     if outputs.json_target is not None:
         write_json(expansion.trace(trace, ranks).to_json(), outputs.json_target)
+    if options.chakra is not None:
+        _write_chakra(options.chakra, expansion, ranks)
     writer = ColumnWriter(outputs.csv_target, outputs.parquet)
     try:
         for rank in ranks:
             writer.write(columns_of(rank, list(expansion.calls(rank))))
     finally:
         writer.close()
+
+
+def _write_chakra(folder: Path, expansion: Expansion, ranks: list[int]) -> None:
+    """A file per rank, and the groups that they name."""
+    from lightloom.errors import OutputError
+    from lightloom.output.files import write_binary, write_text
+    from lightloom.trace.chakra import GroupNumbers, execution_trace
+
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot make the folder: {error.strerror}") from None
+    groups = GroupNumbers()
+    for rank in ranks:
+        content = execution_trace(rank, expansion.calls(rank), groups)
+        write_binary(content, folder / f"trace.{rank}.et")
+    write_text(groups.to_json(), folder / "groups.json")

@@ -1,0 +1,129 @@
+"""Calls of a rank as a Chakra execution trace (MLCommons), schema version 0.0.4.
+
+A file is messages of Protocol Buffers, each after its length: the version, then a node per call
+(``et_def.proto`` of mlcommons/chakra). A node waits for the calls that the program has waited for
+before it. Groups are named by numbers, which a table of groups explains, as ASTRA-sim reads it.
+``comm_size`` is what the rank puts in. Computation is not recorded, so no node computes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable
+
+from lightloom.errors import InputError
+from lightloom.trace.trace import Call
+
+SCHEMA_VERSION = "0.0.4"
+
+#: node types of et_def.proto
+_SEND, _RECEIVE, _COLLECTIVE = 5, 6, 7
+#: CollectiveCommType of et_def.proto
+_COLLECTIVES = {
+    "all_reduce": 0, "reduce": 1, "all_gather": 2, "gather": 3, "scatter": 4,
+    "broadcast": 5, "all_to_all": 6, "reduce_scatter": 7, "barrier": 9,
+}  # fmt: skip
+#: fields of AttributeProto by the type of the value
+_INT32, _INT64, _BOOL, _STRING = 7, 9, 27, 29
+
+
+class GroupNumbers:
+    """Numbers of groups, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def of(self, ranks: tuple[int, ...]) -> str:
+        """The number of a group, as text."""
+        return str(self._numbers.setdefault(ranks, len(self._numbers) + 1))
+
+    def to_json(self) -> str:
+        """Ranks of each group by its number."""
+        return json.dumps({str(number): list(ranks) for ranks, number in self._numbers.items()})
+
+
+def execution_trace(rank: int, calls: Iterable[Call], groups: GroupNumbers) -> bytes:
+    """The content of a rank's file.
+
+    Raises
+    ------
+    InputError
+        If a call is of an operation that Chakra does not have.
+    """
+    parts = [_delimited(_text(1, SCHEMA_VERSION))]
+    pending: list[tuple[int, int]] = []
+    for call in calls:
+        waited = []
+        while pending and pending[0][0] <= call.call_id:
+            waited.append(heapq.heappop(pending)[1])
+        parts.append(_delimited(_node(rank, call, sorted(waited), groups)))
+        if call.waited_before is not None:
+            heapq.heappush(pending, (call.waited_before, call.call_id))
+    return b"".join(parts)
+
+
+def _node(rank: int, call: Call, waited: list[int], groups: GroupNumbers) -> bytes:
+    attributes: list[tuple[str, int, int | str]] = [
+        ("is_cpu_op", _BOOL, 0),
+        ("pg_name", _STRING, groups.of(call.ranks)),
+    ]
+    if call.op in ("send", "receive"):
+        peer = -1 if call.peer is None else call.peer
+        sends = call.op == "send"
+        kind = _SEND if sends else _RECEIVE
+        attributes += [
+            ("comm_src", _INT32, rank if sends else peer),
+            ("comm_dst", _INT32, peer if sends else rank),
+            ("comm_tag", _INT32, call.tag or 0),
+            ("comm_size", _INT64, call.input_bytes if sends else call.output_bytes),
+        ]
+    elif call.op in _COLLECTIVES:
+        kind = _COLLECTIVE
+        attributes += [
+            ("comm_type", _INT64, _COLLECTIVES[call.op]),
+            ("comm_size", _INT64, call.input_bytes),
+        ]
+        if call.root is not None:
+            attributes.append(("root", _INT32, call.root))
+    else:
+        raise InputError(f"operation '{call.op}': Chakra has no such collective")
+    name = " ".join(filter(None, (call.op, call.phase, call.layer)))
+    parts = [_number(1, call.call_id), _text(2, name), _number(3, kind)]
+    if waited:
+        parts.append(_field(5, b"".join(map(_varint, waited))))
+    parts += [_field(10, _attribute(*one)) for one in attributes]
+    return b"".join(parts)
+
+
+def _attribute(name: str, field: int, value: int | str) -> bytes:
+    return _text(1, name) + (
+        _text(field, value) if isinstance(value, str) else _number(field, value)
+    )
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, lowest first; negative numbers as of 64 bits."""
+    value &= (1 << 64) - 1
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _delimited(content: bytes) -> bytes:
+    return _varint(len(content)) + content
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _field(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _delimited(content)
+
+
+def _text(field: int, value: str) -> bytes:
+    return _field(field, value.encode())
