@@ -2,13 +2,15 @@
 
 The program runs in its own Python, unmodified, as one rank after another of a job that does not
 exist: process groups are made without peers, GPUs are answered for, floating-point tensors have no
-data (see `recorder`). Nothing of the program's is written or sent by the recorder.
+data (see `recorder`). It may not write files or open connections, unless it is allowed to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -40,6 +42,15 @@ main(specification)
 
 POLL_S = 0.05
 
+#: how long the recorder may take to end what it started
+GRACE_S = 10.0
+
+#: characters of a program's error and of its place
+MAX_SHOWN = 400
+
+#: files that are not the program's own
+_LIBRARIES = re.compile(r"site-packages|/lib/python3|^<|/trace/recorder/")
+
 
 class TraceError(LightloomError):
     """A program that could not be traced."""
@@ -62,6 +73,10 @@ class TracedJob:
         are answered for, tensors are on the CPU, and all groups are of gloo.
     time_limit_s, memory_limit_bytes
         Of all ranks together, and of each.
+    writable
+        Folders that the program may write; others are left alone.
+    network
+        Whether it may open connections.
     """
 
     world_size: int
@@ -72,6 +87,8 @@ class TracedJob:
     real: bool = False
     time_limit_s: float = 600.0
     memory_limit_bytes: int = 8 * 10**9
+    writable: tuple[Path, ...] = ()
+    network: bool = False
 
 
 def record(
@@ -117,7 +134,8 @@ def record(
                 "world_size": job.world_size, "local_world_size": job.local_world_size,
                 "ranks": order, "device": job.device, "seed": job.seed, "skew": job.skew,
                 "real": job.real, "program": script, "folder": folder,
-                "memory_limit_bytes": job.memory_limit_bytes,
+                "memory_limit_bytes": job.memory_limit_bytes, "network": job.network,
+                "writable": [str(folder.resolve()) for folder in job.writable],
             }),
             encoding="utf-8",
         )  # fmt: skip
@@ -231,29 +249,56 @@ def _run(
     command: list[str], job: TracedJob, ranks: list[int], folder: str,
     progress: Callable[[float, str], bool | None] | None,
 ) -> None:  # fmt: skip
-    """Run the recorder to its end; nothing that it started is left."""
+    """Run the recorder to its end; nothing that it started is left.
+
+    Time counts once PyTorch and what the program imports first have been imported.
+    """
+    stack, began = Path(folder) / "stack", Path(folder) / "began"
+    started = False
     end = time.monotonic() + job.time_limit_s
     running = subprocess.Popen(
         command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(),
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
     )  # fmt: skip
     try:
         while running.poll() is None:
             done = sum((Path(folder) / f"{rank}.json").exists() for rank in ranks)
-            if progress is not None:
-                shown = f"rank {ranks[min(done, len(ranks) - 1)]}"
-                if progress(done / len(ranks), shown) is False:
-                    raise KeyboardInterrupt
+            rank = ranks[min(done, len(ranks) - 1)]
+            if progress is not None and progress(done / len(ranks), f"rank {rank}") is False:
+                raise KeyboardInterrupt
+            if not started and began.exists():
+                started, end = True, time.monotonic() + job.time_limit_s
             if time.monotonic() > end:
+                _end(running)
                 raise TraceError(
-                    f"rank {ranks[min(done, len(ranks) - 1)]} runs for more than "
-                    f"{job.time_limit_s:g} s: raise --timeout, or trace fewer steps"
+                    f"rank {rank} runs for more than {job.time_limit_s:g} s"
+                    f"{_place(stack)}: raise --timeout, or trace fewer steps"
                 )
             time.sleep(POLL_S)
     finally:
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
+        _end(running)
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    """End the recorder, which ends first what it started."""
+    if running.poll() is None:
+        running.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(GRACE_S)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+
+
+def _place(stack: Path) -> str:
+    """Where the program is, by the stack that the recorder left, innermost first."""
+    text = stack.read_text(encoding="utf-8", errors="replace") if stack.exists() else ""
+    found = re.findall(r'File "(.*)", line (\d+) in (\S+)', text)
+    own = [one for one in found if not _LIBRARIES.search(one[0])]
+    if not own:
+        return ""
+    name, line, function = own[0]
+    return f", at {echo(f'{name}:{line} in {function}', quoted=False, limit=MAX_SHOWN)}"
 
 
 def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]]:
@@ -265,16 +310,16 @@ def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]
     found = json.loads(path.read_text(encoding="utf-8"))
     if "killed" in found:
         raise TraceError(
-            f"rank {rank} was killed, by signal {found['killed'] & 127}: "
-            "a crash, or more memory than --memory-limit"
+            f"rank {rank} was killed, by signal {found['killed'] & 127}"
+            f"{_place(path.with_name('stack'))}: a crash, or more memory than the machine has"
         )
+    if found.get("reason"):
+        raise TraceError(f"rank {rank}: {echo(found['reason'], quoted=False, limit=MAX_SHOWN)}")
     if found["error"] or found["status"]:
         last = found["error"].strip().splitlines()[-1:] or [f"exit status {found['status']}"]
-        where = found["calls"][-1]["call_site"] if found["calls"] else "the start"
-        raise TraceError(
-            f"rank {rank} failed: {echo(last[0], quoted=False)} (last call: {where}); "
-            "its traceback is above"
-        )
+        where = f" at {found['place']}" if found.get("place") else ""
+        why = echo(last[0] + where, quoted=False, limit=MAX_SHOWN)
+        raise TraceError(f"rank {rank} failed: {why}; its traceback is above")
     if not found["steps"]:
         raise TraceError(
             f"rank {rank} ended without a training step: nothing called step() of an optimizer"

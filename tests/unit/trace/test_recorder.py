@@ -1,32 +1,18 @@
 """What is recorded is what really runs: the same calls as over gloo, rank by rank, call by call."""
 
 import dataclasses
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.torch_python import PYTHON
 
 from lightloom.errors import InputError
 from lightloom.trace.check import disagreements
-from lightloom.trace.record import TracedJob, TraceError, record
+from lightloom.trace.record import TracedJob, record
 
 PROGRAMS = Path(__file__).parent / "programs"
-#: a Python that has PyTorch: as it is told, as `make torch` installs it, or that of the tests
-INSTALLED = Path(__file__).parents[3] / ".venv/torch/bin/python"
-PYTHON = os.environ.get(
-    "LIGHTLOOM_TORCH_PYTHON", str(INSTALLED) if INSTALLED.exists() else sys.executable
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch():
-    """Whether PyTorch is there, without the seconds that importing it takes."""
-    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-    if subprocess.run([PYTHON, "-c", find], check=False).returncode:
-        pytest.skip("no PyTorch: make torch, or set LIGHTLOOM_TORCH_PYTHON to a Python that has it")
+pytestmark = pytest.mark.usefixtures("pytorch")
 
 
 def command(name):
@@ -83,28 +69,6 @@ def test_a_waited_call_is_known():
     assert all(call.asynchronous for call in late)
     # two reductions and a gather are pending before the first is waited for
     assert [call.waited_before - call.call_id for call in late[:2]] == [3, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("import torch\nraise ValueError('no data')", "rank 0 failed: ValueError: no data"),
-        ("import sys\nsys.exit(3)", "rank 0 failed: exit status 3"),
-        ("print('nothing to do')", "without a training step"),
-        ("import os\nos.abort()", "rank 0 was killed, by signal 6"),
-        ("while True: pass", "more than 20 s"),
-        (
-            "import torch\ntorch.ones(10).cuda().data_ptr()\nint(torch.ones(3).sum() > 'a')",
-            "failed",
-        ),
-    ],
-)
-def test_a_program_that_cannot_be_traced_is_told_in_one_line(tmp_path, text, message):
-    script = tmp_path / "script.py"
-    script.write_text(text)
-    with pytest.raises(TraceError, match=message) as refused:
-        record([PYTHON, str(script)], TracedJob(2, time_limit_s=20.0 if "while" in text else 300.0))
-    assert "\n" not in str(refused.value)
 
 
 def test_ranks_beyond_the_job_are_refused():

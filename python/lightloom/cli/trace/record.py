@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
-from lightloom.inputs.strict import Name, Number, Strict, Whole, quantity
+from lightloom.inputs.strict import File, Name, Number, Strict, Whole, quantity
 
 EXAMPLES = (
     "lightloom trace record --world-size 16 -- python train.py --layers 8",
@@ -56,6 +56,8 @@ class RecordOptions(Strict):
     memory_limit_bytes: Annotated[float, quantity("byte"), Field(ge=1e8, le=1e15)] = Field(
         8e9, description="Memory that each rank may take."
     )
+    writable: tuple[File, ...] = Field((), description="Folders that the program may write.")
+    network: bool = Field(False, description="Let the program open connections.")
 
 
 def command() -> Command:
@@ -70,6 +72,8 @@ def command() -> Command:
                     *(option(RecordOptions, name, common=True) for name in names),
                     option(RecordOptions, "timeout_s", common=True),
                     option(RecordOptions, "memory_limit_bytes", common=True),
+                    option(RecordOptions, "writable", common=True),
+                    option(RecordOptions, "network", common=True),
                 ),
             ),
             Panel("Output", (json_output(),)),
@@ -98,6 +102,8 @@ def _run(given: Given) -> None:
         skew=options.skew,
         time_limit_s=options.timeout_s,
         memory_limit_bytes=int(options.memory_limit_bytes),
+        writable=options.writable,
+        network=options.network,
     )
     roles, _, others = options.rank.partition(",")
     by_role = roles == "roles"

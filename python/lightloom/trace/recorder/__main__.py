@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
+import faulthandler
+import gc
+import importlib
+import importlib.util
 import json
 import os
+import random
 import resource
 import runpy
+import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
+
+#: processes of ranks, of which the last may still run
+RUNNING: list[int] = []
 
 
 def prepare(spec: dict[str, Any]) -> None:
@@ -29,40 +41,59 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     """Run the program and return what was recorded."""
     import torch
 
+    from .devices import PLACE, STREAMS
     from .groups import MADE
+    from .guard import guard
     from .oracle import RoutingOracle
     from .peers import Peers
     from .phases import follow_phases
+    from .places import place_of, reason_of
+    from .processes import follow_forks
     from .session import Session
+    from .stubs import USED
     from .values import Values
 
     oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"])
     if spec["real"]:
         session = Session(None, None, oracle)
     else:
-        peers = Peers(spec["rank"], oracle, spec.get("heard"))
+        peers = Peers(spec["rank"], oracle, spec["heard"])
         session = Session(Values(oracle), peers, oracle)
-    stubs = spoof(spec, session)
+    STREAMS.session = session
+    PLACE[0] = spec["rank"] % spec["local_world_size"]
     follow_phases(session)
-    error, status = "", 0
+    note = Path(spec["folder"]) / f"{spec['rank']}.forked"
+    if not spec["real"]:
+        follow_forks(session, note)
+        guard(spec)
+    error, status, reason, place = "", 0, "", ""
     try:  # what is drawn at random is drawn alike each time
         torch.manual_seed(spec["seed"])
+        random.seed(spec["seed"])
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(spec["seed"] % 2**32)
+        (Path(spec["folder"]) / "began").touch()
         with session:
             run_program(spec["program"])
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as problem:  # whatever a program raises is reported, not raised
         error, status = "".join(traceback.format_exception(problem)), 1
+        reason, place = reason_of(problem), place_of(problem)
         print(f"rank {spec['rank']}: {error}", file=sys.stderr)
+    if note.exists():
+        reason = note.read_text(encoding="utf-8")
     return {
         "error": error,
+        "reason": reason,
+        "place": place,
         "status": status,
         "steps": session.step + session.stepped,
         "calls": [dataclasses.asdict(call) for call in session.calls],
         "invented": {} if session.values is None else dict(session.values.invented),
         "said": {} if session.peers is None else session.peers.said,
         "routings": oracle.number,
-        "stubs": stubs,
+        "stubs": USED,
         "alike": 0 if session.peers is None else session.peers.alike,
         "torch": torch.__version__,
         # the first rank's are those of all
@@ -70,26 +101,68 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def spoof(spec: dict[str, Any], session: Any) -> list[str]:
-    """Answer for what is not there; return the list of absent packages, which grows."""
+def spoof(spec: dict[str, Any]) -> None:
+    """Answer for what is not there."""
     import torch
 
-    if spec["real"] and spec["device"] == "cpu":
-        return []
-    from .devices import STREAMS, spoof_devices, spoof_tensors
+    from .devices import spoof_devices, spoof_tensors
     from .groups import spoof_groups
-    from .stubs import USED, install_stubs
+    from .stubs import install_stubs
 
-    spoof_groups(spec["rank"], spec["world_size"], spec["real"])
+    if spec["real"] and spec["device"] == "cpu":
+        return
+    spoof_groups(spec)
     if spec["device"] == "cpu":
-        spoof_tensors("cpu", [0])
+        spoof_tensors("cpu")
     else:
-        local = spec["local_world_size"]
-        spoof_devices(spec["rank"] % local, local, spec["real"])
+        spoof_devices(spec["local_world_size"], spec["real"])
     install_stubs()
-    STREAMS.session = session
     torch.compile = lambda model=None, *_, **__: model if model is not None else (lambda f: f)
-    return USED
+
+
+def import_once(spec: dict[str, Any]) -> None:
+    """Import once what every rank would: the packages that a script imports before all else.
+
+    Only installed packages: the program's own modules may do anything when they are imported.
+    """
+    from .oracle import RoutingOracle
+    from .session import Session
+    from .values import Values
+
+    values = None if spec["real"] else Values(RoutingOracle(0))
+    for name in first_imports(spec["program"]):
+        # a package that fails does so again in the program, which is told then
+        with contextlib.suppress(Exception), Session(values, None, None):
+            if is_installed(name):
+                importlib.import_module(name)
+
+
+def is_installed(name: str) -> bool:
+    """Whether a module is of an installed package."""
+    found = importlib.util.find_spec(name.split(".", maxsplit=1)[0])
+    folders = [] if found is None else [found.origin, *(found.submodule_search_locations or ())]
+    return any("site-packages" in str(folder) for folder in folders)
+
+
+def first_imports(program: list[str]) -> list[str]:
+    """The modules that a script imports before it does anything else."""
+    path: Any = program[0]
+    try:
+        if path == "-m":
+            found = importlib.util.find_spec(program[1]) if is_installed(program[1]) else None
+            path = found and found.origin
+        statements = ast.parse(Path(path).read_bytes()).body
+    except Exception:  # told when the program is run
+        return []
+    names: list[str] = []
+    for number, one in enumerate(statements):
+        if isinstance(one, ast.Import):
+            names += [alias.name for alias in one.names]
+        elif isinstance(one, ast.ImportFrom) and not one.level:
+            names.append(str(one.module))
+        elif number or not isinstance(one, ast.Expr):  # a script may begin with what it is for
+            break
+    return [name for name in names if name != "__future__"]
 
 
 def run_program(program: list[str]) -> None:
@@ -114,18 +187,27 @@ def main(specification: str) -> None:
     import torch.distributed
     import torch.utils._python_dispatch
 
+    from .processes import adopt_descendants, end_descendants
+
     spec = json.loads(Path(specification).read_text(encoding="utf-8"))
+    adopt_descendants()
+    signal.signal(signal.SIGTERM, lambda *_: give_up(spec))
     if len(spec["ranks"]) > 1:
         import torch._dynamo  # noqa: F401 - optimizers import it, which takes more seconds
     resource.setrlimit(resource.RLIMIT_DATA, (spec["memory_limit_bytes"],) * 2)
+    spoof(spec)
+    import_once(spec)
+    gc.freeze()  # else the ranks' collectors copy what they share
     if spec["real"]:
         started = [(rank, start(spec, rank, {})) for rank in spec["ranks"]]
         for rank, child in started:
             finish(spec, rank, child)
+        end_descendants()
         return
     heard: dict[str, list[Any]] = {}
     for rank in spec["ranks"]:
         found = finish(spec, rank, start(spec, rank, heard))
+        end_descendants()
         if "killed" in found:
             return
         heard.update(found.get("said", {}))
@@ -135,10 +217,18 @@ def start(spec: dict[str, Any], rank: int, heard: dict[str, list[Any]]) -> int:
     """Record a rank in a new process, whose number is returned."""
     child = os.fork()
     if child:
+        RUNNING.append(child)
         return child
-    one = spec | {"rank": rank, "heard": heard}
-    prepare(one)
-    found = record(one)
+    spec |= {"rank": rank, "heard": heard}
+    number = os.getpid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with (Path(spec["folder"]) / "stack").open("w", encoding="utf-8") as stack:
+        faulthandler.enable(stack, all_threads=False)
+        faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
+        prepare(spec)
+        found = record(spec)
+    if os.getpid() != number:  # the program forked, and both come back
+        os._exit(0)
     output = Path(spec["folder"]) / f"{rank}.json"
     part = output.with_suffix(".part")
     part.write_text(json.dumps(found), encoding="utf-8")
@@ -146,6 +236,20 @@ def start(spec: dict[str, Any], rank: int, heard: dict[str, list[Any]]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def give_up(spec: dict[str, Any]) -> None:
+    """End everything; before, the rank that is running says where it is."""
+    from .processes import end_descendants
+
+    stack = Path(spec["folder"]) / "stack"
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(RUNNING[-1], signal.SIGUSR1)
+        end = time.monotonic() + 2.0
+        while not (stack.exists() and stack.stat().st_size) and time.monotonic() < end:
+            time.sleep(0.01)
+    end_descendants()
+    os._exit(1)
 
 
 def finish(spec: dict[str, Any], rank: int, child: int) -> dict[str, Any]:

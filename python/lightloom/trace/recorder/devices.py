@@ -20,6 +20,9 @@ MEMORY_BYTES = 80 * 10**9
 
 CPU = torch.device("cpu")
 
+#: index of the GPU that is current; the process of a rank sets it
+PLACE = [0]
+
 _number = itertools.count(1)
 
 
@@ -108,10 +111,9 @@ def context_of(stream: Any) -> Any:
         STREAMS.use(before)
 
 
-def spoof_devices(local_rank: int, local_world_size: int, real: bool = False) -> None:
+def spoof_devices(local_world_size: int, real: bool = False) -> None:
     """Let programs find a GPU, and let their tensors say that they are on it."""
-    place = [local_rank]
-    replies = _replies(place, local_world_size)
+    replies = _replies(local_world_size)
     for name, reply in replies.items():
         setattr(torch.cuda, name, reply)
         for part in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
@@ -129,20 +131,20 @@ def spoof_devices(local_rank: int, local_world_size: int, real: bool = False) ->
     for name, reply in replies.items():
         if accelerator is not None and hasattr(accelerator, name):
             setattr(accelerator, name, reply)
-    spoof_tensors("cuda", place, real)
+    spoof_tensors("cuda", real)
 
 
-def _replies(place: list[int], number: int) -> dict[str, Any]:
+def _replies(number: int) -> dict[str, Any]:
     """What the functions of ``torch.cuda`` return, by their names."""
     state = torch.get_rng_state()
 
     def set_device(device: Any) -> None:
         index = device if isinstance(device, int) else torch.device(device).index
-        place[0] = place[0] if index is None or index < 0 else index
+        PLACE[0] = PLACE[0] if index is None or index < 0 else index
 
     replies: dict[str, Any] = {
         "_lazy_call": lambda call, **_: call(),
-        "current_device": lambda: place[0],
+        "current_device": lambda: PLACE[0],
         "current_stream": lambda *_: STREAMS.current,
         "default_generators": tuple(torch.Generator() for _ in range(number)),
         "default_stream": lambda *_: STREAMS.default,
@@ -222,14 +224,14 @@ def _numbers(values: Any) -> Any:
     ]
 
 
-def spoof_tensors(kind: str, place: list[int], real: bool = False) -> None:
+def spoof_tensors(kind: str, real: bool = False) -> None:
     """Tensors say that they are on a device, and stay where they are when they are moved.
 
     While an operator is answered, PyTorch's own code has to see where a tensor really is.
     """
     tensor: Any = torch.Tensor
     shown = {
-        "device": lambda: torch.device("cuda", place[0]) if kind == "cuda" else CPU,
+        "device": lambda: torch.device("cuda", PLACE[0]) if kind == "cuda" else CPU,
         "is_cuda": lambda: kind == "cuda",
         "is_cpu": lambda: kind == "cpu",
         "is_meta": lambda: False,
@@ -250,8 +252,6 @@ def spoof_tensors(kind: str, place: list[int], real: bool = False) -> None:
 
     if not real:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
-    if kind != "cuda":
-        return
     move = torch.Tensor.to
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -266,7 +266,14 @@ def spoof_tensors(kind: str, place: list[int], real: bool = False) -> None:
         return self
 
     tensor.to = to
-    tensor.get_device = lambda self: place[0]
+    if kind == "cuda":
+        _spoof_methods()
+
+
+def _spoof_methods() -> None:
+    """Methods of tensors that only GPUs have, or that move from or to them."""
+    tensor: Any = torch.Tensor
+    tensor.get_device = lambda self: PLACE[0]
     tensor.cuda = lambda self, *_, **__: self
     tensor.cpu = lambda self, *_, **__: self.detach().clone()
     tensor.pin_memory = lambda self, *_, **__: self

@@ -17,11 +17,11 @@ def group_name(described: str | None) -> str:
     return "unnamed" if described in (None, "", "undefined") else str(described)
 
 
-def spoof_groups(rank: int, world_size: int, real: bool = False) -> None:
+def spoof_groups(spec: dict[str, Any]) -> None:
     """Let process groups of any backend be made without other ranks and without a network.
 
     What a program asked for is what :func:`torch.distributed.get_backend` replies. Real groups are
-    those of gloo.
+    those of gloo. The rank is read when a group is made, in the process of that rank.
     """
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -35,14 +35,14 @@ def spoof_groups(rank: int, world_size: int, real: bool = False) -> None:
         backend: str | None = None, init_method: Any = None, timeout: Any = None, **other: Any
     ) -> None:
         other.pop("device_id", None)
-        if real:
+        if spec["real"]:
             start(backend="gloo", **other)
             return
         for name in ("store", "rank", "world_size"):
             other.pop(name, None)
         start(
             backend=backend or "cpu:gloo,cuda:nccl",
-            store=FakeStore(), rank=rank, world_size=world_size, **other,
+            store=FakeStore(), rank=spec["rank"], world_size=spec["world_size"], **other,
         )  # fmt: skip
 
     @functools.wraps(make)
@@ -50,8 +50,10 @@ def spoof_groups(rank: int, world_size: int, real: bool = False) -> None:
         for name in ("device_id", "backend_options", "pg_options"):
             if name in kw:
                 kw[name] = None
-        made = make(size, place, members, dist.Backend("gloo" if real else "fake"), *args, **kw)
-        MADE.append((group_name(kw.get("group_desc")), list(members or range(world_size))))
+        used = dist.Backend("gloo" if spec["real"] else "fake")
+        made = make(size, place, members, used, *args, **kw)
+        everyone = range(spec["world_size"])
+        MADE.append((group_name(kw.get("group_desc")), list(members or everyone)))
         wanted[made[0]] = str(backend)
         return made
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,14 +11,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .calls import LOCAL, NAMESPACES, Arguments, IssuedCall, describe, read_arguments
+from .gloo import execute
 from .oracle import RoutingOracle
 from .peers import Peers
+from .places import call_site
 from .values import INSIDE, Values, aten, is_known, tensors_of
 
-TORCH = str(Path(torch.__file__).parent)
 #: what a class of tensors has that replies no operators of its own
 PLAIN = torch._C._disabled_torch_dispatch_impl
-HERE = str(Path(__file__).parent)
 
 
 class PendingWork(dist.Work):
@@ -76,7 +74,8 @@ class Session(TorchDispatchMode):
         self.stream, self.stepped = 0, False
         self.kept: list[PendingWork] = []
         self.waiting: dict[int, IssuedCall] = {}
-        self.inside = False
+        #: in a process that the program started
+        self.refuse_call: Any = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if INSIDE or FakeTensor in types:
@@ -108,6 +107,8 @@ class Session(TorchDispatchMode):
         return self.values.run(func, args, kwargs)
 
     def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.refuse_call is not None:
+            self.refuse_call()
         arguments = read_arguments(func, args, kwargs)
         call = describe(arguments, len(self.calls))
         call.phase = self.where()
@@ -115,9 +116,11 @@ class Session(TorchDispatchMode):
         call.call_site = call_site()
         call.asynchronous |= func.namespace == "_c10d_functional"
         self.calls.append(call)
-        if self.peers is None:
-            return func(*args, **kwargs)
-        return self._reply(func, arguments, call, args, kwargs)
+        if self.peers is not None:
+            return self._reply(func, arguments, call, args, kwargs)
+        if execute(arguments):
+            return self._done(func, arguments, call)
+        return func(*args, **kwargs)
 
     def _reply(
         self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
@@ -130,6 +133,10 @@ class Session(TorchDispatchMode):
                 self.waiting[_storage(tensor)] = call
             return made
         self.peers.reply(arguments, call)
+        return self._done(func, arguments, call)
+
+    def _done(self, func: Any, arguments: Arguments, call: IssuedCall) -> Any:
+        """What an operator returns that has been answered."""
         outputs = arguments.inputs if arguments.outputs is None else arguments.outputs
         if not func._schema.returns:
             return None
@@ -162,14 +169,3 @@ class Session(TorchDispatchMode):
 def _storage(tensor: torch.Tensor) -> int:
     """What the same data is known by, whatever views it is seen through."""
     return tensor.untyped_storage()._cdata
-
-
-def call_site() -> str:
-    """The innermost place in the user's code: neither in PyTorch nor here."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((TORCH, HERE, "<")):
-            return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""

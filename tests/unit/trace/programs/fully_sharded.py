@@ -43,6 +43,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for _ in range(2):
     loss = model(torch.randn(4, 16, HIDDEN, device=DEVICE)).square().mean()
     loss.backward()
+    nn.utils.clip_grad_norm_([block.norm.weight for block in model], 1.0)
     optimizer.step()
     optimizer.zero_grad()
 dist.destroy_process_group()

@@ -1,0 +1,89 @@
+"""Processes that a traced program starts: none communicates unseen, and none is left."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .guard import RefusedError
+from .places import place
+
+#: of prctl: whoever is left by a process that ends becomes ours; a signal when our parent ends
+_SUBREAPER, _PARENT_ENDED = 36, 1
+
+_ONE_RANK = "a trace is of one rank: start it as torchrun would, with RANK and WORLD_SIZE set"
+
+
+def adopt_descendants() -> None:
+    """Whoever this process starts, also by others, is ended with it."""
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        library.prctl(_SUBREAPER, 1, 0, 0, 0)
+        library.prctl(_PARENT_ENDED, signal.SIGTERM, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """End all processes that descend from this one."""
+    for _ in range(100):  # ending one may leave its own to us
+        found = _descendants(os.getpid())
+        if not found:
+            return
+        for number in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(number, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
+
+
+def _descendants(root: int) -> list[int]:
+    """Processes below one, by the parents that Linux tells."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found: list[int] = []
+    pending = [root]
+    while pending:
+        more = children.get(pending.pop(), [])
+        found += more
+        pending += more
+    return found
+
+
+def follow_forks(session: Any, note: Path) -> None:
+    """Refuse what processes communicate that the program starts; `note` tells who tried."""
+    import torch.multiprocessing
+    from torch.utils import data
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RefusedError(f"{place()} starts ranks itself: {_ONE_RANK}")
+
+    def refuse_call() -> None:
+        reason = f"{place()} communicates in a process of its own: {_ONE_RANK}"
+        note.write_text(reason, encoding="utf-8")
+        raise RefusedError(reason)
+
+    def in_child() -> None:
+        session.refuse_call = refuse_call
+
+    os.register_at_fork(after_in_child=in_child)
+    torch.multiprocessing.spawn = refuse
+    torch.multiprocessing.start_processes = refuse
+    make = data.DataLoader.__init__
+
+    def without_workers(self: Any, *args: Any, **kwargs: Any) -> None:
+        """Data is loaded where it is used: what workers would send has no data."""
+        for name in ("num_workers", "prefetch_factor", "persistent_workers"):
+            kwargs.pop(name, None)
+        make(self, *args[:5], **kwargs)
+
+    data.DataLoader.__init__ = without_workers  # type: ignore[method-assign]
