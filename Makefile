@@ -63,11 +63,15 @@ bench: .venv/installed-test
 	$(BIN)/python benches/control.py
 
 # A hundred times as many hostile inputs for the core, a million for each parser of switch
-# protocols, other cases of property tests, and long random runs of the controller.
-soak: .venv/installed-test
+# protocols, other cases of property tests, long random runs of the controller, and traces of the
+# frameworks that tests/soak/trace/requirements.txt pins.
+soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py tests/fuzz -n auto
 	$(BIN)/python -m tests.control_soak
+	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
+		--requirement tests/soak/trace/requirements.txt
+	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
 
 # Injects faults one at a time and says which no test notices: make mutants ROOMS="execute flowsim"
 # Five of each room, drawn by a seed, take some two hours: make mutants SAMPLE=5 SEED=7
