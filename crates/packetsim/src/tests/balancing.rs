@@ -56,6 +56,23 @@ fn flows_at_line_rate_do_not_collide() {
     assert!(collided >= 12, "{collided} of 19 draws");
 }
 
+/// Where all links are free the hash decides: packets far apart take the links that they take by
+/// ECMP, all of them.
+#[test]
+fn an_idle_network_is_used_as_by_hash() {
+    let far_apart = |index: u64| FlowSpec { start: Time(index * 20 * US), ..flow((0, 4), MTU) };
+    let specs: Vec<FlowSpec> = (0..100).map(far_apart).collect();
+    let sent = |balancing| {
+        let config = balanced(balancing, 0, 1);
+        let (simulation, _) = run(spines(4, 4), config, LineRate::new, &specs);
+        let core = simulation.core();
+        core.topology().link_ids().map(|link| core.sent_bytes(link)).collect::<Vec<_>>()
+    };
+    let hashed = sent(Balancing::Hash);
+    assert_eq!(sent(Balancing::Adaptive), hashed);
+    assert_eq!(sent(Balancing::Flowlets), hashed);
+}
+
 /// Over uplinks of different rates packets divide in proportion to them: each goes where it can
 /// first begin.
 #[test]
@@ -128,6 +145,37 @@ fn dark_links_are_avoided() {
     assert_eq!((done.len(), simulation.core().sent_bytes(dark)), (2, 0));
     let last = done.iter().map(|&flow| simulation.core().flow(flow).received_at.0).max();
     assert_eq!(last, Some((200 + 3) * SPAN + 4 * US), "all over the other spine");
+}
+
+/// Links so long that nothing has arrived yet: a queue that has drained meanwhile counts as empty.
+#[test]
+fn queues_are_what_they_are_now() {
+    let (packets, delay) = (100, 10_000 * US);
+    let topology = leaf_spine(8, 4, 2, FAST, FAST, Duration(delay)).unwrap();
+    let is_first_uplink = |link: &PacketLinkId| {
+        let spec = topology.links()[link.index()];
+        topology.title(spec.from) == "leaf-0" && topology.title(spec.to) == "spine-0"
+    };
+    let dark = topology.link_ids().find(is_first_uplink).unwrap();
+    let config = balanced(Balancing::Adaptive, 0, 1);
+    let mut simulation = Simulation::new(topology.clone(), config, LineRate::new).unwrap();
+    // Four hosts fill the queue of the other uplink, which takes until 400 packets later.
+    simulation.set_dark(Time::ZERO, dark, true);
+    simulation.set_dark(Time(delay + 250 * SPAN), dark, false);
+    for spec in crossing(4, packets) {
+        simulation.add_flow(&spec).unwrap();
+    }
+    let start = Time(500 * SPAN);
+    let late = [0, 1].map(|host| {
+        let spec = FlowSpec { start, ..flow((host, 4 + host), packets * MTU) };
+        simulation.add_flow(&spec).unwrap()
+    });
+    let mut done = Vec::new();
+    while simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap() {}
+    for flow in late {
+        let received = simulation.core().flow(flow).received_at;
+        assert_eq!(received.since(start).0, (packets + 3) * SPAN + 4 * delay, "as alone");
+    }
 }
 
 /// The last of two packets overtakes the first, and the acknowledgement of the first what the
