@@ -63,7 +63,7 @@ def paths(world: World, slots: Slots) -> list[tuple[int, int, list[tuple[int, in
 
 def solve(world: World, slots: Slots) -> Solved:
     """Holds and routes over given slots."""
-    ways, lines = paths(world, slots), len(world.demand)
+    routes, lines = paths(world, slots), len(world.demand)
     limits: dict[tuple[Any, ...], float] = {}
     cells: list[tuple[tuple[Any, ...], int, float]] = []
     for slot, joined in enumerate(slots):
@@ -76,15 +76,15 @@ def solve(world: World, slots: Slots) -> Solved:
         for line, size in enumerate(world.demand.sum(axis=axis).tolist()):
             limits[name, line] = world.share * len(slots) * world.delay - size
             cells += [((name, line), slot, -world.share) for slot in range(len(slots))]
-    for index, (row, to, hops) in enumerate(ways, len(slots)):
+    for index, (row, to, hops) in enumerate(routes, len(slots)):
         cells += [(("circuit", *hop), index, 1.0) for hop in hops]
         cells += [(("pair", row, to), index, 1.0)]
         cells += [(("row", row), index, -1.0), (("column", to), index, -1.0)]
     place = {name: index for index, name in enumerate(limits)}
     names, variables, values = zip(*cells, strict=True)
-    shape = (len(limits), len(slots) + len(ways))
+    shape = (len(limits), len(slots) + len(routes))
     matrix = coo_matrix((values, ([place[name] for name in names], variables)), shape=shape)
-    cost = [1.0] * len(slots) + [PRICE * (len(hops) - 1) for _, _, hops in ways]
+    cost = [1.0] * len(slots) + [PRICE * (len(hops) - 1) for _, _, hops in routes]
     found: Any = linprog(cost, A_ub=matrix.tocsr(), b_ub=list(limits.values()), method="highs")
     holds = found.x[: len(slots)]
     dual = dict(zip(limits, (-found.ineqlin.marginals).tolist(), strict=True))
@@ -127,12 +127,12 @@ def best_column(world: World, slots: Slots, dual: dict[tuple[Any, ...], float]) 
     """The slots with the matching of greatest worth, if it saves anything."""
     worth = pair_worth(world, dual)
     lines = sum(value for name, value in dual.items() if name[0] in ("row", "column"))
-    greatest, found = 1 - world.share * lines + 1e-9, None
+    largest, found = 1 - world.share * lines + 1e-9, None
     for place in range(len(slots) + 1):
         circuits = worth_at(slots, place, worth, dual)
         rows, columns = linear_sum_assignment(-circuits)
-        if circuits[rows, columns].sum() > greatest:
-            greatest = circuits[rows, columns].sum()
+        if circuits[rows, columns].sum() > largest:
+            largest = circuits[rows, columns].sum()
             joined = np.where(circuits[rows, columns] > 1e-12, columns, -1)
             found = [*slots[:place], joined, *slots[place:]]
     return found
