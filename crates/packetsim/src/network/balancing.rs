@@ -52,7 +52,8 @@ impl Balancer {
         fabric: &Fabric,
         links: &[PacketLinkId],
         hashed: PacketLinkId,
-        (node, packet): (NodeId, &Packet),
+        node: NodeId,
+        packet: &Packet,
         now: Time,
     ) -> PacketLinkId {
         if self.balancing != Balancing::Flowlets {

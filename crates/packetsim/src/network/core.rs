@@ -156,7 +156,7 @@ impl Core {
             return Some(hashed);
         }
         let now = self.clock.now();
-        Some(self.balancer.choose(&self.fabric, links, hashed, (node, packet), now))
+        Some(self.balancer.choose(&self.fabric, links, hashed, node, packet, now))
     }
 
     /// Adds a failure that is yet to come.
