@@ -264,6 +264,8 @@ def _plain(plan: Plan) -> Plan:
     values: dict[str, Any] = {"vpp": 1, "pp_layout": (), "schedule": "1f1b"}
     if plan.overlap_all_to_all == "batch":
         values["overlap_all_to_all"] = "none"
+        # multiprocessors are taken from what an all-to-all overlaps
+        values["communication_sms"] = plan.communication_sms if plan.overlap_shared_experts else 0
     return dataclasses.replace(plan, **values)
 
 
@@ -284,7 +286,8 @@ def _predicted(job: Job, micro_batches: int, watch: Watch) -> float:
     """
     plan = job.plan
     is_plain = plan == _plain(plan)
-    few = 1 if is_plain else plan.pp * plan.copies
+    # micro-batches that overlap one another are two at least
+    few = 1 if is_plain else max(2, plan.pp * plan.copies)
     if micro_batches <= 2 * few:
         return _seconds(job, micro_batches, watch)
     first, second = (_seconds(job, fills * few, watch) for fills in (1, 2))

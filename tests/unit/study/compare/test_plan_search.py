@@ -118,6 +118,13 @@ def candidates(model="mixtral-8x7b", **changes):
     return Candidates(job(model, **changes), load_model(model))
 
 
+def test_overlapped_all_to_alls_stand_whatever_the_stages():
+    given = {"tp": 2, "micro_batches": 8, "overlap_all_to_all": "batch", "communication_sms": 20}
+    found = planned_job(job(plan=given))
+    assert {1, 2} <= {one.pp for one in found.candidates}
+    assert (found.plan.overlap_all_to_all, found.plan.communication_sms) == ("batch", 20)
+
+
 def test_experts_are_divided_or_whole():
     """As an axis of its own, or folded into the ranks that divide the other layers."""
     whole = candidates(gpus=32, plan={"tp": 4, "source": "search"}).whole()
