@@ -163,8 +163,14 @@ def read_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         else None,
         root=given.get("root_rank", given.get("src") if OPERATIONS[name] == "broadcast" else None),
         tag=given.get("tag"),
-        asynchronous=bool(given.get("async_op", name in ("send", "recv_"))),
+        asynchronous=bool(given.get("async_op", _is_asynchronous(func, name))),
     )
+
+
+def _is_asynchronous(func: Any, name: str) -> bool:
+    """Whether a call that does not say so is waited for elsewhere: PyTorch leaves out defaults."""
+    defaults = [one.default_value for one in func._schema.arguments if one.name == "async_op"]
+    return bool(defaults[0]) if defaults else name in ("send", "recv_")
 
 
 def _first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
