@@ -44,7 +44,7 @@ def plan(model: Model, rings: str, demand: str, max_routes: int) -> TopoOptTopol
 def _rings(model: Model, kind: str) -> Iterator[Ring]:
     if kind == "global":
         yield Ring(range(model.job.cluster.servers), HEAVY)
-    for ring in model.context.rings:
+    for ring in model.context.mean().rings:
         size = {"share": max(1, round(ring.size_bytes)), "first": HEAVY, "global": 1}[kind]
         yield Ring(ring.servers.tolist(), size)
 
