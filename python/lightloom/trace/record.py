@@ -29,7 +29,7 @@ RECORDER = Path(__file__).parent / "recorder"
 
 #: starts the recorder as a package of its own, so that the program sees none of ours
 _START = """
-import importlib.util, sys
+import importlib.util, os, sys
 folder, specification = sys.argv[1:]
 spec = importlib.util.spec_from_file_location(
     "lightloom_recorder", folder + "/__init__.py", submodule_search_locations=[folder])
@@ -38,6 +38,7 @@ sys.modules["lightloom_recorder"] = package
 spec.loader.exec_module(package)
 from lightloom_recorder.__main__ import main
 main(specification)
+os._exit(0)  # without what imported packages say of leaks when Python ends
 """
 
 POLL_S = 0.05

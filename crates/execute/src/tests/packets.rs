@@ -137,7 +137,9 @@ fn circuits_go_dark_and_come_up() {
         assert_eq!(packets.ledger, flows.ledger);
         let (exchanged, fluid) = (packets.step.0 - 40_000 * US, flows.step.0 - 40_000 * US);
         let excess = exchanged as f64 / fluid as f64 - 1.0;
-        assert!((0.0..0.05).contains(&excess), "{name}: {excess}");
+        // DCTCP begins with ten packets: round trips pass until its window fills a circuit.
+        let slower = if name == "dctcp" { 0.15 } else { 0.05 };
+        assert!((0.0..slower).contains(&excess), "{name}: {excess}");
     }
 }
 
