@@ -34,6 +34,7 @@ CALLS = {
     ),
     "trace record": ("trace record --world-size 2 PROGRAM", "ranks"),
     "trace inspect": ("trace inspect {trace}", "volumes"),
+    "trace expand": ("trace expand {trace} --only-ranks 0", "calls_hash"),
     "trace permutations": ("trace permutations {trace}", "roles"),
     "trace slots": ("trace slots {trace}", "tiers"),
     "calibrate": ("calibrate gpu --gpu h100 --write-profile {folder}/profile.toml", "operators"),

@@ -53,7 +53,8 @@ def test_circuits_carry_packets():
     flows = simulate(step, network)
     run = simulate(step, network, network_model="packet")
     assert run.purpose_bytes == flows.purpose_bytes
-    assert 1 < run.step_time_s / flows.step_time_s < 1.1
+    # connections of DCTCP begin with ten packets: some round trips of 10 us in all
+    assert 1 < run.step_time_s / flows.step_time_s < 1.3
 
 
 def test_large_steps_have_to_be_asked_for(monkeypatch):

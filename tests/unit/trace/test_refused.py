@@ -155,7 +155,7 @@ def test_connections_are_refused(tmp_path):
     text = "import urllib.request\nurllib.request.urlopen('http://192.0.2.1:8080/data')"
     line = refusal(tmp_path, text)
     assert "script.py:2 in <module> connects to 192.0.2.1:8080: a trace has no network" in line
-    assert "--network" in line
+    assert "--connections" in line
 
 
 def test_connections_may_be_allowed(tmp_path):

@@ -57,7 +57,7 @@ class RecordOptions(Strict):
         8e9, description="Memory that each rank may take."
     )
     writable: tuple[File, ...] = Field((), description="Folders that the program may write.")
-    network: bool = Field(False, description="Let the program open connections.")
+    connections: bool = Field(False, description="Let the program open connections.")
 
 
 def command() -> Command:
@@ -73,7 +73,7 @@ def command() -> Command:
                     option(RecordOptions, "timeout_s", common=True),
                     option(RecordOptions, "memory_limit_bytes", common=True),
                     option(RecordOptions, "writable", common=True),
-                    option(RecordOptions, "network", common=True),
+                    option(RecordOptions, "connections", common=True),
                 ),
             ),
             Panel("Output", (json_output(),)),
@@ -103,7 +103,7 @@ def _run(given: Given) -> None:
         time_limit_s=options.timeout_s,
         memory_limit_bytes=int(options.memory_limit_bytes),
         writable=options.writable,
-        network=options.network,
+        network=options.connections,
     )
     roles, _, others = options.rank.partition(",")
     by_role = roles == "roles"

@@ -71,7 +71,7 @@ def guard(spec: dict[str, Any]) -> None:
             if isinstance(host, str) and not _is_here(host):
                 raise RefusedError(
                     f"{place()} connects to {host}:{address[1]}: a trace has no network; let it "
-                    "read what is on disk (such as HF_HUB_OFFLINE=1), or allow it by --network"
+                    "read what is on disk (such as HF_HUB_OFFLINE=1), or allow it by --connections"
                 )
 
     sys.addaudithook(heard)
