@@ -42,6 +42,16 @@ PRACTICE = (
 DEGREES = ("tp", "pp", "dp", "ep", "etp", "cp", "vpp", "expert_mode", "order", "pp_layout")
 
 
+class TooFewGpusError(PlanError):
+    """No plan of this many GPUs fits their memory; ``closest`` says what the smallest one needs."""
+
+    def __init__(self, closest: str) -> None:
+        self.closest = closest
+        super().__init__(
+            f"{closest}; use more GPUs, recompute activations, or give --tp, --pp and --ep"
+        )
+
+
 def check_plan(plan: Plan, model: Model, gpus_per_server: int = GPUS_PER_SERVER) -> None:
     """Refuse a plan that cannot divide the model, or whose groups do not align with servers.
 
@@ -299,8 +309,7 @@ def _by_rule(
             check_servers(RankGrid(plan), gpus_per_server)
         except PlanError:
             continue
-        raise PlanError(
-            f"{model.name} does not fit on {gpus} GPUs; closest is {plan.describe()}: {unfit}; "
-            "use more GPUs, recompute activations, or give --tp, --pp and --ep"
+        raise TooFewGpusError(
+            f"{model.name} does not fit on {gpus} GPUs; closest is {plan.describe()}: {unfit}"
         )
     raise PlanError(f"no plan for {model.name} on {gpus} GPUs is possible: {impossible}")

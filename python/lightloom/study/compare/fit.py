@@ -10,10 +10,20 @@ from dataclasses import dataclass, replace
 from lightloom.errors import PlanError
 from lightloom.hardware import Gpu
 from lightloom.models import Model
-from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
+from lightloom.parallel import (
+    MemoryOptions,
+    Plan,
+    StageMemory,
+    TooFewGpusError,
+    choose_plan,
+    memory_per_stage,
+)
 from lightloom.parallel.memory import RECOMPUTE, does_not_fit
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
+
+#: by which a degree or the number of GPUs is enlarged until a plan fits
+FACTORS = tuple(2**n for n in range(1, 11))
 
 
 @dataclass(frozen=True)
@@ -54,11 +64,13 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
     for level in levels:
         try:
             tried = _planned(scenario, model, gpu, replace(base, recompute=level))
-        except PlanError:
+        except PlanError as error:
             # a plan by the rule may fit only with recomputation
-            if level == levels[-1]:
-                raise
-            continue
+            if level != levels[-1]:
+                continue
+            if isinstance(error, TooFewGpusError):
+                raise _with_remedy(error, scenario, model, gpu, base) from None
+            raise
         if tried.misfit is None:
             repaired = None if first is None else first.misfit
             return replace(tried, repaired=repaired)
@@ -131,14 +143,27 @@ def _remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions, pla
     return f"{text}: give smaller micro-batches, more GPUs, or a GPU with more memory"
 
 
+def _with_remedy(
+    error: TooFewGpusError, scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions
+) -> PlanError:
+    """The error, with how many GPUs would do: the smallest multiple of these by a power of two."""
+    options = replace(base, recompute=RECOMPUTE[-1])
+    for factor in FACTORS:
+        gpus = factor * scenario.gpus
+        with contextlib.suppress(PlanError):
+            changed = scenario.model_copy(update={"gpus": gpus})
+            if _planned(changed, model, gpu, options).misfit is None:
+                return PlanError(f"{error.closest}; --gpus {gpus} does")
+    return error
+
+
 def _changes(plan: Plan) -> Iterator[tuple[int, dict[str, int]]]:
     """Changes of one degree, of these GPUs and then of more, the smallest factor first."""
-    factors = [2**n for n in range(1, 11)]
-    for factor in factors:
+    for factor in FACTORS:
         if plan.micro_batch_size % factor == 0:
             yield plan.gpus, {"micro_batch_size": plan.micro_batch_size // factor}
         for name in ("pp", "ep", "tp"):
             yield plan.gpus, {name: factor * getattr(plan, name)}
-    for factor in factors:
+    for factor in FACTORS:
         for name in ("pp", "ep", "tp"):
             yield factor * plan.gpus, {name: factor * getattr(plan, name)}

@@ -54,6 +54,18 @@ def test_the_least_recomputation_that_fits_is_taken(scenario):
         fitted(large, hbm_capacity_bytes=none)
 
 
+def test_too_few_gpus_are_refused_with_how_many_do(scenario):
+    """The number that is named has a plan, and half of it has none."""
+    few = scenario(model="mixtral-8x22b", gpus=8, plan=PlanOptions())
+    large = load_model("mixtral-8x22b")
+    with pytest.raises(PlanError, match=r"does not fit on 8 GPUs; .*; --gpus \d+ does$") as error:
+        fitted(few, large)
+    enough = int(str(error.value).split()[-2])
+    assert fitted(few.model_copy(update={"gpus": enough}), large).misfit is None
+    with pytest.raises(PlanError, match=f"; --gpus {enough} does"):
+        fitted(few.model_copy(update={"gpus": enough // 2}), large)
+
+
 def test_the_remedy_is_another_level_than_the_one_that_does_not_fit(scenario):
     large = scenario(plan=PlanOptions())
     enough = fitted(large).options.recompute
