@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import read_compressed
 from lightloom.inputs.formats import parse_json
+from lightloom.trace.computes import Compute, StreamPlace, StreamWait
 
 #: of a trace in JSON
 FORMAT = "lightloom trace 1"
@@ -61,6 +62,11 @@ class Call:
         The choice of experts that its counts stem from; ``None`` for other calls.
     tensors
         How many tensors go in together.
+    waited_at
+        Where the program waits for it, which `waited_before` tells without computes; ``None`` also
+        where no computes were recorded.
+    duration_s
+        As measured; ``None`` where it was only traced.
     """
 
     op: str
@@ -87,6 +93,12 @@ class Call:
     call_site: str
     routed: int | None
     tensors: int
+    waited_at: StreamPlace | None = None
+    duration_s: float | None = None
+
+
+#: fields of a call that say nothing of what is communicated
+NOT_HASHED = ("call_site", "waited_at", "duration_s")
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,11 @@ class RankTrace:
         Calls whose numbers were answered as if all ranks held the same.
     stubs
         Absent packages of which a replacement by shape was imported.
+    computes
+        What was computed between the calls, in the order in which it was issued; empty where
+        that was not recorded.
+    stream_waits
+        Where streams wait for others.
     """
 
     rank: int
@@ -116,6 +133,8 @@ class RankTrace:
     invented: Mapping[str, int]
     alike: int
     stubs: tuple[str, ...]
+    computes: tuple[Compute, ...] = field(default=(), repr=False)
+    stream_waits: tuple[StreamWait, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +168,12 @@ class Trace:
 
     @property
     def calls_hash(self) -> str:
-        """Equal for equal calls: SHA-256 of all but where in the code they were issued."""
+        """Equal for equal calls: SHA-256 of all that says what is communicated, and when."""
         digest = hashlib.sha256()
         for rank, recorded in sorted(self.ranks.items()):
             for call in recorded.calls:
-                kept = {name: value for name, value in asdict(call).items() if name != "call_site"}
+                found = asdict(call).items()
+                kept = {name: value for name, value in found if name not in NOT_HASHED}
                 digest.update(json.dumps([rank, kept], sort_keys=True).encode())
         return digest.hexdigest()
 

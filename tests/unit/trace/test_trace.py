@@ -8,6 +8,7 @@ import pytest
 
 from lightloom.errors import InputError
 from lightloom.trace.check import disagreements
+from lightloom.trace.computes import Compute, Operator, StreamPlace, StreamWait
 from lightloom.trace.record import parse_ranks, split_command
 from lightloom.trace.summary import (
     group_volumes,
@@ -53,6 +54,49 @@ def test_the_hash_tells_calls_apart_but_not_lines_of_code():
     first = two_ranks()
     assert two_ranks(call(call_site="elsewhere.py:9 in run")).calls_hash == first.calls_hash
     assert two_ranks(call(shape=(3, 5))).calls_hash != first.calls_hash
+
+
+def with_computes(recorded):
+    """A recording with what it computed: before its call, and on another stream after it."""
+    product = Operator("matmul", "bfloat16", 2, 2, 2 * 4 * 8 * 16, 2 * (4 * 8 + 8 * 16 + 4 * 16))
+    computes = (
+        Compute(0, 0, "forward", "layers.0", 0, (product, Operator("elementwise", "", 3, 3, 0, 9))),
+        Compute(1, 7, "optimizer", "", 0, (), 1.5e-3),
+    )
+    waits = (StreamWait(StreamPlace(7, 1, 1), StreamPlace(0, 0, 1)),)
+    return dataclasses.replace(recorded, computes=computes, stream_waits=waits)
+
+
+def test_a_trace_with_computes_is_what_is_read_back(tmp_path):
+    waited = call(waited_at=StreamPlace(0, 1, 1), duration_s=2.5e-4)
+    trace = make_trace(2, ["python"], [with_computes(recording(0, waited))])
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(trace.to_json()))
+    again = read_trace(file)
+    assert again.ranks == trace.ranks
+    assert isinstance(again.ranks[0].computes[0].operators[0], Operator)
+    assert again.calls_hash == make_trace(2, ["python"], [recording(0, PLAIN)]).calls_hash
+
+
+def test_a_trace_without_computes_is_read(tmp_path):
+    content = two_ranks().to_json()
+    for recorded in content["ranks"].values():
+        del recorded["computes"], recorded["stream_waits"]
+        for one in recorded["calls"]:
+            del one["waited_at"], one["duration_s"]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(content))
+    assert read_trace(file) == two_ranks()
+    assert read_trace(file).calls_hash == content["calls_hash"]
+
+
+def test_an_operator_that_lacks_a_number(tmp_path):
+    content = make_trace(2, ["python"], [with_computes(recording(0, PLAIN))]).to_json()
+    content["ranks"]["0"]["computes"][0]["operators"] = [["matmul", "bfloat16", 1, 1, 8]]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"^rank 0 of a trace: computes\.0\.operators\.0"):
+        read_trace(file)
 
 
 def test_ranks_that_agree():
