@@ -88,3 +88,20 @@ class StreamWait:
 
     at: StreamPlace
     until: StreamPlace
+
+
+class RouterChoice(NamedTuple):
+    """A choice of experts that a router made.
+
+    Attributes
+    ----------
+    number
+        Of the choice; calls name it as ``routed``.
+    tokens, experts, each
+        Tokens of the rank, experts to choose from, and how many of them each token visits.
+    """
+
+    number: int
+    tokens: int
+    experts: int
+    each: int

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import read_compressed
 from lightloom.inputs.formats import parse_json
-from lightloom.trace.computes import Compute, StreamPlace, StreamWait
+from lightloom.trace.computes import Compute, RouterChoice, StreamPlace, StreamWait
 
 #: of a trace in JSON
 FORMAT = "lightloom trace 1"
@@ -125,6 +125,8 @@ class RankTrace:
         that was not recorded.
     stream_waits
         Where streams wait for others.
+    choices
+        Sizes of the choices of experts that calls name as `routed`.
     """
 
     rank: int
@@ -135,6 +137,7 @@ class RankTrace:
     stubs: tuple[str, ...]
     computes: tuple[Compute, ...] = field(default=(), repr=False)
     stream_waits: tuple[StreamWait, ...] = field(default=(), repr=False)
+    choices: tuple[RouterChoice, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,4 +71,5 @@ def test_a_trace_has_the_calls_of_a_real_run(monkeypatch, name):
 
 def shown(recorded):
     """Calls without what only a trace knows: when they are waited for, whence counts stem."""
-    return [dataclasses.replace(call, routed=None, waited_before=None) for call in recorded.calls]
+    unknown = {"routed": None, "waited_before": None, "waited_at": None}
+    return [dataclasses.replace(call, **unknown) for call in recorded.calls]

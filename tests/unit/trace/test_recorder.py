@@ -30,7 +30,8 @@ def really(monkeypatch, name, world_size, **job):
 
 def shown(recorded):
     """Calls without what only a trace knows: when they are waited for, whence counts stem."""
-    return [dataclasses.replace(call, routed=None, waited_before=None) for call in recorded.calls]
+    unknown = {"routed": None, "waited_before": None, "waited_at": None}
+    return [dataclasses.replace(call, **unknown) for call in recorded.calls]
 
 
 @pytest.mark.parametrize("name", ["expert_parallel", "fully_sharded", "pipeline"])

@@ -83,6 +83,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         print(f"rank {spec['rank']}: {error}", file=sys.stderr)
     if note.exists():
         reason = note.read_text(encoding="utf-8")
+    session.computes.close()
     return {
         "error": error,
         "reason": reason,
@@ -90,6 +91,9 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "status": status,
         "steps": session.step + session.stepped,
         "calls": [dataclasses.asdict(call) for call in session.calls],
+        "computes": [dataclasses.asdict(one) for one in session.computes.entries],
+        "stream_waits": session.computes.waits,
+        "choices": choices_of(session),
         "invented": {} if session.values is None else dict(session.values.invented),
         "said": {} if session.peers is None else session.peers.said,
         "routings": oracle.number,
@@ -101,12 +105,20 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def choices_of(session: Any) -> list[list[int]]:
+    """Sizes of the choices of experts that calls stem from."""
+    used = {call.routed for call in session.calls}
+    made = session.oracle.made if session.oracle is not None else []
+    return [list(dataclasses.astuple(one)) for one in made if one.number in used]
+
+
 def spoof(spec: dict[str, Any]) -> None:
     """Answer for what is not there."""
     import torch
 
     from .devices import spoof_devices, spoof_tensors
     from .groups import spoof_groups
+    from .kernels import spoof_kernels
     from .stubs import install_stubs
 
     if spec["real"] and spec["device"] == "cpu":
@@ -116,6 +128,8 @@ def spoof(spec: dict[str, Any]) -> None:
         spoof_tensors("cpu")
     else:
         spoof_devices(spec["local_world_size"], spec["real"])
+    if not spec["real"]:
+        spoof_kernels()
     install_stubs()
     torch.compile = lambda model=None, *_, **__: model if model is not None else (lambda f: f)
 

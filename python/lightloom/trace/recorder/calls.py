@@ -84,7 +84,9 @@ class IssuedCall:
         Where in the step it was issued.
     stream, asynchronous, waited_before
         The stream that was current; whether the program waits for it elsewhere, and before which
-        call it does (-1 where it never did).
+        call it does.
+    waited_at
+        The same with the stream that waits, and the number of entries of computes.
     """
 
     op: str
@@ -111,6 +113,7 @@ class IssuedCall:
     call_site: str = ""
     routed: int | None = None
     tensors: int = field(default=1)
+    waited_at: tuple[int, int, int] | None = None
 
 
 @dataclass

@@ -36,13 +36,18 @@ class StandInStream:
         self.stream_id = self.cuda_stream = next(_number)
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing is pending."""
+        """Begin what comes later once another stream has done what it was given."""
+        self.wait_event(stream.record_event())
 
     def wait_event(self, event: Any) -> None:
-        """Nothing is pending."""
+        """The same, up to an event."""
+        if event.place is not None and STREAMS.session is not None:
+            STREAMS.session.computes.wait(self.stream_id, event.place)
 
     def record_event(self, event: Any = None) -> Any:
-        return event or StandInEvent()
+        event = event or StandInEvent()
+        event.record(self)
+        return event
 
     def query(self) -> bool:
         return True
@@ -65,12 +70,16 @@ class StandInEvent:
     """A point in a queue of work."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        pass
+        #: `Computes.place` where it was recorded
+        self.place: Any = None
 
     def record(self, stream: Any = None) -> None:
-        """Nothing is pending."""
+        if STREAMS.session is not None:
+            stream = stream or STREAMS.current
+            self.place = STREAMS.session.computes.place(stream.stream_id)
 
-    wait = record
+    def wait(self, stream: Any = None) -> None:
+        (stream or STREAMS.current).wait_event(self)
 
     def query(self) -> bool:
         return True

@@ -46,6 +46,9 @@ class RoutingOracle:
         self.rank, self.seed, self.skew = rank, seed, skew
         self.choices: deque[Routing] = deque(maxlen=PENDING)
         self.number = 0
+        self.made: list[Routing] = []
+        #: those of whose counts a call was seen
+        self.seen: set[int] = set()
 
     def choose(self, shape: tuple[int, ...], each: int) -> torch.Tensor:
         """The experts of this rank's tokens.
@@ -65,6 +68,7 @@ class RoutingOracle:
         choice = Routing(self.number, math.prod(shape[:-1]), shape[-1], each)
         self.number += 1
         self.choices.append(choice)
+        self.made.append(choice)
         return self._draw(choice, self.rank).view(*shape[:-1], each)
 
     def counts(self, choice: Routing, rank: int) -> torch.Tensor:
@@ -86,7 +90,24 @@ class RoutingOracle:
                 continue
             size = choice.experts // flat.numel()
             if torch.equal(self.counts(choice, self.rank).view(-1, size).sum(1), flat):
+                self.seen.add(choice.number)
                 return choice, size
+        return None
+
+    def of_splits(self, sent: list[int], received: list[int]) -> int | None:
+        """The choice that the rows of an all-to-all stem from, by what this rank sends or gets.
+
+        On the way to experts it sends as many as it chose, on the way back it gets as many. Where
+        choices are alike the last one is meant.
+        """
+        for choice in reversed(self.choices):
+            total = choice.tokens * choice.each
+            if choice.experts % len(sent) or total not in (sum(sent), sum(received)):
+                continue
+            size = choice.experts // len(sent)
+            chosen = self.counts(choice, self.rank).view(-1, size).sum(1).tolist()
+            if chosen in (sent, received):
+                return choice.number
         return None
 
     def _draw(self, choice: Routing, rank: int) -> torch.Tensor:

@@ -10,26 +10,37 @@ from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
 
+def block_of(name: str) -> str:
+    """The outermost numbered module of a module's name, such as ``decoder.layers.3``."""
+    parts = name.split(".")
+    ends = (place + 1 for place, part in enumerate(parts) if part.isdigit())
+    return ".".join(parts[: next(ends, len(parts))])
+
+
 def follow_phases(session: Any) -> None:
     """Keep `session.phase`, `session.layers` and `session.step` up to date, by PyTorch's hooks."""
     names: dict[int, str] = {}
+    blocks: dict[int, str] = {}
     depth, stepped = [0], [False]
 
     def enter(module: torch.nn.Module, args: Any) -> None:
         if depth[0] == 0 or id(module) not in names:
             for name, part in module.named_modules():
                 names.setdefault(id(part), name)
+                blocks.setdefault(id(part), block_of(name))
         if depth[0] == 0 and stepped[0]:
             stepped[0] = session.stepped = False
             session.step += 1
         depth[0] += 1
         session.phase = "forward"
         session.layers.append(names[id(module)] or session.layers[-1])
+        session.blocks.append(blocks[id(module)] or session.blocks[-1])
 
     def leave(module: torch.nn.Module, args: Any, made: Any) -> None:
         depth[0] = max(0, depth[0] - 1)
         if len(session.layers) > 1:
             session.layers.pop()
+            session.blocks.pop()
         if depth[0] == 0:
             session.phase = "between"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .calls import LOCAL, NAMESPACES, Arguments, IssuedCall, describe, read_arguments
+from .computes import Computes
 from .gloo import execute
 from .oracle import RoutingOracle
 from .peers import Peers
@@ -69,11 +69,15 @@ class Session(TorchDispatchMode):
         self.oracle = oracle
         self.values, self.peers = values, peers
         self.calls: list[IssuedCall] = []
-        self.operators: Counter[str] = Counter()
         self.phase, self.layers, self.step = "setup", [""], 0
+        #: the outermost numbered module of each of `layers`
+        self.blocks = [""]
+        self.computes = Computes(self)
         self.stream, self.stepped = 0, False
         self.kept: list[PendingWork] = []
         self.waiting: dict[int, IssuedCall] = {}
+        #: what all-to-alls of the forward pass sent, by what is differentiated
+        self.forwards: dict[int, tuple[int | None, list[int], list[int]]] = {}
         #: in a process that the program started
         self.refuse_call: Any = None
 
@@ -104,23 +108,46 @@ class Session(TorchDispatchMode):
             return func(*args, **kwargs)
         if self.values is None:
             return self._real(func, args, kwargs)
-        return self.values.run(func, args, kwargs)
+        made = self.values.run(func, args, kwargs)
+        self.computes.note(func, args, kwargs, made)
+        return made
 
     def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.refuse_call is not None:
             self.refuse_call()
+        self.computes.close()
         arguments = read_arguments(func, args, kwargs)
         call = describe(arguments, len(self.calls))
         call.phase = self.where()
         call.layer, call.step, call.stream = self.layers[-1], self.step, self.stream
         call.call_site = call_site()
         call.asynchronous |= func.namespace == "_c10d_functional"
+        if call.input_splits and call.output_splits and self.oracle is not None:
+            call.routed = self._routed(call, call.input_splits, call.output_splits)
         self.calls.append(call)
         if self.peers is not None:
             return self._reply(func, arguments, call, args, kwargs)
         if execute(arguments):
             return self._done(func, arguments, call)
         return func(*args, **kwargs)
+
+    def _routed(self, call: IssuedCall, sent: list[int], received: list[int]) -> int | None:
+        """The choice of experts that rows of an all-to-all stem from.
+
+        The backward pass sends back what the forward pass sent: PyTorch numbers what it has to
+        differentiate, so that the two are known to belong together.
+        """
+        assert self.oracle is not None
+        if call.phase != "backward":
+            routed = self.oracle.of_splits(sent, received)
+            # the operator that is being executed has the number before the next one's
+            self.forwards[torch.autograd._get_sequence_nr() - 1] = (routed, sent, received)
+            return routed
+        node = torch._C._current_autograd_node()
+        known = None if node is None else self.forwards.get(node._sequence_nr())
+        if known is not None and known[1:] == (received, sent):
+            return known[0]
+        return self.oracle.of_splits(sent, received)
 
     def _reply(
         self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
@@ -158,6 +185,8 @@ class Session(TorchDispatchMode):
         """The program waits for a call, if it did not before."""
         if call.waited_before is None:
             call.waited_before = len(self.calls)
+            if self.values is not None:
+                call.waited_at = self.computes.place(self.stream)
 
     def where(self) -> str:
         """The phase of the step that is being executed."""

@@ -1,0 +1,94 @@
+"""What a recorder notes of computation: FLOPs and bytes in closed form, and who waits for whom."""
+
+from collections import Counter
+
+import pytest
+from tests.unit.trace.test_recorder import command
+
+from lightloom.trace.computes import StreamPlace
+from lightloom.trace.record import TracedJob, record
+
+BATCH, TOKENS, WIDTH, LAYERS = 2, 128, 64, 2
+ROWS = BATCH * TOKENS
+
+pytestmark = pytest.mark.usefixtures("pytorch")
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return record(command("computed"), TracedJob(8)).ranks[0]
+
+
+def operators(recorded, phase, layer=None):
+    """Sums by kind: operators, kernels, FLOPs and bytes of the second step."""
+    sums = {}
+    for one in recorded.computes:
+        if one.step == 1 and one.phase == phase and layer in (None, one.layer):
+            for kind, _, *numbers in one.operators:
+                sums.setdefault(kind, Counter()).update(dict(enumerate(numbers)))
+    return {kind: tuple(found[place] for place in range(4)) for kind, found in sums.items()}
+
+
+def test_products_and_attention_of_a_layer_forward(recorded):
+    found = operators(recorded, "forward", "1")
+    weights = 3 * WIDTH * WIDTH + WIDTH * WIDTH
+    states = ROWS * (WIDTH + 3 * WIDTH + WIDTH + WIDTH)
+    assert found["matmul"] == (2, 2, 2 * ROWS * weights, 2 * (weights + states))
+    # scores and values, half of them since causal
+    flops = 2 * BATCH * TOKENS**2 * (WIDTH + WIDTH) // 2
+    assert found["attention_forward"] == (1, 1, flops, 2 * 4 * ROWS * WIDTH)
+    # the norm reads and writes once, the sum reads twice and writes once
+    assert found["elementwise"] == (2, 2, 0, 2 * 5 * ROWS * WIDTH)
+    assert operators(recorded, "forward", "0") == found
+
+
+def test_the_backward_pass_has_twice_the_products(recorded):
+    forward, backward = operators(recorded, "forward"), operators(recorded, "backward")
+    assert backward["matmul"][2] == 2 * forward["matmul"][2]
+    assert backward["attention_backward"][2] == 2.5 * forward["attention_forward"][2]
+    assert {one.layer for one in recorded.computes if one.phase == "backward"} == {""}
+
+
+def test_what_an_optimizer_does_is_its_own_kind(recorded):
+    (kind,) = operators(recorded, "optimizer")
+    assert kind == "optimizer"
+    parameters = LAYERS * (4 * WIDTH**2 + WIDTH)
+    # at least parameters, gradients and two moments in; parameters and two moments out
+    assert operators(recorded, "optimizer")[kind][3] > 7 * 2 * parameters
+
+
+def test_a_model_that_is_built_is_no_part_of_a_step(recorded):
+    assert all(one.phase != "setup" for one in recorded.computes)
+
+
+def test_streams_wait_for_each_other(recorded):
+    (side,) = {call.stream for call in recorded.calls}
+    assert side
+    reduced = len(recorded.calls) // 2
+    computes = [one for one in recorded.computes if one.step == 0]
+    before, after, *_ = recorded.stream_waits
+    issued = len([one for one in computes if one.before == 0])
+    assert before.until == StreamPlace(0, 0, issued)
+    assert before.at == StreamPlace(side, 0, issued)
+    assert after.until == StreamPlace(side, reduced, issued)
+    assert after.at == StreamPlace(0, reduced, issued)
+
+
+def test_a_call_is_waited_for_among_computes(recorded):
+    first = recorded.calls[0]
+    assert first.waited_at == StreamPlace(first.stream, 1, recorded.stream_waits[0].at.computes)
+
+
+def test_rows_of_tokens_are_known_by_their_choice_of_experts():
+    recorded = record(command("expert_parallel"), TracedJob(8, skew=0.7)).ranks[0]
+    choices = [
+        (call.phase, call.routed)
+        for call in recorded.calls
+        if call.op == "all_to_all" and call.input_splits and call.step == 1
+    ]
+    assert all(routed is not None for _, routed in choices)
+    forward = [routed for phase, routed in choices if phase == "forward"]
+    backward = [routed for phase, routed in choices if phase == "backward"]
+    assert backward == forward[::-1]
+    # dispatch and combine
+    assert set(Counter(forward).values()) == {2}
