@@ -49,6 +49,8 @@ class RoutingOracle:
         self.made: list[Routing] = []
         #: those of whose counts a call was seen
         self.seen: set[int] = set()
+        #: of the last choices
+        self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def choose(self, shape: tuple[int, ...], each: int) -> torch.Tensor:
         """The experts of this rank's tokens.
@@ -73,8 +75,12 @@ class RoutingOracle:
 
     def counts(self, choice: Routing, rank: int) -> torch.Tensor:
         """Tokens that a rank sends to each expert."""
-        drawn = self._draw(choice, rank).view(-1)
-        return torch.bincount(drawn, minlength=choice.experts)
+        # systematic sampling: token i has picks at k + (i + start) / tokens for k below `each`, one
+        # apart in the sum of probabilities; tokens start evenly spread, from a place of their rank
+        start = random.Random(f"{self.seed} {choice.number} {rank}").random()
+        whole, part = self._ends(choice)
+        before = (part - start).ceil_().clamp_(0, choice.tokens).to(torch.int64) + whole
+        return before.diff(prepend=before.new_zeros(1))
 
     def of_counts(self, counts: torch.Tensor) -> tuple[Routing, int] | None:
         """The choice that counts of this rank stem from, and how many experts each counts.
@@ -111,15 +117,20 @@ class RoutingOracle:
         return None
 
     def _draw(self, choice: Routing, rank: int) -> torch.Tensor:
-        """Systematic sampling: picks of a token lie one apart in the sum of probabilities."""
-        included = self._probabilities(choice)
-        ends = included.cumsum(0)
-        ends[-1] = choice.each
-        # tokens start evenly spread, from a place of their rank
-        start = random.Random(f"{self.seed} {choice.number} {rank}").random()
-        first = (torch.arange(choice.tokens, dtype=torch.float64) + start) / choice.tokens
-        picks = first[:, None] + torch.arange(choice.each, dtype=torch.float64)
-        return torch.searchsorted(ends, picks, right=True).clamp_(max=choice.experts - 1)
+        """Experts of each token; of tokens one after the other those that visit an expert."""
+        ordered = torch.arange(choice.experts).repeat_interleave(self.counts(choice, rank))
+        return ordered.view(choice.each, choice.tokens).t().contiguous()
+
+    def _ends(self, choice: Routing) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where the probabilities of each expert end in their sum: whole picks, and tokens."""
+        if choice.number not in self._known:
+            ends = self._probabilities(choice).cumsum(0)
+            ends[-1] = choice.each
+            whole = ends.floor()
+            part = (ends - whole) * choice.tokens
+            self._known[choice.number] = ((whole * choice.tokens).to(torch.int64), part)
+            self._known.pop(choice.number - PENDING, None)
+        return self._known[choice.number]
 
     def _probabilities(self, choice: Routing) -> torch.Tensor:
         """How likely a token visits each expert: at most one, in sum the experts of a token."""
