@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import io
+import pickle
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
@@ -15,6 +18,15 @@ MADE: list[tuple[str, list[int]]] = []
 def group_name(described: str | None) -> str:
     """What the program calls a group; many programs call it nothing."""
     return "unnamed" if described in (None, "", "undefined") else str(described)
+
+
+def _object_of(tensor: torch.Tensor, size: Any, group: Any, weights_only: bool = False) -> Any:
+    """What a gathered object's bytes stand for; a job of thousands of ranks gathers thousands."""
+    with torch._C._DisableTorchDispatch():
+        content = torch._C.TensorBase.numpy(tensor).tobytes()[: int(size)]
+    if weights_only:
+        return torch.load(io.BytesIO(content), weights_only=True)
+    return pickle.loads(content)  # noqa: S301 - what this process has pickled
 
 
 def spoof_groups(spec: dict[str, Any]) -> None:
@@ -63,6 +75,8 @@ def spoof_groups(spec: dict[str, Any]) -> None:
         name = wanted.get(group, "nccl")
         return "nccl" if "nccl" in name else name.rsplit(":", 1)[-1]
 
+    if not spec["real"]:
+        c10d._tensor_to_object = _object_of
     for module in (dist, c10d):
         module.init_process_group = init_process_group  # type: ignore[assignment]
         module.get_backend = get_backend  # type: ignore[assignment]

@@ -81,16 +81,20 @@ class Session(TorchDispatchMode):
         #: in a process that the program started
         self.refuse_call: Any = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled, so that no guard against it is wanted, which costs as much again."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if INSIDE or FakeTensor in types:
             return func(*args, **(kwargs or {}))  # PyTorch asks itself what a shape would be
-        if any(
-            one.__torch_dispatch__ is not PLAIN for one in types
-        ):  # sharded and pending tensors: what they do comes here again
-            return NotImplemented
+        for one in types:  # sharded and pending tensors: what they do comes here again
+            if one.__torch_dispatch__ is not PLAIN:
+                return NotImplemented
         INSIDE.append(None)
         try:
-            return self._dispatch(func, args, dict(kwargs or {}))
+            return self._dispatch(func, args, {**kwargs} if kwargs else {})
         finally:
             INSIDE.pop()
 

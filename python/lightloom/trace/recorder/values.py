@@ -10,13 +10,16 @@ rules that are listed here, and noted; the experts are drawn by a routing oracle
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .shapes import MAX_TENSORS, UNKNOWN, Shapes
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from .oracle import RoutingOracle
 
@@ -24,6 +27,9 @@ aten = torch.ops.aten
 
 #: larger integer tensors have no data either
 MAX_KNOWN_BYTES = 1 << 28
+
+#: elements of known tensors beyond which it is asked whether a result is kept at all
+LARGE = 1 << 16
 
 #: read from the class of tensors, where `devices` replaces what programs see
 is_meta = torch._C.TensorBase.is_meta.__get__
@@ -44,16 +50,24 @@ _RANDOM = {
 _PASS = {aten.isfinite.default, aten.equal.default, aten.allclose.default}
 
 
-def tensors_of(values: Any) -> Iterator[torch.Tensor]:
+def tensors_of(values: Any) -> list[torch.Tensor]:
     """Every tensor of arguments or results, also in lists."""
+    found: list[torch.Tensor] = []
     if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from tensors_of(value)
-    elif isinstance(values, dict):
-        for value in values.values():
-            yield from tensors_of(value)
+        found.append(values)
+    elif isinstance(values, (list, tuple, dict)):
+        _add_tensors(values.values() if isinstance(values, dict) else values, found)
+    return found
+
+
+def _add_tensors(values: Iterable[Any], found: list[torch.Tensor]) -> None:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            _add_tensors(value, found)
+        elif isinstance(value, dict):
+            _add_tensors(value.values(), found)
 
 
 def replace_tensors(values: Any, by: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -61,7 +75,14 @@ def replace_tensors(values: Any, by: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(values, torch.Tensor):
         return by(values)
     if isinstance(values, (list, tuple)):
-        made = [replace_tensors(value, by) for value in values]
+        made = [
+            by(value)
+            if isinstance(value, torch.Tensor)
+            else replace_tensors(value, by)
+            if isinstance(value, (list, tuple))
+            else value
+            for value in values
+        ]
         return tuple(made) if isinstance(values, tuple) else made
     return values
 
@@ -89,19 +110,45 @@ class Values:
 
     def __init__(self, oracle: RoutingOracle) -> None:
         self.oracle = oracle
+        self.shapes = Shapes()
+        #: of operators on large known tensors: those whose results are kept
+        self.kept: set[Any] = set()
         self.invented: Counter[str] = Counter()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Execute one operator."""
+        if self.shapes.is_view(func) and isinstance(args[0], torch.Tensor) and is_meta(args[0]):
+            return func(*args, **kwargs)
         kwargs.pop("pin_memory", None)
-        given = [*tensors_of(args), *tensors_of(kwargs)]
+        given = tensors_of(args)
+        if kwargs:
+            given += tensors_of(kwargs)
         if not given:
             return self._create(func, args, kwargs)
         if all(map(is_known, given)):
+            if max(tensor.numel() for tensor in given) > LARGE:
+                made = self._without_numbers(func, args, kwargs)
+                if made is not None:
+                    return made
             if "device" in kwargs:
                 kwargs["device"] = torch.device("cpu")
             return replace_tensors(func(*args, **kwargs), _forget_large)
         return self._run_unknown(func, args, kwargs)
+
+    def _without_numbers(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Floating-point results of known tensors, which are not kept; None for others."""
+        key = None if func in _DATA_SHAPED else self.shapes.key_of_new(func, args, kwargs)
+        if key is None or key in self.kept:
+            return None
+        made = self.shapes.recall(key, args)
+        if made is UNKNOWN:
+            where = {"device": torch.device("meta")} if "device" in kwargs else {}
+            made = func(*replace_tensors(args, to_meta), **(kwargs | where))
+            self.shapes.remember(key, made)
+        if all(one.is_floating_point() and one.numel() > 1 for one in tensors_of(made)):
+            return made
+        self.kept.add(key)
+        return None
 
     def _create(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A factory: the shape first, then the data where it is known."""
@@ -125,6 +172,15 @@ class Values:
                 return done
         if "device" in kwargs:
             kwargs["device"] = torch.device("meta")
+        key = self.shapes.key(func, args, kwargs)
+        if key is not None and (made := self.shapes.recall(key, args)) is not UNKNOWN:
+            return made
+        made = self._run_on_meta(func, args, kwargs)
+        if key is not None:
+            self.shapes.remember(key, made)
+        return made
+
+    def _run_on_meta(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         originals: dict[int, torch.Tensor] = {}
 
         def without_data(tensor: torch.Tensor) -> torch.Tensor:
@@ -214,7 +270,8 @@ def _masked_select(values: Values, func: Any, args: tuple[Any, ...], _: dict[str
         values.note(func)
         mask = torch.ones(mask.shape, dtype=torch.bool, device="cpu")
     shape = torch.broadcast_shapes(data.shape, mask.shape)
-    number = int(mask.expand(shape).sum())
+    copies = math.prod(shape) // max(mask.numel(), 1)
+    number = int(mask.count_nonzero()) * copies
     return torch.empty(number, dtype=data.dtype, device="meta")
 
 
@@ -224,7 +281,28 @@ def _nonzero(values: Values, func: Any, args: tuple[Any, ...], _: dict[str, Any]
     return torch.ones(args[0].shape, dtype=torch.bool).nonzero()
 
 
+def _cat(values: Values, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Many tensors in a row, such as the tokens of each expert: only their lengths are added."""
+    tensors, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    first = tensors[0]
+    if len(tensors) <= MAX_TENSORS or not first.dtype.is_floating_point:
+        return NotImplemented
+    length = 0
+    for tensor in tensors:
+        if (
+            tensor.dtype is not first.dtype
+            or tensor.dim() != first.dim()
+            or not (is_meta(tensor) and tensor.is_contiguous())
+        ):
+            return NotImplemented
+        length += tensor.shape[dim]
+    shape = list(first.shape)
+    shape[dim] = length
+    return torch.empty(shape, dtype=first.dtype, device="meta")
+
+
 _DATA_SHAPED: dict[Any, Callable[..., Any]] = {
+    aten.cat.default: _cat,
     aten.index.Tensor: _index,
     aten.index_put.default: _index,
     aten.index_put_.default: _index,
