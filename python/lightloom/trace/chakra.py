@@ -3,7 +3,9 @@
 A file is messages of Protocol Buffers, each after its length: the version, then a node per call
 (``et_def.proto`` of mlcommons/chakra). A node waits for the calls that the program has waited for
 before it. Groups are named by numbers, which a table of groups explains, as ASTRA-sim reads it.
-``comm_size`` is what the rank puts in. Computation is not recorded, so no node computes.
+``comm_size`` is what the rank puts in. Computation is not recorded, so no node computes. What a
+call has and Chakra has no place for (its group's name, data type, splits, phase, layer) are
+attributes that others pass over; :mod:`lightloom.trace.importers.chakra` reads them back.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ SCHEMA_VERSION = "0.0.4"
 #: node types of et_def.proto
 _SEND, _RECEIVE, _COLLECTIVE = 5, 6, 7
 #: CollectiveCommType of et_def.proto
-_COLLECTIVES = {
+COLLECTIVES = {
     "all_reduce": 0, "reduce": 1, "all_gather": 2, "gather": 3, "scatter": 4,
     "broadcast": 5, "all_to_all": 6, "reduce_scatter": 7, "barrier": 9,
 }  # fmt: skip
 #: fields of AttributeProto by the type of the value
-_INT32, _INT64, _BOOL, _STRING = 7, 9, 27, 29
+_INT32, _INT64, _INT64_LIST, _BOOL, _STRING = 7, 9, 10, 27, 29
+
+_Value = int | str | tuple[int, ...]
 
 
 class GroupNumbers:
@@ -64,7 +68,7 @@ def execution_trace(rank: int, calls: Iterable[Call], groups: GroupNumbers) -> b
 
 
 def _node(rank: int, call: Call, waited: list[int], groups: GroupNumbers) -> bytes:
-    attributes: list[tuple[str, int, int | str]] = [
+    attributes: list[tuple[str, int, _Value]] = [
         ("is_cpu_op", _BOOL, 0),
         ("pg_name", _STRING, groups.of(call.ranks)),
     ]
@@ -78,16 +82,17 @@ def _node(rank: int, call: Call, waited: list[int], groups: GroupNumbers) -> byt
             ("comm_tag", _INT32, call.tag or 0),
             ("comm_size", _INT64, call.input_bytes if sends else call.output_bytes),
         ]
-    elif call.op in _COLLECTIVES:
+    elif call.op in COLLECTIVES:
         kind = _COLLECTIVE
         attributes += [
-            ("comm_type", _INT64, _COLLECTIVES[call.op]),
+            ("comm_type", _INT64, COLLECTIVES[call.op]),
             ("comm_size", _INT64, call.input_bytes),
         ]
         if call.root is not None:
             attributes.append(("root", _INT32, call.root))
     else:
         raise InputError(f"operation '{call.op}': Chakra has no such collective")
+    attributes += _further(call)
     name = " ".join(filter(None, (call.op, call.phase, call.layer)))
     parts = [_number(1, call.call_id), _text(2, name), _number(3, kind)]
     if waited:
@@ -96,7 +101,29 @@ def _node(rank: int, call: Call, waited: list[int], groups: GroupNumbers) -> byt
     return b"".join(parts)
 
 
-def _attribute(name: str, field: int, value: int | str) -> bytes:
+def _further(call: Call) -> list[tuple[str, int, _Value]]:
+    """What Chakra has no place for, where there is something to say."""
+    found: list[tuple[str, int, _Value | None]] = [
+        ("output_size", _INT64, call.output_bytes),
+        ("pg_desc", _STRING, call.group),
+        ("dtype", _STRING, call.dtype),
+        ("reduction", _STRING, call.reduction),
+        ("phase", _STRING, call.phase),
+        ("layer", _STRING, call.layer),
+        ("step", _INT64, call.step),
+        ("stream", _INT64, call.stream),
+        ("asynchronous", _BOOL, int(call.asynchronous)),
+        ("input_splits", _INT64_LIST, call.input_splits),
+        ("output_splits", _INT64_LIST, call.output_splits),
+        ("routed", _INT64, call.routed),
+    ]
+    return [(name, kind, value) for name, kind, value in found if value is not None]
+
+
+def _attribute(name: str, field: int, value: _Value) -> bytes:
+    if isinstance(value, tuple):
+        packed = _field(1, b"".join(map(_varint, value)))
+        return _text(1, name) + _field(field, packed)
     return _text(1, name) + (
         _text(field, value) if isinstance(value, str) else _number(field, value)
     )

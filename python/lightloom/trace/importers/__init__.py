@@ -1,0 +1,1 @@
+"""Traces that other tools record, read into the same :class:`~lightloom.trace.trace.Trace`."""
