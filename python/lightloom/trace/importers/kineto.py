@@ -1,0 +1,339 @@
+"""What PyTorch's profiler (Kineto) recorded of real steps, as a trace: one file per rank.
+
+Kernels of NCCL and DeepEP become calls on the streams that executed them, with their durations;
+other kernels become computes. Streams work in order. Which kernel waited for another stream Kineto
+does not say, so it is concluded from what was observed:
+
+- what is not on the main stream (the one that computes longest) waits for what the main stream had
+  been given before and had finished by then; PyTorch lets each collective wait for the stream that
+  calls it;
+- the main stream waits for another where it stood still, with a kernel launched already, until work
+  of the other ended, and went on within :data:`NEAR_US`. A collective that was hidden entirely is
+  therefore waited for by nobody.
+
+The time in which the main stream stood still for other reasons, as for its CPU, counts as
+computation.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lightloom.errors import InputError
+from lightloom.inputs.files import read_compressed, shown_path
+from lightloom.inputs.formats import parse_json
+from lightloom.trace.computes import StreamPlace
+from lightloom.trace.importers.imported import Imported
+from lightloom.trace.importers.kineto_events import (
+    MAX_RANKS,
+    Events,
+    GpuWork,
+    events_of,
+    numbers_of,
+)
+from lightloom.trace.importers.operations import deep_ep_kernel, element_bytes, operation_of
+from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, Span
+from lightloom.trace.trace import Call, ProcessGroup, RankTrace, make_trace
+
+#: of a file, unpacked
+MAX_FILE_BYTES = 2 << 30
+#: a stream that goes on so soon after another has ended, has waited for it
+NEAR_US = 20.0
+#: clocks of a GPU's streams differ by so much
+_SAME_US = 0.5
+_RANK = re.compile(r"rank[-_.]?(\d{1,7})", re.IGNORECASE)
+
+Progress = Callable[[float], None]
+
+
+def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
+    """Read traces that ``torch.profiler`` exported.
+
+    Parameters
+    ----------
+    path
+        A file, or a folder with a file ``*.json`` or ``*.json.gz`` per rank.
+    progress
+        Is given the share that is done.
+
+    Raises
+    ------
+    InputError
+        If a file is no such trace, ranks are there twice, or of different jobs.
+    """
+    files = [path]
+    if path.is_dir():
+        files = [one for one in sorted(path.iterdir()) if re.search(r"\.json(\.gz)?$", one.name)]
+        if not files:
+            raise InputError(f"{shown_path(path)}: the folder has no *.json or *.json.gz")
+    found: dict[int, tuple[RankTrace, tuple[Span, ...]]] = {}
+    job = _Job()
+    for done, file in enumerate(files):
+        content = read_compressed(file, "trace", MAX_FILE_BYTES)
+        events = events_of(parse_json(content, shown_path(file)), shown_path(file))
+        del content
+        rank = job.take(events, alone=len(files) == 1)
+        found[rank] = _Maker(job, events, rank).make()
+        if progress is not None:
+            progress((done + 1) / len(files))
+    return _imported(path, job, found)
+
+
+def _imported(
+    path: Path, job: _Job, found: dict[int, tuple[RankTrace, tuple[Span, ...]]]
+) -> Imported:
+    if not any(spans for _, spans in found.values()):
+        raise InputError(
+            f"{shown_path(path)}: neither kernels nor collectives: expected a profile of a step, "
+            "with ProfilerActivity.CUDA"
+        )
+    last = max([*found, *(max(ranks) for _, ranks in job.groups)])
+    size = last + 1 if job.world_size is None else job.world_size
+    if last >= size:
+        raise InputError(f"{shown_path(path)}: a group has rank {last}, of a job of {size} ranks")
+    recorded = [one for _, (one, _) in sorted(found.items())]
+    groups = [ProcessGroup(*one) for one in job.groups]
+    trace = make_trace(size, ("PyTorch profiler",), recorded, groups)
+    remarks = [f"{number:,} {what}" for what, number in job.remarks.items()]
+    if len(found) < size:
+        remarks.append(f"{len(found):,} of {size:,} ranks have files")
+    spans = {rank: spans for rank, (_, spans) in sorted(found.items())}
+    return Imported("PyTorch profiler (Kineto)", trace, spans, tuple(remarks))
+
+
+@dataclass
+class _Job:
+    """What files of a job have in common, and what was missing in them."""
+
+    world_size: int | None = None
+    files: dict[int, str] = field(default_factory=dict)
+    groups: dict[tuple[str, tuple[int, ...]], None] = field(default_factory=dict)
+    remarks: Counter[str] = field(default_factory=Counter)
+
+    def take(self, events: Events, *, alone: bool) -> int:
+        """Note a file; returns its rank."""
+        rank = events.rank
+        if rank is None:
+            named = _RANK.search(Path(events.name).name)
+            rank = int(named[1]) if named else 0 if alone else None
+        if rank is None:
+            raise InputError(
+                f"{events.name}: does not say of which rank it is: expected distributedInfo, or a "
+                "name such as rank3.json"
+            )
+        if rank in self.files:
+            raise InputError(f"{events.name}: is of rank {rank}, as is {self.files[rank]}")
+        size = events.world_size
+        if size is not None and self.world_size not in (None, size):
+            raise InputError(
+                f"{events.name}: is of a job of {size} ranks, others are of {self.world_size}"
+            )
+        self.world_size = size if size is not None else self.world_size
+        if self.world_size is not None and rank >= self.world_size:
+            raise InputError(f"{events.name}: rank {rank} of a job of {self.world_size}")
+        self.files[rank] = events.name
+        return rank
+
+
+class _Maker:
+    """Makes the recording of a rank from the events of its file."""
+
+    def __init__(self, job: _Job, events: Events, rank: int) -> None:
+        self._job = job
+        self._events = events
+        self._rank = rank
+        self._program = RankProgram(rank)
+        self._spans: list[Span] = []
+        #: of each stream the ends of its work in order, and the places after it
+        self._ends: dict[int, list[float]] = defaultdict(list)
+        self._places: dict[int, list[StreamPlace]] = defaultdict(list)
+        self._waited: dict[tuple[int, int], StreamPlace] = {}
+        self._origin = 0.0
+
+    def make(self) -> tuple[RankTrace, tuple[Span, ...]]:
+        """The recording, and what streams did when."""
+        events = self._events
+        work = [(one, events.step_of(one.launch_us)) for one in events.work]
+        inside = [(one, step) for one, step in work if step is not None]
+        if len(inside) < len(work):
+            self._job.remarks["kernels outside of steps are left out"] += len(work) - len(inside)
+        if inside:
+            self._origin = min(one.start_us for one, _ in inside)
+            main = _main_stream([one for one, _ in inside])
+            for one, step in inside:
+                self._issue(one, step, main)
+        else:
+            self._add_collectives_of_cpu()
+        self._spans.sort(key=lambda one: (one.start_s, one.stream))
+        return self._program.recording(max(1, len(events.steps))), tuple(self._spans)
+
+    def _issue(self, work: GpuWork, step: int, main: int) -> None:
+        stream, program = work.stream, self._program
+        if stream != main:
+            self._wait(stream, main, work.start_us)
+            idle_until = None
+        else:
+            idle_until = self._released(work, main)
+        phase = self._events.phase_of(work.launch_us, work.thread)
+        call = self._call(work, step, phase) if work.communicates else None
+        index = None
+        if call is not None:
+            index = program.call(call)
+        else:
+            since = max([*self._ends[stream][-1:], idle_until or work.start_us])
+            if idle_until is None and stream == main and self._ends[stream]:
+                since = self._ends[stream][-1]
+            if stream != main:
+                since = work.start_us
+            seconds = max(work.end_us - since, 0.0) * 1e-6
+            program.compute_on(stream, step, seconds, phase)
+        self._ends[stream].append(max([work.end_us, *self._ends[stream][-1:]]))
+        self._places[stream].append(program.place(stream))
+        kind = "communication" if work.communicates else "copy" if work.copies else "compute"
+        start_s = (work.start_us - self._origin) * 1e-6
+        duration_s = (work.end_us - work.start_us) * 1e-6
+        self._spans.append(Span(start_s, duration_s, stream, step, work.name, kind, index))
+
+    def _wait(self, stream: int, other: int, at_us: float) -> None:
+        """Let a stream wait for what another had been given and had done at a time."""
+        done = bisect.bisect_right(self._ends[other], at_us + _SAME_US)
+        if done:
+            until = self._places[other][done - 1]
+            if until > self._waited.get((stream, other), StreamPlace(other, -1, -1)):
+                self._program.wait(stream, until)
+                self._waited[stream, other] = until
+
+    def _released(self, work: GpuWork, main: int) -> float | None:
+        """When other streams released the main one, which then waits for them."""
+        stood_since = self._ends[main][-1] if self._ends[main] else work.start_us
+        released = None
+        for other, ends in self._ends.items():
+            if other == main or not ends:
+                continue
+            last = bisect.bisect_right(ends, work.start_us + _SAME_US) - 1
+            end = ends[last] if last >= 0 else -1.0
+            if stood_since < end and work.launch_us < end and work.start_us - end <= NEAR_US:
+                self._wait(main, other, work.start_us)
+                released = max(end, released or end)
+        return released
+
+    def _call(self, work: GpuWork, step: int, phase: str) -> Call | None:
+        """The call of a kernel that communicates; ``None`` where it only prepares one."""
+        deep_ep = deep_ep_kernel(work.name)
+        if deep_ep is not None and not deep_ep.carries:
+            return None
+        said = work.arguments.get("Collective name")
+        op = "all_to_all" if deep_ep else operation_of(said if isinstance(said, str) else work.name)
+        if op is None:
+            self._job.remarks["kernels communicate in an unknown manner"] += 1
+            return None
+        group, ranks = self._group(work.arguments)
+        if deep_ep is not None:
+            group = f"DeepEP {deep_ep.place}"
+            self._job.remarks["kernels of DeepEP do not say how many bytes they carry"] += 1
+        elif not isinstance(work.arguments.get("In msg nelems"), int):
+            self._job.remarks["kernels do not say how many bytes they carry"] += 1
+        if len(ranks) > 1:
+            self._job.groups.setdefault((group, ranks))
+        put, got = _sizes(op, work.arguments)
+        peer = work.arguments.get("Dst Rank" if op == "send" else "Src Rank")
+        valid = op in ("send", "receive") and peer in ranks and peer != self._rank
+        return replace(
+            EMPTY_CALL, op=op, function=str(said or work.name)[:200], group=group, ranks=ranks,
+            dtype=str(work.arguments.get("dtype", "")).lower(), input_bytes=put, output_bytes=got,
+            shape=(), phase=phase, step=step, stream=work.stream, peer=peer if valid else None,
+            input_splits=_splits(work.arguments.get("In split size"), ranks),
+            output_splits=_splits(work.arguments.get("Out split size"), ranks),
+            duration_s=(work.end_us - work.start_us) * 1e-6,
+        )  # fmt: skip
+
+    def _group(self, arguments: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
+        """Name and ranks of a group, from whatever says them."""
+        known = self._events.groups
+        number = str(arguments.get("Process Group Name", ""))
+        size = arguments.get("Group size")
+        start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
+        ranks = known.get(number) or numbers_of(arguments.get("Process Group Ranks"))
+        members = size if isinstance(size, int) and 0 < size <= MAX_RANKS else 0
+        if not ranks and isinstance(start, int) and isinstance(stride, int) and stride:
+            ranks = tuple(start + stride * place for place in range(members))
+        if not ranks or self._rank not in ranks or min(ranks) < 0:
+            members = members or max(self._events.world_size or 1, self._rank + 1)
+            first = self._rank // members * members
+            ranks = tuple(range(first, first + members))
+            self._job.remarks["calls do not say their ranks: they are taken to be adjacent"] += 1
+        name = str(arguments.get("Process Group Description", ""))
+        if name in ("", "undefined"):
+            name = f"group of {len(ranks)}"
+        return name[:100], ranks
+
+    def _add_collectives_of_cpu(self) -> None:
+        """Calls of a program that communicates by gloo, which has no kernels."""
+        found = [
+            (start, end, name, arguments, self._events.step_of(start))
+            for start, end, name, arguments in self._events.collectives
+        ]
+        self._origin = min((one[0] for one in found), default=0.0)
+        for start, end, name, arguments, step in found:
+            op = operation_of(name.removeprefix("gloo:"))
+            if op is None or step is None:
+                continue
+            group, ranks = self._group({"Process Group Description": "gloo"})
+            if len(ranks) > 1:
+                self._job.groups.setdefault((group, ranks))
+            size, dtype = _first_tensor(arguments)
+            put, got = _put_and_got(op, size, size * (len(ranks) if op == "all_gather" else 1))
+            duration_s = (end - start) * 1e-6
+            index = self._program.call(
+                replace(EMPTY_CALL, op=op, function=name, group=group, ranks=ranks, dtype=dtype,
+                        input_bytes=put, output_bytes=got, step=step, duration_s=duration_s)
+            )  # fmt: skip
+            start_s = (start - self._origin) * 1e-6
+            self._spans.append(Span(start_s, duration_s, 0, step, name, "communication", index))
+
+
+def _main_stream(work: list[GpuWork]) -> int:
+    """The stream whose kernels compute longest."""
+    busy: dict[int, float] = defaultdict(float)
+    for one in work:
+        busy[one.stream] += 0.0 if one.communicates or one.copies else one.end_us - one.start_us
+    return min(busy, key=lambda stream: (-busy[stream], stream))
+
+
+def _sizes(op: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
+    each = element_bytes(str(arguments.get("dtype", ""))) or 0
+    counts = [arguments.get("In msg nelems"), arguments.get("Out msg nelems")]
+    found = [one * each if isinstance(one, int) and 0 <= one < 1 << 50 else 0 for one in counts]
+    return _put_and_got(op, *found)
+
+
+def _put_and_got(op: str, put: int, got: int) -> tuple[int, int]:
+    if op == "barrier":
+        return 0, 0
+    return (put, 0) if op == "send" else (0, got or put) if op == "receive" else (put, got)
+
+
+def _splits(value: object, ranks: tuple[int, ...]) -> tuple[int, ...] | None:
+    found = numbers_of(value)
+    return found if found and len(found) == len(ranks) else None
+
+
+def _first_tensor(arguments: Mapping[str, Any]) -> tuple[int, str]:
+    """Bytes of the tensors of an operator of the CPU whose shapes were recorded, and their type."""
+    shapes, types = arguments.get("Input Dims"), arguments.get("Input type")
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        return 0, ""
+    total = 0
+    for shape, dtype in zip(shapes, types, strict=False):
+        if isinstance(shape, list) and all(isinstance(one, int) for one in shape):
+            count = 1
+            for one in shape:
+                count *= max(one, 0)
+            total += min(count, 1 << 50) * (element_bytes(str(dtype)) or 0)
+    return total, str(types[0]) if types else ""

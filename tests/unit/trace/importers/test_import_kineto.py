@@ -1,0 +1,370 @@
+"""Profiles of PyTorch: kernels that are made by hand, and a real one of gloo."""
+
+import gzip
+import json
+import math
+import socket
+import subprocess
+
+import pytest
+from tests.kineto_files import Profile, event
+from tests.torch_python import PYTHON
+
+from lightloom.errors import InputError
+from lightloom.trace.computes import StreamPlace, StreamWait
+from lightloom.trace.importers.kineto import read_kineto
+from lightloom.trace.importers.kineto_events import Intervals, numbers_of
+from lightloom.trace.importers.operations import (
+    deep_ep_kernel,
+    element_bytes,
+    is_communication,
+    operation_of,
+)
+
+US = 1e-6
+
+
+def overlapped():
+    """Compute, an all-reduce next to the second compute, a third one that waits for it.
+
+    ::
+
+        stream 7    |  0-100  | 100-160      | 200-230 |
+        stream 20             |  100 - 200   |
+    """
+    profile = Profile()
+    profile.step(5, -10, 300)
+    profile.kernel("gemm", 0, 100, launched=-9)
+    profile.nccl("allreduce", 100, 100, 1000, launched=-8)
+    profile.kernel("gemm", 100, 60, launched=-7)
+    profile.kernel("add", 200, 30, launched=-6)
+    return profile
+
+
+def test_kernels_become_calls_and_computes(tmp_path):
+    found = read_kineto(overlapped().write(tmp_path / "p.json"))
+    recorded = found.trace.ranks[0]
+    (call,) = recorded.calls
+    assert (call.op, call.function, call.group, call.ranks) == (
+        "all_reduce", "allreduce", "default_pg", (0, 1),
+    )  # fmt: skip
+    assert (call.input_bytes, call.output_bytes, call.dtype) == (2000, 2000, "bfloat16")
+    assert (call.step, call.stream, call.asynchronous) == (5, 20, False)
+    assert call.duration_s == pytest.approx(100 * US)
+    assert [one.duration_s for one in recorded.computes] == pytest.approx(
+        [100 * US, 60 * US, 30 * US]
+    )
+    assert recorded.stream_waits == (
+        # the all-reduce waits for the first kernel, the last kernel for the all-reduce
+        StreamWait(StreamPlace(20, 0, 1), StreamPlace(7, 0, 1)),
+        StreamWait(StreamPlace(7, 1, 2), StreamPlace(20, 1, 1)),
+    )
+    assert found.remarks == ("1 of 2 ranks have files",)
+
+
+def test_nobody_waits_for_what_was_hidden(tmp_path):
+    profile = Profile()
+    profile.kernel("gemm", 0, 100, launched=-9)
+    profile.nccl("allreduce", 100, 20, 8, launched=-8)
+    profile.kernel("gemm", 100, 60, launched=-7)
+    profile.kernel("add", 161, 30, launched=-6)
+    recorded = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0]
+    assert [wait.at.stream for wait in recorded.stream_waits] == [20]
+    # one piece of computation after the call, with the microsecond in which nothing was done
+    assert [one.duration_s for one in recorded.computes] == pytest.approx([100 * US, 91 * US])
+
+
+def test_time_in_which_the_cpu_was_late_is_computation(tmp_path):
+    """The GPU stood still from 100 to 200, until a kernel was launched, not for the all-reduce."""
+    profile = Profile()
+    profile.kernel("gemm", 0, 100, launched=-9)
+    profile.nccl("allreduce", 100, 95, 8, launched=-8)
+    profile.kernel("add", 200, 30, launched=199)
+    recorded = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0]
+    assert [wait.at.stream for wait in recorded.stream_waits] == [20]
+    assert [one.duration_s for one in recorded.computes] == pytest.approx([100 * US, 130 * US])
+
+
+def test_steps_are_those_in_which_kernels_were_launched(tmp_path):
+    profile = Profile()
+    profile.step(3, 0, 100)
+    profile.step(4, 100, 100)
+    profile.kernel("before", -20, 5, launched=-30)
+    profile.kernel("third", 90, 30, launched=50)
+    profile.kernel("fourth", 120, 30, launched=100)
+    profile.kernel("after", 300, 30, launched=200)
+    # launched before the profiler began: no launch is there
+    profile.add("kernel", "orphan", 1, 5, stream=7, correlation=99)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    assert [(one.name, one.step) for one in found.spans[0]] == [("third", 3), ("fourth", 4)]
+    assert found.trace.ranks[0].steps == 2
+    assert found.remarks[0] == "3 kernels outside of steps are left out"
+    assert found.spans[0][0].start_s == 0
+
+
+def test_phases(tmp_path):
+    profile = Profile()
+    profile.add("user_annotation", "Optimizer.step#Adam.step", 200, 50)
+    profile.events.append(
+        event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 100, 50, 9)
+    )
+    profile.kernel("forward", 10, 5)
+    profile.kernel("elsewhere", 110, 5, thread=1)
+    profile.kernel("backward", 120, 5, thread=9)
+    profile.kernel("update", 210, 5)
+    computes = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0].computes
+    assert [one.phase for one in computes] == ["forward", "backward", "optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("collective", "op", "elements", "size"),
+    [
+        ("_allgather_base", "all_gather", (10, 20), (20, 40)),
+        ("allgather_into_tensor_coalesced", "all_gather", (10, 20), (20, 40)),
+        ("_reduce_scatter_base", "reduce_scatter", (20, 10), (40, 20)),
+        ("reduce_scatter_tensor_coalesced", "reduce_scatter", (20, 10), (40, 20)),
+        ("all_to_allv", "all_to_all", (30, 50), (60, 100)),
+        ("allreduce_coalesced", "all_reduce", (8, 8), (16, 16)),
+        ("send", "send", (8, 8), (16, 0)),
+        ("recv", "receive", (8, 8), (0, 16)),
+        ("barrier", "barrier", (1, 1), (0, 0)),
+    ],
+)
+def test_operations_and_sizes(tmp_path, collective, op, elements, size):
+    profile = Profile()
+    profile.kernel("gemm", 0, 5)
+    profile.nccl(collective, 10, 5, elements, Dst_Rank=1, Src_Rank=1)
+    (call,) = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0].calls
+    assert (call.op, call.input_bytes, call.output_bytes) == (op, *size)
+    assert call.peer == (1 if op in ("send", "receive") else None)
+
+
+def test_splits_of_an_all_to_all(tmp_path):
+    profile = Profile()
+    profile.kernel("gemm", 0, 5)
+    splits = {"In_split_size": "[3, 5]", "Out_split_size": "[3, 4]"}
+    profile.nccl("all_to_allv", 10, 5, (80, 70), **splits)
+    profile.nccl("all_to_allv", 20, 5, (80, 70), In_split_size="[3, 5, ...]")
+    first, second = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0].calls
+    assert (first.input_splits, first.output_splits) == ((3, 5), (3, 4))
+    assert second.input_splits is None
+
+
+def test_what_the_cpu_says_completes_what_the_kernel_says(tmp_path):
+    """Kineto before 2024 left collectives' sizes at the operator of the CPU."""
+    profile = Profile()
+    profile.add("cpu_op", "record_param_comms", 1, 1, **{
+        "External id": 77, "Collective name": "allreduce", "In msg nelems": 4, "Out msg nelems": 4,
+        "Group size": 2, "dtype": "Float", "Process Group Name": "0",
+    })  # fmt: skip
+    name = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"
+    profile.kernel("gemm", 0, 1)
+    profile.kernel(name, 5, 9, stream=20, **{"External id": 77})
+    profile.kernel(name, 15, 9, stream=20)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    known, unknown = found.trace.ranks[0].calls
+    assert (known.op, known.input_bytes) == ("all_reduce", 16)
+    assert (unknown.op, unknown.input_bytes) == ("all_reduce", 0)
+    assert "1 kernels do not say how many bytes they carry" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("said", "groups", "name", "ranks"),
+    [
+        ({}, {"0": [1, 0]}, "default_pg", (1, 0)),
+        ({"Process_Group_Description": "mesh_tp"}, None, "mesh_tp", (0, 1)),
+        ({"Process_Group_Description": "undefined"}, None, "group of 2", (0, 1)),
+        (
+            {"Process_Group_Ranks": "[0, 2, ...]", "Group_size": 4, "Global_rank_start": 0,
+             "Global_rank_stride": 2},
+            None, "default_pg", (0, 2, 4, 6),
+        ),
+        ({"Process_Group_Ranks": "", "Group_size": 4}, None, "default_pg", (0, 1, 2, 3)),
+    ],
+)  # fmt: skip
+def test_groups_from_whatever_says_them(tmp_path, said, groups, name, ranks):
+    profile = Profile(world_size=8, groups=groups)
+    profile.kernel("gemm", 0, 5)
+    profile.nccl("allreduce", 10, 5, 8, **said)
+    trace = read_kineto(profile.write(tmp_path / "p.json")).trace
+    assert (trace.ranks[0].calls[0].group, trace.ranks[0].calls[0].ranks) == (name, ranks)
+    assert [(one.name, one.ranks) for one in trace.groups] == [(name, ranks)]
+
+
+def test_kernels_of_deep_ep(tmp_path):
+    profile = Profile()
+    profile.kernel("gemm", 0, 5)
+    profile.kernel("void deep_ep::intranode::notify_dispatch<8>(int const*)", 5, 2, stream=30)
+    profile.kernel("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)", 7, 10, stream=30)
+    profile.kernel("void deep_ep::internode_ll::combine<true>(void*)", 20, 10, stream=30)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = found.trace.ranks[0].calls
+    assert [(one.op, one.group) for one in calls] == [
+        ("all_to_all", "DeepEP inside a server"), ("all_to_all", "DeepEP low latency"),
+    ]  # fmt: skip
+    assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
+    assert "2 kernels of DeepEP do not say how many bytes they carry" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "part", "carries"),
+    [
+        ("void deep_ep::internode::dispatch<false, 4>(int4*)", "between servers", "dispatch", True),
+        ("deep_ep::legacy::intranode::combine<x>", "inside a server", "combine", True),
+        ("deep_ep::internode::cached_notify<1>(int)", "between servers", "cached_notify", False),
+        ("deep_ep::elastic::hybrid_dispatch_impl<1>(x)", "elastic", "hybrid_dispatch_impl", True),
+        ("void deep_ep::elastic::dispatch_copy_epilogue_impl<1>()", "elastic",
+         "dispatch_copy_epilogue_impl", False),
+    ],
+)  # fmt: skip
+def test_names_of_deep_ep(name, place, part, carries):
+    assert deep_ep_kernel(name) == (place, part, carries)
+    assert is_communication(name)
+
+
+def test_names_of_other_kernels():
+    assert deep_ep_kernel("void at::native::dispatch<float>()") is None
+    assert not is_communication("void cutlass::Kernel2<gemm>(x)")
+    assert is_communication("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)")
+    assert operation_of("ncclDevKernel_SendRecv(x)") == "all_to_all"
+    assert operation_of("ncclKernel_ReduceScatter_RING_LL_Sum_float(x)") == "reduce_scatter"
+    assert operation_of("ncclKernel_Reduce_RING_LL_Sum_float(ncclWorkElem)") == "reduce"
+    assert operation_of("ncclDevKernel_Generic(x)") is None
+    assert [element_bytes(one) for one in ("BFloat16", "Float8_e4m3fn", "Long", "x")] == [
+        2,
+        1,
+        8,
+        None,
+    ]
+
+
+def test_lists_that_kineto_cuts_short():
+    assert numbers_of("[0, 1, 12]") == (0, 1, 12)
+    assert numbers_of("[]") == ()
+    assert numbers_of("[0, 1, ...]") is None
+    assert numbers_of([3, 4]) == (3, 4)
+    assert numbers_of(None) is None
+
+
+def test_joined_intervals():
+    found = Intervals.of([(5, 7), (0, 2), (1, 3), (6, 6.5)])
+    assert (found.starts, found.ends) == ([0, 5], [3, 7])
+    assert [found.hold(at) for at in (-1, 0, 2.9, 3, 4, 5, 7)] == [
+        False, True, True, False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_a_folder_has_a_file_per_rank(tmp_path):
+    for rank in (0, 1):
+        profile = Profile(rank=rank)
+        profile.kernel("gemm", 0, 5)
+        profile.nccl("allreduce", 10, 5 + rank, 8)
+        content = json.dumps(profile.to_json()).encode()
+        (tmp_path / f"r{rank}.pt.trace.json.gz").write_bytes(gzip.compress(content))
+    seen = []
+    found = read_kineto(tmp_path, seen.append)
+    assert sorted(found.trace.ranks) == [0, 1]
+    assert (found.trace.world_size, found.remarks, seen) == (2, (), [0.5, 1.0])
+
+
+def test_files_that_do_not_fit_each_other(tmp_path):
+    first, second = Profile(rank=1), Profile(rank=1)
+    for profile, name in ((first, "a.json"), (second, "b.json")):
+        profile.kernel("gemm", 0, 5)
+        profile.write(tmp_path / name)
+    with pytest.raises(InputError, match=r"b\.json: is of rank 1, as is .*a\.json"):
+        read_kineto(tmp_path)
+    second.info |= {"rank": 0, "world_size": 4}
+    second.write(tmp_path / "b.json")
+    with pytest.raises(InputError, match="is of a job of 4 ranks, others are of 2"):
+        read_kineto(tmp_path)
+    second.info = {}
+    second.write(tmp_path / "b.json")
+    with pytest.raises(InputError, match="does not say of which rank it is"):
+        read_kineto(tmp_path)
+    (tmp_path / "b.json").rename(tmp_path / "x-rank_0.json")
+    assert sorted(read_kineto(tmp_path).trace.ranks) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"traceEvents": 3}, "expected a list of traceEvents"),
+        ({"traceEvents": []}, "neither kernels nor collectives"),
+        ([event("cpu_op", "aten::mm", 0, 1)], "neither kernels nor collectives"),
+        ([event("kernel", "x", 0, -1, stream=1)], "event 'x' has ts 0 and dur -1: expected micro"),
+        ([event("kernel", "x", "0", 1, stream=1)], "event 'x' has ts '0' and dur 1"),
+        ([event("kernel", "x", 0, 1, stream=-3)], "event 'x' has stream -3: expected a number"),
+        ([event("kernel", None, 0, 1)], "an event has no name"),
+        (
+            [event("kernel", "x", 0, 1, stream=place) for place in range(300)],
+            "the GPU has more than 256 streams",
+        ),
+        (
+            {"distributedInfo": {"rank": 5, "world_size": 2},
+             "traceEvents": [event("kernel", "x", 0, 1, stream=1)]},
+            "rank 5 of a job of 2",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, given, message):
+    file = tmp_path / "profile.json"
+    file.write_text(json.dumps(given))
+    with pytest.raises(InputError) as refused:
+        read_kineto(file)
+    assert message in str(refused.value)
+    assert "profile.json" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_without_profiles(tmp_path):
+    with pytest.raises(InputError, match=r"the folder has no \*\.json"):
+        read_kineto(tmp_path)
+
+
+PROGRAM = """
+import os, sys
+import torch
+import torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile, schedule
+
+rank, port, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+dist.init_process_group("gloo", rank=rank, world_size=2)
+save = lambda one: one.export_chrome_trace(f"{folder}/rank{rank}.json")
+plan = schedule(wait=0, warmup=1, active=1, repeat=1)
+options = {"schedule": plan, "record_shapes": True, "on_trace_ready": save}
+with profile(activities=[ProfilerActivity.CPU], **options) as profiler:
+    for _ in range(2):
+        dist.all_reduce(torch.ones(100))
+        rows = torch.ones(8, 4)
+        dist.all_gather_into_tensor(torch.empty(16, 4), rows)
+        dist.all_to_all_single(torch.empty(8, 4), rows)
+        profiler.step()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.usefixtures("pytorch")
+def test_a_real_profile_of_gloo(tmp_path):
+    """Two processes that PyTorch's profiler records: its own fields, and what they say."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    running = [
+        subprocess.Popen([PYTHON, program, str(rank), port, folder], stderr=subprocess.DEVNULL)
+        for rank in (0, 1)
+    ]
+    assert [one.wait(120) for one in running] == [0, 0]
+    found = read_kineto(folder)
+    assert (found.trace.world_size, sorted(found.trace.ranks)) == (2, [0, 1])
+    for recorded in found.trace.ranks.values():
+        assert [(one.op, one.input_bytes, one.output_bytes) for one in recorded.calls] == [
+            ("all_reduce", 400, 400), ("all_gather", 128, 256), ("all_to_all", 128, 128),
+        ]  # fmt: skip
+        assert all(0 < one.duration_s < math.inf for one in recorded.calls)
+        assert {one.ranks for one in recorded.calls} == {(0, 1)}
