@@ -1,0 +1,149 @@
+"""Layer tables of SimAI: small ones by hand, whose calls can be counted."""
+
+from collections import Counter
+
+import pytest
+
+from lightloom.errors import InputError
+from lightloom.trace.expand import Expansion
+from lightloom.trace.importers.simai import read_simai
+from lightloom.trace.job import find_job
+
+POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+HEAD = "grad 1 1 NONE 0 1 NONE 0 1 REDUCESCATTER 4096 100"
+LAYER = "mlp -1 5000 ALLGATHER 640 7000 REDUCESCATTER 640 3000 NONE 0 100"
+EXPERTS = "moe -1 1 ALLTOALL_EP 320 1 ALLTOALL_EP 320 1 ALLREDUCE_DP_EP 80 100"
+TAIL = "loss -1 0 ALLREDUCE 16 0 NONE 0 0 NONE 0 100"
+
+
+def table(*rows, tp=2, ep=2, pp=2, ga=3, gpus=16, message=64, number=None):
+    header = (
+        f"{POLICY} model_parallel_NPU_group: {tp} ep: {ep} pp: {pp} vpp: 4 ga: {ga} "
+        f"all_gpus: {gpus} checkpoints: 0 checkpoint_initiates: 0 pp_comm: {message}"
+    )
+    return "\n".join([header, str(len(rows) if number is None else number), *rows, ""])
+
+
+def read(tmp_path, text):
+    file = tmp_path / "table.txt"
+    file.write_text(text)
+    return read_simai(file)
+
+
+def operations(recorded, group):
+    return [(one.op, one.phase) for one in recorded.calls if one.group == group]
+
+
+def test_a_stage_that_is_alone(tmp_path):
+    found = read(tmp_path, table(HEAD, LAYER, EXPERTS, pp=1, ga=1, message=0))
+    trace = found.trace
+    assert (found.form, found.remarks, trace.world_size) == ("SimAI layer table", (), 16)
+    (recorded,) = trace.ranks.values()
+    assert [(one.op, one.group, one.phase, one.layer) for one in recorded.calls] == [
+        ("all_gather", "tp", "forward", "mlp"),
+        ("all_to_all", "ep", "forward", "moe"),
+        ("all_to_all", "ep", "backward", "moe"),
+        ("all_reduce", "dp_ep", "backward", "moe"),
+        ("reduce_scatter", "tp", "backward", "mlp"),
+        ("reduce_scatter", "dp", "backward", "grad"),
+    ]
+    # the size is of the whole buffer
+    assert [(one.input_bytes, one.output_bytes) for one in recorded.calls] == [
+        (320, 640), (320, 320), (320, 320), (80, 80), (640, 320), (4096, 512),
+    ]  # fmt: skip
+    members = {one.group: one.ranks for one in recorded.calls}
+    assert (members["ep"], members["dp_ep"]) == ((0, 2), (0, 4, 8, 12))
+    # what SimAI's generator writes where nothing was measured is no time
+    assert [(one.before, one.phase, one.duration_s) for one in recorded.computes] == [
+        (0, "forward", pytest.approx(5e-6)),
+        (4, "backward", pytest.approx(7e-6)),
+        (5, "backward", pytest.approx(3e-6)),
+    ]
+    # weight gradients are not waited for
+    assert [one.waited_before for one in recorded.calls] == [1, 2, 3, None, 5, None]
+
+
+def test_stages_alternate_forward_and_backward(tmp_path):
+    """Of two stages and three micro-batches: the first stage is one forward pass in front."""
+    batches = [LAYER, EXPERTS] * 3
+    found = read(tmp_path, table(HEAD, *batches, TAIL))
+    assert found.remarks == ("all 2 stages are taken to be alike",)
+    first, last = found.trace.ranks.values()
+    assert (first.rank, last.rank) == (0, 8)
+    send, receive = ("send", "forward"), ("receive", "backward")
+    assert operations(first, "pp") == [send, send, receive, send, receive, receive]
+    taken, given = ("receive", "forward"), ("send", "backward")
+    assert operations(last, "pp") == [taken, given, taken, given, taken, given]
+    assert {one.peer for one in first.calls if one.group == "pp"} == {8}
+    assert {one.input_bytes + one.output_bytes for one in last.calls if one.group == "pp"} == {64}
+    # what is communicated otherwise is what the table says, whatever the order
+    for recorded in (first, last):
+        counted = Counter((one.op, one.group) for one in recorded.calls if one.group != "pp")
+        assert counted == {
+            ("all_gather", "tp"): 3, ("reduce_scatter", "tp"): 3, ("all_to_all", "ep"): 6,
+            ("all_reduce", "dp_ep"): 3, ("all_reduce", "tp"): 1, ("reduce_scatter", "dp"): 1,
+        }  # fmt: skip
+        computed = sum(one.duration_s for one in recorded.computes)
+        assert computed == pytest.approx(3 * 15e-6)
+
+
+def test_every_rank_is_known(tmp_path):
+    found = read(tmp_path, table(HEAD, *[LAYER, EXPERTS] * 3, TAIL))
+    job = find_job(found.trace)
+    assert [len(role.ranks) for role in job.roles] == [8, 8]
+    for rank in range(16):
+        for call in Expansion(job).calls(rank):
+            assert rank in call.ranks
+
+
+def test_micro_batches_may_differ_in_time(tmp_path):
+    slower = LAYER.replace("5000", "6000")
+    found = read(tmp_path, table(HEAD, LAYER, slower, LAYER, TAIL))
+    assert found.remarks == ("all 2 stages are taken to be alike",)
+
+
+def test_rows_that_do_not_repeat(tmp_path):
+    found = read(tmp_path, table(HEAD, LAYER, EXPERTS, pp=1, ga=5))
+    assert found.remarks == (
+        "rows do not repeat 5 times, as ga says: a step is one pass through the table",
+    )
+    assert len(found.trace.ranks[0].calls) == 6
+
+
+def test_a_table_without_times(tmp_path):
+    found = read(tmp_path, table(EXPERTS, pp=1, ga=1))
+    assert found.remarks == ("no layer has a time: the table was written without measurements",)
+    assert found.trace.ranks[0].computes == ()
+
+
+def test_groups_of_one_rank_do_not_communicate(tmp_path):
+    found = read(tmp_path, table(LAYER, EXPERTS, tp=1, ep=1, pp=1, ga=1, gpus=4))
+    assert {one.group for one in found.trace.ranks[0].calls} == {"dp_ep"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "begins with nothing: expected a layer table of HYBRID_TRANSFORMER_FWD_IN_BCKWD or"),
+        ("MICRO\n1\n" + LAYER, "begins with 'MICRO'"),
+        (f"{POLICY} ep: 2\n1\n{LAYER}", "does not say model_parallel_NPU_group and all_gpus"),
+        (table(LAYER, tp=0), "model_parallel_NPU_group:: '0': expected a positive whole number"),
+        (table(LAYER, gpus=15), "15 GPUs are no multiple of tp 2 x pp 2 x ep 2"),
+        (table(LAYER, ep=3), "16 GPUs are no multiple of tp 2 x pp 2 x ep 3"),
+        (table(LAYER, gpus=1 << 20), "1,048,576 GPUs; the limit is 131,072"),
+        (table(LAYER, number="x"), "line 2: rows: 'x': expected a positive whole number"),
+        (table(LAYER, number=2), "has 1 rows; line 2 says 2"),
+        (table(LAYER, number=10**9), "line 2: 1,000,000,000 rows; the limit is 1,000,000"),
+        (table("mlp -1 5"), "line 3: 3 columns: expected 12"),
+        (table(LAYER.replace("640", "6.5")), "line 3: '6.5': expected a whole number"),
+        (table(LAYER.replace("5000", "-1")), "line 3: '-1': expected a whole number"),
+        (table(LAYER.replace("ALLGATHER", "ALLSORTS")), "line 3: 'ALLSORTS': expected NONE, or"),
+        (table(LAYER.replace("ALLGATHER", "ALLGATHER_X")), "line 3: 'ALLGATHER_X': expected"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, text, message):
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, text)
+    assert message.replace("::", ":") in str(refused.value).replace("::", ":")
+    assert "table.txt" in str(refused.value)
+    assert "\n" not in str(refused.value)
