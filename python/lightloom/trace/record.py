@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -43,6 +44,9 @@ os._exit(0)  # without what imported packages say of leaks when Python ends
 
 POLL_S = 0.05
 
+#: memory that is counted on for each rank that runs at a time
+RANK_BYTES = 4 * 10**9
+
 #: how long the recorder may take to end what it started
 GRACE_S = 10.0
 
@@ -51,6 +55,10 @@ MAX_SHOWN = 400
 
 #: files that are not the program's own
 _LIBRARIES = re.compile(r"site-packages|/lib/python3|^<|/trace/recorder/")
+
+
+#: called with a share and what is being done; ends the work by False
+Progress = Callable[[float, str], bool | None]
 
 
 class TraceError(LightloomError):
@@ -78,6 +86,8 @@ class TracedJob:
         Folders that the program may write; others are left alone.
     network
         Whether it may open connections.
+    processes
+        Ranks that run at a time; 0 for as many as there are cores, and memory for.
     """
 
     world_size: int
@@ -90,13 +100,14 @@ class TracedJob:
     memory_limit_bytes: int = 8 * 10**9
     writable: tuple[Path, ...] = ()
     network: bool = False
+    processes: int = 0
 
 
 def record(
     program: Sequence[str],
     job: TracedJob,
     ranks: Sequence[int] = (0,),
-    progress: Callable[[float, str], bool | None] | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
     """Record ranks of a program.
 
@@ -123,38 +134,22 @@ def record(
     TraceError
         If the program fails, executes no training step, or takes too long.
     """
-    python, script = split_command(program)
     wrong = [rank for rank in ranks if not 0 <= rank < job.world_size]
     if wrong or not ranks:
         raise InputError(f"rank {wrong[:1] or '(none)'}: expected 0 to {job.world_size - 1}")
     order = list(ranks) if job.real else sorted({0, *ranks})
-    with tempfile.TemporaryDirectory(prefix="lightloom-trace-") as folder:
-        specification = Path(folder) / "specification.json"
-        specification.write_text(
-            json.dumps({
-                "world_size": job.world_size, "local_world_size": job.local_world_size,
-                "ranks": order, "device": job.device, "seed": job.seed, "skew": job.skew,
-                "real": job.real, "program": script, "folder": folder,
-                "memory_limit_bytes": job.memory_limit_bytes, "network": job.network,
-                "writable": [str(folder.resolve()) for folder in job.writable],
-            }),
-            encoding="utf-8",
-        )  # fmt: skip
-        _run(
-            [python, "-c", _START, str(RECORDER), str(specification)], job, order, folder, progress
-        )
-        found = [_read(Path(folder) / f"{rank}.json", rank) for rank in order]
-    groups = [ProcessGroup(name, tuple(members)) for name, members in found[0][1]]
-    kept = (one for one, _ in found if one.rank in ranks)
-    return make_trace(job.world_size, program, kept, groups)
+    with Recorder([program], job, many=len(order) > 1) as recorder:
+        recorder.record([(0, rank) for rank in order], progress)
+        return recorder.trace(0, [rank for rank in order if rank in ranks])
 
 
 def record_roles(
-    program: Sequence[str],
+    programs: Sequence[Sequence[str]],
     job: TracedJob,
     others: Sequence[int] = (),
-    progress: Callable[[float, str], bool | None] | None = None,
-) -> Trace:
+    progress: Progress | None = None,
+    random_ranks: int = 0,
+) -> list[Trace]:
     """Record one rank of each role.
 
     Rank 0 is recorded first; the groups that it notes tell which ranks act as it does. Until each
@@ -162,23 +157,53 @@ def record_roles(
 
     Parameters
     ----------
-    program, job, progress
+    programs
+        As of :func:`record`; several where the same job is recorded with several arguments. All
+        have the roles of the first one.
+    job, progress
         As of :func:`record`.
     others
         Ranks that are recorded in addition, to hold the expansion against.
+    random_ranks
+        How many more of these are drawn, by the seed of the job.
+
+    Returns
+    -------
+    list[Trace]
+        One of each program.
 
     Raises
     ------
     InputError, TraceError
         As by :func:`record`.
     """
-    ranks = sorted({0, *others})
-    while True:
-        trace = record(program, job, ranks, progress)
-        missing = missing_ranks(trace)
-        if not missing:
-            return trace
-        ranks = sorted({*ranks, *missing})
+    left = [rank for rank in range(1, job.world_size) if rank not in others]
+    drawn = random.Random(job.seed).sample(left, min(random_ranks, len(left)))
+    ranks, wanted = [0], [0]
+    with Recorder(programs, job, many=True) as recorder:
+        while wanted:
+            recorder.record([(0, rank) for rank in wanted], progress)
+            wanted = missing_ranks(recorder.trace(0, ranks))
+            if len(ranks) == 1:
+                wanted = sorted({*wanted, *others, *drawn} - {0})
+            ranks = [*ranks, *wanted]
+        more = [(number, rank) for number in range(1, len(programs)) for rank in ranks]
+        recorder.record(more, progress)
+        return [recorder.trace(number, sorted(ranks)) for number in range(len(programs))]
+
+
+def parse_numbers(text: str, option: str, also: str = "") -> list[int]:
+    """Whole numbers from text such as ``0,3``.
+
+    Raises
+    ------
+    InputError
+        If it is no such text.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise InputError(f"{option} {echo(text, quoted=False)}: expected numbers such as 0,3{also}")
+    return [int(part) for part in parts]
 
 
 def parse_ranks(text: str, world_size: int, option: str = "--rank") -> list[int]:
@@ -191,15 +216,29 @@ def parse_ranks(text: str, world_size: int, option: str = "--rank") -> list[int]
     """
     if text == "all":
         return list(range(world_size))
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise InputError(
-            f"{option} {echo(text, quoted=False)}: expected numbers such as 0,3, or all"
-        )
-    ranks = sorted({int(part) for part in parts})
+    ranks = sorted(set(parse_numbers(text, option, ", or all")))
     if ranks[-1] >= world_size:
         raise InputError(f"{option} {ranks[-1]}: the job has ranks 0 to {world_size - 1}")
     return ranks
+
+
+def parse_roles(text: str, world_size: int) -> tuple[bool, list[int], int]:
+    """Whether one rank of each role is meant, which ranks by number, and how many drawn ones.
+
+    Raises
+    ------
+    InputError
+        If text is neither as of :func:`parse_ranks` nor such as ``roles,3,random:2``.
+    """
+    first, *rest = (part.strip() for part in text.split(","))
+    if first != "roles":
+        return False, parse_ranks(text, world_size), 0
+    drawn = [part.removeprefix("random:") for part in rest if part.startswith("random:")]
+    numbers = ",".join(part for part in rest if not part.startswith("random:"))
+    ranks = parse_ranks(numbers, world_size) if numbers else []
+    if len(drawn) > 1:
+        raise InputError(f"--rank {echo(text, quoted=False)}: expected random:NUMBER once")
+    return True, ranks, sum(parse_numbers(one, "--rank roles,random:")[0] for one in drawn)
 
 
 def split_command(program: Sequence[str]) -> tuple[str, list[str]]:
@@ -246,40 +285,6 @@ def _script(python: str, rest: list[str], expected: str) -> tuple[str, list[str]
     return python, rest
 
 
-def _run(
-    command: list[str], job: TracedJob, ranks: list[int], folder: str,
-    progress: Callable[[float, str], bool | None] | None,
-) -> None:  # fmt: skip
-    """Run the recorder to its end; nothing that it started is left.
-
-    Time counts once PyTorch and what the program imports first have been imported.
-    """
-    stack, began = Path(folder) / "stack", Path(folder) / "began"
-    started = False
-    end = time.monotonic() + job.time_limit_s
-    running = subprocess.Popen(
-        command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(),
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
-    )  # fmt: skip
-    try:
-        while running.poll() is None:
-            done = sum((Path(folder) / f"{rank}.json").exists() for rank in ranks)
-            rank = ranks[min(done, len(ranks) - 1)]
-            if progress is not None and progress(done / len(ranks), f"rank {rank}") is False:
-                raise KeyboardInterrupt
-            if not started and began.exists():
-                started, end = True, time.monotonic() + job.time_limit_s
-            if time.monotonic() > end:
-                _end(running)
-                raise TraceError(
-                    f"rank {rank} runs for more than {job.time_limit_s:g} s"
-                    f"{_place(stack)}: raise --timeout, or trace fewer steps"
-                )
-            time.sleep(POLL_S)
-    finally:
-        _end(running)
-
-
 def _end(running: subprocess.Popen[bytes]) -> None:
     """End the recorder, which ends first what it started."""
     if running.poll() is None:
@@ -304,15 +309,11 @@ def _place(stack: Path) -> str:
 
 def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]]:
     """The recording of a rank, and the groups of the job."""
-    if not path.exists():
-        raise TraceError(
-            f"rank {rank}: the recorder ended early; is PyTorch installed for the program's Python?"
-        )
     found = json.loads(path.read_text(encoding="utf-8"))
     if "killed" in found:
         raise TraceError(
             f"rank {rank} was killed, by signal {found['killed'] & 127}"
-            f"{_place(path.with_name('stack'))}: a crash, or more memory than the machine has"
+            f"{_place(path.with_suffix('.stack'))}: a crash, or more memory than the machine has"
         )
     if found.get("reason"):
         raise TraceError(f"rank {rank}: {echo(found['reason'], quoted=False, limit=MAX_SHOWN)}")
@@ -326,3 +327,146 @@ def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]
             f"rank {rank} ended without a training step: nothing called step() of an optimizer"
         )
     return rank_trace(rank, found), found.get("groups", [])
+
+
+def _processes(memory_bytes: int) -> int:
+    """Ranks that run at a time: one per core, as far as memory goes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cores or 1, memory_bytes // RANK_BYTES))
+
+
+class Recorder:
+    """The recorder of a program, in the program's Python, which records rank after rank.
+
+    Packages are imported once; each rank is recorded in a process that begins there.
+
+    Parameters
+    ----------
+    programs
+        Commands of the same interpreter.
+    job
+        The job that they are part of.
+    many
+        Whether it will be asked for more than one rank.
+    """
+
+    def __init__(
+        self, programs: Sequence[Sequence[str]], job: TracedJob, *, many: bool = False
+    ) -> None:
+        self.programs, self.job = [tuple(map(str, one)) for one in programs], job
+        self._folder = tempfile.TemporaryDirectory(prefix="lightloom-trace-")
+        self.folder = Path(self._folder.name)
+        self._known: dict[tuple[int, int], RankTrace] = {}
+        self._groups: list[ProcessGroup] = []
+        try:
+            self._running = self._start(many)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._close(GRACE_S if kind is None else 0.0)
+        self._folder.cleanup()
+
+    def record(self, runs: Sequence[tuple[int, int]], progress: Progress | None = None) -> None:
+        """Record runs, given as the number of a program and a rank.
+
+        Raises
+        ------
+        TraceError
+            If one fails, executes no training step, or they take too long.
+        """
+        if not runs:
+            return
+        assert self._running.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended: told below
+            self._running.stdin.write(json.dumps(runs).encode() + b"\n")
+            self._running.stdin.flush()
+        self._follow(runs, progress)
+        files = [(self.folder / f"{program}-{rank}.json", rank) for program, rank in runs]
+        for path, rank in files:
+            if path.exists():
+                self._take(path, rank)
+        for path, rank in files:
+            if not path.exists():
+                raise TraceError(
+                    f"rank {rank}: the recorder ended early; is PyTorch installed for the "
+                    "program's Python?"
+                )
+
+    def trace(self, program: int, ranks: Sequence[int]) -> Trace:
+        """The recordings of ranks of a program."""
+        kept = [self._known[program, rank] for rank in ranks]
+        return make_trace(self.job.world_size, self.programs[program], kept, self._groups)
+
+    def _take(self, path: Path, rank: int) -> None:
+        recorded, groups = _read(path, rank)
+        self._known[int(path.stem.partition("-")[0]), rank] = recorded
+        if groups and not self._groups:
+            self._groups = [ProcessGroup(name, tuple(members)) for name, members in groups]
+
+    def _start(self, many: bool) -> subprocess.Popen[bytes]:
+        job = self.job
+        commands = [split_command(one) for one in self.programs]
+        specification = self.folder / "specification.json"
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        specification.write_text(
+            json.dumps({
+                "world_size": job.world_size, "local_world_size": job.local_world_size,
+                "device": job.device, "seed": job.seed, "skew": job.skew, "many": many,
+                "real": job.real, "programs": [script for _, script in commands],
+                "folder": str(self.folder), "memory_limit_bytes": job.memory_limit_bytes,
+                "network": job.network, "processes": job.processes or _processes(memory_bytes),
+                "writable": [str(folder.resolve()) for folder in job.writable],
+            }),
+            encoding="utf-8",
+        )  # fmt: skip
+        return subprocess.Popen(
+            [commands[0][0], "-c", _START, str(RECORDER), str(specification)],
+            start_new_session=True, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(),
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+        )  # fmt: skip
+
+    def _follow(self, runs: Sequence[tuple[int, int]], progress: Progress | None) -> None:
+        """Wait until all runs have ended, or one has failed.
+
+        Time counts once PyTorch and what the program imports first have been imported.
+        """
+        began = self.folder / "began"
+        started = began.exists()
+        end = time.monotonic() + self.job.time_limit_s
+        left = list(runs)
+        while self._running.poll() is None:
+            while left and self._has_ended(left[0]):
+                left.pop(0)
+            if not left:
+                return
+            rank, done = left[0][1], len(runs) - len(left)
+            shown = f"rank {rank}, {done + 1} of {len(runs)}" if len(runs) > 1 else f"rank {rank}"
+            if progress is not None and progress(done / len(runs), shown) is False:
+                raise KeyboardInterrupt
+            if not started and began.exists():
+                started, end = True, time.monotonic() + self.job.time_limit_s
+            if time.monotonic() > end:
+                _end(self._running)
+                place = _place(self.folder / f"{left[0][0]}-{rank}.stack")
+                raise TraceError(
+                    f"rank {rank} runs for more than {self.job.time_limit_s:g} s"
+                    f"{place}: raise --timeout, or trace fewer steps"
+                )
+            time.sleep(POLL_S)
+
+    def _has_ended(self, run: tuple[int, int]) -> bool:
+        return (self.folder / f"{run[0]}-{run[1]}.json").exists()
+
+    def _close(self, patience_s: float) -> None:
+        """End the recorder, by force after a while; nothing that it started is left."""
+        if self._running.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._running.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._running.wait(patience_s)
+        _end(self._running)

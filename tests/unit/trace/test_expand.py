@@ -1,6 +1,7 @@
 """All ranks from one of each role: the same calls as if all had been recorded."""
 
 import dataclasses
+from typing import ClassVar
 
 import pytest
 from tests.trace_jobs import GridJob, recording
@@ -48,18 +49,50 @@ def test_sizes_that_depend_on_data_may_differ():
     assert verified.sizes == verified.calls - 1
 
 
-def test_recording_goes_on_until_each_role_has_a_rank(monkeypatch):
-    """From one rank it shows that there is a pipeline, and so which ranks are missing."""
-    recorded = []
+class FakeRecorder:
+    """Records ranks of the grid, and which it was asked for."""
 
-    def fake(_program, _job, ranks, _progress):
-        recorded.append(list(ranks))
+    asked: ClassVar = []
+
+    def __init__(self, _programs, _job, **_):
+        self.asked[:] = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def record(self, runs, _progress):
+        self.asked.append(list(runs))
+
+    def trace(self, _program, ranks):
         return GRID.trace(ranks)
 
-    monkeypatch.setattr(record, "record", fake)
-    trace = record.record_roles(["python"], record.TracedJob(GRID.ranks), [5])
-    assert recorded == [[0, 5], [0, 5, 8, 16]]
+
+def roles_of(monkeypatch, programs, *others, **drawn):
+    monkeypatch.setattr(record, "Recorder", FakeRecorder)
+    return record.record_roles(programs, record.TracedJob(GRID.ranks), others, **drawn)
+
+
+def test_recording_goes_on_until_each_role_has_a_rank(monkeypatch):
+    """From one rank it shows that there is a pipeline, and so which ranks are missing."""
+    (trace,) = roles_of(monkeypatch, [["python"]], 5)
+    assert FakeRecorder.asked == [[(0, 0)], [(0, 5), (0, 8), (0, 16)], []]
+    assert sorted(trace.ranks) == [0, 5, 8, 16]
     assert missing_ranks(trace) == []
+
+
+def test_other_programs_are_recorded_as_the_same_ranks(monkeypatch):
+    roles_of(monkeypatch, [["python", "9"], ["python", "10"]])
+    assert FakeRecorder.asked == [[(0, 0)], [(0, 8), (0, 16)], [(1, 0), (1, 8), (1, 16)]]
+
+
+def test_ranks_are_drawn_by_the_seed(monkeypatch):
+    first, again = (roles_of(monkeypatch, [["python"]], 5, random_ranks=3)[0] for _ in "ab")
+    assert sorted(first.ranks) == sorted(again.ranks)
+    assert len(set(first.ranks) - {0, 5, 8, 16}) >= 1
+    assert len(Expansion(find_job(first)).job.roles) == 3
 
 
 def test_a_rank_beyond_the_job():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -10,10 +10,19 @@ from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.inputs.strict import File, Name, Number, Strict, Whole, quantity
 
+if TYPE_CHECKING:
+    from lightloom.trace.record import Progress, TracedJob
+    from lightloom.trace.trace import Trace
+
+#: see `lightloom.trace.extend`, which is imported where it is needed
+PLACEHOLDER = "{micro_batches}"
+
 EXAMPLES = (
     "lightloom trace record --world-size 16 -- python train.py --layers 8",
     "lightloom trace record --world-size 1024 --rank 0,77 --json trace.json -- python train.py",
     "lightloom trace record --world-size 64 --rank roles --json trace.json -- python train.py",
+    "lightloom trace record --world-size 64 --rank roles --micro-batches 9,10,64 -- "
+    "python train.py --micro-batches {micro_batches}",
     "lightloom trace record --world-size 8 --rank all --device cpu -- torchrun train.py",
 )
 NOTES = (
@@ -34,8 +43,17 @@ class RecordOptions(Strict):
     world_size: Annotated[Whole, Field(le=1 << 20)] = Field(description="Ranks of the job.")
     rank: Name = Field(
         "0",
-        description="Ranks to record, such as 0,3; all; or roles: one of each role, and roles,77 "
-        "rank 77 too.",
+        description="Ranks to record, such as 0,3; all; or roles: one of each role, and "
+        "roles,77,random:2 rank 77 and two drawn ones too.",
+    )
+    micro_batches: Name | None = Field(
+        None,
+        description=f"Record a step with few micro-batches, written as {PLACEHOLDER} in PROGRAM, "
+        "and extend it to many: 9,10,64 records 9 and 10 and extends to 64; of 9,10,12,64 12 is "
+        "what the extension is held against.",
+    )
+    processes: Annotated[Whole, Field(le=1024)] | None = Field(
+        None, description="Ranks that run at a time; as many as there are cores and memory for."
     )
     local_world_size: Annotated[Whole, Field(le=1024)] = Field(
         8, description="Ranks of one server."
@@ -62,7 +80,10 @@ class RecordOptions(Strict):
 
 def command() -> Command:
     """Describe the command."""
-    names = ("world_size", "rank", "local_world_size", "device", "seed", "skew")
+    names = (
+        "world_size", "rank", "micro_batches", "local_world_size", "device", "seed", "skew",
+        "processes",
+    )  # fmt: skip
     return Command(
         panels=(
             Panel(
@@ -89,12 +110,12 @@ def _run(given: Given) -> None:
     from lightloom.output.files import write_json
     from lightloom.output.progress import TerminalMonitor
     from lightloom.report.trace_table import print_trace
-    from lightloom.trace import record
+    from lightloom.trace.record import TracedJob
 
     outputs = given.take(Outputs, "output")
     outputs.check()
     options = given.build(RecordOptions)
-    job = record.TracedJob(
+    job = TracedJob(
         world_size=options.world_size,
         local_world_size=options.local_world_size,
         device=options.device,
@@ -104,14 +125,29 @@ def _run(given: Given) -> None:
         memory_limit_bytes=int(options.memory_limit_bytes),
         writable=options.writable,
         network=options.connections,
+        processes=options.processes or 0,
     )
-    roles, _, others = options.rank.partition(",")
-    by_role = roles == "roles"
-    text = others or "0" if by_role else options.rank
-    ranks = record.parse_ranks(text, options.world_size)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
-        run = record.record_roles if by_role else record.record
-        trace = run(options.program, job, ranks, monitor.progress)
+        trace = _recorded(options, job, monitor.progress)
     print_trace(trace, remarks_console() if outputs.on_stdout else results_console())
     if outputs.json_target is not None:
         write_json(trace.to_json(), outputs.json_target)
+
+
+def _recorded(options: RecordOptions, job: TracedJob, progress: Progress) -> Trace:
+    """Record what the options say."""
+    from lightloom.trace import record
+    from lightloom.trace.extend import extend, micro_batch_programs
+
+    by_role, ranks, drawn = record.parse_roles(options.rank, options.world_size)
+    if options.micro_batches is None:
+        if by_role:
+            return record.record_roles([options.program], job, ranks, progress, drawn)[0]
+        return record.record(options.program, job, ranks, progress)
+    numbers = record.parse_numbers(options.micro_batches, "--micro-batches")
+    programs = micro_batch_programs(options.program, numbers)
+    if by_role:
+        traces = record.record_roles(programs[:-1], job, ranks, progress, drawn)
+    else:
+        traces = [record.record(one, job, ranks, progress) for one in programs[:-1]]
+    return extend(traces, numbers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import faulthandler
 import gc
 import importlib
 import importlib.util
@@ -16,13 +15,9 @@ import resource
 import runpy
 import signal
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import Any
-
-#: processes of ranks, of which the last may still run
-RUNNING: list[int] = []
 
 
 def prepare(spec: dict[str, Any]) -> None:
@@ -38,7 +33,7 @@ def prepare(spec: dict[str, Any]) -> None:
 
 
 def record(spec: dict[str, Any]) -> dict[str, Any]:
-    """Run the program and return what was recorded."""
+    """Run the program as one rank and return what was recorded."""
     import torch
 
     from .devices import PLACE, STREAMS
@@ -53,16 +48,17 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .stubs import USED
     from .values import Values
 
+    prepare(spec)
     oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"])
     if spec["real"]:
         session = Session(None, None, oracle)
     else:
-        peers = Peers(spec["rank"], oracle, spec["heard"])
+        peers = Peers(spec["rank"], oracle, spec["hear"])
         session = Session(Values(oracle), peers, oracle)
     STREAMS.session = session
     PLACE[0] = spec["rank"] % spec["local_world_size"]
     follow_phases(session)
-    note = Path(spec["folder"]) / f"{spec['rank']}.forked"
+    note = Path(spec["folder"]) / f"{spec['name']}.forked"
     if not spec["real"]:
         follow_forks(session, note)
         guard(spec)
@@ -101,7 +97,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "alike": 0 if session.peers is None else session.peers.alike,
         "torch": torch.__version__,
         # the first rank's are those of all
-        "groups": MADE if spec["rank"] == spec["ranks"][0] else [],
+        "groups": MADE if spec["first"] else [],
     }
 
 
@@ -144,7 +140,7 @@ def import_once(spec: dict[str, Any]) -> None:
     from .values import Values
 
     values = None if spec["real"] else Values(RoutingOracle(0))
-    for name in first_imports(spec["program"]):
+    for name in first_imports(spec["programs"][0]):
         # a package that fails does so again in the program, which is told then
         with contextlib.suppress(Exception), Session(values, None, None):
             if is_installed(name):
@@ -192,85 +188,28 @@ def run_program(program: list[str]) -> None:
 
 
 def main(specification: str) -> None:
-    """Record each rank in a process of its own, which begins where PyTorch has been imported.
+    """Carry out the runs that lines of the standard input ask for, until it ends.
 
-    Rank after rank is recorded, since what the first ones broadcast is what the others hear; really
-    they run together. What was recorded of each is written where the specification says.
+    A line is a list of runs, each the number of a program and a rank. What was recorded of each is
+    written where the specification says.
     """
     import torch
     import torch.distributed
     import torch.utils._python_dispatch
 
-    from .processes import adopt_descendants, end_descendants
+    from .processes import adopt_descendants
+    from .runs import Runs
 
     spec = json.loads(Path(specification).read_text(encoding="utf-8"))
     adopt_descendants()
-    signal.signal(signal.SIGTERM, lambda *_: give_up(spec))
-    if len(spec["ranks"]) > 1:
+    runs = Runs(spec, record)
+    signal.signal(signal.SIGTERM, lambda *_: runs.give_up())
+    if spec["many"]:
         import torch._dynamo  # noqa: F401 - optimizers import it, which takes more seconds
     resource.setrlimit(resource.RLIMIT_DATA, (spec["memory_limit_bytes"],) * 2)
     spoof(spec)
     import_once(spec)
     gc.freeze()  # else the ranks' collectors copy what they share
-    if spec["real"]:
-        started = [(rank, start(spec, rank, {})) for rank in spec["ranks"]]
-        for rank, child in started:
-            finish(spec, rank, child)
-        end_descendants()
-        return
-    heard: dict[str, list[Any]] = {}
-    for rank in spec["ranks"]:
-        found = finish(spec, rank, start(spec, rank, heard))
-        end_descendants()
-        if "killed" in found:
-            return
-        heard.update(found.get("said", {}))
-
-
-def start(spec: dict[str, Any], rank: int, heard: dict[str, list[Any]]) -> int:
-    """Record a rank in a new process, whose number is returned."""
-    child = os.fork()
-    if child:
-        RUNNING.append(child)
-        return child
-    spec |= {"rank": rank, "heard": heard}
-    number = os.getpid()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with (Path(spec["folder"]) / "stack").open("w", encoding="utf-8") as stack:
-        faulthandler.enable(stack, all_threads=False)
-        faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
-        prepare(spec)
-        found = record(spec)
-    if os.getpid() != number:  # the program forked, and both come back
-        os._exit(0)
-    output = Path(spec["folder"]) / f"{rank}.json"
-    part = output.with_suffix(".part")
-    part.write_text(json.dumps(found), encoding="utf-8")
-    part.rename(output)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
-
-
-def give_up(spec: dict[str, Any]) -> None:
-    """End everything; before, the rank that is running says where it is."""
-    from .processes import end_descendants
-
-    stack = Path(spec["folder"]) / "stack"
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(RUNNING[-1], signal.SIGUSR1)
-        end = time.monotonic() + 2.0
-        while not (stack.exists() and stack.stat().st_size) and time.monotonic() < end:
-            time.sleep(0.01)
-    end_descendants()
-    os._exit(1)
-
-
-def finish(spec: dict[str, Any], rank: int, child: int) -> dict[str, Any]:
-    """What a process recorded, once it has ended."""
-    output = Path(spec["folder"]) / f"{rank}.json"
-    _, status = os.waitpid(child, 0)
-    if not output.exists():
-        output.write_text(json.dumps({"killed": status}), encoding="utf-8")
-    found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-    return found
+    for line in sys.stdin:
+        if not runs.carry_out(json.loads(line)):
+            break

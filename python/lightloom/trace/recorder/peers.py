@@ -16,6 +16,8 @@ from .calls import OPERATIONS
 from .values import is_known, replace_tensors, tensors_of, to_meta
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .calls import Arguments, IssuedCall
     from .oracle import RoutingOracle
 
@@ -32,15 +34,15 @@ class Peers:
         The rank that is traced.
     oracle
         Knows what experts each rank's tokens visit.
-    heard
-        Broadcasts of other ranks, by root, group and their number in it.
+    hear
+        Returns the broadcasts of a rank, by their number, in a group that is named by root and
+        ranks; none of a rank of which nothing is known.
     """
 
     def __init__(
-        self, rank: int, oracle: RoutingOracle, heard: dict[str, list[Any]] | None = None
+        self, rank: int, oracle: RoutingOracle, hear: Callable[[int, str], list[Any]]
     ) -> None:
-        self.rank, self.oracle = rank, oracle
-        self.heard = heard or {}
+        self.rank, self.oracle, self.hear = rank, oracle, hear
         #: what this rank broadcast, for the others
         self.said: dict[str, list[Any]] = {}
         self._turns: dict[str, int] = {}
@@ -98,7 +100,7 @@ class Peers:
         if call.root == self.rank:
             self.said.setdefault(name, []).append([tensor.tolist() for tensor in tensors])
             return
-        heard = self.heard.get(name, [])
+        heard = [] if call.root is None else self.hear(call.root, name)
         if turn < len(heard) and heard[turn] is not None:
             for tensor, data in zip(tensors, heard[turn], strict=True):
                 tensor.copy_(torch.tensor(data, dtype=tensor.dtype).view(tensor.shape))

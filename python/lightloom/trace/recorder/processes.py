@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +29,22 @@ def adopt_descendants() -> None:
         library.prctl(_PARENT_ENDED, signal.SIGTERM, 0, 0, 0)
 
 
-def end_descendants() -> None:
-    """End all processes that descend from this one."""
+def end_descendants(kept: Collection[int] = ()) -> None:
+    """End all processes that descend from this one, but for `kept` and what descends from these."""
     for _ in range(100):  # ending one may leave its own to us
-        found = _descendants(os.getpid())
+        found = _descendants(os.getpid(), kept)
         if not found:
             return
         for number in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(number, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        for number in found:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(number, os.WNOHANG)
         time.sleep(0.01)
 
 
-def _descendants(root: int) -> list[int]:
+def _descendants(root: int, kept: Collection[int]) -> list[int]:
     """Processes below one, by the parents that Linux tells."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -53,7 +54,7 @@ def _descendants(root: int) -> list[int]:
     found: list[int] = []
     pending = [root]
     while pending:
-        more = children.get(pending.pop(), [])
+        more = [one for one in children.get(pending.pop(), []) if one not in kept]
         found += more
         pending += more
     return found
