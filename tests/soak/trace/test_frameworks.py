@@ -38,6 +38,18 @@ CASES = {
         16, "cuda", ["megatron"],
         "megatron_gpt --tp 2 --pp 2 --ep 2 --experts 4 --chunks 2 --overlap",
     ),
+    "Megatron, context parallelism, ring": (
+        8, "cuda", ["megatron"], "megatron_gpt --cp 4 --tp 2 --overlap",
+    ),
+    "Megatron, context parallelism, all-gather": (
+        8, "cuda", ["megatron"], "megatron_gpt --cp 2 --tp 2 --pp 2 --cp-type all_gather",
+    ),
+    "Megatron, context parallelism, all-to-all": (
+        8, "cuda", ["megatron"], "megatron_gpt --cp 4 --pp 2 --cp-type a2a",
+    ),
+    "Megatron, context parallelism, experts": (
+        16, "cuda", ["megatron"], "megatron_gpt --cp 2 --pp 2 --ep 4 --experts 8 --overlap",
+    ),
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(

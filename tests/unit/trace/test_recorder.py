@@ -19,12 +19,12 @@ def command(name):
     return [PYTHON, str(PROGRAMS / f"{name}.py")]
 
 
-def really(monkeypatch, name, world_size, **job):
+def really(monkeypatch, name, world_size, device="cpu", **job):
     """All ranks at once, over gloo, recorded but not replaced."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
-    made = TracedJob(world_size, device="cpu", real=True, memory_limit_bytes=10**12, **job)
+    made = TracedJob(world_size, device=device, real=True, memory_limit_bytes=10**12, **job)
     return record(command(name), made, range(world_size)).ranks
 
 
@@ -42,6 +42,22 @@ def test_a_trace_has_the_calls_of_a_real_run(monkeypatch, name):
     for rank in range(8):
         assert shown(traced.ranks[rank]) == shown(real[rank])
         assert traced.ranks[rank].steps == real[rank].steps == 2
+
+
+def test_layers_of_transformer_engine_compute_and_communicate(monkeypatch):
+    traced = record(command("transformer_engine_layers"), TracedJob(4), range(4))
+    # in a real run the program compares its values with those of layers that are not split
+    real = really(monkeypatch, "transformer_engine_layers", 4, device="cuda")
+    assert not disagreements(traced)
+    for rank in range(4):
+        assert shown(traced.ranks[rank]) == shown(real[rank])
+    assert "transformer_engine" in traced.ranks[0].stubs
+    messages = [call for call in traced.ranks[1].calls if call.op == "send"]
+    # keys and values go around; then back, with their gradients behind them
+    assert [(call.peer, call.shape) for call in messages[:7]] == [
+        (2, (512,)), (2, (512,)), (2, (512,)),
+        (0, (512,)), (0, (2, 512)), (0, (2, 512)), (0, (512,)),
+    ]  # fmt: skip
 
 
 def test_a_gpu_that_is_not_there_changes_no_call():

@@ -115,7 +115,7 @@ def spoof(spec: dict[str, Any]) -> None:
     from .devices import spoof_devices, spoof_tensors
     from .groups import spoof_groups
     from .kernels import spoof_kernels
-    from .stubs import install_stubs
+    from .stubs import install_stubs, replace_kernels
 
     if spec["real"] and spec["device"] == "cpu":
         return
@@ -124,6 +124,7 @@ def spoof(spec: dict[str, Any]) -> None:
         spoof_tensors("cpu")
     else:
         spoof_devices(spec["local_world_size"], spec["real"])
+        replace_kernels(spec["real"])
     if not spec["real"]:
         spoof_kernels()
     install_stubs()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from .values import INSIDE, is_meta
+from .values import INSIDE, is_meta, to_meta
 
 #: what programs see: sizes and names of a common accelerator
 NAME = "NVIDIA H100 80GB HBM3"
@@ -261,6 +261,7 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
 
     if not real:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
+        tensor.data = _replaceable_data()
     move = torch.Tensor.to
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -277,6 +278,24 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
     tensor.to = to
     if kind == "cuda":
         _spoof_methods()
+
+
+def _replaceable_data() -> property:
+    """The data of a tensor, which may be replaced by some of another size, known or not."""
+    own: Any = torch._C.TensorBase.data
+
+    def replace(self: Any, data: Any) -> None:
+        INSIDE.append(None)
+        try:
+            if is_meta(self) and not is_meta(data):
+                data = to_meta(data)
+            elif is_meta(data) and not is_meta(self):
+                data = torch.zeros((), dtype=data.dtype, device="cpu").expand(data.shape)
+            own.__set__(self, data)
+        finally:
+            INSIDE.pop()
+
+    return property(own.__get__, replace)
 
 
 def _spoof_methods() -> None:

@@ -6,15 +6,19 @@ is the ImportError that the program expects. Which of them a program imported is
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from . import transformer_engine
+from .values import is_known, tensors_of
 
 #: what was imported of this file
 USED: list[str] = []
@@ -56,19 +60,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "FusedLayerNormAffineFunction": _LayerNorm,
         "FusedRMSNormAffineFunction": _RMSNorm,
     },
-}
-
-
-def _without_transformer_engine(module: Any) -> None:
-    """Without Transformer Engine a name is missing that is asked whether it is None."""
-    if not hasattr(module, "te_general_gemm"):
-        module.te_general_gemm = None
-        USED.append(f"{module.__name__}.te_general_gemm")
-
-
-#: module -> what is done once it is imported
-AFTER: dict[str, Callable[[Any], None]] = {
-    "megatron.core.transformer.moe.moe_utils": _without_transformer_engine,
+    **transformer_engine.MODULES,
 }
 
 
@@ -78,15 +70,6 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name in MODULES:
             return importlib.machinery.ModuleSpec(name, _Stub(), is_package=True)
-        if name in AFTER:
-            sys.meta_path.remove(self)
-            try:
-                spec = importlib.util.find_spec(name)
-            finally:
-                sys.meta_path.insert(0, self)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _Followed(spec.loader, AFTER[name])
-            return spec
         return None
 
 
@@ -95,25 +78,41 @@ class _Stub(importlib.abc.Loader):
         return types.ModuleType(spec.name)
 
     def exec_module(self, module: Any) -> None:
-        USED.append(module.__name__)
+        if "." not in module.__name__:
+            USED.append(module.__name__)
         module.__dict__.update(MODULES[module.__name__])
+        for name in MODULES:  # packages import their parts
+            if name.rpartition(".")[0] == module.__name__:
+                importlib.import_module(name)
 
 
-class _Followed(importlib.abc.Loader):
-    """Loads as another loader does, and repairs what it made."""
+def replace_kernels(real: bool) -> None:
+    """Let kernels of Triton, which GPUs run, be interpreted where their numbers are known.
 
-    def __init__(self, loader: Any, after: Callable[[Any], None]) -> None:
-        self.loader, self.after = loader, after
+    Others are left out: what they would write keeps its shape. A real run interprets all.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return
+    os.environ["TRITON_INTERPRET"] = "1"
+    from triton.runtime.jit import KernelInterface
 
-    def create_module(self, spec: Any) -> Any:
-        return self.loader.create_module(spec)
+    launch = KernelInterface.__getitem__
 
-    def exec_module(self, module: Any) -> None:
-        self.loader.exec_module(module)
-        self.after(module)
+    def chosen(kernel: Any, grid: Any) -> Any:
+        launched = launch(kernel, grid)
+        while hasattr(kernel, "fn"):
+            kernel = kernel.fn
+        name = f"kernel {kernel.__module__}.{kernel.__name__}"
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.loader, name)
+        def replaced(*args: Any, **kwargs: Any) -> Any:
+            if name not in USED:
+                USED.append(name)
+            known = all(map(is_known, tensors_of([args, kwargs])))
+            return launched(*args, **kwargs) if real or known else None
+
+        return replaced
+
+    KernelInterface.__getitem__ = chosen
 
 
 def install_stubs() -> None:

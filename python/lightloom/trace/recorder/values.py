@@ -157,6 +157,8 @@ class Values:
         made = func(*args, **(kwargs | {"device": torch.device("meta")}))
         if not isinstance(made, torch.Tensor) or not _is_small(made):
             return made
+        if made.dtype.is_floating_point and str(kwargs.get("device")) == "meta":
+            return made  # wanted by PyTorch, for tensors that have no data
         return func(*args, **(kwargs | {"device": torch.device("cpu")}))
 
     def _run_unknown(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -219,7 +221,7 @@ class Values:
             return self.oracle.choose(args[0].shape, args[1])
         if func is aten.argmax.default and like.dim() >= 1 and like.dim() == args[0].dim() - 1:
             return self.oracle.choose(args[0].shape, 1).squeeze(-1)
-        if func in _PASS:
+        if func in _PASS or _says_finite(func, args):
             return torch.ones(like.shape, dtype=like.dtype)
         if func in {aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable}:
             dim = args[1] if func is aten.sort.default and len(args) > 1 else -1
@@ -231,6 +233,13 @@ class Values:
 
 
 _TENSOR = torch._C.TensorType.get()
+
+
+def _says_finite(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether every finite number passes a comparison: with itself, or with what is not finite."""
+    if func is aten.eq.Tensor:
+        return args[0] is args[1]
+    return func is aten.ne.Scalar and not math.isfinite(args[1])
 
 
 def _is_small(tensor: torch.Tensor) -> bool:

@@ -1,6 +1,7 @@
 """Megatron-Core's GPT: dense, or with experts; every parallelism that its options name.
 
-Its kernels that need Transformer Engine or Apex are those that it has without them.
+With context parallelism its layers are those of Transformer Engine, which it then needs; else they
+are its own, of which the norm needs Apex. A trace has both by shape.
 """
 
 import argparse
@@ -14,7 +15,10 @@ from megatron.core.distributed import (
     DistributedDataParallelConfig,
     finalize_model_grads,
 )
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.models.gpt.gpt_layer_specs import (
+    get_gpt_layer_local_spec,
+    get_gpt_layer_with_transformer_engine_spec,
+)
 from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
@@ -29,6 +33,7 @@ parser.add_argument("--chunks", type=int, default=1, help="virtual stages of a r
 parser.add_argument("--experts", type=int, default=0)
 parser.add_argument("--dispatcher", default="alltoall", choices=("alltoall", "allgather"))
 parser.add_argument("--overlap", action="store_true")
+parser.add_argument("--cp-type", default="p2p", help="what context parallelism does")
 given = parser.parse_args()
 LAYERS, HIDDEN, SEQUENCE, MICRO_BATCHES = max(2, given.pp * given.chunks), 64, 32, 4
 
@@ -52,19 +57,24 @@ config = TransformerConfig(
     bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16, add_bias_linear=False,
     tensor_model_parallel_size=given.tp, pipeline_model_parallel_size=given.pp,
     virtual_pipeline_model_parallel_size=given.chunks if given.chunks > 1 else None,
-    context_parallel_size=given.cp, sequence_parallel=given.tp > 1,
+    context_parallel_size=given.cp, sequence_parallel=given.tp > 1, cp_comm_type=given.cp_type,
     **(experts if given.experts else {}),
 )  # fmt: skip
 data = DistributedDataParallelConfig(
     grad_reduce_in_fp32=True, use_distributed_optimizer=True,
     overlap_grad_reduce=given.overlap, overlap_param_gather=given.overlap,
 )  # fmt: skip
+layers = (
+    get_gpt_layer_with_transformer_engine_spec(given.experts or None, moe_grouped_gemm=True)
+    if given.cp > 1
+    else get_gpt_layer_local_spec(given.experts or None)
+)
 models = []
 for chunk in range(given.chunks):
     place = {"vp_stage": chunk} if given.chunks > 1 else {}
     model = GPTModel(
         config,
-        get_gpt_layer_local_spec(num_experts=given.experts or None),
+        layers,
         vocab_size=200,
         max_sequence_length=SEQUENCE,
         pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, **place),
