@@ -50,6 +50,9 @@ CASES = {
     "Megatron, context parallelism, experts": (
         16, "cuda", ["megatron"], "megatron_gpt --cp 2 --pp 2 --ep 4 --experts 8 --overlap",
     ),
+    "DeepSpeed, ZeRO-1": (8, "cuda", ["deepspeed"], "deepspeed_moe 1 native"),
+    "DeepSpeed, ZeRO-2": (16, "cuda", ["deepspeed"], "deepspeed_moe 2 native"),
+    "DeepSpeed, ZeRO-3": (8, "cuda", ["deepspeed", "transformers"], "deepspeed_moe 3 automatic"),
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(
