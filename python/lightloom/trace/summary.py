@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 
 from lightloom.trace.check import disagreements
+from lightloom.trace.importers.imported import Imported
+from lightloom.trace.profile import collective_times, step_times
 from lightloom.trace.trace import Call, Trace
 
 #: largest calls of a rank that a summary names
@@ -144,4 +146,24 @@ def summary_as_json(trace: Trace) -> dict[str, object]:
         },
         "skew": [asdict(one) for one in skews(trace)],
         "disagreements": disagreements(trace),
+    }
+
+
+def imported_as_json(imported: Imported) -> dict[str, object]:
+    """The summary of any trace: what recorded it, and where time went if that is known."""
+    steps = [{**asdict(one), "overlap": one.overlap} for one in step_times(imported.spans)]
+    collectives = [
+        {**asdict(one), "algorithm_gbps": one.algorithm_gbps, "bus_gbps": one.bus_gbps}
+        for one in collective_times(imported.trace, imported.spans)
+    ]
+    return {
+        "form": imported.form,
+        "remarks": list(imported.remarks),
+        **summary_as_json(imported.trace),
+        "computes_s": {
+            str(rank): sum(one.duration_s or 0.0 for one in recorded.computes)
+            for rank, recorded in sorted(imported.trace.ranks.items())
+        },
+        "steps": steps,
+        "collectives": collectives,
     }

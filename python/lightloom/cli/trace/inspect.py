@@ -1,37 +1,57 @@
-"""``lightloom trace inspect``: what a trace holds."""
+"""``lightloom trace inspect``: what a trace holds, whoever recorded it."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
-from lightloom.inputs.strict import File, Strict
+from lightloom.errors import InputError
+from lightloom.inputs.strict import File, Strict, Whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXAMPLES = (
-    "lightloom trace inspect trace.json",
     "lightloom trace inspect trace.json.gz",
-    "lightloom trace inspect trace.json --json volumes.json",
+    "lightloom trace inspect chakra_traces --json volumes.json",
+    "lightloom trace inspect profiles --step 12 --html profile.html",
+    "lightloom trace inspect workload.txt",
 )
 NOTES = (
-    "Shown are volumes by group, operation and phase, the largest calls, the skew of all-to-alls "
-    "and the order of calls. Ranks that were recorded together are checked: what one sends, "
-    "another expects."
+    "What it is, is told by its content: a trace of lightloom trace record, Chakra execution "
+    "traces (schema 0.0.4, a folder, an archive or a file), profiles of PyTorch (Kineto, a file or "
+    "a folder with one per rank), a layer table of SimAI, or a routing log. Shown are volumes by "
+    "group, the largest calls, skew, and the order of calls; where times were recorded, what of "
+    "communication is exposed, and bandwidths; --step shows one step alone, by the number that a "
+    "profile gives it. Ranks that were recorded together are checked: what "
+    "one sends, another expects."
 )
 
 
 class InspectOptions(Strict):
     """Which trace is shown."""
 
-    trace: File = Field(description="JSON of lightloom trace record, which may be gzipped.")
+    trace: File = Field(description="A file or a folder, which lightloom or another tool wrote.")
+    step: Annotated[Whole, Field(ge=0)] | None = Field(
+        None, description="Index of the training step."
+    )
 
 
 def command() -> Command:
     """Describe the command."""
     return Command(
         panels=(
-            Panel("Arguments", (option(InspectOptions, "trace", "TRACE", common=True),)),
-            Panel("Output", (json_output(),)),
+            Panel(
+                "Arguments",
+                (
+                    option(InspectOptions, "trace", "TRACE", common=True),
+                    option(InspectOptions, "step", common=True),
+                ),
+            ),
+            Panel("Output", (json_output(), option(Outputs, "html", common=True, below="output"))),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -41,18 +61,53 @@ def command() -> Command:
 
 def _run(given: Given) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
-    from lightloom.output.files import write_json
+    from lightloom.output.files import write_json, write_text
+    from lightloom.output.progress import TerminalMonitor
+    from lightloom.report.page_trace import trace_page
     from lightloom.report.trace_details import print_details
     from lightloom.report.trace_table import print_trace
-    from lightloom.trace.summary import summary_as_json
-    from lightloom.trace.trace import read_trace
+    from lightloom.report.trace_times import print_times
+    from lightloom.trace.importers.open import Form, form_of, read_any
+    from lightloom.trace.summary import imported_as_json
 
     outputs = given.take(Outputs, "output")
     options = given.build(InspectOptions)
     outputs.check(vars(options))
-    trace = read_trace(options.trace)
     console = remarks_console() if outputs.on_stdout else results_console()
-    print_trace(trace, console)
-    print_details(trace, console)
+    if form_of(options.trace) is Form.ROUTING:
+        _inspect_log(options, outputs, console)
+        return
+    with TerminalMonitor(remarks_console(), lambda _: None, patience_s=1.0) as monitor:
+        imported = read_any(options.trace, monitor.progress)
+    if options.step is not None:
+        imported = imported.at_step(options.step)
+    for line in (imported.form, *imported.remarks):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    print_trace(imported.trace, console)
+    print_times(imported, console)
+    print_details(imported.trace, console)
     if outputs.json_target is not None:
-        write_json(summary_as_json(trace), outputs.json_target)
+        write_json(imported_as_json(imported), outputs.json_target)
+    if outputs.html is not None:
+        write_text(trace_page(imported), outputs.html)
+
+
+def _inspect_log(options: InspectOptions, outputs: Outputs, console: Console) -> None:
+    from dataclasses import asdict
+
+    from lightloom.demand import read_routing_log
+    from lightloom.output.files import write_json
+    from lightloom.report.routing_table import print_loads
+    from lightloom.trace.importers.routing import layer_loads
+
+    if outputs.html is not None or options.step is not None:
+        raise InputError(
+            f"{options.trace}: is a routing log, which has neither --html nor --step here; "
+            "lightloom demand draws what ranks send each other"
+        )
+    log = read_routing_log(options.trace)
+    loads = layer_loads(log)
+    print_loads(log, loads, console)
+    if outputs.json_target is not None:
+        content = {"form": "routing log", "log": log.form, "layers": [asdict(one) for one in loads]}
+        write_json(content, outputs.json_target)

@@ -18,13 +18,14 @@ import io
 import re
 import tarfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import read_compressed, read_file, shown_path
 from lightloom.inputs.formats import JsonLimits, parse_json
+from lightloom.progress import Progress
 from lightloom.trace.chakra import COLLECTIVES
 from lightloom.trace.computes import Operator, StreamPlace
 from lightloom.trace.importers.chakra_nodes import (
@@ -49,8 +50,6 @@ GROUPS_FILE = "groups.json"
 _NAME = re.compile(r"(.*)\.(\d{1,7})\.(et|json)")
 _OPERATIONS = {code: op for op, code in COLLECTIVES.items()} | {8: "reduce_scatter"}
 _KINDS = {COLLECTIVE: 1, SEND: 2, RECEIVE: 3}
-
-Progress = Callable[[float], None]
 
 
 def read_chakra(path: Path, progress: Progress | None = None) -> Imported:

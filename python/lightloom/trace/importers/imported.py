@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from lightloom.errors import InputError
 from lightloom.trace.importers.program import Span
-from lightloom.trace.trace import Trace
+from lightloom.trace.trace import RankTrace, Trace
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,49 @@ class Imported:
     trace: Trace
     spans: Mapping[int, tuple[Span, ...]] = field(default_factory=dict, repr=False)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> list[int]:
+        """Numbers of the steps in which something was done."""
+        found = {span.step for of_rank in self.spans.values() for span in of_rank}
+        for recorded in self.trace.ranks.values():
+            found |= {call.step for call in recorded.calls}
+            found |= {one.step for one in recorded.computes}
+        return sorted(found)
+
+    def at_step(self, step: int) -> Imported:
+        """The same of one step alone, with times from its beginning; waits are left out.
+
+        Raises
+        ------
+        InputError
+            If there is no such step.
+        """
+        if step not in self.steps:
+            known = self.steps
+            shown = f"steps {known[0]} to {known[-1]}" if known else "no steps"
+            raise InputError(f"--step {step}: the trace has {shown}")
+        ranks = {}
+        spans = {}
+        for rank, recorded in self.trace.ranks.items():
+            places = [place for place, call in enumerate(recorded.calls) if call.step == step]
+            ranks[rank] = _reduced(recorded, places, step)
+            index = {place: number for number, place in enumerate(places)}
+            of_step = [span for span in self.spans.get(rank, ()) if span.step == step]
+            begin_s = min((span.start_s for span in of_step), default=0.0)
+            spans[rank] = tuple(
+                replace(
+                    span,
+                    start_s=span.start_s - begin_s,
+                    call=None if span.call is None else index[span.call],
+                )
+                for span in of_step
+            )
+        kept = {rank: of_rank for rank, of_rank in spans.items() if of_rank}
+        return replace(self, trace=replace(self.trace, ranks=ranks), spans=kept)
+
+
+def _reduced(recorded: RankTrace, places: list[int], step: int) -> RankTrace:
+    computes = tuple(one for one in recorded.computes if one.step == step)
+    calls = tuple(recorded.calls[place] for place in places)
+    return replace(recorded, calls=calls, computes=computes, stream_waits=())

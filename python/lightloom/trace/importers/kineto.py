@@ -20,7 +20,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from typing import Any
 from lightloom.errors import InputError
 from lightloom.inputs.files import read_compressed, shown_path
 from lightloom.inputs.formats import parse_json
+from lightloom.progress import Progress
+from lightloom.trace.check import MESSAGES
 from lightloom.trace.computes import StreamPlace
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.kineto_events import (
@@ -48,8 +50,6 @@ NEAR_US = 20.0
 #: clocks of a GPU's streams differ by so much
 _SAME_US = 0.5
 _RANK = re.compile(r"rank[-_.]?(\d{1,7})", re.IGNORECASE)
-
-Progress = Callable[[float], None]
 
 
 def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
@@ -242,12 +242,16 @@ class _Maker:
         if len(ranks) > 1:
             self._job.groups.setdefault((group, ranks))
         put, got = _sizes(op, work.arguments)
-        peer = work.arguments.get("Dst Rank" if op == "send" else "Src Rank")
-        valid = op in ("send", "receive") and peer in ranks and peer != self._rank
+        peer = None
+        if op in MESSAGES:
+            peer = work.arguments.get("Dst Rank" if op == "send" else "Src Rank")
+            if peer not in ranks or peer == self._rank:
+                self._job.remarks["messages do not say between whom: they are no calls"] += 1
+                return None
         return replace(
             EMPTY_CALL, op=op, function=str(said or work.name)[:200], group=group, ranks=ranks,
             dtype=str(work.arguments.get("dtype", "")).lower(), input_bytes=put, output_bytes=got,
-            shape=(), phase=phase, step=step, stream=work.stream, peer=peer if valid else None,
+            shape=(), phase=phase, step=step, stream=work.stream, peer=peer,
             input_splits=_splits(work.arguments.get("In split size"), ranks),
             output_splits=_splits(work.arguments.get("Out split size"), ranks),
             duration_s=(work.end_us - work.start_us) * 1e-6,
@@ -283,6 +287,9 @@ class _Maker:
         for start, end, name, arguments, step in found:
             op = operation_of(name.removeprefix("gloo:"))
             if op is None or step is None:
+                continue
+            if op in MESSAGES:
+                self._job.remarks["messages do not say between whom: they are no calls"] += 1
                 continue
             group, ranks = self._group({"Process Group Description": "gloo"})
             if len(ranks) > 1:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
 from lightloom.errors import InputError
 from lightloom.inputs.files import open_file, read_compressed, shown_path
+from lightloom.progress import Progress
 from lightloom.trace.importers.chakra import read_chakra
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.kineto import read_kineto
@@ -28,8 +28,6 @@ _KNOWN = (
     "a trace of lightloom trace record, Chakra execution traces, a profile of PyTorch, a layer "
     "table of SimAI, or a routing log"
 )
-
-Progress = Callable[[float], None]
 
 
 class Form(StrEnum):

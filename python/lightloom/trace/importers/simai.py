@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import decode, read_compressed, shown_path
+from lightloom.progress import Progress
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, message_bytes
 from lightloom.trace.trace import ProcessGroup, RankTrace, make_trace
@@ -48,8 +49,6 @@ _KEYS = {
     "model_parallel_NPU_group": "tp", "ep": "ep", "expert_parallel_npu_group": "ep", "pp": "pp",
     "ga": "ga", "all_gpus": "gpus", "pp_comm": "message",
 }  # fmt: skip
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+"""Tables of where the time of recorded steps went, for the terminal and the page alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from rich.console import Console
+
+from lightloom.report.grid import Grid, as_rich
+from lightloom.report.terminal import print_table
+from lightloom.trace.importers.imported import Imported
+from lightloom.trace.profile import CollectiveTimes, collective_times, step_times
+from lightloom.trace.summary import LARGEST, bytes_of, group_volumes, largest_calls
+
+#: rows of a table; --json has all
+MAX_ROWS = 24
+
+
+def print_times(imported: Imported, console: Console) -> None:
+    """Print what a trace says of time, if it does."""
+    for grid in time_grids(imported):
+        print_table(as_rich(grid), console)
+    if not imported.spans and (line := computed(imported)):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def computed(imported: Imported) -> str:
+    """What the first rank computed, where only durations are known; empty if none are."""
+    rank = min(imported.trace.ranks)
+    durations = [one.duration_s for one in imported.trace.ranks[rank].computes]
+    known = [one for one in durations if one is not None]
+    if not known:
+        return ""
+    return f"rank {rank} computes {1e3 * sum(known):,.3f} ms in {len(known):,} pieces"
+
+
+def time_grids(imported: Imported) -> list[Grid]:
+    """Where time went, by step and rank; by collective; and across ranks."""
+    if not imported.spans:
+        return []
+    collectives = collective_times(imported.trace, imported.spans)
+    grids = [_steps(imported), _collectives(collectives)]
+    if len(imported.spans) > 1:
+        grids.append(_across_ranks(collectives))
+    return [grid for grid in grids if grid.rows]
+
+
+def _steps(imported: Imported) -> Grid:
+    found = step_times(imported.spans)
+    rows = [
+        [
+            str(one.rank), str(one.step), *map(_ms, (
+                one.length_s, one.compute_s, one.communication_s, one.exposed_s,
+            )), f"{100 * one.overlap:.1f}", _ms(one.copy_s), _ms(one.idle_s),
+        ]
+        for one in found[:MAX_ROWS]
+    ]  # fmt: skip
+    headers = [
+        ("rank", ""), ("step", ""), ("length", "ms"), ("computation", "ms"),
+        ("communication", "ms"), ("of it exposed", "ms"), ("hidden", "%"), ("copies", "ms"),
+        ("idle", "ms"),
+    ]  # fmt: skip
+    caption = "Times in which at least one stream does it; exposed: while no kernel computes"
+    return Grid("Where the time went", headers, rows, -1, caption + _more(len(found)))
+
+
+def _collectives(collectives: list[CollectiveTimes]) -> Grid:
+    first = min((one.rank for one in collectives), default=0)
+    found = [one for one in collectives if one.rank == first]
+    rows = [
+        [
+            one.op, one.group, f"{one.group_size:,}", f"{one.calls:,}", _ms(one.duration_s),
+            _ms(one.exposed_s), *(
+                [f"{one.size_bytes / 1e6:,.3f}", f"{one.algorithm_gbps:,.1f}",
+                 f"{one.bus_gbps:,.1f}"]
+                if one.size_bytes else ["?", "?", "?"]
+            ),
+        ]
+        for one in found[:MAX_ROWS]
+    ]  # fmt: skip
+    headers = [
+        ("operation", ""), ("group", ""), ("ranks", ""), ("calls", ""), ("time", "ms"),
+        ("exposed", "ms"), ("size", "MB"), ("algorithm", "Gb/s"), ("bus", "Gb/s"),
+    ]  # fmt: skip
+    caption = (
+        "Bandwidths as of NCCL's tests, over the time in which kernels run, "
+        "waiting for other ranks included"
+    )
+    return Grid(f"Collectives of rank {first}", headers, rows, -1, caption + _more(len(found)))
+
+
+def _across_ranks(collectives: list[CollectiveTimes]) -> Grid:
+    by_kind: dict[tuple[str, str, int], list[tuple[float, int]]] = defaultdict(list)
+    for one in collectives:
+        by_kind[one.op, one.group, one.group_size].append((one.duration_s, one.rank))
+    found = []
+    for (op, group, size), times in by_kind.items():
+        mean = sum(time for time, _ in times) / len(times)
+        if len(times) > 1 and mean:
+            found.append((mean, op, group, size, min(times), max(times)))
+    found.sort(key=lambda one: -one[0])
+    rows = [
+        [
+            op, group, f"{size:,}", _ms(mean), _ms(longest[0]), str(longest[1]),
+            f"{longest[0] / mean:.2f}", _ms(shortest[0]), str(shortest[1]),
+        ]
+        for mean, op, group, size, shortest, longest in found[:MAX_ROWS]
+    ]  # fmt: skip
+    headers = [
+        ("operation", ""), ("group", ""), ("ranks", ""), ("mean", "ms"), ("longest", "ms"),
+        ("of rank", ""), ("over mean", ""), ("shortest", "ms"), ("of rank", ""),
+    ]  # fmt: skip
+    caption = "Who is in a collective for the shortest time is a straggler: others wait for it"
+    return Grid("Time in collectives across ranks", headers, rows, -1, caption + _more(len(found)))
+
+
+def volume_grids(imported: Imported) -> list[Grid]:
+    """Volumes of the first rank by group, and its largest calls."""
+    rank = min(imported.trace.ranks)
+    volumes = [
+        [
+            one.group, f"{one.group_size:,}", f"{one.calls:,}", f"{one.input_bytes / 1e6:,.3f}",
+            f"{100 * one.share:.1f}",
+        ]
+        for one in group_volumes(imported.trace, rank)[:MAX_ROWS]
+    ]  # fmt: skip
+    calls = [
+        [
+            str(one.call_id), one.op, one.group, f"{len(one.ranks):,}",
+            f"{bytes_of(one) / 1e6:,.3f}", one.phase, one.layer,
+        ]
+        for one in largest_calls(imported.trace, rank, LARGEST)
+    ]  # fmt: skip
+    return [
+        Grid(
+            f"Volume of rank {rank} by group",
+            [("group", ""), ("ranks", ""), ("calls", ""), ("volume", "MB"), ("share", "%")],
+            volumes, -1, "What the rank puts in; of receives what it gets out",
+        ),
+        Grid(
+            f"Largest calls of rank {rank}",
+            [("call", ""), ("operation", ""), ("group", ""), ("ranks", ""), ("size", "MB"),
+             ("phase", ""), ("layer", "")],
+            calls, -1, "Numbers count a rank's calls in their order",
+        ),
+    ]  # fmt: skip
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.3f}"
+
+
+def _more(rows: int) -> str:
+    return f"; {rows - MAX_ROWS:,} more rows: --json has all" if rows > MAX_ROWS else ""
