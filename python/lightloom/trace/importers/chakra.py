@@ -209,6 +209,7 @@ class _Reader:
     met: dict[tuple[str, tuple[int, ...]], None] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     whole_world: int = 0
+    all_ranks: tuple[int, ...] = ()
 
     def recording(self, rank: int, file: _File) -> RankTrace:
         content = file.read()
@@ -271,11 +272,17 @@ class _Reader:
                     f"node {node.id} involves some dimensions of a network only: expected its "
                     f"group by pg_name, and the ranks of groups in {GROUPS_FILE}"
                 )
-            ranks = tuple(range(self.world_size))
+            ranks = self.everyone()
             self.whole_world += 1
         if len(ranks) > 1:
             self.met.setdefault((name, ranks))
         return name, ranks
+
+    def everyone(self) -> tuple[int, ...]:
+        """All ranks of the job."""
+        if len(self.all_ranks) != self.world_size:
+            self.all_ranks = tuple(range(self.world_size))
+        return self.all_ranks
 
     def groups(self) -> list[ProcessGroup]:
         """Groups that are called, or that the table of groups lists."""
@@ -380,7 +387,7 @@ class _Maker:
 
     def _issue(self, node: Node, stream: int) -> None:
         if node.kind != COMPUTE:
-            self._program.call(replace(self._call(node), stream=stream))
+            self._program.call(self._call(node, stream=stream))
             return
         operators: tuple[Operator, ...] = ()
         flops = _whole(node, "num_ops", 0, 1 << 62)
@@ -408,11 +415,22 @@ class _Maker:
             if place in number:
                 until = first.get(place)
                 later = node.attributes.get("asynchronous", until != number[place] + 1)
-                call = replace(self._call(node), waited_before=until, asynchronous=bool(later))
-                self._program.call(replace(call, stream=_whole(node, "stream", 0)))
+                self._program.call(
+                    self._call(
+                        node, stream=_whole(node, "stream", 0), waited_before=until,
+                        asynchronous=bool(later),
+                    )
+                )  # fmt: skip
         return self._program
 
-    def _call(self, node: Node) -> Call:
+    def _call(
+        self,
+        node: Node,
+        *,
+        stream: int,
+        waited_before: int | None = None,
+        asynchronous: bool = False,
+    ) -> Call:
         rank = self._program.rank
         group, ranks = self._reader.group(node)
         op = _operation(node)
@@ -420,13 +438,15 @@ class _Maker:
         if node.kind != COLLECTIVE:
             peer = _peer(node, rank, self._reader.world_size)
             if peer not in ranks:
-                group, ranks = "world", tuple(range(self._reader.world_size))
+                group, ranks = "world", self._reader.everyone()
         if rank not in ranks:
             raise InputError(f"node {node.id} of rank {rank} calls group {echo(group)} without it")
         put, got = message_bytes(op, _whole(node, "comm_size", 0), len(ranks))
         root = node.attributes.get("root")
         return replace(
-            EMPTY_CALL, op=op, function=node.name, group=group, ranks=ranks, peer=peer,
+            EMPTY_CALL, call_id=len(self._program.calls), stream=stream,
+            waited_before=waited_before, asynchronous=asynchronous,
+            op=op, function=node.name, group=group, ranks=ranks, peer=peer,
             root=root if isinstance(root, int) and root in ranks else None,
             tag=_whole(node, "comm_tag", 0) if peer is not None else None,
             input_bytes=put, output_bytes=_whole(node, "output_size", got),
@@ -444,9 +464,9 @@ def _operation(node: Node) -> str:
     if node.kind != COLLECTIVE:
         return "send" if node.kind == SEND else "receive"
     code = node.attributes.get("comm_type")
-    op = operation_of(node.name)
-    if code is not None:
-        op = _OPERATIONS.get(code) if isinstance(code, int) else None
+    op = _OPERATIONS.get(code) if isinstance(code, int) else None
+    if code is None:
+        op = operation_of(node.name)
     if op is None:
         shown = "no comm_type" if code is None else f"comm_type {echo(code)}"
         raise InputError(f"node {node.id} has {shown}: expected one of 0 to 9")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from lightloom.errors import InputError, echo
@@ -42,6 +43,9 @@ MAX_NODES, MAX_EDGES = 5_000_000, 20_000_000
 MAX_MICROS = 10**12
 #: characters of a name that are kept
 _MAX_NAME = 200
+
+#: bytes of an attribute that is remembered
+_MAX_SMALL = 100
 
 #: attributes that are read; others are skipped
 ATTRIBUTES = {
@@ -201,14 +205,30 @@ _NODE_FIELDS: dict[int, Callable[[Node, Value], None]] = {
 
 
 def _add_attribute(node: Node, value: Value) -> None:
-    name = ""
-    for field_number, kind, found in fields(content_of(value)):
+    content = content_of(value)
+    # attributes repeat from node to node
+    small = len(content) <= _MAX_SMALL
+    known = _small_attribute(bytes(content)) if small else _named_attribute(content)
+    if known is not None:
+        node.attributes[known[0]] = known[1]
+
+
+@lru_cache(maxsize=4096)
+def _small_attribute(content: bytes) -> tuple[str, Attribute] | None:
+    return _named_attribute(memoryview(content))
+
+
+def _named_attribute(content: memoryview) -> tuple[str, Attribute] | None:
+    """Name and value of an attribute; ``None`` of one that is not read, or has no value."""
+    name, value = "", None
+    for field_number, kind, found in fields(content):
         if field_number == 1:
             name = text(found)
             if name not in ATTRIBUTES:
-                return
+                return None
         elif name and field_number > 2:
-            node.attributes[name] = _attribute(field_number, kind, found)
+            value = _attribute(field_number, kind, found)
+    return None if value is None else (name, value)
 
 
 def _attribute(field_number: int, kind: int, value: Value) -> Attribute:

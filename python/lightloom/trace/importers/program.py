@@ -75,7 +75,8 @@ class RankProgram:
 
     def call(self, call: Call) -> int:
         """Issue a call; returns its index, which becomes its number."""
-        self.calls.append(replace(call, call_id=len(self.calls)))
+        number = len(self.calls)
+        self.calls.append(call if call.call_id == number else replace(call, call_id=number))
         return len(self.calls) - 1
 
     def compute(

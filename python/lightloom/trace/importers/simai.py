@@ -42,7 +42,7 @@ OPERATIONS = {
     "ALLREDUCE": "all_reduce", "ALLGATHER": "all_gather", "REDUCESCATTER": "reduce_scatter",
     "ALLTOALL": "all_to_all", "BROADCAST": "broadcast",
 }  # fmt: skip
-_SUFFIXES = {"_EP": "ep", "_DP_EP": "dp_ep"}
+_SUFFIXES = {"_EP": "ep", "_DP_EP": "edp"}
 _COMMUNICATION = re.compile(rf"({'|'.join(OPERATIONS)})(_EP|_DP_EP)?")
 #: names of the header, as versions of AICB write them
 _KEYS = {
@@ -95,7 +95,7 @@ class TableSizes:
             "tp": grid.reshape(-1, self.tp),
             "dp": grid.transpose(0, 2, 1).reshape(-1, self.dp),
             "ep": experts.transpose(0, 1, 3, 2).reshape(-1, self.ep),
-            "dp_ep": experts.transpose(0, 2, 3, 1).reshape(-1, self.dp // self.ep),
+            "edp": experts.transpose(0, 2, 3, 1).reshape(-1, self.dp // self.ep),
             "pp": grid.transpose(1, 2, 0).reshape(-1, self.pp),
         }
 

@@ -43,7 +43,7 @@ def test_a_stage_that_is_alone(tmp_path):
         ("all_gather", "tp", "forward", "mlp"),
         ("all_to_all", "ep", "forward", "moe"),
         ("all_to_all", "ep", "backward", "moe"),
-        ("all_reduce", "dp_ep", "backward", "moe"),
+        ("all_reduce", "edp", "backward", "moe"),
         ("reduce_scatter", "tp", "backward", "mlp"),
         ("reduce_scatter", "dp", "backward", "grad"),
     ]
@@ -52,7 +52,7 @@ def test_a_stage_that_is_alone(tmp_path):
         (320, 640), (320, 320), (320, 320), (80, 80), (640, 320), (4096, 512),
     ]  # fmt: skip
     members = {one.group: one.ranks for one in recorded.calls}
-    assert (members["ep"], members["dp_ep"]) == ((0, 2), (0, 4, 8, 12))
+    assert (members["ep"], members["edp"]) == ((0, 2), (0, 4, 8, 12))
     # what SimAI's generator writes where nothing was measured is no time
     assert [(one.before, one.phase, one.duration_s) for one in recorded.computes] == [
         (0, "forward", pytest.approx(5e-6)),
@@ -81,7 +81,7 @@ def test_stages_alternate_forward_and_backward(tmp_path):
         counted = Counter((one.op, one.group) for one in recorded.calls if one.group != "pp")
         assert counted == {
             ("all_gather", "tp"): 3, ("reduce_scatter", "tp"): 3, ("all_to_all", "ep"): 6,
-            ("all_reduce", "dp_ep"): 3, ("all_reduce", "tp"): 1, ("reduce_scatter", "dp"): 1,
+            ("all_reduce", "edp"): 3, ("all_reduce", "tp"): 1, ("reduce_scatter", "dp"): 1,
         }  # fmt: skip
         computed = sum(one.duration_s for one in recorded.computes)
         assert computed == pytest.approx(3 * 15e-6)
@@ -118,7 +118,7 @@ def test_a_table_without_times(tmp_path):
 
 def test_groups_of_one_rank_do_not_communicate(tmp_path):
     found = read(tmp_path, table(LAYER, EXPERTS, tp=1, ep=1, pp=1, ga=1, gpus=4))
-    assert {one.group for one in found.trace.ranks[0].calls} == {"dp_ep"}
+    assert {one.group for one in found.trace.ranks[0].calls} == {"edp"}
 
 
 @pytest.mark.parametrize(
