@@ -40,6 +40,19 @@ class Profile:
             category, name, start, duration, stream=stream, correlation=self.launches, **others
         )
 
+    def wait(self, stream, other, recorded, launched):
+        """A stream is let wait for an event that was recorded on another at a time of the CPU."""
+        self.launches += 2
+        names = ("cudaEventRecord", "cudaStreamWaitEvent")
+        for place, (name, at) in enumerate(zip(names, (recorded, launched), strict=True), -1):
+            correlation = self.launches + place
+            self.events.append(event("cuda_runtime", name, at, 0.1, correlation=correlation))
+        self.add(
+            "cuda_sync", "Stream Wait Event", launched + 1, 0.1, stream=stream,
+            wait_on_stream=other, wait_on_cuda_event_record_corr_id=self.launches - 1,
+            correlation=self.launches,
+        )  # fmt: skip
+
     def nccl(self, collective, start, duration, elements, stream=20, launched=None, **others):
         """A kernel of NCCL with what Kineto says of it; `elements` go in and come out."""
         put, got = elements if isinstance(elements, tuple) else (elements, elements)

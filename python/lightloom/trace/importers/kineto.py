@@ -1,8 +1,8 @@
 """What PyTorch's profiler (Kineto) recorded of real steps, as a trace: one file per rank.
 
 Kernels of NCCL and DeepEP become calls on the streams that executed them, with their durations;
-other kernels become computes. Streams work in order. Which kernel waited for another stream Kineto
-does not say, so it is concluded from what was observed:
+other kernels become computes. Streams work in order. Which stream waited for which is known where
+``enable_cuda_sync_events`` was set; otherwise it is concluded from what was observed:
 
 - what is not on the main stream (the one that computes longest) waits for what the main stream had
   been given before and had finished by then; PyTorch lets each collective wait for the stream that
@@ -36,6 +36,7 @@ from lightloom.trace.importers.kineto_events import (
     MAX_RANKS,
     Events,
     GpuWork,
+    StreamEvent,
     events_of,
     numbers_of,
 )
@@ -153,7 +154,10 @@ class _Maker:
         #: of each stream the ends of its work in order, and the places after it
         self._ends: dict[int, list[float]] = defaultdict(list)
         self._places: dict[int, list[StreamPlace]] = defaultdict(list)
+        self._launched: dict[int, list[float]] = defaultdict(list)
         self._waited: dict[tuple[int, int], StreamPlace] = {}
+        #: when others let a stream go on, that has waited for them
+        self._released: dict[int, float] = {}
         self._origin = 0.0
 
     def make(self) -> tuple[RankTrace, tuple[Span, ...]]:
@@ -166,7 +170,14 @@ class _Maker:
         if inside:
             self._origin = min(one.start_us for one, _ in inside)
             main = _main_stream([one for one, _ in inside])
+            waits = iter([*events.waits, None])
+            wait = next(waits)
             for one, step in inside:
+                while wait is not None and wait.launch_us <= one.launch_us:
+                    self._await(wait)
+                    wait = next(waits)
+                if not events.waits:
+                    self._conclude(one, main)
                 self._issue(one, step, main)
         else:
             self._add_collectives_of_cpu()
@@ -175,53 +186,58 @@ class _Maker:
 
     def _issue(self, work: GpuWork, step: int, main: int) -> None:
         stream, program = work.stream, self._program
-        if stream != main:
-            self._wait(stream, main, work.start_us)
-            idle_until = None
-        else:
-            idle_until = self._released(work, main)
         phase = self._events.phase_of(work.launch_us, work.thread)
         call = self._call(work, step, phase) if work.communicates else None
         index = None
+        released = self._released.pop(stream, 0.0)
         if call is not None:
             index = program.call(call)
         else:
-            since = max([*self._ends[stream][-1:], idle_until or work.start_us])
-            if idle_until is None and stream == main and self._ends[stream]:
-                since = self._ends[stream][-1]
-            if stream != main:
-                since = work.start_us
-            seconds = max(work.end_us - since, 0.0) * 1e-6
-            program.compute_on(stream, step, seconds, phase)
+            since = work.start_us
+            # the main stream stands still for its CPU, unless it has waited for another
+            if stream == main and self._ends[stream]:
+                since = min(since, max(self._ends[stream][-1], released))
+            program.compute_on(stream, step, max(work.end_us - since, 0.0) * 1e-6, phase)
         self._ends[stream].append(max([work.end_us, *self._ends[stream][-1:]]))
+        self._launched[stream].append(work.launch_us)
         self._places[stream].append(program.place(stream))
         kind = "communication" if work.communicates else "copy" if work.copies else "compute"
         start_s = (work.start_us - self._origin) * 1e-6
         duration_s = (work.end_us - work.start_us) * 1e-6
         self._spans.append(Span(start_s, duration_s, stream, step, work.name, kind, index))
 
-    def _wait(self, stream: int, other: int, at_us: float) -> None:
-        """Let a stream wait for what another had been given and had done at a time."""
-        done = bisect.bisect_right(self._ends[other], at_us + _SAME_US)
-        if done:
-            until = self._places[other][done - 1]
+    def _await(self, event: StreamEvent) -> None:
+        """Let a stream wait as it was told to."""
+        self._wait(
+            event.stream, event.other, bisect.bisect_left(
+                self._launched[event.other], event.until_us
+            )
+        )  # fmt: skip
+
+    def _conclude(self, work: GpuWork, main: int) -> None:
+        """Let the stream of some work wait for what it seems to have waited for."""
+        at_us = work.start_us + _SAME_US
+        if work.stream != main:
+            self._wait(work.stream, main, bisect.bisect_right(self._ends[main], at_us))
+            return
+        stood_since = self._ends[main][-1] if self._ends[main] else work.start_us
+        for other, ends in self._ends.items():
+            done = bisect.bisect_right(ends, at_us)
+            if other == main or not done:
+                continue
+            end = ends[done - 1]
+            if stood_since < end and work.launch_us < end and work.start_us - end <= NEAR_US:
+                self._wait(main, other, done)
+
+    def _wait(self, stream: int, other: int, number: int) -> None:
+        """Let a stream wait for so much of the work of another."""
+        if number:
+            until = self._places[other][number - 1]
             if until > self._waited.get((stream, other), StreamPlace(other, -1, -1)):
                 self._program.wait(stream, until)
                 self._waited[stream, other] = until
-
-    def _released(self, work: GpuWork, main: int) -> float | None:
-        """When other streams released the main one, which then waits for them."""
-        stood_since = self._ends[main][-1] if self._ends[main] else work.start_us
-        released = None
-        for other, ends in self._ends.items():
-            if other == main or not ends:
-                continue
-            last = bisect.bisect_right(ends, work.start_us + _SAME_US) - 1
-            end = ends[last] if last >= 0 else -1.0
-            if stood_since < end and work.launch_us < end and work.start_us - end <= NEAR_US:
-                self._wait(main, other, work.start_us)
-                released = max(end, released or end)
-        return released
+            end = self._ends[other][number - 1]
+            self._released[stream] = max(end, self._released.get(stream, end))
 
     def _call(self, work: GpuWork, step: int, phase: str) -> Call | None:
         """The call of a kernel that communicates; ``None`` where it only prepares one."""

@@ -4,7 +4,8 @@ Read are complete events (``"ph": "X"``, microseconds): what a GPU did (``kernel
 ``gpu_memset``), who launched it (``cuda_runtime`` and the like, joined by ``correlation``), what
 the CPU says of collectives (``record_param_comms``, joined by ``External id``; libkineto's
 ``output_json.cpp`` copies most of it to the kernel), and annotations: ``ProfilerStep#N``,
-``Optimizer.step``, autograd. ``distributedInfo`` has the rank, the world size and process groups.
+``Optimizer.step``, autograd. ``cuda_sync`` has waits of streams for others, if it was recorded.
+``distributedInfo`` has the rank, the world size and process groups.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lightloom.errors import InputError, echo
 from lightloom.trace.importers.operations import is_communication
@@ -69,6 +70,15 @@ class GpuWork:
     arguments: Mapping[str, Any]
 
 
+class StreamEvent(NamedTuple):
+    """A stream was let wait for what another had been given by a time; times are the CPU's."""
+
+    launch_us: float
+    stream: int
+    other: int
+    until_us: float
+
+
 @dataclass
 class Intervals:
     """Spans of time of the CPU, of which it is looked up whether they hold an instant."""
@@ -108,6 +118,8 @@ class Events:
         Ranks of process groups by name, as it lists them.
     work
         What the GPU did, in the order in which it was launched.
+    waits
+        Of streams for others, in order; empty where that was not recorded.
     collectives
         Of a program without GPU: what ``c10d`` was called for, by start, end, name and arguments.
     steps
@@ -121,6 +133,7 @@ class Events:
     world_size: int | None
     groups: dict[str, tuple[int, ...]]
     work: list[GpuWork]
+    waits: list[StreamEvent]
     collectives: list[tuple[float, float, str, Mapping[str, Any]]]
     steps: list[tuple[int, float, float]]
     optimizer: Intervals
@@ -178,6 +191,7 @@ class _Sorter:
         self._name = name
         self._gpu: list[tuple[float, float, Mapping[str, Any], Mapping[str, Any]]] = []
         self._launches: dict[int, tuple[float, str | None]] = {}
+        self._waits: list[tuple[float, Mapping[str, Any]]] = []
         self._comms: dict[int, Mapping[str, Any]] = {}
         self._c10d: list[tuple[float, float, str, Mapping[str, Any]]] = []
         self._steps: list[tuple[int, float, float]] = []
@@ -198,6 +212,8 @@ class _Sorter:
             if isinstance(number, int):
                 start, _ = self._times(event)
                 self._launches.setdefault(number, (start, str(event.get("tid"))))
+        elif category == "cuda_sync" and name == "Stream Wait Event":
+            self._waits.append((self._times(event)[0], arguments))
         elif category in ("cpu_op", "user_annotation"):
             self._add_of_cpu(event, name, arguments)
 
@@ -234,10 +250,26 @@ class _Sorter:
         backward = {thread: Intervals.of(one) for thread, one in self._backward.items()}
         rank = _rank(info.get("rank"))
         size = _rank(info.get("world_size"))
+        collectives = sorted(self._c10d, key=lambda one: one[0])
         return Events(
-            self._name, rank, size, _groups(info), work, sorted(self._c10d, key=lambda one: one[0]),
+            self._name, rank, size, _groups(info), work, self._stream_events(), collectives,
             sorted(self._steps, key=lambda one: one[1]), Intervals.of(self._optimizer), backward,
         )  # fmt: skip
+
+    def _stream_events(self) -> list[StreamEvent]:
+        """Waits of which it is known when the event was recorded that they wait for."""
+        found = []
+        for start, arguments in self._waits:
+            stream, other = arguments.get("stream"), arguments.get("wait_on_stream")
+            recorded = arguments.get("wait_on_cuda_event_record_corr_id")
+            own = arguments.get("correlation")
+            if not all(isinstance(one, int) for one in (stream, other, recorded, own)):
+                continue
+            if recorded in self._launches:
+                launch, _ = self._launches.get(own, (start, None))  # type: ignore[arg-type]
+                until, _ = self._launches[recorded]
+                found.append(StreamEvent(launch, stream, other, until))  # type: ignore[arg-type]
+        return sorted(found)
 
     def _work(
         self, start: float, end: float, event: Mapping[str, Any], arguments: Mapping[str, Any]

@@ -74,6 +74,28 @@ def test_nobody_waits_for_what_was_hidden(tmp_path):
     assert [one.duration_s for one in recorded.computes] == pytest.approx([100 * US, 91 * US])
 
 
+def test_waits_that_were_recorded(tmp_path):
+    """The all-reduce waits for the first kernel alone; the third kernel for it, though hidden."""
+    profile = Profile()
+    profile.kernel("gemm", 0, 100, launched=-90)
+    profile.wait(20, 7, recorded=-85, launched=-80)
+    profile.nccl("allreduce", 170, 20, 8, launched=-70)
+    profile.kernel("gemm", 100, 60, launched=-60)
+    profile.wait(7, 20, recorded=-65, launched=-55)
+    profile.kernel("add", 200, 30, launched=-50)
+    # the stream of copies waits for nobody
+    profile.kernel("Memcpy", 240, 5, 9, launched=-40, category="gpu_memcpy")
+    recorded = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0]
+    assert recorded.stream_waits == (
+        StreamWait(StreamPlace(20, 0, 1), StreamPlace(7, 0, 1)),
+        StreamWait(StreamPlace(7, 1, 2), StreamPlace(20, 1, 1)),
+    )
+    # the last kernel began 10 us after what it waited for: its CPU's time, or the GPU's own
+    assert [one.duration_s for one in recorded.computes] == pytest.approx(
+        [100 * US, 60 * US, 40 * US, 5 * US]
+    )
+
+
 def test_time_in_which_the_cpu_was_late_is_computation(tmp_path):
     """The GPU stood still from 100 to 200, until a kernel was launched, not for the all-reduce."""
     profile = Profile()
