@@ -67,15 +67,17 @@ fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
     text.split(',').map(|word| word.parse().ok().expect("whole numbers with commas")).collect()
 }
 
-/// Arguments: draws, sizes, methods, delays in microseconds, `partial` or not, limit in ms.
+/// Arguments: draws, sizes, methods, delays in microseconds, `partial` or not, limit in ms or `-`,
+/// kinds of demand.
 fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let or = |index: usize, default: &str| given.get(index).cloned().unwrap_or(default.to_owned());
-    let limit = given.get(5).map(|text| Duration::from_millis(numbers(text)[0]));
+    let limit = given.get(5).filter(|text| *text != "-");
+    let limit = limit.map(|text| Duration::from_millis(numbers(text)[0]));
     let partial = or(4, "") == "partial";
     let options = Options { draws: numbers(&or(0, "4"))[0], partial, limit };
     let methods = or(2, "round-robin,open-shop,bvn,threshold,maximal,greedy,critical,auto");
-    for kind in ["moe", "pair", "sparse", "uniform"] {
+    for kind in or(6, "moe,pair,sparse,uniform").split(',') {
         for &lines in &numbers(&or(1, "8,16,32,64")) {
             for &delay_us in &numbers(&or(3, "0,1,10,100,1000,25000")) {
                 print!("{kind:8} {lines:4} {delay_us:6} us");

@@ -34,6 +34,12 @@ impl<const W: usize> Bits<W> {
         self.0[line / 64 % W] |= u64::from(wanted) << (line % 64);
     }
 
+    /// Inserts some of the lines from `64 word` on.
+    #[inline]
+    pub(super) fn insert_word(&mut self, word: usize, lines: u64) {
+        self.0[word % W] |= lines;
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, line: usize) {
         self.0[line / 64 % W] &= !(1 << (line % 64));
@@ -53,6 +59,12 @@ impl<const W: usize> Bits<W> {
     #[inline]
     pub(super) fn word(&self, word: usize) -> u64 {
         self.0[word]
+    }
+
+    /// Sixty-four lines each, the lowest first.
+    #[inline]
+    pub(super) fn words(&self) -> &[u64; W] {
+        &self.0
     }
 
     #[inline]
@@ -98,12 +110,17 @@ impl<const W: usize> Bits<W> {
 
 /// Something for each of up to `64 W` lines, W a power of two.
 ///
-/// The size is fixed, and indices are taken modulo it, so that no access needs a check.
-pub(super) struct Lines<T, const W: usize>(Box<[[T; 64]; W]>);
+/// The size is fixed, and indices are taken modulo it, so that no access needs a check. What holds
+/// these is best boxed as a whole.
+pub(super) struct Lines<T, const W: usize>([[T; 64]; W]);
 
 impl<T: Copy, const W: usize> Lines<T, W> {
     pub(super) fn all(value: T) -> Self {
-        Self(Box::new([[value; 64]; W]))
+        Self([[value; 64]; W])
+    }
+
+    pub(super) fn as_slice(&self) -> &[T] {
+        self.0.as_flattened()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
@@ -116,14 +133,14 @@ impl<T, const W: usize> Index<usize> for Lines<T, W> {
 
     #[inline]
     fn index(&self, line: usize) -> &T {
-        &self.0[line / 64 % W][line % 64]
+        &self.0.as_flattened()[line % (64 * W)]
     }
 }
 
 impl<T, const W: usize> IndexMut<usize> for Lines<T, W> {
     #[inline]
     fn index_mut(&mut self, line: usize) -> &mut T {
-        &mut self.0[line / 64 % W][line % 64]
+        &mut self.0.as_flattened_mut()[line % (64 * W)]
     }
 }
 

@@ -26,18 +26,21 @@ pub(super) fn within(demand: &Demand, limit: u64, budget: &Budget) -> Option<Slo
 }
 
 fn run<const W: usize>(demand: &Demand, limit: u64, budget: &Budget) -> Option<Slots> {
-    let mut slots = Slots::default();
+    let mut slots = Slots::with_capacity(4 * demand.rows, demand.rows);
     let (mut state, end) = State::<W>::new(demand);
-    while state.now < end {
-        let look = slots.len() % LOOK == 0;
+    let mut next = state.earliest_due();
+    while next < end {
+        let look = slots.len().is_multiple_of(LOOK);
         if slots.len() as u64 == limit || look && budget.is_spent() {
             return None;
         }
-        state.refill();
-        assert!(state.join_urgent(), "critical lines can always be joined (Hall)");
-        let next = state.earliest_due();
-        slots.push(&state.matching, next - state.now);
+        // Joined lines are due when they finish or later, so that these are free then.
+        let due = state.due_by(next);
         state.advance(next);
+        state.refill();
+        assert!(state.join_urgent(&due), "critical lines can always be joined (Hall)");
+        next = state.earliest_due();
+        slots.push(state.matching(), next - state.now);
     }
     Some(slots)
 }

@@ -77,6 +77,11 @@ impl Slots {
         self.holds.is_empty()
     }
 
+    /// No slots yet, and room for so many of so many rows.
+    pub(super) fn with_capacity(slots: usize, rows: usize) -> Self {
+        Self { matchings: Vec::with_capacity(slots * rows), holds: Vec::with_capacity(slots) }
+    }
+
     pub(super) fn push(&mut self, matching: &[i32], hold: u64) {
         self.matchings.extend_from_slice(matching);
         self.holds.push(hold);

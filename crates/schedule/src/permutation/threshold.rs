@@ -23,13 +23,15 @@ fn run<const W: usize>(demand: &Demand) -> Slots {
         state.part_all();
         state.allow_long();
         state.refill();
-        if !state.join_urgent() {
+        state.earliest_due();
+        let due = state.due_by(state.now + state.within - 1);
+        if !state.join_urgent(&due) {
             assert!(state.within > 1, "critical lines can always be joined (Hall)");
             state.within /= 2;
             continue;
         }
         let next = state.earliest_due();
-        slots.push(&state.matching, next - state.now);
+        slots.push(state.matching(), next - state.now);
         state.advance(next);
     }
     slots
