@@ -23,6 +23,7 @@ from lightloom.packets.requests import (
     CircuitColumns,
     FlowColumns,
     LinkColumns,
+    OperationColumns,
     PacketTopologyRequest,
     RunRequest,
 )
@@ -624,6 +625,27 @@ def test_packet_runs_answer_or_refuse_in_one_line(flows, circuits):
     run = RunRequest("ideal", 1, "ecmp", 0, 10**9, 10**6, 0, 10, None)
     call = (STAR, tables, flows, circuits, run, None)
     assert refusal(_core.packet_simulate, *call) != ""
+
+
+@given(
+    st.builds(
+        OperationColumns,
+        arrays(np.uint32, 1),
+        arrays(np.uint64, 1),
+        arrays(np.uint32, 1),
+        arrays(np.uint64, 1),
+        arrays(np.uint32, 1),
+        arrays(np.uint8, 1),
+    )
+)
+@hostile(150)
+def test_packet_programs_answer_or_refuse_in_one_line(operations):
+    tables = _core.packet_profile("ideal", 10**9)
+    run = RunRequest("ideal", 1, "ecmp", 0, 10**9, 10**6, 0, 10, None, None, operations)
+    ends, none = np.array([0, 1], np.uint32), np.zeros(0, np.uint64)
+    sizes, starts = np.full(2, 1000, np.uint64), np.zeros(2, np.uint64)
+    flows = FlowColumns(ends, ends[::-1].copy(), sizes, starts, none, none.astype(np.uint32))
+    assert refusal(_core.packet_simulate, STAR, tables, flows, None, run, None) != ""
 
 
 def test_what_is_wrong_with_an_attribute_is_said_after_its_name():

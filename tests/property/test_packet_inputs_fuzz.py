@@ -20,6 +20,8 @@ from lightloom.packets import (
     simulate_flows,
 )
 from lightloom.packets.flows import parse_flows
+from lightloom.packets.goal import parse_goal
+from lightloom.packets.programs import programs_of
 from lightloom.packets.scenario import parse_scenario
 from lightloom.packets.settings import resolve, topology_of
 
@@ -58,6 +60,33 @@ def test_any_table(head, text):
 @given(st.binary(max_size=80))
 def test_any_bytes_as_a_table(content):
     good_or_one_line(lambda: parse_flows(content, "x"))
+
+
+words = st.one_of(
+    st.sampled_from(
+        ["rank 0 {", "rank 1 {", "}", "{", "a: send 8b to 1", "recv 8b from 0", "b: calc 10",
+         "a requires b", "b irequires a", "send 8b to 1 tag 3", "r: recv 8b from 1", "//", "/*"]
+    ),
+    st.text(max_size=12),
+)  # fmt: skip
+
+
+@given(st.integers(-1, 3), st.lists(words, max_size=10))
+def test_any_text_as_programs(ranks, given_lines):
+    text = f"num_ranks {ranks}\n" + "\n".join(given_lines)
+    flows = good_or_one_line(lambda: parse_goal(text.encode(errors="replace"), "x"))
+    if flows is not None:
+        network = NetworkTable(hosts=2, rate_gbps=1.0, topology="star")
+        run = simulate_flows(flows, PacketScenario(network=network, transport="roce", seed=1))
+        assert not len(run.unfinished)
+        assert run.operations is not None
+        assert np.isfinite(run.operations.end_s).all()
+
+
+@given(st.lists(st.text(alphabet="0123 x", max_size=4), min_size=3, max_size=3))
+def test_any_cells_that_name_what_flows_wait_for(after):
+    flows = make_flows([0, 1, 2], [1, 2, 0], 1000).waiting(after)
+    good_or_one_line(lambda: programs_of(flows))
 
 
 rows = st.lists(

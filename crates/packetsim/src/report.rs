@@ -3,6 +3,7 @@
 use crate::counters::{Counters, LinkCounters};
 use crate::events::PacketEvent;
 use crate::flow::PacketFlowId;
+use crate::programs::ProgramReport;
 use crate::topology::PacketLinkId;
 use lightloom_kernel::RunHash;
 use lightloom_model::{Bytes, Duration, Time};
@@ -91,6 +92,8 @@ pub struct Report {
     pub unfinished: Vec<PacketFlowId>,
     /// Of all completions and the final counters: same input, same hash.
     pub hash: RunHash,
+    /// When operations began and ended; empty without programs.
+    pub programs: ProgramReport,
     /// Queues and utilization over time, if requested.
     pub samples: Option<Samples>,
     /// The first packet events in order of time; empty unless requested.

@@ -7,6 +7,7 @@ use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::any::AnySimulation;
 use crate::network::core::Core;
+use crate::programs::Execution;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
 use crate::scenario::PacketScenario;
@@ -19,6 +20,7 @@ use lightloom_model::{Bytes, Duration, Time};
 const COMPLETION: u32 = 1;
 const LINK: u32 = 2;
 const END: u32 = 3;
+const OPERATION: u32 = 4;
 
 /// The latest time of a run: sums of times near it fit 64 bits.
 const LAST: Time = Time(1 << 62);
@@ -36,6 +38,13 @@ pub fn simulate(
     RunningScenario::new(scenario)?.run(observer, finished)
 }
 
+/// Programs while they run, and what they know of flows.
+struct Programmed {
+    execution: Execution,
+    /// Per flow, whether its receiver has everything.
+    is_received: Vec<bool>,
+}
+
 /// A scenario while it runs.
 pub struct RunningScenario {
     pub(crate) simulation: Box<dyn AnySimulation>,
@@ -47,6 +56,7 @@ pub struct RunningScenario {
     /// Packets received by then.
     received: u64,
     sampler: Option<Sampler>,
+    programs: Option<Programmed>,
     hash: RunHash,
     ids: Vec<PacketFlowId>,
     outcomes: Vec<FlowOutcome>,
@@ -81,25 +91,37 @@ impl RunningScenario {
             simulation.add_failure(failure);
         }
         // Last, so that flows find circuits that change at their start changed.
-        for spec in &scenario.flows {
-            simulation.add_flow(spec)?;
+        let programs = programs(scenario)?;
+        for (index, spec) in scenario.flows.iter().enumerate() {
+            let flow = PacketFlowId(index as u32);
+            if programs.as_ref().is_some_and(|it| it.execution.sends(flow)) {
+                simulation.hold_flow(spec)?;
+            } else {
+                simulation.add_flow(spec)?;
+            }
+        }
+        if programs.is_some() {
+            simulation.finish_twice();
         }
         if let Some(logging) = scenario.event_logging {
             simulation.record_events(logging);
         }
         let sampler = |sampling| Sampler::new(sampling, &scenario.topology);
         let patience = patience(scenario);
-        Ok(Self {
+        let mut run = Self {
             simulation,
             until: scenario.until.min(LAST),
             patience,
             check_at: last_start(scenario) + patience,
             received: 0,
             sampler: scenario.sampling.map(sampler).transpose()?,
+            programs,
             hash: RunHash::new(),
             ids: Vec::new(),
             outcomes: Vec::new(),
-        })
+        };
+        run.proceed();
+        Ok(run)
     }
 
     /// Packet-hops of data if no packet is sent twice: the total of reported progress.
@@ -126,19 +148,21 @@ impl RunningScenario {
         observer: &mut dyn Observer,
         finished: &mut dyn FnMut(&[FlowOutcome]),
     ) -> Result<bool, PacketError> {
-        let core = self.simulation.core();
-        if core.done_count() == core.flow_count() {
+        if self.is_done() {
             return Ok(false);
         }
         let sample_at = self.sampler.as_ref().map_or(Time(u64::MAX), Sampler::next_sample);
-        let limit = self.until.min(self.check_at).min(sample_at);
+        let due = self.programs.as_ref().and_then(|it| it.execution.next_due());
+        let due = due.unwrap_or(Time(u64::MAX));
+        let limit = self.until.min(self.check_at).min(sample_at).min(due);
         let any = self.simulation.advance(limit, &mut self.ids, observer);
         self.hand_over(finished);
-        if any? {
+        let proceeds = self.proceed();
+        if any? || proceeds {
             return Ok(true);
         }
         let core = self.simulation.core();
-        if core.is_idle() {
+        if core.is_idle() && due == Time(u64::MAX) {
             return Err(stall_error(core));
         }
         if let Some(sampler) = &mut self.sampler
@@ -148,13 +172,37 @@ impl RunningScenario {
         }
         if core.now() == self.check_at {
             let received = core.received_packets();
-            if received == self.received {
+            let is_waiting = due != Time(u64::MAX) || self.has_just_started(core.now());
+            if received == self.received && !is_waiting {
                 return Err(stall_error(core));
             }
             self.received = received;
             self.check_at += self.patience;
         }
         Ok(core.now() < self.until)
+    }
+
+    /// Whether all flows have finished and all operations have ended.
+    fn is_done(&self) -> bool {
+        let core = self.simulation.core();
+        let programs = self.programs.as_ref();
+        core.done_count() == core.flow_count() && programs.is_none_or(|it| it.execution.is_done())
+    }
+
+    /// Whether programs have started a flow since nothing can be expected of it yet.
+    fn has_just_started(&self, now: Time) -> bool {
+        self.programs.as_ref().is_some_and(|it| it.execution.last_start() + self.patience > now)
+    }
+
+    /// Lets programs do what is due now; returns whether they did anything.
+    fn proceed(&mut self) -> bool {
+        let Some(Programmed { execution, .. }) = &mut self.programs else { return false };
+        let due = execution.next_due();
+        let started = execution.proceed(self.simulation.core().now());
+        for &flow in &started {
+            self.simulation.start_flow(flow);
+        }
+        !started.is_empty() || execution.next_due() != due
     }
 
     /// Hands over the flows that have just finished.
@@ -164,6 +212,12 @@ impl RunningScenario {
         }
         let core = self.simulation.core();
         for flow in self.ids.drain(..) {
+            if let Some(Programmed { execution, is_received }) = &mut self.programs {
+                let is_second = std::mem::replace(&mut is_received[flow.index()], true);
+                if !execution.finish(flow, core, is_second) {
+                    continue;
+                }
+            }
             let outcome = outcome(core, flow);
             let ids = [u64::from(flow.0), outcome.received_at.0];
             self.hash.record(outcome.done_at, COMPLETION, &ids);
@@ -196,6 +250,10 @@ impl RunningScenario {
             let ids = [index as u64, link.sent.0, link.peak_queue.0, c.drops, c.trims, c.marks];
             self.hash.record(Time(c.paused.0), LINK, &ids);
         }
+        let programs = self.programs.map(|it| it.execution.report(core)).unwrap_or_default();
+        for (index, end) in programs.ends.iter().enumerate() {
+            self.hash.record(*end, OPERATION, &[index as u64]);
+        }
         let ids = [counters.data_hops, counters.control_hops, counters.events];
         self.hash.record(core.now(), END, &ids);
         Report {
@@ -205,11 +263,22 @@ impl RunningScenario {
             counters,
             peak_packets: core.peak_packets(),
             unfinished,
+            programs,
             hash: self.hash,
             samples,
             events: core.packet_events(),
         }
     }
+}
+
+/// The programs of a scenario, if there are any.
+fn programs(scenario: &PacketScenario) -> Result<Option<Programmed>, PacketError> {
+    if scenario.programs.is_empty() {
+        return Ok(None);
+    }
+    let flows = scenario.flows.len();
+    let execution = Execution::new(&scenario.programs, flows)?;
+    Ok(Some(Programmed { execution, is_received: vec![false; flows] }))
 }
 
 /// When the last flow starts and the last circuit changes.

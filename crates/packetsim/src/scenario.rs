@@ -5,6 +5,7 @@ use crate::events::EventLogging;
 use crate::failure::Failure;
 use crate::flow::FlowSpec;
 use crate::profile::TransportKind;
+use crate::programs::Programs;
 use crate::sampling::Sampling;
 use crate::topology::{PacketLinkId, Topology};
 use lightloom_model::Time;
@@ -31,6 +32,8 @@ pub struct PacketScenario {
     pub transport: TransportKind,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// What decides when flows start, for those that do not start at a time.
+    pub programs: Programs,
     /// Changes of circuits.
     pub circuits: Vec<CircuitSwitching>,
     /// Failures of links.

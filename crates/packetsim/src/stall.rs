@@ -10,7 +10,8 @@ const NAMED: usize = 3;
 
 /// The error that says what flows wait for that will never finish.
 pub(crate) fn stall_error(core: &Core) -> PacketError {
-    let unfinished = core.unfinished();
+    let (unfinished, waiting): (Vec<_>, Vec<_>) =
+        core.unfinished().into_iter().partition(|&flow| core.flow(flow).start <= core.now());
     let dark = dark_links(core, &unfinished);
     let cause = if let Some(cycle) = cycle(core) {
         format!("links paused by PFC wait for one another, {}", route(core, &cycle))
@@ -28,7 +29,11 @@ pub(crate) fn stall_error(core: &Core) -> PacketError {
             flow.0, state.received, state.packets
         )
     });
-    PacketError::Stuck(format!("{cause}; {} unfinished: {flows}", unfinished.len()))
+    let others = match waiting.len() {
+        0 => String::new(),
+        count => format!("; {count} that have not started wait for others"),
+    };
+    PacketError::Stuck(format!("{cause}; {} unfinished: {flows}{others}", unfinished.len()))
 }
 
 /// The first few of a list, and how many more there are.

@@ -41,6 +41,9 @@ class Outputs(Strict):
         None, description="Write the timeline of GPUs and circuits as a Perfetto file."
     )
     events: File | None = Field(None, description="Write the events of packets as CSV.")
+    operations: File | None = Field(
+        None, description="Write when each operation of programs began and ended, as CSV."
+    )
     out: File | None = Field(None, description="Write slots and circuits as arrays (.npz).")
     svg: File | None = Field(None, description="Write the schedule as an SVG drawing.")
     open: Switch = Field(

@@ -17,12 +17,10 @@ EXAMPLES = (
     "lightloom packets --hosts 1024 --rate 100 --transport ndp --flows flows.csv --csv out.csv",
     "lightloom packets --hosts 64 --rate 100,400 --transport roce,ndp --pattern permutation "
     "--bytes 1MB",
+    "lightloom packets --hosts 16 --rate 100 --transport roce --programs ring.goal",
     "lightloom packets --scenario examples/packets.toml --set queue.size_bytes=1MB --html a.html",
 )
-NOTES = (
-    "--transport, --topology, --routing, --hosts, --rate, --bytes and --seed take lists. out.csv "
-    "adds fct_us: the time from a flow's start until its sender has the last acknowledgment."
-)
+NOTES = "--transport, --topology, --routing, --hosts, --rate, --bytes, --seed take lists."
 RENAMED = {
     "--circuits": "--outages",
     "--delay": "--link-delay",
@@ -86,14 +84,15 @@ def command() -> Command:
 
 def _traffic() -> Panel:
     return Panel(
-        "Traffic: a file of flows, or a pattern",
+        "Traffic: a file of flows, a pattern, or programs",
         (
             option(TrafficTable, "flows", common=True, below="traffic", metavar="PATH|-"),
+            option(TrafficTable, "programs", common=True, below="traffic", metavar="PATH|-"),
             option(TrafficTable, "pattern", common=True, below="traffic"),
             option(TrafficTable, "size_bytes", "--bytes", common=True, below="traffic"),
             option(TrafficTable, "fan_in", common=True, below="traffic"),
             option(TrafficTable, "group", "--group-size", common=True, below="traffic"),
-            option(TrafficTable, "matrix", common=True, below="traffic"),
+            option(TrafficTable, "matrix", below="traffic"),
         ),
     )
 
@@ -169,6 +168,7 @@ def _output() -> Panel:
             option(Outputs, "html", common=True, below="output"),
             option(Outputs, "open", below="output"),
             option(Outputs, "parquet", below="output"),
+            option(Outputs, "operations", below="output"),
             option(Outputs, "events", below="output"),
             option(EventOptions, "max_events", below="events"),
             option(EventOptions, "events_flow", below="events"),

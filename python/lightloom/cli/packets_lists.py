@@ -14,9 +14,11 @@ from lightloom.cli.packets import EventOptions
 from lightloom.cli.packets_run import (
     PATIENCE_S,
     keep_input,
+    keep_operations,
     record_of,
     scenario_of,
     write_events,
+    write_operations,
 )
 from lightloom.cli.points import given_points
 from lightloom.cli.terminal import remarks_console, results_console
@@ -72,6 +74,7 @@ def _case(given: Given, keys: Sequence[str], outputs: Outputs) -> tuple[PacketCa
     resolve(scenario, called)
     flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
     keep_input(scenario, outputs)
+    keep_operations(flows, outputs)
     return PacketCase(values_of(scenario, keys), scenario), flows
 
 
@@ -105,7 +108,8 @@ def _simulate(case: PacketCase, flows: Flows, record: Record, rows: ColumnWriter
 def _report(cases: Sequence[PacketCase], outputs: Outputs, *, interrupted: bool) -> None:
     """Write every file but the rows, and print the table."""
     remarks = remarks_console()
-    written = [path for path in outputs.files() if path != outputs.events]
+    single = {outputs.events, outputs.operations}
+    written = [path for path in outputs.files() if path not in single]
     if outputs.json_target not in (None, STDOUT):
         write_json(cases_as_json(cases, interrupted=interrupted), str(outputs.json_target))
     if outputs.events is not None:
@@ -113,6 +117,11 @@ def _report(cases: Sequence[PacketCase], outputs: Outputs, *, interrupted: bool)
             if case.run is not None:
                 written.append(path_of_point(outputs.events, case.title))
                 write_events(case.run, written[-1])
+    if outputs.operations is not None:
+        for case in cases:
+            if case.run is not None:
+                written.append(path_of_point(outputs.operations, case.title))
+                write_operations(case.run, written[-1])
     if outputs.html is not None:
         from lightloom.report.page_packets import write_cases_page
 

@@ -37,6 +37,7 @@ from lightloom.packets.columns import (
     trace_columns,
     unfinished_columns,
 )
+from lightloom.packets.programs import operation_rows
 from lightloom.packets.scenario import below
 from lightloom.packets.settings import resolve
 from lightloom.packets.several import LISTS
@@ -50,6 +51,7 @@ PATIENCE_S = 1.0
 _CHOICES = {
     "transport.name": (),
     "traffic.flows": (),
+    "traffic.programs": (),
     "traffic.pattern": ("size_bytes",),
     "network.topology": ("hosts", "rate_gbps", "link_delay_s"),
     "network.links": ("hosts", "rate_gbps", "link_delay_s"),
@@ -73,6 +75,7 @@ def packets(given: Given) -> None:
     resolve(scenario, called)
     flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
     keep_input(scenario, outputs)
+    keep_operations(flows, outputs)
     run_and_report(flows, scenario, record, outputs)
 
 
@@ -130,6 +133,8 @@ def _write(run: PacketRun, scenario: ScenarioFile, outputs: Outputs) -> None:
         write_json(as_json(run, scenario), str(outputs.json_target))
     if outputs.events is not None:
         write_events(run, outputs.events)
+    if outputs.operations is not None:
+        write_operations(run, outputs.operations)
     if outputs.html is not None:
         from lightloom.report.page_packets import write_packets_page
 
@@ -148,6 +153,30 @@ def write_events(run: PacketRun, path: Path) -> None:
     import polars
 
     write_text(polars.DataFrame(trace_columns(run)).write_csv(), path)
+
+
+def write_operations(run: PacketRun, path: Path) -> None:
+    """Write when operations began and ended as CSV.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    need("polars", "a file of operations")
+    import polars
+
+    assert run.operations is not None
+    rows = operation_rows(run.flows, run.operations)
+    write_text(polars.DataFrame(rows, nan_to_null=True).write_csv(), path)
+
+
+def keep_operations(flows: Flows, outputs: Outputs) -> None:
+    """Refuse to write operations where there are none."""
+    if outputs.operations is not None and flows.programs is None and flows.after is None:
+        raise InputError(
+            "--operations is for --programs, or flows with the column 'after'; leave it out"
+        )
 
 
 def scenario_of(given: Given) -> tuple[ScenarioFile, Callable[[str], str]]:
@@ -301,7 +330,7 @@ def record_of(events: EventOptions, outputs: Outputs) -> Record:
 def keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
     """Refuse to write over what is read."""
     traffic, network = scenario.traffic, scenario.network
-    sources = (traffic.flows, traffic.matrix, network.links, network.outages)
+    sources = (traffic.flows, traffic.programs, traffic.matrix, network.links, network.outages)
     read = {source.resolve() for source in sources if source is not None}
     for path in outputs.files():
         if path.resolve() in read:

@@ -10,7 +10,9 @@ from lightloom.lazy import exports
 
 if TYPE_CHECKING:
     from lightloom.packets.flows import Flows, check_flows, make_flows, read_flows
+    from lightloom.packets.goal import goal_text, read_goal
     from lightloom.packets.patterns import all_to_all, from_matrix, incast, permutation
+    from lightloom.packets.programs import Milestone, OperationBuilder, OperationTimes, Programs
     from lightloom.packets.results import (
         Finished,
         LayerUse,
@@ -42,13 +44,17 @@ __all__ = [
     "Flows",
     "LayerUse",
     "LinkCounters",
+    "Milestone",
     "NetworkTable",
+    "OperationBuilder",
+    "OperationTimes",
     "PacketRun",
     "PacketScenario",
     "PacketSettings",
     "PacketTable",
     "PacketTrace",
     "Pfc",
+    "Programs",
     "Queue",
     "QueueSamples",
     "Record",
@@ -58,12 +64,14 @@ __all__ = [
     "check_flows",
     "flows_of",
     "from_matrix",
+    "goal_text",
     "incast",
     "load_scenario",
     "make_flows",
     "permutation",
     "profile_of",
     "read_flows",
+    "read_goal",
     "simulate_flows",
 ]
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.packets import Finished, Flows, PacketRun, PacketScenario
+from lightloom.packets.programs import critical_rows, operation_rows
 from lightloom.units import PS_PER_S
 
 SCHEMA_VERSION = 1
@@ -21,22 +22,18 @@ Columns = dict[str, npt.NDArray[Any]]
 
 def completion_columns(flows: Flows, done: Finished) -> Columns:
     """Rows of flows that have finished."""
-    return _columns(flows, done.flow, done.fct_s, done.slowdown)
+    return _columns(flows, done)
 
 
 def unfinished_columns(flows: Flows, done: npt.NDArray[np.bool_]) -> Columns:
     """Rows of the flows that are not ``done``, without a completion."""
     flow = np.flatnonzero(~done)
     empty = np.full(len(flow), np.nan)
-    return _columns(flows, flow, empty, empty)
+    return _columns(flows, Finished(flow.astype(np.uint32), empty, empty, empty))
 
 
-def _columns(
-    flows: Flows,
-    flow: npt.NDArray[Any],
-    fct_s: npt.NDArray[np.float64],
-    slowdown: npt.NDArray[np.float64],
-) -> Columns:
+def _columns(flows: Flows, done: Finished) -> Columns:
+    flow, waits = done.flow, flows.after is not None or flows.programs is not None
     return {
         "flow": flow.astype(np.int64),
         "src": flows.source[flow],
@@ -44,8 +41,11 @@ def _columns(
         "bytes": flows.size_bytes[flow],
         "start_us": _microseconds(flows.start_s[flow]),
         **({} if flows.routes is None else {"route": _of(flows.routes, flow)}),
-        "fct_us": _microseconds(fct_s),
-        "slowdown": np.round(slowdown, 6),
+        **({} if flows.after is None else {"after": _of(flows.after, flow)}),
+        **({} if flows.delay_s is None else {"delay_us": _microseconds(flows.delay_s[flow])}),
+        **({"began_us": _microseconds(done.began_s)} if waits else {}),
+        "fct_us": _microseconds(done.fct_s),
+        "slowdown": np.round(done.slowdown, 6),
     }
 
 
@@ -108,6 +108,7 @@ def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         "fct_s": spread(run.fct_s),
         "slowdown": spread(run.slowdown),
         "end_s": run.end_s,
+        "operations": None if run.operations is None else _operations(run),
         "layers": [asdict(layer) for layer in run.layer_use()],
         "nodes": list(run.nodes),
         "links": _lists(asdict(run.links)),
@@ -120,6 +121,18 @@ def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
             "wall_s": run.wall_s,
         },
         "run_hash": run.run_hash,
+    }
+
+
+def _operations(run: PacketRun) -> dict[str, Any]:
+    """How long programs took, and why."""
+    assert run.operations is not None
+    rows = operation_rows(run.flows, run.operations)
+    path = critical_rows(run.flows, run.operations)
+    return {
+        "count": len(rows["rank"]),
+        "makespan_s": run.operations.makespan_s,
+        "critical_path": _lists(path),
     }
 
 

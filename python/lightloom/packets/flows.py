@@ -1,16 +1,17 @@
 """Flows: from which host to which, how many bytes, from when on.
 
 They come as arrays or from a table in text with the columns ``src``, ``dst``, ``bytes`` and, if
-need be, ``start_us`` (otherwise 0) and ``route`` (otherwise shortest paths). The columns that
-results add are ignored, so that a result can be simulated again.
+need be, ``start_us`` (otherwise 0), ``route`` (otherwise shortest paths), ``after`` (flows that it
+waits for) and ``delay_us`` (for how much longer). The columns that results add are ignored, so that
+a result can be simulated again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +23,17 @@ from lightloom.inputs.text_table import Columns, Whole, parse_table
 from lightloom.packets.scenario import MAX_SIZE
 from lightloom.units import PS_PER_S
 
+if TYPE_CHECKING:
+    from lightloom.packets.programs import Programs
+
 #: largest file, maximum number of flows, latest start
 MAX_FILE_BYTES, MAX_FLOWS, MAX_START_S = 256 * 10**6, 2**22, 1000.0
 #: columns of a file, and what results add to them
 COLUMNS = Columns(
     "flows",
     needed=("src", "dst", "bytes"),
-    optional=("start_us", "route"),
-    ignored=("flow", "flow_id", "fct_us", "slowdown"),
+    optional=("start_us", "route", "after", "delay_us"),
+    ignored=("flow", "flow_id", "began_us", "fct_us", "slowdown"),
 )
 
 
@@ -52,6 +56,13 @@ class Flows:
     routes
         The nodes of the path of each flow, parted by spaces, its ends among them; empty text, or
         ``None`` for all, leaves the choice to the network.
+    after
+        Numbers of the flows that each waits for, parted by spaces: it begins when their receivers
+        have everything; ``None`` if none waits.
+    delay_s
+        For how much longer each waits then; ``None`` if for no longer.
+    programs
+        Operations that decide when flows begin, in the place of ``start_s`` and ``after``.
 
     Examples
     --------
@@ -67,6 +78,9 @@ class Flows:
     name: str = "flows"
     lines: Whole | None = None
     routes: tuple[str, ...] | None = None
+    after: tuple[str, ...] | None = None
+    delay_s: npt.NDArray[np.float64] | None = None
+    programs: Programs | None = None
 
     def __post_init__(self) -> None:
         """Refuse columns that are not as :func:`make_flows` makes them."""
@@ -86,6 +100,41 @@ class Flows:
     def start_ps(self) -> npt.NDArray[np.uint64]:
         """Starts in whole picoseconds."""
         return np.rint(self.start_s * PS_PER_S).astype(np.uint64)
+
+    def waiting(self, after: Sequence[str], delay_s: Any = 0.0) -> Flows:
+        """The same, where flows wait for others.
+
+        Parameters
+        ----------
+        after
+            The numbers of the flows that each waits for, such as ``"0 3"``; empty for none.
+        delay_s
+            For how much longer it waits; one number stands for all that wait.
+
+        Raises
+        ------
+        InputError
+            If there is not one of each for every flow.
+
+        Examples
+        --------
+        >>> import lightloom
+        >>> lightloom.make_flows([0, 1], [1, 2], 1_000_000).waiting(["", "0"]).after
+        ('', '0')
+        """
+        count, delays = len(self), _as_numbers(delay_s, "delay_s")
+        if not _are_texts(after, count) or delays.shape not in ((), (count,)):
+            raise InputError(
+                f"{self.name}: after, delay_s: expected a text and a number for each of {count:,} "
+                "flows"
+            )
+        waits = np.array([bool(text.strip()) for text in after])
+        each = np.where(waits, delays, 0.0) if delays.ndim == 0 else delays
+        return replace(self, after=tuple(after), delay_s=each)
+
+    def with_programs(self, programs: Programs) -> Flows:
+        """The same, begun by the operations of programs."""
+        return replace(self, programs=programs)
 
     def place(self, flow: int) -> str:
         """Where a flow is written down: the beginning of a message about it."""
@@ -133,9 +182,10 @@ def make_flows(
     return Flows(first, last, size, starts, name, None, None if routes is None else tuple(routes))
 
 
-def _are_texts(values: object, count: int) -> bool:
+def _are_texts(values: Any, count: int) -> bool:
     """Whether values are a list of so many texts."""
-    listed = list(values) if isinstance(values, Sequence | np.ndarray) else []
+    several = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    listed = list(values) if several else []
     return len(listed) == count and all(isinstance(one, str) for one in listed)
 
 
@@ -173,8 +223,10 @@ def check_flows(flows: Flows, hosts: int) -> None:
         f"host {flows.source[flow]} sends to itself; expected another dst"
     ))  # fmt: skip
     sizes = flows.size_bytes
-    _refuse(flows, (sizes < 1) | (sizes > MAX_SIZE), lambda flow: (
-        f"{sizes[flow]:,} bytes: expected 1 to {MAX_SIZE:,}"
+    # programs have messages that only tell
+    lowest = 1 if flows.programs is None else 0
+    _refuse(flows, (sizes < lowest) | (sizes > MAX_SIZE), lambda flow: (
+        f"{sizes[flow]:,} bytes: expected {lowest} to {MAX_SIZE:,}"
     ))  # fmt: skip
     starts = flows.start_s
     _refuse(flows, ~((starts >= 0) & (starts <= MAX_START_S)), lambda flow: (
@@ -225,4 +277,6 @@ def parse_flows(content: bytes, name: str) -> Flows:
         name=name,
         lines=table.lines,
         routes=tuple(table.texts("route")) if "route" in table.places else None,
+        after=tuple(table.texts("after")) if "after" in table.places else None,
+        delay_s=table.numbers("delay_us", 0.0) / 1e6 if "delay_us" in table.places else None,
     )

@@ -74,6 +74,21 @@ class FailureColumns(NamedTuple):
     detection_ps: int
 
 
+class OperationColumns(NamedTuple):
+    """Operations of programs; ``i`` waits for ``waits[wait_starts[i]:wait_starts[i + 1]]``.
+
+    ``flow`` and ``unit`` are 2^32 - 1 where there is none; milestones are 0 for begun, 1 for
+    received and 2 for ended.
+    """
+
+    flow: npt.NDArray[np.uint32]
+    span_ps: npt.NDArray[np.uint64]
+    unit: npt.NDArray[np.uint32]
+    wait_starts: npt.NDArray[np.uint64]
+    waits: npt.NDArray[np.uint32]
+    milestones: npt.NDArray[np.uint8]
+
+
 class RunRequest(NamedTuple):
     """How flows are simulated and what is recorded; 0 samples or events are none."""
 
@@ -87,3 +102,4 @@ class RunRequest(NamedTuple):
     max_events: int
     traced_flow: int | None
     failures: FailureColumns | None = None
+    operations: OperationColumns | None = None

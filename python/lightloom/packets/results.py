@@ -11,6 +11,7 @@ from rich.console import Console
 
 from lightloom.optional import need
 from lightloom.packets.flows import Flows
+from lightloom.packets.programs import OperationTimes
 from lightloom.packets.scenario import PacketScenario
 from lightloom.packets.settings import PacketSettings
 from lightloom.units import show_time
@@ -38,11 +39,14 @@ class Finished:
     slowdown
         From its start until its receiver had everything, over the time that this takes on an idle
         network.
+    began_s
+        When it started: as given, or when what it waits for was there.
     """
 
     flow: Indices
     fct_s: Numbers
     slowdown: Numbers
+    began_s: Numbers
 
     def __len__(self) -> int:
         return len(self.flow)
@@ -165,7 +169,7 @@ class PacketRun:
         Over which network.
     settings
         With which parameters.
-    fct_s, slowdown
+    fct_s, slowdown, began_s
         Per flow as in :class:`Finished`, ``(flows,)``; not a number where it has not finished.
     end_s
         Simulated time at the end.
@@ -179,6 +183,8 @@ class PacketRun:
         Queues and utilization over time; ``None`` if not asked for.
     trace
         Empty unless asked for.
+    operations
+        When the operations of programs began and ended; ``None`` where no flow waits for others.
     data_hops, control_hops
         Links that packets left: packets with payload, and all others.
     events, peak_packets
@@ -201,12 +207,14 @@ class PacketRun:
     settings: PacketSettings
     fct_s: Numbers
     slowdown: Numbers
+    began_s: Numbers
     end_s: float
     nodes: tuple[str, ...]
     layers: tuple[str, ...]
     links: LinkCounters
     samples: QueueSamples | None
     trace: PacketTrace
+    operations: OperationTimes | None
     data_hops: int
     control_hops: int
     events: int
@@ -240,7 +248,9 @@ class PacketRun:
         from lightloom.packets.columns import completion_columns
 
         every = np.arange(len(self.flows), dtype=np.uint32)
-        rows = completion_columns(self.flows, Finished(every, self.fct_s, self.slowdown))
+        rows = completion_columns(
+            self.flows, Finished(every, self.fct_s, self.slowdown, self.began_s)
+        )
         return polars.DataFrame(rows, nan_to_null=True)
 
     def plot(self) -> Figure:

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
@@ -18,6 +19,7 @@ from lightloom.packets.failures import failure_columns
 from lightloom.packets.flows import Flows, check_flows
 from lightloom.packets.forecast import forecast
 from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
+from lightloom.packets.programs import OperationTimes, programs_of
 from lightloom.packets.requests import (
     CircuitColumns,
     FailureColumns,
@@ -99,6 +101,7 @@ def simulate_flows(
     """
     settings, topology = resolve(scenario), topology_of(scenario.network)
     check_flows(flows, scenario.network.hosts)
+    programs = programs_of(flows)
     _check_record(record, len(flows))
     collect = _Collect(flows, scenario, settings, monitor or Monitor())
     columns, circuits, failures = _of_graph(flows, scenario.network, topology)
@@ -113,6 +116,7 @@ def simulate_flows(
         max_events=record.trace,
         traced_flow=record.trace_flow,
         failures=failures,
+        operations=None if programs is None else programs.for_core(),
     )
     begin = time.perf_counter()
     try:
@@ -175,12 +179,12 @@ class _Collect:
     ) -> None:
         self.flows = flows
         self._scenario, self._settings = scenario, settings
-        self._start = flows.start_ps
         self._monitor = monitor
         self._has_begun = False
         self._begin = time.monotonic()
         self.fct_s = np.full(len(flows), np.nan)
         self.slowdown = np.full(len(flows), np.nan)
+        self.began_s = np.full(len(flows), np.nan)
 
     def __call__(
         self, now_ps: int, hops: int, expected: int, finished: _core.FinishedColumns
@@ -189,11 +193,13 @@ class _Collect:
             self._has_begun = True
             self._announce(expected)
         flow, slowdown = finished.flow, finished.slowdown
-        fct_s = (finished.done_ps - self._start[flow]) / PS_PER_S
+        fct_s = (finished.done_ps - finished.start_ps) / PS_PER_S
+        began_s = finished.start_ps / PS_PER_S
         self.fct_s[flow] = fct_s
         self.slowdown[flow] = slowdown
+        self.began_s[flow] = began_s
         if len(flow):
-            self._monitor.finished(Finished(flow, fct_s, slowdown))
+            self._monitor.finished(Finished(flow, fct_s, slowdown, began_s))
         time_s = now_ps / PS_PER_S
         shares = [hops / max(1, expected)]
         if self._scenario.until_s is not None:
@@ -229,12 +235,14 @@ def _run(
         settings=settings,
         fct_s=collect.fct_s,
         slowdown=collect.slowdown,
+        began_s=collect.began_s,
         end_s=report.end_ps / PS_PER_S,
         nodes=tuple(report.nodes),
         layers=tuple(report.layers),
         links=_link_counters(report.links),
         samples=None if samples is None else _queue_samples(samples),
         trace=_packet_trace(report.trace),
+        operations=_operation_times(report.operations),
         data_hops=report.data_hops,
         control_hops=report.control_hops,
         events=report.events,
@@ -274,6 +282,22 @@ def _queue_samples(samples: _core.SampleColumns) -> QueueSamples:
         max_queue_bytes=samples.max_queue_bytes,
         longest=samples.longest,
     )
+
+
+def _operation_times(operations: _core.OperationTimeColumns | None) -> OperationTimes | None:
+    if operations is None:
+        return None
+    return OperationTimes(
+        begin_s=_seconds(operations.begin_ps),
+        end_s=_seconds(operations.end_ps),
+        critical=operations.critical,
+        makespan_s=operations.makespan_ps / PS_PER_S,
+    )
+
+
+def _seconds(times_ps: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Seconds; not a number for what never came."""
+    return np.where(times_ps == 2**64 - 1, np.nan, times_ps / PS_PER_S)
 
 
 def _packet_trace(events: _core.EventColumns) -> PacketTrace:

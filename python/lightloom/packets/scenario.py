@@ -241,11 +241,15 @@ class PacketScenario(Strict):
 
 
 class TrafficTable(Strict):
-    """Who sends what: a file of flows, or a pattern."""
+    """Who sends what: a file of flows, a pattern, or programs of ranks."""
 
     flows: File | None = Field(
         None,
-        description="CSV with columns src, dst, bytes, start_us, route; '-' is standard input.",
+        description="CSV of src, dst, bytes, start_us, route, after, delay_us; '-' is stdin.",
+    )
+    programs: File | None = Field(
+        None,
+        description="Programs in GOAL: what sends wait for; rank i is host i.",
     )
     pattern: Pattern | None = Field(
         None,
@@ -301,7 +305,10 @@ def parse_scenario(content: bytes, name: str) -> ScenarioFile:
 def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The keys of a scenario file with its paths taken relative to ``folder``."""
     placed = dict(values)
-    for name, keys in {"traffic": ("flows", "matrix"), "network": ("links", "outages")}.items():
+    for name, keys in {
+        "traffic": ("flows", "matrix", "programs"),
+        "network": ("links", "outages"),
+    }.items():
         table = values.get(name)
         if isinstance(table, dict):
             paths = {key: table[key] for key in keys if isinstance(table.get(key), str)}

@@ -1,4 +1,4 @@
-"""The flows of a scenario: those of its file, or of its pattern."""
+"""The flows of a scenario: those of its file, of its pattern, or of its programs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from lightloom.demand.byte_matrix import read_byte_matrix
 from lightloom.errors import InputError
 from lightloom.packets import patterns
 from lightloom.packets.flows import Flows, read_flows
+from lightloom.packets.goal import read_goal
 from lightloom.packets.scenario import ScenarioFile
 
 #: what each pattern needs and what it may have in addition
 _READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "flows": ((), ()),
+    "programs": ((), ()),
     "permutation": (("size_bytes",), ()),
     "incast": (("size_bytes", "fan_in"), ()),
     "all-to-all": (("size_bytes",), ("group",)),
@@ -33,18 +35,23 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
     Raises
     ------
     InputError
-        If there is neither a file nor a pattern, or both; if a key is missing or would not be
+        If there is not one of a file, a pattern and programs; if a key is missing or would not be
         read; if the file cannot be used or the pattern is impossible.
     """
     traffic = scenario.traffic
-    pattern = traffic.pattern or ("matrix" if traffic.matrix and not traffic.flows else None)
-    if (traffic.flows is None) == (pattern is None):
-        both = "both are given" if traffic.flows is not None else "there is neither"
-        raise InputError(f"expected {call('flows')} FILE or {call('pattern')} NAME, {both}")
-    kind = pattern or "flows"
+    files = [name for name in ("flows", "programs") if getattr(traffic, name) is not None]
+    pattern = traffic.pattern or ("matrix" if traffic.matrix and not files else None)
+    sources = [*files, *([pattern] if pattern else [])]
+    if len(sources) != 1:
+        given = "there is none" if not sources else f"{len(sources)} are given"
+        raise InputError(
+            f"expected {call('flows')} FILE, {call('pattern')} NAME or {call('programs')} FILE, "
+            f"{given}"
+        )
+    kind = sources[0]
     needed, optional = _READS[kind]
     for key, value in traffic:
-        known = key in {"flows", "pattern", *needed, *optional}
+        known = key in {"flows", "pattern", "programs", *needed, *optional}
         if value is not None and not known:
             raise InputError(f"{call(key)} does not apply to {_calls(kind, call)}; leave it out")
         if value is None and key in needed:
@@ -52,6 +59,8 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
     hosts, size = scenario.network.hosts, traffic.size_bytes or 0
     if traffic.flows is not None:
         return read_flows(traffic.flows)
+    if traffic.programs is not None:
+        return read_goal(traffic.programs)
     if kind == "matrix":
         assert traffic.matrix is not None
         return patterns.from_matrix(read_byte_matrix(traffic.matrix), str(traffic.matrix))
@@ -63,4 +72,5 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
 
 
 def _calls(kind: str, call: Any) -> str:
-    return f"{call('flows')} FILE" if kind == "flows" else f"{call('pattern')} {kind}"
+    files = kind in ("flows", "programs")
+    return f"{call(kind)} FILE" if files else f"{call('pattern')} {kind}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from lightloom.packets import NetworkTable, PacketRun, PacketScenario
 from lightloom.packets.columns import spread
+from lightloom.packets.programs import critical_rows, operation_rows
 from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
@@ -25,7 +27,7 @@ def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) ->
     print_wrapped(heading(run, scenario), console)
     for grid in grids(run):
         print_table(as_rich(grid), console)
-    for sentence in [*verdict(run), work_text(run)]:
+    for sentence in [*verdict(run), *programs_text(run), work_text(run)]:
         print_wrapped(sentence, console)
     for line in settings_lines(run):
         console.print(Text(line, style="dim"), soft_wrap=True)
@@ -142,6 +144,24 @@ def verdict(run: PacketRun) -> list[str]:
     return [
         f"{total - len(left):,} of {total:,} flows finished by {show_time(run.end_s, 6)}; "
         f"unfinished: {named}{more}."
+    ]
+
+
+def programs_text(run: PacketRun) -> list[str]:
+    """How long programs took, and what of it is on the critical path."""
+    if run.operations is None:
+        return []
+    rows = operation_rows(run.flows, run.operations)
+    path = critical_rows(run.flows, run.operations)
+    begin, makespan_s = path["begin_us"] / 1e6, run.operations.makespan_s
+    spans = np.diff(np.append(begin, makespan_s))
+    computes = path["kind"] == "compute"
+    flows = int((path["kind"] == "send").sum())
+    return [
+        f"{len(rows['rank']):,} operations; everything was received and computed by "
+        f"{show_time(makespan_s, 6)}. On the critical path: {int(computes.sum()):,} computations "
+        f"that take {show_time(float(spans[computes].sum()), 4)}, and {flows:,} flows that take "
+        f"{show_time(float(spans[~computes].sum()), 4)}."
     ]
 
 

@@ -160,8 +160,10 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "128 --rate 100 --transport ndp --pattern permutation --bytes 2MB"),
         (NET, "--transport is missing; for example: lightloom packets --hosts 128 --rate 100"
          " --transport ndp --pattern permutation --bytes 2MB"),
-        (f"{NET} --transport ndp", "expected --flows FILE or --pattern NAME, there is neither"),
-        (f"{RUN} --flows flows.csv", "expected --flows FILE or --pattern NAME, both are given"),
+        (f"{NET} --transport ndp", "expected --flows FILE, --pattern NAME or --programs FILE, "
+         "there is none"),
+        (f"{RUN} --flows flows.csv", "expected --flows FILE, --pattern NAME or "
+         "--programs FILE, 2 are given"),
         (f"{NET} --transport ndp --pattern incast --bytes 1",
          "--fan-in is missing; --pattern incast needs it"),
         (f"{RUN} --group-size 4",
@@ -370,3 +372,51 @@ def test_a_stuck_network_has_a_status_of_its_own(monkeypatch, capsys):
         "lightloom: links wait for one another, 1 -> 2 -> 1\n  1 unfinished: flow 0\n"
     )
     assert [row["fct_us"] for row in rows(Path("a.csv").read_text())] == ["", ""]
+
+
+GOAL = """num_ranks 3
+rank 0 {
+c: calc 2000
+s: send 40960b to 1
+s requires c
+}
+rank 1 {
+r: recv 40960b from 0
+s: send 40960b to 2
+s requires r
+}
+rank 2 {
+r: recv 40960b from 1
+}
+"""
+
+
+def test_programs_are_simulated_and_their_operations_written(lightloom, tmp_path):
+    programs, rows, out = (tmp_path / name for name in ("x.goal", "operations.csv", "out.csv"))
+    programs.write_text(GOAL)
+    network = "--hosts 4 --rate 100 --topology star --transport ideal"
+    done = lightloom(
+        f"packets {network} --programs {programs} --operations {rows} --csv {out} --json -"
+    )
+    assert not done.status
+    printed = " ".join(done.err.split())
+    assert "1 computations that take 2 us, and 2 flows that take 11.33 us" in printed
+    head, *lines = rows.read_text().splitlines()
+    assert head == "rank,label,kind,flow,peer,bytes,begin_us,end_us,critical"
+    assert lines[0] == "0,c,compute,-1,-1,0,0.0,2.0,true"
+    assert lines[1].startswith("0,s,send,0,1,40960,2.0,")
+    assert lines[2].startswith("1,r,receive,0,0,40960,7.66")
+    assert out.read_text().splitlines()[0] == "flow,src,dst,bytes,start_us,began_us,fct_us,slowdown"
+    several = lightloom(f"packets {network},roce --programs {programs} --operations {rows}")
+    assert not several.status
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"operations-ideal.csv", "operations-roce.csv"} <= written
+
+
+def test_operations_are_for_programs(lightloom, tmp_path):
+    done = lightloom(
+        "packets --hosts 4 --rate 100 --transport ideal --pattern permutation --bytes 1kB "
+        f"--operations {tmp_path}/x.csv"
+    )
+    assert done.status == 2
+    assert "--operations is for --programs, or flows with the column 'after'" in done.err

@@ -8,7 +8,7 @@ from lightloom.packets import check_flows, make_flows, read_flows
 from lightloom.packets.flows import MAX_FILE_BYTES, MAX_FLOWS, parse_flows
 
 HEAD = "src,dst,bytes,start_us\n"
-EXPECTED = "expected a header with the columns src, dst, bytes, start_us, route"
+EXPECTED = "expected a header with the columns src, dst, bytes, start_us, route, after, delay_us"
 
 
 def test_a_table_is_read_as_it_stands():

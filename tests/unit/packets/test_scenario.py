@@ -133,8 +133,8 @@ def test_the_smallest_radix():
         (NETWORK + TRAFFIC, 'S: transport is missing; add it, such as transport = "ndp"'),
         (f'transport = "roce"\n{NETWORK}', "S: traffic is missing; add it, such as traffic = { "
          'pattern = "permutation", size_bytes = "2 MB" }'),
-        (WHOLE + "wat = 1", "S: unknown key 'traffic.wat'; known: flows, pattern, size_bytes, "
-         "fan_in, group, matrix"),
+        (WHOLE + "wat = 1", "S: unknown key 'traffic.wat'; known: flows, programs, pattern, "
+         "size_bytes, fan_in, group, matrix"),
         (WHOLE + "[queue]\nsize_byte = 1",
          "S: unknown key 'queue.size_byte'; did you mean 'size_bytes'?"),
         (WHOLE + "[queue.ecn]\nkmin = 1", "S: unknown key 'queue.ecn.kmin'; known: on, min_bytes, "
@@ -220,8 +220,9 @@ def test_wrong_topologies(network, expected):
 @pytest.mark.parametrize(
     ("traffic", "expected"),
     [
-        ("", "expected flows FILE or pattern NAME, there is neither"),
-        ('flows = "a"\npattern = "incast"', "expected flows FILE or pattern NAME, both are given"),
+        ("", "expected flows FILE, pattern NAME or programs FILE, there is none"),
+        ('flows = "a"\npattern = "incast"', "expected flows FILE, pattern NAME or programs FILE, "
+         "2 are given"),
         ('pattern = "incast"\nsize_bytes = 1', "fan_in is missing; pattern incast needs it"),
         ('pattern = "all-to-all"', "size_bytes is missing; pattern all-to-all needs it"),
         ('pattern = "matrix"', "matrix is missing; pattern matrix needs it"),

@@ -19,6 +19,15 @@ pub trait AnySimulation {
     /// As there.
     fn add_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError>;
 
+    /// See [`Simulation::hold_flow`].
+    ///
+    /// # Errors
+    /// As there.
+    fn hold_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError>;
+
+    /// See [`Simulation::start_flow`].
+    fn start_flow(&mut self, flow: PacketFlowId);
+
     /// See [`Simulation::set_dark`].
     fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool);
 
@@ -27,6 +36,9 @@ pub trait AnySimulation {
 
     /// See [`Simulation::finish_on_arrival`].
     fn finish_on_arrival(&mut self);
+
+    /// See [`Simulation::finish_twice`].
+    fn finish_twice(&mut self);
 
     /// See [`Simulation::advance`].
     ///
@@ -54,6 +66,14 @@ impl<T: Transport> AnySimulation for Simulation<T> {
         self.add_flow(spec)
     }
 
+    fn hold_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
+        self.hold_flow(spec)
+    }
+
+    fn start_flow(&mut self, flow: PacketFlowId) {
+        self.start_flow(flow);
+    }
+
     fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool) {
         self.set_dark(time, link, dark);
     }
@@ -64,6 +84,10 @@ impl<T: Transport> AnySimulation for Simulation<T> {
 
     fn finish_on_arrival(&mut self) {
         self.finish_on_arrival();
+    }
+
+    fn finish_twice(&mut self) {
+        self.finish_twice();
     }
 
     fn advance(

@@ -67,11 +67,29 @@ impl Core {
     /// Adds a flow; it starts by a timer.
     pub(super) fn add_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
         self.check_flow(spec)?;
-        let index = self.flows.len() as u64;
-        let hash = (mix(self.config.seed ^ mix(index)) >> 32) as u32;
-        let flow = self.flows.add(spec, self.config.mtu, hash);
+        let flow = self.insert_flow(spec);
         self.clock.set_timer(spec.start, Timer::Start(flow));
         Ok(flow)
+    }
+
+    /// Adds a flow that starts when [`Self::start_flow`] says so.
+    pub(super) fn hold_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
+        self.check_flow(spec)?;
+        let held = FlowSpec { start: FlowProgress::NEVER, ..spec.clone() };
+        Ok(self.insert_flow(&held))
+    }
+
+    /// A flow that was held starts now.
+    pub(super) fn start_flow(&mut self, flow: PacketFlowId) {
+        let now = self.clock.now();
+        self.flows.set_start(flow, now);
+        self.clock.set_timer(now, Timer::Start(flow));
+    }
+
+    fn insert_flow(&mut self, spec: &FlowSpec) -> PacketFlowId {
+        let index = self.flows.len() as u64;
+        let hash = (mix(self.config.seed ^ mix(index)) >> 32) as u32;
+        self.flows.add(spec, self.config.mtu, hash)
     }
 
     pub(super) fn limit_packets(&mut self, packets: u64) {

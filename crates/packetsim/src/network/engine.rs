@@ -53,6 +53,25 @@ impl<T: Transport> Simulation<T> {
         self.core.add_flow(spec)
     }
 
+    /// Adds a flow that starts when [`Self::start_flow`] says so.
+    ///
+    /// # Errors
+    /// As [`Self::add_flow`].
+    pub fn hold_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
+        self.core.hold_flow(spec)
+    }
+
+    /// A flow that was held starts now.
+    pub fn start_flow(&mut self, flow: PacketFlowId) {
+        self.core.start_flow(flow);
+    }
+
+    /// From now on a flow finishes twice: when its receiver has everything, and when its sender
+    /// knows that.
+    pub fn finish_twice(&mut self) {
+        self.core.flows.finish_twice();
+    }
+
     /// From now on a flow finishes when its receiver has everything, not when its sender knows
     /// that.
     pub fn finish_on_arrival(&mut self) {

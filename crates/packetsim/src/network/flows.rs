@@ -41,7 +41,7 @@ struct Span {
 }
 
 /// All flows; arrays of what is used together.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Flows {
     keys: Vec<RouteKey>,
     state: Vec<FlowProgress>,
@@ -51,7 +51,25 @@ pub(super) struct Flows {
     done: usize,
     /// Flows that have finished and were not collected yet.
     finished: Vec<PacketFlowId>,
-    finish_on_arrival: bool,
+    /// Whether a flow counts as finished when its receiver has everything.
+    finishes_on_arrival: bool,
+    /// Whether it does when its sender knows that.
+    finishes_on_acknowledgement: bool,
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            state: Vec::new(),
+            routes: Vec::new(),
+            route_links: Vec::new(),
+            done: 0,
+            finished: Vec::new(),
+            finishes_on_arrival: false,
+            finishes_on_acknowledgement: true,
+        }
+    }
 }
 
 impl Flows {
@@ -125,7 +143,22 @@ impl Flows {
 
     /// From now on a flow finishes when its receiver has everything.
     pub(super) fn finish_on_arrival(&mut self) {
-        self.finish_on_arrival = true;
+        self.finishes_on_arrival = true;
+        self.finishes_on_acknowledgement = false;
+    }
+
+    /// From now on a flow finishes twice: when its receiver has everything, and when its sender
+    /// knows that.
+    pub(super) fn finish_twice(&mut self) {
+        self.finishes_on_arrival = true;
+        self.finishes_on_acknowledgement = true;
+    }
+
+    /// A flow that was added without a start starts at this time.
+    pub(super) fn set_start(&mut self, flow: PacketFlowId, time: Time) {
+        let start = &mut self.state[flow.index()].start;
+        debug_assert_eq!(*start, FlowProgress::NEVER, "a flow starts once");
+        *start = time;
     }
 
     /// The receiver has one more packet; returns whether that was the last.
@@ -136,7 +169,7 @@ impl Flows {
         debug_assert!(state.received <= state.packets, "each packet is counted once");
         if state.received == state.packets {
             state.received_at = now;
-            if self.finish_on_arrival {
+            if self.finishes_on_arrival {
                 self.finished.push(flow);
             }
             return true;
@@ -151,7 +184,7 @@ impl Flows {
         if !state.is_done() {
             state.done_at = now;
             self.done += 1;
-            if !self.finish_on_arrival {
+            if self.finishes_on_acknowledgement {
                 self.finished.push(flow);
             }
         }
@@ -229,6 +262,21 @@ mod tests {
         assert_eq!(seen.len(), 50 * 20 * 2);
         let [forward, back] = [true, false].map(|is_forward| keys[0].endpoints.target(is_forward));
         assert_eq!((forward, back), (NicId(9), NicId(4)));
+    }
+
+    #[test]
+    fn a_flow_finishes_twice_where_both_ends_count() {
+        let mut flows = Flows::default();
+        flows.finish_twice();
+        let flow = flows.add(&spec(1_000, None), 1_000, 0);
+        let mut finished = Vec::new();
+        assert!(flows.receive(flow, Time(200)));
+        flows.collect_finished(&mut finished);
+        assert_eq!((finished.as_slice(), flows.done_count()), ([flow].as_slice(), 0));
+        flows.complete(flow, Time(300));
+        flows.complete(flow, Time(400));
+        flows.collect_finished(&mut finished);
+        assert_eq!((finished.as_slice(), flows.done_count()), ([flow, flow].as_slice(), 1));
     }
 
     #[test]

@@ -176,6 +176,7 @@ fn scenario(case: &Case) -> PacketScenario {
         dark,
     };
     PacketScenario {
+        programs: crate::Programs::default(),
         flows: flows.collect(),
         circuits: case.changes.iter().map(change).collect(),
         failures: Vec::new(),

@@ -3,8 +3,8 @@
 use super::flow;
 use crate::presets::star;
 use crate::{
-    CircuitSwitching, FlowOutcome, FlowSpec, PacketFlowId, PacketLinkId, PacketScenario, Report,
-    profile, simulate,
+    CircuitSwitching, FlowOutcome, FlowSpec, PacketFlowId, PacketLinkId, PacketScenario, Programs,
+    Report, profile, simulate,
 };
 use crate::{PacketError, Topology};
 use lightloom_kernel::Silent;
@@ -21,6 +21,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
         config,
         transport,
         flows,
+        programs: Programs::default(),
         circuits: Vec::new(),
         failures: Vec::new(),
         sampling: None,

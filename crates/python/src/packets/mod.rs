@@ -4,6 +4,7 @@
 
 mod errors;
 mod network;
+mod programs;
 mod settings;
 
 use crate::arrays::Given;
@@ -13,10 +14,12 @@ use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
     Balancing, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
-    PacketKind, PacketScenario, Report, RunningScenario, Samples, Sampling, Topology, profile,
+    PacketKind, PacketScenario, ProgramReport, Programs, Report, RunningScenario, Samples,
+    Sampling, Topology, profile,
 };
 use network::{CircuitColumns, FailureColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
+use programs::OperationColumns;
 use settings::PacketTables;
 
 use pyo3::prelude::*;
@@ -36,6 +39,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LinkUseColumns>()?;
     module.add_class::<SampleColumns>()?;
     module.add_class::<EventColumns>()?;
+    module.add_class::<OperationTimeColumns>()?;
     module.add_function(wrap_pyfunction!(packet_profile, module)?)?;
     module.add_function(wrap_pyfunction!(packet_topology, module)?)?;
     module.add_function(wrap_pyfunction!(packet_simulate, module)?)?;
@@ -80,6 +84,7 @@ struct RunRequest {
     max_events: usize,
     traced_flow: Option<u32>,
     failures: Option<FailureColumns>,
+    operations: Option<OperationColumns>,
 }
 
 /// Simulates flows; see `lightloom.packets.simulate_flows`. `progress` is called first before the
@@ -107,6 +112,7 @@ fn packet_simulate(
         config,
         transport,
         flows: flows.0.specs(&network, &topology)?,
+        programs: options.operations.map_or(Ok(Programs::default()), OperationColumns::programs)?,
         circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
         failures: options.failures.map_or(Ok(Vec::new()), |failures| failures.failures())?,
         topology,
@@ -215,6 +221,7 @@ fn column<T: numpy::Element>(py: Python<'_>, values: impl Iterator<Item = T>) ->
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct FinishedColumns {
     flow: Py<PyArray1<u32>>,
+    start_ps: Py<PyArray1<u64>>,
     received_ps: Py<PyArray1<u64>>,
     done_ps: Py<PyArray1<u64>>,
     slowdown: Py<PyArray1<f64>>,
@@ -224,6 +231,7 @@ impl FinishedColumns {
     fn new(py: Python<'_>, finished: &[FlowOutcome]) -> Self {
         Self {
             flow: column(py, finished.iter().map(|one| one.flow.0)),
+            start_ps: column(py, finished.iter().map(|one| one.start.0)),
             received_ps: column(py, finished.iter().map(|one| one.received_at.0)),
             done_ps: column(py, finished.iter().map(|one| one.done_at.0)),
             slowdown: column(py, finished.iter().map(|one| one.slowdown)),
@@ -245,6 +253,7 @@ struct PacketReport {
     links: Py<LinkUseColumns>,
     samples: Option<Py<SampleColumns>>,
     trace: Py<EventColumns>,
+    operations: Option<Py<OperationTimeColumns>>,
 }
 
 impl PacketReport {
@@ -262,6 +271,7 @@ impl PacketReport {
             links: Py::new(py, LinkUseColumns::new(py, topology, &report))?,
             samples: samples.map(|samples| Py::new(py, samples)).transpose()?,
             trace: Py::new(py, EventColumns::new(py, &report.events))?,
+            operations: OperationTimeColumns::new(py, &report.programs)?,
         })
     }
 }
@@ -357,6 +367,28 @@ impl EventColumns {
             number: column(py, events.iter().map(|event| event.sequence)),
             kind: events.iter().map(|event| kind_of(event.packet_kind)).collect(),
         }
+    }
+}
+
+/// When the operations of programs began and ended, 2^64 - 1 where they did not.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct OperationTimeColumns {
+    begin_ps: Py<PyArray1<u64>>,
+    end_ps: Py<PyArray1<u64>>,
+    critical: Py<PyArray1<u32>>,
+    makespan_ps: u64,
+}
+
+impl OperationTimeColumns {
+    /// `None` without programs.
+    fn new(py: Python<'_>, report: &ProgramReport) -> PyResult<Option<Py<Self>>> {
+        let columns = Self {
+            begin_ps: column(py, report.begins.iter().map(|time| time.0)),
+            end_ps: column(py, report.ends.iter().map(|time| time.0)),
+            critical: column(py, report.critical.iter().copied()),
+            makespan_ps: report.makespan.0,
+        };
+        (!report.begins.is_empty()).then(|| Py::new(py, columns)).transpose()
     }
 }
 
