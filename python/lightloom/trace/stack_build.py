@@ -201,7 +201,7 @@ class _Builder:
         call = alike[0]
         members = self.job.families[family].groups[self.alike[family][0][groups]]
         root = 0 if call.root is None else call.ranks.index(call.root)
-        sized = SizedCollective(call.op, len(call.ranks), _size_bytes(alike), root)
+        sized = SizedCollective(call.op, len(call.ranks), size_bytes_of(alike), root)
         if (family, groups) not in self.servers:
             self.servers[family, groups] = places_by_server(members, self.local_size)
         if (family, groups, sized) not in self.rounds:
@@ -270,7 +270,7 @@ def _depends_on_data(alike: list[Call]) -> bool:
     return len(shares) > 1 or any(call.routed is not None for call in alike)
 
 
-def _size_bytes(alike: list[Call]) -> int:
+def size_bytes_of(alike: list[Call]) -> int:
     """Bytes of the whole buffer; where shares are uneven, as if all were the largest."""
     size = max(max(call.input_bytes, call.output_bytes) for call in alike)
     for call in alike:

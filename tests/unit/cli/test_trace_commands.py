@@ -107,3 +107,19 @@ def test_chakra_traces_are_written_to_a_new_folder(lightloom, tmp_path, trace_fi
     assert "is there already; name a new folder" in done.err
     nowhere = lightloom(f"trace expand {trace_file} --chakra {tmp_path}/no/folder")
     assert "cannot make the folder: No such file or directory" in nowhere.err
+
+
+def test_a_trace_becomes_programs_that_packets_play(lightloom, tmp_path, trace_file):
+    goal = tmp_path / "step.goal"
+    assert not lightloom(f"trace expand {trace_file} --goal {goal}").status
+    done = lightloom(
+        f"packets --hosts 16 --rate 400 --topology star --transport ideal --programs {goal} --json "
+        f"{tmp_path}/run.json"
+    )
+    assert not done.status
+    found = json.loads((tmp_path / "run.json").read_text())
+    assert found["unfinished"] == []
+    assert 0 < found["operations"]["makespan_s"] <= found["end_s"]
+    refused = lightloom(f"trace expand {trace_file} --goal {goal} --only-ranks 0,1")
+    assert refused.status == 2
+    assert "--goal is for all ranks; leave out --only-ranks" in refused.err

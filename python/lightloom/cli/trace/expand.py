@@ -19,13 +19,15 @@ EXAMPLES = (
     "lightloom trace expand trace.json",
     "lightloom trace expand trace.json --parquet calls.parquet",
     "lightloom trace expand trace.json --chakra traces",
+    "lightloom trace expand trace.json --goal step.goal",
     "lightloom trace expand trace.json --only-ranks 5,77 --json some.json",
 )
 NOTES = (
     "Ranks that hold the same places in pipelines and groups issue the same calls, each on its "
     "groups. Ranks that were recorded in addition to one of each role are compared, call by call. "
     "Sizes that depend on data are those of the recorded rank. --json writes a trace; --chakra "
-    "execution traces of schema 0.0.4, without computation."
+    "execution traces of schema 0.0.4, --goal programs of sends and receives for lightloom packets "
+    "and LogGOPSim, with collectives by rings, trees and pairwise; both without computation."
 )
 
 #: calls of all ranks together
@@ -42,6 +44,9 @@ class ExpandOptions(Strict):
     chakra: File | None = Field(
         None, description="New folder for Chakra execution traces, a file per rank."
     )
+    goal: File | None = Field(
+        None, description="File for programs of sends and receives in GOAL, of all ranks."
+    )
     only_ranks: Name = Field("all", description="Ranks to write, such as 0,3, or all.")
 
 
@@ -50,6 +55,7 @@ def command() -> Command:
     files = (
         option(Outputs, "parquet", common=True, below="output"),
         option(ExpandOptions, "chakra", common=True),
+        option(ExpandOptions, "goal", common=True),
     )
     return Command(
         panels=(
@@ -71,7 +77,7 @@ def command() -> Command:
 
 def _run(given: Given) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
-    from lightloom.output.files import ColumnWriter, write_json
+    from lightloom.output.files import ColumnWriter, check_all_writable, write_json
     from lightloom.report.stack_table import print_roles
     from lightloom.trace.expand import Expansion, columns_of
     from lightloom.trace.job import find_job
@@ -83,6 +89,9 @@ def _run(given: Given) -> None:
     outputs.check({"trace": options.trace})
     if options.chakra is not None and options.chakra.exists():
         raise InputError(f"--chakra {options.chakra}: is there already; name a new folder")
+    if options.goal is not None and options.only_ranks != "all":
+        raise InputError("--goal is for all ranks; leave out --only-ranks")
+    check_all_writable([path for path in (options.goal,) if path is not None])
     trace = read_trace(options.trace)
     ranks = parse_ranks(options.only_ranks, trace.world_size, "--only-ranks")
     expansion = Expansion(find_job(trace, options.step))
@@ -90,7 +99,8 @@ def _run(given: Given) -> None:
     print_roles(
         expansion.job, verified, remarks_console() if outputs.on_stdout else results_console()
     )
-    if not (outputs.json_target or outputs.csv_target or outputs.parquet or options.chakra):
+    wanted = (outputs.json_target, outputs.csv_target, outputs.parquet)
+    if not any((*wanted, options.chakra, options.goal)):
         return
     number = sum(expansion.count(rank) for rank in ranks)
     if number > MAX_CALLS:
@@ -102,12 +112,24 @@ def _run(given: Given) -> None:
         write_json(expansion.trace(trace, ranks).to_json(), outputs.json_target)
     if options.chakra is not None:
         _write_chakra(options.chakra, expansion, ranks)
+    if options.goal is not None:
+        _write_goal(options.goal, expansion, ranks)
     writer = ColumnWriter(outputs.csv_target, outputs.parquet)
     try:
         for rank in ranks:
             writer.write(columns_of(rank, list(expansion.calls(rank))))
     finally:
         writer.close()
+
+
+def _write_goal(path: Path, expansion: Expansion, ranks: list[int]) -> None:
+    """What ranks send and receive, and what that waits for."""
+    from lightloom.output.files import write_text
+    from lightloom.packets import goal_text
+    from lightloom.trace.programs import trace_programs
+
+    flows = trace_programs({rank: tuple(expansion.calls(rank)) for rank in ranks}, "the trace")
+    write_text(goal_text(flows, len(ranks)), path)
 
 
 def _write_chakra(folder: Path, expansion: Expansion, ranks: list[int]) -> None:
