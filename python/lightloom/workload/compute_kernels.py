@@ -115,7 +115,8 @@ class Kernels:
         found = self.launches.seconds(work.kernel_s, (work.kernels, work.gaps), graph)
         return float(found) if found.ndim == 0 else found
 
-    def _curve(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
+    def operator_seconds(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
+        """Time of one measured operator that computes and moves so much, s."""
         curve = self.efficiencies.curves[name]
         peak = self.gpu.peak_flops(self.precision if name.endswith(FP8) else "bf16")
         found = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
@@ -132,7 +133,7 @@ class Kernels:
         output = m * n * (2 * FP32 if accumulate else BF16)
         name = "matmul_accumulate" if accumulate else "matmul"
         size_bytes = (m * k + k * n) * element + output
-        seconds = self._curve(name + FP8 if fp8 else name, 2.0 * m * k * n, size_bytes)
+        seconds = self.operator_seconds(name + FP8 if fp8 else name, 2.0 * m * k * n, size_bytes)
         return Work.of(float(seconds), 1)
 
     def linear(
@@ -214,7 +215,7 @@ class Kernels:
         else:
             name = "grouped_matmul" if stage == "forward" else f"grouped_matmul_{stage}"
         name += FP8 if self.in_fp8 else ""
-        return self._curve(name, 2.0 * tokens * k * n, tokens * sent + weights)
+        return self.operator_seconds(name, 2.0 * tokens * k * n, tokens * sent + weights)
 
     def attention(
         self,
@@ -241,7 +242,9 @@ class Kernels:
         """
         flops *= 2.5 if backward else 1.0
         family = "attention_latent" if latent else "attention"
-        seconds = self._curve(f"{family}_{'backward' if backward else 'forward'}", flops, 0.0)
+        seconds = self.operator_seconds(
+            f"{family}_{'backward' if backward else 'forward'}", flops, 0.0
+        )
         # backward: row sums, gradients, and the query gradient from FP32 to BF16
         return Work.of(float(seconds), 3 if backward else 1)
 

@@ -21,16 +21,15 @@ def follow_phases(session: Any) -> None:
     """Keep `session.phase`, `session.layers` and `session.step` up to date, by PyTorch's hooks."""
     names: dict[int, str] = {}
     blocks: dict[int, str] = {}
-    depth, stepped = [0], [False]
+    depth = [0]
 
     def enter(module: torch.nn.Module, args: Any) -> None:
         if depth[0] == 0 or id(module) not in names:
             for name, part in module.named_modules():
                 names.setdefault(id(part), name)
                 blocks.setdefault(id(part), block_of(name))
-        if depth[0] == 0 and stepped[0]:
-            stepped[0] = session.stepped = False
-            session.step += 1
+        if depth[0] == 0:
+            session.begin_step()
         depth[0] += 1
         session.phase = "forward"
         session.layers.append(names[id(module)] or session.layers[-1])
@@ -53,7 +52,7 @@ def follow_phases(session: Any) -> None:
     def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         session.phase = "between"
         # several optimizers may take turns: the step ends where the next forward begins
-        stepped[0] = session.stepped = True
+        session.stepped = True
 
     with contextlib.suppress(AttributeError):
         optimizers.register_optimizer_step_pre_hook(before_step)

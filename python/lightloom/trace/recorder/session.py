@@ -9,7 +9,15 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .calls import LOCAL, NAMESPACES, Arguments, IssuedCall, describe, read_arguments
+from .calls import (
+    LOCAL,
+    NAMESPACES,
+    OPERATIONS,
+    Arguments,
+    IssuedCall,
+    describe,
+    read_arguments,
+)
 from .computes import Computes
 from .gloo import execute
 from .oracle import RoutingOracle
@@ -121,6 +129,8 @@ class Session(TorchDispatchMode):
             self.refuse_call()
         self.computes.close()
         arguments = read_arguments(func, args, kwargs)
+        if OPERATIONS[arguments.name] == "receive":
+            self.begin_step()  # later stages of a pipeline begin with what they receive
         call = describe(arguments, len(self.calls))
         call.phase = self.where()
         call.layer, call.step, call.stream = self.layers[-1], self.step, self.stream
@@ -184,6 +194,14 @@ class Session(TorchDispatchMode):
             return func(*args, **kwargs)
         chosen = self.oracle.choose(args[0].shape, args[1]).to(args[0].device)
         return args[0].gather(-1, chosen), chosen
+
+    def begin_step(self) -> None:
+        """What comes now is of a step: of the next one, if an optimizer has ended one."""
+        if self.stepped:
+            self.stepped = False
+            self.step += 1
+        if self.phase == "setup":
+            self.phase = "between"
 
     def note_wait(self, call: IssuedCall) -> None:
         """The program waits for a call, if it did not before."""
