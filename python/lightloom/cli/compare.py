@@ -25,6 +25,7 @@ EXAMPLES = (
     "lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html",
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
     "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
+    "lightloom compare --workload trace.json --rate 400 --gpu h100 --fabrics fat-tree,mixnet",
 )
 RENAMED = {
     "--circuits": "--allocator",
@@ -71,12 +72,14 @@ def _job() -> Panel:
         "Job",
         (
             option(Scenario, "model", "MODEL", common=True),
+            option(Scenario, "workload", common=True),
             option(Scenario, "gpus", common=True, metavar="N,..."),
             option(Scenario, "cluster.rate_gbps", common=True, metavar="Gb/s,..."),
             option(Scenario, "cluster.gpu", common=True, metavar="NAME,..."),
             option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
-            option(Scenario, "seeds", common=True),
+            option(Scenario, "seeds"),
+            option(Scenario, "step_tokens"),
         ),
     )
 

@@ -207,13 +207,13 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
         Tile(
             "Best per dollar of network",
             styles[by_network.fabric],
-            f"{1000 * by_network.perf_per_usd:,.1f} tokens/s per k$",
+            f"{1000 * by_network.perf_per_usd:,.1f} {by_network.pace_unit} per k$",
             against(by_network, "perf_per_usd"),
         ),
         Tile(
             "Best per dollar of cluster",
             styles[by_cluster.fabric],
-            f"{1000 * by_cluster.perf_per_cluster_usd:,.2f} tokens/s per k$",
+            f"{1000 * by_cluster.perf_per_cluster_usd:,.2f} {by_cluster.pace_unit} per k$",
             against(by_cluster, "perf_per_cluster_usd"),
         ),
     ]
@@ -225,15 +225,18 @@ def _best(results: Iterable[FabricResult]) -> dict[str, float]:
     costs = ("network_cost_usd", "cluster_cost_usd", "network_power_w")
     lowest = ("step_time_s", "days_per_trillion_tokens", *costs)
     highest = (
-        "tokens_per_s",
+        "pace",
         "tokens_per_s_per_gpu",
         "mfu",
         "perf_per_usd",
         "perf_per_cluster_usd",
         "perf_per_w",
     )
-    return {name: min(getattr(r, name) for r in rows) for name in lowest} | {
-        name: max(getattr(r, name) for r in rows) for name in highest
+    known = {name: [getattr(r, name) for r in rows] for name in (*lowest, *highest)}
+    return {
+        name: min(values) if name in lowest else max(values)
+        for name, values in known.items()
+        if None not in values
     }
 
 

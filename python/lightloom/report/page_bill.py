@@ -90,7 +90,7 @@ class OwnershipRow:
     network_electricity_usd: float
     network_yearly_usd: float
     cluster_yearly_usd: float
-    usd_per_trillion_tokens: float
+    usd_per_trillion_tokens: float | None
 
 
 def ownership_rows(comparison: Comparison) -> tuple[Ownership, list[OwnershipRow]]:
@@ -106,7 +106,9 @@ def ownership_rows(comparison: Comparison) -> tuple[Ownership, list[OwnershipRow
                 network_electricity_usd=ownership.electricity_usd(r.network_power_w),
                 network_yearly_usd=ownership.yearly_usd(r.network_cost_usd, r.network_power_w),
                 cluster_yearly_usd=cluster,
-                usd_per_trillion_tokens=cluster * r.days_per_trillion_tokens / _DAYS,
+                usd_per_trillion_tokens=None
+                if r.days_per_trillion_tokens is None
+                else cluster * r.days_per_trillion_tokens / _DAYS,
             )
         )
     return ownership, rows

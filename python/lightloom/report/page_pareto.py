@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lightloom.report.plots import Point, per_second, usd_unit
+from lightloom.report.plots import Point, speed_unit, usd_unit
 from lightloom.report.plots_svg import FabricStyle
 from lightloom.study.compare.results import FabricResult
 
@@ -17,14 +17,15 @@ def pareto_points(
 
     The interval of the step time would show how fast the GPUs might be, which is the same for all.
     """
-    best = max(r.tokens_per_s for r in results)
+    best = max(r.pace for r in results)
     return [
         Point(
             styles[r.fabric],
             r.network_cost_usd,
-            r.tokens_per_s,
-            min(r.tokens_per_s, best / r.ratio_to_fastest[2]),
-            max(r.tokens_per_s, best / r.ratio_to_fastest[0]),
+            r.pace,
+            min(r.pace, best / r.ratio_to_fastest[2]),
+            max(r.pace, best / r.ratio_to_fastest[0]),
+            r.pace_unit,
         )
         for r in results
     ]
@@ -40,14 +41,14 @@ def pareto_data(
         "cluster": [r.cluster_cost_usd for r in results],
     }
     units = {of: usd_unit(max(values)) for of, values in costs.items()}
-    unit, name = per_second(max(p.high for p in points))
+    unit, name = speed_unit(points)
     return {
         "points": [
             {
                 "name": p.style.name,
                 "color": p.style.color,
                 "mark": p.style.mark,
-                "speed": p.tokens_per_s,
+                "speed": p.speed,
                 "low": p.low,
                 "high": p.high,
                 **{of: values[i] for of, values in costs.items()},
@@ -58,4 +59,5 @@ def pareto_data(
         "usd_name": {of: name for of, (_, name) in units.items()},
         "speed_unit": unit,
         "speed_name": name,
+        "pace_unit": points[0].unit,
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.results import Comparison
 
 #: parts of ``inputs`` with a separate table, and its title
@@ -68,7 +69,7 @@ def parameter_tables(comparison: Comparison) -> list[ParameterTable]:
 def _shape(comparison: Comparison) -> list[Parameter]:
     """Widths and counts of the model, from its configuration."""
     job = comparison.details.get("job")
-    if job is None:
+    if not isinstance(job, ModelJob):
         return []
     values = dataclasses.asdict(job.model)
     layers = values.pop("moe_layers")

@@ -23,17 +23,18 @@ from lightloom.report.plots_svg import (
 
 @dataclass(frozen=True)
 class Point:
-    """A fabric in a plot of cost (USD) against speed (tokens/s, with its interval)."""
+    """A fabric in a plot of cost (USD) against speed in a unit, with its interval."""
 
     style: FabricStyle
     cost_usd: float
-    tokens_per_s: float
+    speed: float
     low: float
     high: float
+    unit: str = "tokens/s"
 
 
 def pareto(points: Sequence[Point], cost_of: str) -> Markup:
-    """Cost against tokens/s with intervals; fabrics that none beats are joined.
+    """Cost against speed with intervals; fabrics that none beats are joined.
 
     Parameters
     ----------
@@ -45,15 +46,15 @@ def pareto(points: Sequence[Point], cost_of: str) -> Markup:
     width, height = 520, 390
     unit, name = usd_unit(max(p.cost_usd for p in points))
     x = Axis(*padded([p.cost_usd / unit for p in points], 0.2), 74, width - 18)
-    y_unit, y_name = per_second(max(p.high for p in points))
+    y_unit, y_name = speed_unit(points)
     y = Axis(*padded([v / y_unit for p in points for v in (p.low, p.high)], 0.1), height - 58, 16)
     parts = [*grid_lines(x, y), *axis_names(x, y, f"cost of {cost_of} [{name}]", y_name)]
-    front = pareto_front([(p.cost_usd, p.tokens_per_s) for p in points])
-    corners = [(x(points[i].cost_usd / unit), y(points[i].tokens_per_s / y_unit)) for i in front]
+    front = pareto_front([(p.cost_usd, p.speed) for p in points])
+    corners = [(x(points[i].cost_usd / unit), y(points[i].speed / y_unit)) for i in front]
     parts.append(_steps(corners, x.end))
     placed: list[tuple[float, float]] = []
     for number, point in enumerate(points):
-        at = (x(point.cost_usd / unit), y(point.tokens_per_s / y_unit))
+        at = (x(point.cost_usd / unit), y(point.speed / y_unit))
         ends = (y(point.low / y_unit), y(point.high / y_unit))
         parts += _point(point, at, ends, number in front)
         placed.append(at)
@@ -68,11 +69,12 @@ def usd_unit(largest: float) -> tuple[float, str]:
     return (1e6, "M$") if largest >= 1e6 else (1e3, "k$")
 
 
-def per_second(largest: float) -> tuple[float, str]:
+def speed_unit(points: Sequence[Point]) -> tuple[float, str]:
     """Unit of an axis of speeds, and its name."""
+    largest, unit = max(p.high for p in points), points[0].unit
     if largest >= 1e6:
-        return 1e6, "million tokens/s"
-    return (1e3, "thousand tokens/s") if largest >= 1e4 else (1.0, "tokens/s")
+        return 1e6, f"million {unit}"
+    return (1e3, f"thousand {unit}") if largest >= 1e4 else (1.0, unit)
 
 
 def _steps(corners: Sequence[tuple[float, float]], end: float) -> Markup:
@@ -89,7 +91,7 @@ def _point(
 ) -> list[Markup]:
     style = point.style
     tip = (
-        f"{style.name}: {point.tokens_per_s:,.0f} tokens/s "
+        f"{style.name}: {point.speed:,.0f} {point.unit} "
         f"({point.low:,.0f} to {point.high:,.0f}), ${point.cost_usd:,.0f}"
         f"{', on the Pareto front' if on_front else ''}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -10,11 +10,14 @@ from rich.text import Text
 
 from lightloom.report.story import doubts, story
 from lightloom.report.terminal import plain_table, print_table
-from lightloom.study.compare.results import SAME, Comparison
+from lightloom.study.compare.results import SAME, Comparison, FabricResult
 
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {
-    "compute": ("attention", "gate", "expert", "dense_ffn", "head", "optimizer"),
+    "compute": (
+        *("attention", "gate", "expert", "dense_ffn", "head", "optimizer"),
+        *("forward", "backward", "other"),
+    ),
     "TP": ("tp", "cp"),
     "all-to-all": ("ep",),
     "stragglers": ("straggler",),
@@ -90,8 +93,8 @@ def _speed_table(comparison: Comparison) -> Table:
     loads = [load.imbalance for load in results[0].loads]
     headers = ["fabric", "step\n[s]", "interval\n[s]", "vs\nbest"]
     headers += [f"{name}\n[s]" for name in loads]
-    headers += ["MFU\n[%]", "tokens/s\nper GPU", "days per\n10^12"]
-    table = plain_table("Training speed", headers, caption=_speed_caption(loads))
+    headers += [name for name, show in _RATES.items() if show(results[0]) is not None]
+    table = plain_table("Training speed", headers, caption=_speed_caption(results[0], loads))
     fastest = min(results, key=lambda r: r.step_time_s)
     minimum = {
         name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
@@ -110,20 +113,31 @@ def _speed_table(comparison: Comparison) -> Table:
                 _mark(f"{load.step_time_s:.4g}", load.step_time_s == minimum[load.imbalance])
                 for load in result.loads
             ),
-            Text(f"{100 * result.mfu:.1f}"),
-            Text(_whole(result.tokens_per_s_per_gpu)),
-            Text(_whole(result.days_per_trillion_tokens)),
+            *(Text(text) for show in _RATES.values() if (text := show(result)) is not None),
         )
     return table
 
 
-def _speed_caption(loads: Sequence[str]) -> str:
+def _shown(value: float | None) -> str | None:
+    return None if value is None else _whole(value)
+
+
+#: columns of throughput; one is left out where it is not known
+_RATES: dict[str, Callable[[FabricResult], str | None]] = {
+    "MFU\n[%]": lambda one: None if one.mfu is None else f"{100 * one.mfu:.1f}",
+    "tokens/s\nper GPU": lambda one: _shown(one.tokens_per_s_per_gpu),
+    "days per\n10^12": lambda one: _shown(one.days_per_trillion_tokens),
+}
+
+
+def _speed_caption(result: FabricResult, loads: Sequence[str]) -> str:
     caption = (
         "interval: all samples, compute speed varied; vs best: on the same samples, so that "
         f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
-        "at most; "
-        "MFU: of the BF16 peak; 10^12: tokens"
+        "at most"
     )
+    caption += "" if result.mfu is None else "; MFU: of the BF16 peak"
+    caption += "" if result.days_per_trillion_tokens is None else "; 10^12: tokens"
     if loads:
         caption += f"; {', '.join(loads)}: under that load of the experts"
     return caption
@@ -132,8 +146,10 @@ def _speed_caption(loads: Sequence[str]) -> str:
 def _cost_table(comparison: Comparison) -> Table:
     """What each fabric costs and draws, and what one gets for it."""
     results = comparison.results
-    headers = ["fabric", "network\n[M$]", "cluster\n[M$]", "power\n[kW]", "\ntokens/s"]
-    headers += ["tok/s/k$\nnetwork", "tok/s/k$\ncluster", "vs best per\ncluster $"]
+    unit = results[0].pace_unit
+    short = unit.replace("tokens", "tok")
+    headers = ["fabric", "network\n[M$]", "cluster\n[M$]", "power\n[kW]", f"\n{unit}"]
+    headers += [f"{short}/k$\nnetwork", f"{short}/k$\ncluster", "vs best per\ncluster $"]
     caption = "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars"
     table = plain_table("Cost and power", headers, caption=caption)
     best = _best(comparison)
@@ -145,7 +161,7 @@ def _cost_table(comparison: Comparison) -> Table:
             _mark(f"{result.network_cost_usd / 1e6:,.2f}", result.network_cost_usd == cheapest),
             Text(f"{result.cluster_cost_usd / 1e6:,.2f}"),
             Text(_whole(result.network_power_w / 1000)),
-            _mark(_whole(result.tokens_per_s), result.tokens_per_s == best["tokens"]),
+            _mark(_whole(result.pace), result.pace == best["pace"]),
             _mark(f"{1000 * result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
             _mark(f"{1000 * value:,.2f}", value == best["cluster"]),
             Text(f"{value / best['cluster']:.3f}"),
@@ -160,7 +176,7 @@ def _mark(text: str, is_best: bool) -> Text:
 def _best(comparison: Comparison) -> dict[str, float]:
     results = comparison.results
     return {
-        "tokens": max(r.tokens_per_s for r in results),
+        "pace": max(r.pace for r in results),
         "network": max(r.perf_per_usd for r in results),
         "cluster": max(r.perf_per_cluster_usd for r in results),
     }

@@ -178,7 +178,7 @@ def _microseconds(seconds: float) -> float:
 
 def _process(pid: int, name: str, done: Any, workload: Any) -> Process:
     process = Process(pid, name)
-    roles = _roles(workload)
+    roles = {} if workload is None else workload.worker_names()
     spans = worker_spans(done.run)
     _add_critical_path(process, done.run.critical_spans)
     lanes = {}
@@ -222,21 +222,6 @@ def _add_counters(process: Process, circuits: CircuitSpans, flying: BytesInFligh
     if flying is not None:
         for at_s, values in bytes_in_flight(flying):
             process.counter("bytes in flight", at_s, **values)
-
-
-def _roles(workload: Any) -> dict[int, str]:
-    """What each worker is, in words."""
-    if workload is None:
-        return {}
-    servers = workload.workers.server
-    names = {}
-    for worker, server in enumerate(servers.ravel().tolist()):
-        stage, replica, member = np.unravel_index(worker, servers.shape)
-        names[worker] = (
-            f"stage {stage} · {workload.workers.gpus_per_worker} GPUs of server {server} "
-            f"(replica {replica}, EP member {member})"
-        )
-    return names
 
 
 def _regions(network: Any) -> dict[int, str]:

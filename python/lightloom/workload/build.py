@@ -74,6 +74,17 @@ class Workload:
         """Share of each parallelism in the bytes sent (MixNet, Figure 2)."""
         return traffic_shares(self.traffic, network_only=network_only)
 
+    def worker_names(self) -> dict[int, str]:
+        """What each worker is, in words."""
+        servers, names = self.workers.server, {}
+        for worker, server in enumerate(servers.ravel().tolist()):
+            stage, replica, member = np.unravel_index(worker, servers.shape)
+            names[worker] = (
+                f"stage {stage} · {self.workers.gpus_per_worker} GPUs of server {server} "
+                f"(replica {replica}, EP member {member})"
+            )
+        return names
+
 
 def build(  # noqa: PLR0913
     model: Model,

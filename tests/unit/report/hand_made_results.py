@@ -8,6 +8,7 @@ import numpy as np
 from lightloom.fabric.network import Direct, Eps, Network, NvSwitch, Ocs
 from lightloom.simulate import CircuitTimeline, CircuitUse, Run, Snapshot, Timeline
 from lightloom.study.compare.results import Comparison, FabricResult, LoadResult
+from lightloom.workload.build import Workload
 from lightloom.workload.categories import StepCategory
 from lightloom.workload.task_graph import NONE
 
@@ -198,8 +199,10 @@ def make_load(imbalance, step, ratio=1.0):
 
 def make_workload():
     servers = np.arange(16).reshape(STAGES, 1, 4)
+    workers = SimpleNamespace(server=servers, gpus_per_worker=8)
     return SimpleNamespace(
-        workers=SimpleNamespace(server=servers, gpus_per_worker=8),
+        workers=workers,
+        worker_names=lambda: Workload.worker_names(SimpleNamespace(workers=workers)),
         traffic_shares=lambda *, network_only=False: (
             {"ep": 1.0} if network_only else {"tp": 0.6, "ep": 0.4}
         ),

@@ -16,7 +16,7 @@ lightloom.charts.pareto = (chart, element) => {
   const [x0, x1] = range(all.map(cost), 0.22);
   const [y0, y1] = range(all.flatMap((p) => [speed(p.low), speed(p.high)]), 0.14);
 
-  // slopes of the lines: round numbers of tokens/s per k$ that cross the plot
+  // slopes of the lines: round numbers of speed per k$ that cross the plot
   const perDollar = data.pareto.speed_unit / data.pareto.usd_unit[of] * 1000;
   const least = y0 / x1 * perDollar, most = y1 / Math.max(x0, x1 * 1e-3) * perDollar;
   const steps = [];
@@ -66,11 +66,11 @@ lightloom.charts.pareto = (chart, element) => {
   const tip = (p) => {
     const value = 1000 * p.speed / p[of];
     const share = (p.speed / Math.max(...all.map((q) => q.speed)) - 1) * 100;
-    return `<b>${escape(p.name)}</b><br>${Math.round(p.speed).toLocaleString("en")} tokens/s`
+    return `<b>${escape(p.name)}</b><br>${Math.round(p.speed).toLocaleString("en")} ${data.pareto.pace_unit}`
       + ` (${Math.round(p.low).toLocaleString("en")} to ${Math.round(p.high).toLocaleString("en")})`
       + `${share < -0.05 ? `, ${share.toFixed(1)} %` : ""}<br>`
       + `$${Math.round(p[of]).toLocaleString("en")} of ${of}<br>`
-      + `${value.toLocaleString("en", { maximumSignificantDigits: 4 })} tokens/s per k$`
+      + `${value.toLocaleString("en", { maximumSignificantDigits: 4 })} ${data.pareto.pace_unit} per k$`
       + `${onFront.has([cost(p), speed(p.speed)].join()) ? "<br>on the Pareto front" : ""}`;
   };
   const whiskers = {

@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from lightloom.fabric import Cluster, Fabric, FabricContext, MeanDemand, mean_demand
 from lightloom.fabric.network import Network
-from lightloom.study.compare.job import Job
+from lightloom.study.compare.job import Job, StepWorkload
 from lightloom.study.compare.results import Sample
-from lightloom.workload.build import Workload
 from lightloom.workload.task_graph import COLUMNS
 
 #: samples over which the demand is averaged for topologies that are fixed for the whole job
@@ -31,9 +30,9 @@ class Workloads:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._kept: dict[tuple[Sample, int], Workload] = {}
+        self._kept: dict[tuple[Sample, int], StepWorkload] = {}
 
-    def get(self, sample: Sample, gpus_per_server: int) -> Workload:
+    def get(self, sample: Sample, gpus_per_server: int) -> StepWorkload:
         """The workload of a sample on servers of a given size."""
         key = (sample, gpus_per_server)
         if key not in self._kept:
@@ -55,13 +54,13 @@ class Workloads:
             del self._kept[next(iter(self._kept))]
 
 
-def size_of(*workloads: Workload) -> int:
+def size_of(*workloads: StepWorkload) -> int:
     """Bytes of the tasks, token counts and tables of workloads; what they share counts once."""
     arrays = {id(array): array for one in workloads for array in _arrays(one)}
     return sum(array.nbytes for array in arrays.values())
 
 
-def _arrays(workload: Workload) -> Iterable[npt.NDArray[Any]]:
+def _arrays(workload: StepWorkload) -> Iterable[npt.NDArray[Any]]:
     graph = workload.graph
     for role in graph.roles:
         yield from (getattr(role.program, name) for name in COLUMNS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightloom.study.compare.job import Job
+from lightloom.study.compare.job import ModelJob
 from lightloom.workload.compute_operators import FP8, GENERIC, GENERIC_FP8
 
 #: operators as a user knows them; those of experts, and of latent attention, where there are any
@@ -22,7 +22,7 @@ _LATENT = {
 }
 
 
-def compute_warning(job: Job) -> str | None:
+def compute_warning(job: ModelJob) -> str | None:
     """A warning where nothing was measured on GPUs of this generation."""
     if job.gpu.operators or len(derived(job)) < len(_operators(job)):
         return None
@@ -35,7 +35,7 @@ def compute_warning(job: Job) -> str | None:
     )
 
 
-def precision_warning(job: Job) -> str | None:
+def precision_warning(job: ModelJob) -> str | None:
     """A warning where the published run computed in a format that these GPUs lack."""
     published = job.model.plan and job.model.plan.precision
     if not published or published in job.gpu.formats or job.scenario.compute.precision:
@@ -46,7 +46,7 @@ def precision_warning(job: Job) -> str | None:
     )
 
 
-def compute_line(job: Job) -> str | None:
+def compute_line(job: ModelJob) -> str | None:
     """Which operators were not measured where others were; ``None`` if all or none were."""
     names = derived(job)
     if not names or compute_warning(job):
@@ -54,7 +54,7 @@ def compute_line(job: Job) -> str | None:
     return f"compute times: measured, but derived from forward operators: {', '.join(names)}"
 
 
-def derived(job: Job) -> tuple[str, ...]:
+def derived(job: ModelJob) -> tuple[str, ...]:
     """Operators of the job, in words, whose efficiencies were not measured."""
     assumed = job.compute.efficiencies.assumed
     suffix = "" if job.compute.precision == "bf16" else FP8
@@ -65,7 +65,7 @@ def derived(job: Job) -> tuple[str, ...]:
     )
 
 
-def _operators(job: Job) -> dict[str, str]:
+def _operators(job: ModelJob) -> dict[str, str]:
     words = dict(_WORDS)
     if job.model.num_moe_layers:
         words |= _EXPERTS

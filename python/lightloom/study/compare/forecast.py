@@ -20,12 +20,11 @@ from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
-from lightloom.study.compare.job import Job
+from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import few_layers, with_few
-from lightloom.workload.build import Workload
 from lightloom.workload.task_graph import COLUMNS
 
 #: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
@@ -67,7 +66,7 @@ class _Sizes:
     tables: float
 
     @classmethod
-    def of(cls, workload: Workload, ratio: float) -> _Sizes:
+    def of(cls, workload: StepWorkload, ratio: float) -> _Sizes:
         """Those of a step that has ``ratio`` times as many all-to-alls."""
         graph = workload.graph
         tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
@@ -79,7 +78,7 @@ class _Sizes:
         )
 
 
-def forecast(job: Job) -> Requirements | None:
+def forecast(job: ModelJob) -> Requirements | None:
     """Try a step with few layers and micro-batches; ``None`` for a short comparison.
 
     Raises
@@ -119,7 +118,7 @@ def _cpu_s(work: Callable[..., object], *given: object) -> float:
     return time.process_time() - began
 
 
-def _short(job: Job) -> tuple[Job, float]:
+def _short(job: ModelJob) -> tuple[ModelJob, float]:
     """A step with few layers and micro-batches, and how many times more the job's own has."""
     plan, model = job.plan, job.model
     if model.num_layers * plan.micro_batches * plan.gpus < MIN_WORK:
@@ -137,13 +136,13 @@ def _short(job: Job) -> tuple[Job, float]:
     return with_few(one, layers, few), 1 / share
 
 
-def _loads_to_run(job: Job) -> list[Scenario]:
+def _loads_to_run(job: ModelJob) -> list[Scenario]:
     """The job under other loads than its own."""
-    loads = other_loads(job.scenario, job.model)
-    return [load for name, load in loads.items() if not is_load_of(job.scenario, name)]
+    loads = other_loads(job)
+    return [load for name, load in loads.items() if not is_load_of(job, name)]
 
 
-def _builds(job: Job, is_averaged: bool) -> tuple[int, int, int]:
+def _builds(job: ModelJob, is_averaged: bool) -> tuple[int, int, int]:
     """Demands that are drawn before anything runs, and later; samples that share one of them.
 
     Several are drawn beforehand where a fabric looks at their mean.
@@ -160,7 +159,7 @@ def _builds(job: Job, is_averaged: bool) -> tuple[int, int, int]:
     return first, later, len(samples) - len(drawn)
 
 
-def _runs(job: Job, fabric: Fabric, networks: Networks) -> float:
+def _runs(job: ModelJob, fabric: Fabric, networks: Networks) -> float:
     """Runs of a fabric, all-to-alls that are tried included."""
     loads = _loads_to_run(job)
     tried = 0.0
@@ -174,7 +173,7 @@ def _runs(job: Job, fabric: Fabric, networks: Networks) -> float:
     return own + len(loads) + tried * (1 + len(loads))
 
 
-def _memory(job: Job, sizes: _Sizes, cores: int) -> float:
+def _memory(job: ModelJob, sizes: _Sizes, cores: int) -> float:
     """Bytes of samples that are kept, written and drawn, and of those that run."""
     nominal, _, scaled = _builds(job, is_averaged=True)
     plan, model = job.plan, job.model
@@ -192,7 +191,7 @@ def _memory(job: Job, sizes: _Sizes, cores: int) -> float:
     return _BASE_BYTES + kept + running + written + drawn
 
 
-def _check_memory(job: Job, found: Requirements) -> None:
+def _check_memory(job: ModelJob, found: Requirements) -> None:
     installed = _installed_bytes()
     if installed is not None and found.memory_bytes > installed:
         raise InputError(

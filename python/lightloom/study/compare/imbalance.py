@@ -6,29 +6,31 @@ job, so that every comparison shows both ends in addition to its own load.
 
 from __future__ import annotations
 
-from lightloom.demand.open import kind_of
 from lightloom.demand.regime import ALIASES
-from lightloom.models import Model
+from lightloom.study.compare.job import Job
 from lightloom.study.compare.scenario import Scenario
 
 #: what is simulated in addition to the load of the scenario
 LOADS = ("balanced", "skewed")
 
 
-def other_loads(scenario: Scenario, model: Model) -> dict[str, Scenario]:
-    """The scenario under every other load, by name.
+def other_loads(job: Job) -> dict[str, Scenario]:
+    """The scenario of a job under every other load, by name.
 
-    A model without experts has none. A recorded demand is shown against a balanced one alone: how
+    A job without experts has none. A recorded demand is shown against a balanced one alone: how
     skewed the job is, is what was recorded. Packets are simulated for the scenario's own load.
     """
-    if not scenario.imbalances or not model.num_moe_layers or scenario.network == "packet":
+    scenario = job.scenario
+    if not scenario.imbalances or not job.has_routing or scenario.network == "packet":
         return {}
-    is_recorded = kind_of(scenario.demand.name) != "regime"
+    is_recorded = not job.is_drawn
     names = LOADS[:1] if is_recorded else LOADS
     return {name: scenario.with_imbalance(name) for name in names}
 
 
-def is_load_of(scenario: Scenario, name: str) -> bool:
-    """Whether a load is the scenario's own, by this or by another name."""
-    own = scenario.demand.name
+def is_load_of(job: Job, name: str) -> bool:
+    """Whether a load is a job's own, by this or by another name."""
+    if not job.is_drawn:
+        return False
+    own = job.scenario.demand.name
     return ALIASES.get(str(own), own) == ALIASES.get(name, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict
 
@@ -21,11 +22,15 @@ from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.racks import installed, used_nics, with_spares
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
+from lightloom.trace.step.build import TraceWorkload
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_dispatch import Dispatch
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import demand_shape
+
+#: a step that is ready to run
+StepWorkload = Workload | TraceWorkload
 
 #: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
 MAX_RANK_TOKENS = 400_000_000
@@ -60,33 +65,66 @@ class PlanCandidate:
 
 
 class TrainingRates(TypedDict):
-    """The throughput of a job, by the names of results."""
+    """The throughput of a job, by the names of results; ``None`` where tokens are not known."""
 
-    tokens_per_s: float
-    tokens_per_s_per_gpu: float
-    mfu: float
-    days_per_trillion_tokens: float
+    tokens_per_s: float | None
+    tokens_per_s_per_gpu: float | None
+    mfu: float | None
+    days_per_trillion_tokens: float | None
 
 
-@dataclass(frozen=True)
-class Job:
+@dataclass(frozen=True, kw_only=True)
+class Job(ABC):
     """One training job on one cluster, and the fabrics to compare for it; ``costs`` by name.
 
-    ``candidates`` are the plans that a search considered, the chosen one first.
+    What it trains is a model (:class:`ModelJob`), or a program that was traced
+    (:class:`~lightloom.study.compare.traced.TraceJob`).
     """
 
     scenario: Scenario
-    model: Model
     gpu: Gpu
-    plan: Plan
     compute: ComputeModel
-    options: WorkloadOptions
     cluster: Cluster
     fabrics: tuple[Fabric, ...]
-    fitted: FittedPlan
     rates: Rates
     costs: dict[str, Costs]
-    candidates: tuple[PlanCandidate, ...] = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What is trained."""
+
+    @property
+    @abstractmethod
+    def has_routing(self) -> bool:
+        """Whether there are experts, for which a demand can be drawn."""
+
+    @property
+    @abstractmethod
+    def is_drawn(self) -> bool:
+        """Whether the demand is that of a generator."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> bool:
+        """Whether the demand depends on the seed."""
+
+    @property
+    @abstractmethod
+    def changes(self) -> bool:
+        """Whether the demand differs from step to step."""
+
+    @abstractmethod
+    def workload(self, sample: Sample, gpus_per_server: int) -> StepWorkload:
+        """The task graph of one step on servers of a given size."""
+
+    @abstractmethod
+    def scaled(self, workload: StepWorkload, sample: Sample) -> StepWorkload:
+        """The step of a workload at the compute speed of ``sample``."""
+
+    @abstractmethod
+    def training_rates(self, step_time_s: float) -> TrainingRates:
+        """The throughput of steps of this time, in the units in which runs are published."""
 
     def samples(self) -> list[Sample]:
         """Every seed and step at the nominal compute speed; after the first, its two ends.
@@ -104,6 +142,45 @@ class Job:
             ends = [1 / (1 + spread), 1 / (1 - spread)]
             samples[1:1] = [Sample(first.seed, first.step, scale) for scale in ends]
         return samples
+
+    def paper_cost_usd(self, fabric: Fabric) -> float:
+        """What a fabric's network costs by the MixNet paper's counting."""
+        bill = fabric.bill_of_materials(self.installed, self.rates.counting.as_in_mixnet_paper())
+        return PartsCostModel().capital_cost(bill, self.rates.prices).total_usd
+
+    @property
+    def installed(self) -> Cluster:
+        """The servers with the GPUs that they have to spare."""
+        return installed(self.cluster, self.scenario.cluster)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelJob(Job):
+    """The training of a model by a plan.
+
+    ``candidates`` are the plans that a search considered, the chosen one first.
+    """
+
+    model: Model
+    plan: Plan
+    options: WorkloadOptions
+    fitted: FittedPlan
+    candidates: tuple[PlanCandidate, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def has_routing(self) -> bool:
+        """Whether the model has experts."""
+        return bool(self.model.num_moe_layers)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the demand is that of a generator."""
+        return kind_of(self.scenario.demand.name) == "regime"
 
     @property
     def draws(self) -> bool:
@@ -134,8 +211,9 @@ class Job:
             compute_scale=sample.compute_scale,
         )
 
-    def scaled(self, workload: Workload, sample: Sample) -> Workload:
+    def scaled(self, workload: StepWorkload, sample: Sample) -> StepWorkload:
         """The step of a workload at the compute speed of ``sample``."""
+        assert isinstance(workload, Workload)
         return rebuild(workload, compute=self.compute, compute_scale=sample.compute_scale)
 
     def _keeps_ranks(self, gpus_per_server: int) -> bool:
@@ -145,12 +223,13 @@ class Job:
         blocks = self.model.num_moe_layers * plan.micro_batches * plan.groups_per_stage
         return ranks_per_server > 1 and blocks * plan.ep**2 <= MAX_RANK_TOKENS
 
-    def training_rates(self, tokens_per_s: float) -> TrainingRates:
-        """A throughput in the units in which runs are published.
+    def training_rates(self, step_time_s: float) -> TrainingRates:
+        """The throughput of steps of this time, in the units in which runs are published.
 
         Utilization is of the BF16 peak, whatever the precision, so that it ranks runs by speed.
         """
         gpus = self.scenario.gpus
+        tokens_per_s = self.plan.tokens_per_step / step_time_s
         flops = training_flops_per_token(self.model, self.plan.seq_len)
         return {
             "tokens_per_s": tokens_per_s,
@@ -159,23 +238,13 @@ class Job:
             "days_per_trillion_tokens": 1e12 / tokens_per_s / 86_400,
         }
 
-    def paper_cost_usd(self, fabric: Fabric) -> float:
-        """What a fabric's network costs by the MixNet paper's counting."""
-        bill = fabric.bill_of_materials(self.installed, self.rates.counting.as_in_mixnet_paper())
-        return PartsCostModel().capital_cost(bill, self.rates.prices).total_usd
-
-    @property
-    def installed(self) -> Cluster:
-        """The servers with the GPUs that they have to spare."""
-        return installed(self.cluster, self.scenario.cluster)
-
     @property
     def memory(self) -> tuple[StageMemory, ...]:
         """Peak memory of each pipeline stage."""
         return self.fitted.memory
 
 
-def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> Job:
+def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     """Look everything up and refuse what cannot be, before anything is simulated.
 
     Parameters
@@ -191,6 +260,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> Job:
         One line about the first thing that is wrong.
     """
     packet_options(scenario)
+    assert scenario.model is not None
     model = load_model(scenario.model)
     scenario = with_spares(_with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
@@ -214,11 +284,11 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> Job:
         state_precision=fitted.options.state_precision,
         dispatch=dispatch_of(scenario, model, options),
     )
-    cluster = _cluster(scenario, gpu)
+    cluster = cluster_of(scenario, gpu)
     bought = installed(cluster, scenario.cluster)
     costs = {fabric.name: costs_of(fabric, bought, gpu, rates) for fabric in fabrics}
     demand_source(scenario, model, plan, scenario.seed)
-    return Job(
+    return ModelJob(
         scenario=scenario,
         model=model,
         gpu=gpu,
@@ -302,7 +372,8 @@ def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> D
     )
 
 
-def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:
+def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
+    """The machines of a scenario."""
     own = scenario.cluster
     return Cluster.of(
         gpus=scenario.gpus,

@@ -37,7 +37,7 @@ from lightloom.parallel.grid import RankGrid, check_servers
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.job import Job, PlanCandidate, prepare
+from lightloom.study.compare.job import ModelJob, PlanCandidate, prepare
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
 from lightloom.study.compare.racks import with_spares
 from lightloom.study.compare.results import Sample
@@ -85,7 +85,7 @@ class _Pace:
 
 def planned_job(
     scenario: Scenario, monitor: Monitor[Any] | None = None, *, sequences: int | None = None
-) -> Job:
+) -> ModelJob:
     """Look everything up; search the plan where the scenario says so, or where none is stated.
 
     ``sequences`` are those of a step; by default those of the stated plan, or four per GPU.
@@ -97,6 +97,7 @@ def planned_job(
     KeyboardInterrupt
         If it was interrupted, or the monitor returned ``False``.
     """
+    assert scenario.model is not None
     model = load_model(scenario.model)
     scenario = with_spares(scenario, model)
     candidates = Candidates(scenario, model, sequences)
@@ -206,7 +207,7 @@ class _Search:
         return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
 
 
-def _job(choice: PredictedPlan) -> Job:
+def _job(choice: PredictedPlan) -> ModelJob:
     """The job of a choice on the fabric of the prediction."""
     alone: dict[str, Any] = {"seeds": 1, "steps": 1, "compute_spread": 0.0}
     alone |= {"fabrics": (FABRIC,), "fabric_options": {}, "network": "flow", "packets": None}
@@ -279,7 +280,7 @@ def _short(choice: PredictedPlan, watch: Watch) -> PredictedPlan:
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=False)
 
 
-def _predicted(job: Job, micro_batches: int, watch: Watch) -> float:
+def _predicted(job: ModelJob, micro_batches: int, watch: Watch) -> float:
     """The step with so many micro-batches, by runs with one and two fills of the pipeline.
 
     Where every micro-batch takes its turn alone, one and two of them are enough.
@@ -294,7 +295,7 @@ def _predicted(job: Job, micro_batches: int, watch: Watch) -> float:
     return first + (micro_batches - few) * (second - first) / few
 
 
-def _seconds(job: Job, micro_batches: int, watch: Watch) -> float:
+def _seconds(job: ModelJob, micro_batches: int, watch: Watch) -> float:
     """Simulated step time with a number of micro-batches."""
     plan = dataclasses.replace(job.plan, micro_batches=micro_batches)
     job = dataclasses.replace(job, plan=plan)
@@ -354,7 +355,7 @@ def title(plan: Plan | PlanCandidate) -> str:
     return text + (f" MBS{plan.micro_batch_size}" if plan.micro_batch_size > 1 else "")
 
 
-def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> Job:
+def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> ModelJob:
     """The job with the fastest plan, and all that were predicted of those that fit."""
     best, plan = found[0], found[0].plan
     finalists = [choice for choice in found if not choice.is_screened]

@@ -101,10 +101,10 @@ class LoadResult:
 
     imbalance: str
     step_time_s: float
-    tokens_per_s: float
-    tokens_per_s_per_gpu: float
-    mfu: float
-    days_per_trillion_tokens: float
+    tokens_per_s: float | None
+    tokens_per_s_per_gpu: float | None
+    mfu: float | None
+    days_per_trillion_tokens: float | None
     straggler_wait_s: float
     all_to_all: str
     ratio_to_fastest: float = 1.0
@@ -134,10 +134,10 @@ class FabricResult:
     step_time_low_s: float
     step_time_high_s: float
     sample_step_times_s: tuple[float, ...]
-    tokens_per_s: float
-    tokens_per_s_per_gpu: float
-    mfu: float
-    days_per_trillion_tokens: float
+    tokens_per_s: float | None
+    tokens_per_s_per_gpu: float | None
+    mfu: float | None
+    days_per_trillion_tokens: float | None
     network_cost_usd: float
     cluster_cost_usd: float
     network_power_w: float
@@ -181,19 +181,29 @@ class FabricResult:
         return low <= 1 <= high or 1 / SAME < mean < SAME
 
     @property
+    def pace(self) -> float:
+        """Tokens per second; steps per hour where the tokens of a step are not known."""
+        return 3600 / self.step_time_s if self.tokens_per_s is None else self.tokens_per_s
+
+    @property
+    def pace_unit(self) -> str:
+        """Unit of :attr:`pace`."""
+        return "steps/h" if self.tokens_per_s is None else "tokens/s"
+
+    @property
     def perf_per_usd(self) -> float:
-        """Tokens per second per dollar of network."""
-        return self.tokens_per_s / self.network_cost_usd
+        """Pace per dollar of network."""
+        return self.pace / self.network_cost_usd
 
     @property
     def perf_per_cluster_usd(self) -> float:
-        """Tokens per second per dollar of network, servers and GPUs."""
-        return self.tokens_per_s / self.cluster_cost_usd
+        """Pace per dollar of network, servers and GPUs."""
+        return self.pace / self.cluster_cost_usd
 
     @property
     def perf_per_w(self) -> float:
-        """Tokens per second per watt of network."""
-        return self.tokens_per_s / self.network_power_w
+        """Pace per watt of network."""
+        return self.pace / self.network_power_w
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file; keys carry their units."""
@@ -214,6 +224,7 @@ class FabricResult:
             "cluster_cost_usd": self.cluster_cost_usd,
             "power_w": self.network_power_w,
             "cluster_power_w": self.cluster_power_w,
+            "pace_unit": self.pace_unit,
             "perf_per_usd": self.perf_per_usd,
             "perf_per_cluster_usd": self.perf_per_cluster_usd,
             "perf_per_w": self.perf_per_w,

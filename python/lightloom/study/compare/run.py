@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lightloom.demand.open import kind_of
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Ocs
 from lightloom.progress import Monitor
@@ -27,7 +26,7 @@ from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.failed_parts import failed_variants
 from lightloom.study.compare.forecast import LONG_S, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
-from lightloom.study.compare.job import Job
+from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.plan_search import planned_job
 from lightloom.study.compare.policies import variants
@@ -36,6 +35,7 @@ from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgre
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import comparison_of, summary_of, warnings_of
+from lightloom.study.compare.traced import traced_job
 from lightloom.units import PS_PER_S
 
 #: fields of the plan that are columns
@@ -151,24 +151,28 @@ def compare(
     """
     watcher: Monitor[Row] = monitor or Monitor()
     _begin(watcher, "reading")
-    job = planned_job(scenario, watcher)
+    if scenario.workload is None:
+        job: Job = planned_job(scenario, watcher)
+    else:
+        job = traced_job(scenario, watcher.progress)
+        scenario = job.scenario
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     case = _Case("", job, with_timeline)
     watcher.begun(summary_of(job), warnings_of(job))
     _begin(watcher, "planning fabrics")
-    expected = forecast(job)
+    expected = forecast(job) if isinstance(job, ModelJob) else None
     if expected is not None and expected.seconds > LONG_S:
         watcher.remark(expected.sentence())
     first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
     attempts = list(case.attempts())
     for attempt in attempts:
         case.networks.get(attempt.fabric, attempt.variant)
-    if kind_of(scenario.demand.name) != "regime":
+    if not job.is_drawn:
         # what a recording lacks in a later sample is refused before anything runs
         for fabric in job.fabrics:
             case.networks.context(fabric).mean()
-    loads = other_loads(scenario, job.model)
-    loads_to_run = {name: load for name, load in loads.items() if not is_load_of(scenario, name)}
+    loads = other_loads(job)
+    loads_to_run = {name: load for name, load in loads.items() if not is_load_of(job, name)}
     # the fastest trial of each fabric is its first sample, too
     trials_only = len(case.trials)
     if not case.is_packets:
@@ -213,7 +217,7 @@ def _contenders(
     case: _Case, runner: Runner
 ) -> tuple[Sequence[Attempt], dict[str, dict[str, float]]]:
     """Trials that are worth a whole step, and the strategies that a short one rules out."""
-    job = shortened(case.job) if case.trials else None
+    job = shortened(case.job) if case.trials and isinstance(case.job, ModelJob) else None
     if job is None:
         return case.trials, {}
     workloads = Workloads(job)
@@ -260,16 +264,14 @@ def _begin(monitor: Monitor[Row], activity: str) -> None:
 
 def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
-    run, attempt, plan = done.run, done.attempt, job.plan
+    run, attempt = done.run, done.attempt
     ocs, costs = done.network.part(Ocs), job.costs[attempt.fabric.name]
     return {
-        "model": job.model.name,
+        "model": job.name,
         "gpus": job.scenario.gpus,
         "gpu": job.scenario.cluster.gpu,
         "rate_gbps": job.scenario.cluster.rate_gbps,
-        **{name: getattr(plan, name) for name in PLAN_COLUMNS},
-        "precision": job.fitted.options.precision,
-        "recompute": job.fitted.options.recompute,
+        **_plan_columns(job),
         "fabric": attempt.fabric.name,
         "reconfiguration_delay_s": ocs and (ocs.fixed_ps + ocs.per_pair_ps) / PS_PER_S,
         "link_up_delay_s": ocs and ocs.link_up_ps / PS_PER_S,
@@ -280,7 +282,7 @@ def _row(job: Job, done: Done) -> Row:
         "compute_scale": attempt.sample.compute_scale,
         "network": job.scenario.network,
         "step_time_s": run.step_time_s,
-        **job.training_rates(job.plan.tokens_per_step / run.step_time_s),
+        **job.training_rates(run.step_time_s),
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
         "network_cost_usd": costs.network.total_usd,
         "cluster_cost_usd": costs.cluster.total_usd,
@@ -288,4 +290,16 @@ def _row(job: Job, done: Done) -> Row:
         "cluster_power_w": costs.cluster_power.total_w,
         "events": run.events,
         "run_hash": run.run_hash,
+    }
+
+
+def _plan_columns(job: Job) -> dict[str, object]:
+    """How a model is trained; a traced program's plan is its own."""
+    if not isinstance(job, ModelJob):
+        return {}
+    fitted = job.fitted.options
+    return {
+        **{name: getattr(job.plan, name) for name in PLAN_COLUMNS},
+        "precision": fitted.precision,
+        "recompute": fitted.recompute,
     }

@@ -16,9 +16,9 @@ from lightloom.progress import Monitor, Progress
 from lightloom.simulate import Phases, Plugins, Run, simulate
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.job import StepWorkload
 from lightloom.study.compare.results import Sample
 from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
-from lightloom.workload.build import Workload
 
 #: one finished run, flat, with units in its keys
 Row = dict[str, object]
@@ -96,7 +96,7 @@ class RunProgress:
         return callback
 
 
-def timeline_workers(workload: Workload) -> tuple[int, ...]:
+def timeline_workers(workload: StepWorkload) -> tuple[int, ...]:
     """One worker per pipeline stage: the first member of the first expert replica."""
     return tuple(int(role.workers[0]) for role in workload.graph.roles)
 

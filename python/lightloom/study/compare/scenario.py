@@ -306,11 +306,19 @@ class Scenario(Strict):
     3
     """
 
-    model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])] = Field(
-        description="A name from 'lightloom models', or the path of a config.json."
+    model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])] | None = Field(
+        None, description="A name of 'lightloom models', or a config.json."
     )
+    workload: File | None = Field(
+        None,
+        description="Trace of a program, in place of a model.",
+    )
+    #: 0 until a trace has said how many
     gpus: Annotated[Whole, Field(le=1_000_000, examples=[1024])] = Field(
-        description="Number of GPUs of the job."
+        default_factory=int, description="Number of GPUs of the job."
+    )
+    step_tokens: Whole | None = Field(
+        None, description="Tokens that a step of a trace trains, for its throughput."
     )
     fabrics: tuple[Name, ...] = Field(
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
@@ -389,6 +397,20 @@ class Scenario(Strict):
     power: File | None = Field(
         None, description="Power list (TOML) that replaces the built-in one."
     )
+
+    @model_validator(mode="after")
+    def _one_job(self) -> Self:
+        if (self.model is None) == (self.workload is None):
+            given = "no job is" if self.model is None else "two jobs are"
+            raise ValueError(
+                f"{given} given: expected a model (a name from 'lightloom models', or the path of "
+                "a config.json), or a trace with --workload (workload = PATH)"
+            )
+        if self.model is not None and not self.gpus:
+            raise ValueError("gpus is missing; add it, such as --gpus 1024 (gpus = 1024)")
+        if self.model is not None and self.step_tokens is not None:
+            raise ValueError("step_tokens is for a trace: a model's plan says it; leave it out")
+        return self
 
     def with_imbalance(self, imbalance: DemandName) -> Scenario:
         """Return the same comparison with another balance of the gate.
@@ -481,7 +503,8 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     }
     return scenario.model_copy(
         update={
-            "model": text(scenario.model, catalog()),
+            "model": scenario.model and text(scenario.model, catalog()),
+            "workload": place(scenario.workload),
             "fabrics": tuple(fabric(name) for name in scenario.fabrics),
             "fabric_options": {fabric(k): v for k, v in scenario.fabric_options.items()},
             "cluster": scenario.cluster.model_copy(

@@ -12,7 +12,7 @@ import dataclasses
 
 from lightloom.models import Model
 from lightloom.parallel import Plan
-from lightloom.study.compare.job import Job
+from lightloom.study.compare.job import ModelJob
 
 #: MoE layers and micro-batches of a short step, at least
 MIN_LAYERS, MIN_MICRO_BATCHES = 8, 4
@@ -22,7 +22,7 @@ MAX_STAGES = 4
 MAX_SHARE = 0.25
 
 
-def shortened(job: Job) -> Job | None:
+def shortened(job: ModelJob) -> ModelJob | None:
     """The job with a short step; ``None`` where its own is short enough."""
     model, whole = job.model, job.plan
     job = _with_few_stages(job)
@@ -36,7 +36,7 @@ def shortened(job: Job) -> Job | None:
     return with_few(job, layers, micro_batches)
 
 
-def _with_few_stages(job: Job) -> Job:
+def _with_few_stages(job: ModelJob) -> ModelJob:
     """The job with the first stages alone, where they share no servers with the others."""
     plan = job.plan
     stages = min(plan.pp, MAX_STAGES)
@@ -56,7 +56,7 @@ def few_layers(model: Model, plan: Plan) -> int:
     return layers if layers <= model.num_moe_layers else 0
 
 
-def with_few(job: Job, layers: int, micro_batches: int) -> Job:
+def with_few(job: ModelJob, layers: int, micro_batches: int) -> ModelJob:
     """The job with so many layers, all of them MoE layers, and micro-batches."""
     model = with_layers(job.model, (True,) * layers)
     return dataclasses.replace(job, model=model, plan=_short_plan(job.plan, micro_batches))

@@ -20,6 +20,7 @@ from lightloom.models import Model
 from lightloom.parallel import Plan
 from lightloom.schedule import ALL_TO_ALL_STRATEGIES
 from lightloom.study.compare.builds import Networks
+from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
 from lightloom.units import show_time
@@ -58,7 +59,8 @@ def trials(
     ``more`` are other fields of the attempts.
     """
     attempts: list[Attempt] = []
-    if flows_of(networks.job.model, networks.job.plan) > MAX_FLOWS:
+    job = networks.job
+    if isinstance(job, ModelJob) and flows_of(job.model, job.plan) > MAX_FLOWS:
         return attempts
     for fabric in fabrics:
         if not isinstance(fabric, FabricOptions) or fabric.all_to_all != "best":

@@ -16,7 +16,7 @@ from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.simulate import Phases
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import failures_note
-from lightloom.study.compare.job import Job
+from lightloom.study.compare.job import Job, ModelJob, StepWorkload
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
 from lightloom.study.compare.results import (
@@ -26,6 +26,8 @@ from lightloom.study.compare.results import (
     Sample,
 )
 from lightloom.study.compare.scenario import packet_options
+from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
+from lightloom.trace.step.build import TraceWorkload
 from lightloom.units import show_count, show_time, show_usd
 from lightloom.workload.build import Workload
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 def comparison_of(
     job: Job,
     done: Sequence[Done],
-    workload: Workload,
+    workload: StepWorkload,
     phases: Mapping[str, Phases],
     loads: Sequence[str],
 ) -> Comparison:
@@ -75,6 +77,8 @@ def comparison_of(
 
 def warnings_of(job: Job) -> list[str]:
     """What to know before any result of a job is read."""
+    if not isinstance(job, ModelJob):
+        return []
     warnings = []
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
@@ -93,7 +97,6 @@ def _result(
     times = [d.run.step_time_s for d in mine]
     nominal = [d for d, s in zip(mine, samples, strict=True) if s.compute_scale == 1.0]
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
-    tokens_per_s = job.plan.tokens_per_step / step_time
     first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.effective(job.cluster, first.network)
     # Sorted, since runs end in any order.
@@ -120,7 +123,7 @@ def _result(
         step_time_low_s=min(times),
         step_time_high_s=max(times),
         sample_step_times_s=tuple(times),
-        **job.training_rates(tokens_per_s),
+        **job.training_rates(step_time),
         network_cost_usd=costs.network.total_usd,
         cluster_cost_usd=costs.cluster.total_usd,
         network_power_w=costs.network_power.total_w,
@@ -216,28 +219,20 @@ def _load_of(job: Job, name: str, step_time_s: float, wait_s: float, strategy: s
     return LoadResult(
         imbalance=name,
         step_time_s=step_time_s,
-        **job.training_rates(job.plan.tokens_per_step / step_time_s),
+        **job.training_rates(step_time_s),
         straggler_wait_s=wait_s,
         all_to_all=strategy,
     )
 
 
-def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str, Any]:
-    plan, scenario = job.plan, job.scenario
+def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict[str, Any]:
     prices, powers = job.rates.prices, job.rates.powers
     return {
         "lightloom": __version__,
         "summary": summary_of(job, workload),
-        "scenario": scenario.model_dump(mode="json"),
-        "model": {
-            "name": job.model.name,
-            "parameters": total_parameters(job.model),
-            "active_parameters": active_parameters(job.model, "output"),
-            "sources": job.model.sources,
-        },
-        "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
-        "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
-        "tokens_per_step": plan.tokens_per_step,
+        "scenario": job.scenario.model_dump(mode="json"),
+        **(_model_inputs(job) if isinstance(job, ModelJob) else {}),
+        **(inputs_of_trace(job) if isinstance(job, TraceJob) else {}),
         "gpu": job.gpu.name,
         "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
         "demand": dict(workload.provenance),
@@ -248,15 +243,50 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str
     }
 
 
+def _model_inputs(job: ModelJob) -> dict[str, Any]:
+    plan = job.plan
+    return {
+        "model": {
+            "name": job.model.name,
+            "parameters": total_parameters(job.model),
+            "active_parameters": active_parameters(job.model, "output"),
+            "sources": job.model.sources,
+        },
+        "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
+        "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
+        "tokens_per_step": plan.tokens_per_step,
+    }
+
+
 def _sources(values: Any) -> dict[str, Any]:
     return {name: dataclasses.asdict(value) for name, value in values.items()}
 
 
-def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
-    """Model, cluster, plan, memory and demand of a job, a line each.
+def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
+    """Model or program, cluster, plan, memory and demand of a job, a line each.
 
     What is known once the workload is built is there if that is given.
     """
+    if isinstance(job, TraceJob):
+        built = workload if isinstance(workload, TraceWorkload) else None
+        program, *lines = summary_of_trace(job, built)
+        lines = [program, _cluster_line(job), *lines]
+        if not job.is_recorded:
+            lines.append(_demand_line(job, job.samples()))
+    else:
+        assert isinstance(job, ModelJob)
+        lines = _model_summary(job, workload if isinstance(workload, Workload) else None)
+    if (packets := packet_options(job.scenario)) is not None:
+        chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
+        lines.append(
+            f"network: packets ({packets.transport}); phases simulated alone, {chosen} once, and"
+            " put into a run of flows"
+        )
+    return lines
+
+
+def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
+    """Model, cluster, plan, memory and demand."""
     plan, model, scenario = job.plan, job.model, job.scenario
     parameters = show_count(total_parameters(model))
     active = show_count(active_parameters(model, "output"))
@@ -298,12 +328,6 @@ def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
             f"capacity factor {scenario.demand.capacity_factor:g}: "
             f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
         )
-    if (packets := packet_options(scenario)) is not None:
-        chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
-        lines.append(
-            f"network: packets ({packets.transport}); phases simulated alone, {chosen} once, and"
-            " put into a run of flows"
-        )
     return lines
 
 
@@ -321,7 +345,7 @@ def _cluster_line(job: Job) -> str:
 def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
     """What was sampled, and why there may be less of it than was asked for."""
     scenario = job.scenario
-    source = scenario.demand.name if job.model.num_moe_layers else "none (no experts)"
+    source = scenario.demand.name if job.has_routing else "none (no experts)"
     seeds = len({sample.seed for sample in samples})
     steps = len({sample.step for sample in samples})
     parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
@@ -334,6 +358,9 @@ def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
 
 
 def _memory(job: Job) -> dict[str, Any]:
+    """Peak memory by stage; a trace does not say."""
+    if not isinstance(job, ModelJob):
+        return {}
     return {
         "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
         "limit_bytes": job.fitted.limit_bytes(job.gpu),
@@ -345,13 +372,13 @@ def _memory(job: Job) -> dict[str, Any]:
     }
 
 
-def _demand(job: Job, workload: Workload) -> dict[str, Any]:
+def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     """The first block's member x member dispatch bytes, and the skew of the whole step."""
     demands = workload.graph.demands
     if not demands or not demands[0].counts.any():
         return {}
     tokens = demands[0].counts
-    per_token = job.model.hidden_size * job.options.dispatch_element_bytes
+    per_token = _bytes_per_count(job, workload)
     # A stage of dense layers has no demand: show the first group that has.
     group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])
     first = tokens[group, 0].astype(np.float64)
@@ -360,3 +387,14 @@ def _demand(job: Job, workload: Workload) -> dict[str, Any]:
         "skew": dataclasses.asdict(skew_statistics(first)),
         "bytes_per_token": per_token,
     }
+
+
+def _bytes_per_count(job: Job, workload: StepWorkload) -> float:
+    """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand."""
+    if isinstance(job, ModelJob):
+        return job.model.hidden_size * job.options.dispatch_element_bytes
+    for role in workload.graph.roles:
+        program = role.program
+        if len(sizes := program.size[program.demand == 0]):
+            return float(sizes[0])
+    return 0.0

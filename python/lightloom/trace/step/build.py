@@ -41,7 +41,7 @@ from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, un
 ROUNDING = 1e-5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TracedStep:
     """What every task graph of a trace's step is made of.
 
@@ -88,6 +88,15 @@ class TracedStep:
             for call in items.calls
         )
 
+    def uses(self, dtype: str) -> bool:
+        """Whether something is multiplied in a format whose name begins so."""
+        return any(
+            operator.dtype.startswith(dtype)
+            for items in self.items.values()
+            for _, one in items.computes
+            for operator in one.operators
+        )
+
     @property
     def computes(self) -> Counter[str]:
         """Seconds that were measured and operators that were traced, of all recorded ranks."""
@@ -125,6 +134,16 @@ class TraceWorkload:
     def traffic_shares(self, *, network_only: bool = False) -> dict[str, float]:
         """Share of each parallelism in the bytes sent."""
         return traffic_shares(self.traffic, network_only=network_only)
+
+    def worker_names(self) -> dict[int, str]:
+        """What each worker is, in words."""
+        gpus = self.placement.gpus_per_worker
+        names = {}
+        for worker, server in enumerate(self.placement.worker_server.tolist()):
+            first = worker * gpus
+            ranks = f"ranks {first} to {first + gpus - 1}" if gpus > 1 else f"rank {first}"
+            names[worker] = f"{ranks} on server {server}"
+        return names
 
 
 class StepBuilder:

@@ -93,8 +93,8 @@ class WorkerPlacement:
     ----------
     job
         Its roles and families of ranks.
-    gpus_per_worker, worker_server
-        Ranks of each worker, and its server, ``(workers,)``.
+    gpus_per_worker, gpus_per_server, worker_server
+        Ranks of each worker and of a server; server of each worker, ``(workers,)``.
     families
         Those that collectives use, in the order of the graph's.
     roles
@@ -103,6 +103,7 @@ class WorkerPlacement:
 
     job: JobRoles
     gpus_per_worker: int
+    gpus_per_server: int
     worker_server: Ints
     families: tuple[WorkerFamily, ...]
     roles: tuple[TracedRole, ...]
@@ -159,7 +160,9 @@ def place(job: JobRoles, gpus_per_server: int) -> WorkerPlacement:
                 break
         if not reason:
             servers = np.arange(job.world_size // gpus) * gpus // gpus_per_server
-            return WorkerPlacement(job, gpus, servers, tuple(families), roles, family_of)
+            return WorkerPlacement(
+                job, gpus, gpus_per_server, servers, tuple(families), roles, family_of
+            )
     raise InputError(f"ranks do not fit servers of {gpus_per_server} GPUs: {reason}")
 
 

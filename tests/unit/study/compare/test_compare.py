@@ -17,11 +17,10 @@ from lightloom.study.compare import (
     Sample,
     compare,
     costs,
-    run,
     summary,
 )
 from lightloom.study.compare.builds import Networks, Workloads, size_of
-from lightloom.study.compare.job import Job, prepare
+from lightloom.study.compare.job import ModelJob, prepare
 from lightloom.study.compare.results import SAME
 from lightloom.study.compare.runner import timeline_workers
 
@@ -188,9 +187,9 @@ def test_what_a_later_sample_lacks_is_refused_before_anything_runs(scenario, mon
             raise DemandError("rank 3 is missing")
         return build(job, sample, size)
 
-    build, rows = Job.workload, Rows()
-    monkeypatch.setattr(Job, "workload", workload)
-    monkeypatch.setattr(run, "kind_of", lambda _: "log")
+    build, rows = ModelJob.workload, Rows()
+    monkeypatch.setattr(ModelJob, "workload", workload)
+    monkeypatch.setattr(ModelJob, "is_drawn", False)
     with pytest.raises(DemandError, match="rank 3 is missing"):
         compare(scenario(fabrics=("mixnet",), seeds=2), monitor=rows)
     assert rows.rows == []

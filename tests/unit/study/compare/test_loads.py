@@ -7,40 +7,38 @@ import pytest
 from lightloom.errors import PlanError
 from lightloom.fabric import load_fabric
 from lightloom.fabric.network import Network, NvSwitch
-from lightloom.models import load_model
 from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, compare, strategies
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
 
-MODEL = load_model("mixtral-8x7b")
-
 
 def test_every_job_with_experts_is_shown_balanced_and_skewed(scenario):
-    loads = other_loads(scenario(), MODEL)
+    loads = other_loads(prepare(scenario()))
     assert {name: load.demand.name for name, load in loads.items()} == {
         "balanced": "balanced", "skewed": "skewed"
     }  # fmt: skip
-    assert other_loads(scenario(), load_model("llama-3-405b")) == {}
-    assert other_loads(scenario(imbalances=False), MODEL) == {}
-    assert other_loads(scenario(network="packet"), MODEL) == {}
+    dense = scenario(model="llama-3-8b", plan=PlanOptions(tp=1, pp=1), memory_check=False)
+    assert other_loads(prepare(dense)) == {}
+    assert other_loads(prepare(scenario(imbalances=False))) == {}
+    assert other_loads(prepare(scenario(network="packet"))) == {}
 
 
 def test_a_recorded_demand_is_shown_against_a_balanced_one(scenario, tmp_path):
     path = tmp_path / "m.txt"
     path.write_text(str([[8192] * 8] * 8))
-    recorded = scenario(demand=DemandOptions(source=str(path), scale=True))
-    assert list(other_loads(recorded, MODEL)) == ["balanced"]
-    assert other_loads(recorded, MODEL)["balanced"].demand.scale is False
+    recorded = prepare(scenario(demand=DemandOptions(source=str(path), scale=True)))
+    assert list(other_loads(recorded)) == ["balanced"]
+    assert other_loads(recorded)["balanced"].demand.scale is False
 
 
 @pytest.mark.parametrize(("source", "load"), [("uniform", "balanced"), ("mixtral", "skewed")])
 def test_the_scenarios_own_load_is_not_simulated_again(scenario, source, load):
     own = scenario(demand=DemandOptions(source=source), seeds=1, compute_spread=0.0)
-    assert is_load_of(own, load)
-    assert is_load_of(own.with_imbalance(load), load)
-    assert not is_load_of(scenario(), load)
+    assert is_load_of(prepare(own), load)
+    assert is_load_of(prepare(own.with_imbalance(load)), load)
+    assert not is_load_of(prepare(scenario()), load)
     result = compare(own.model_copy(update={"fabrics": ("fat-tree",)})).results[0]
     assert result.load(load).step_time_s == result.step_time_s
     assert {each.imbalance for each in result.loads} == {"balanced", "skewed"}

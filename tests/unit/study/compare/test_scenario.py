@@ -112,7 +112,16 @@ def test_the_same_comparison_with_another_gate(tmp_path):
         (b"\xff\xfe\x00", "S: not UTF-8 text"),
         ("a = " + "[" * 5000 + "]" * 5000, "S: not valid TOML: nested too deeply"),
         ("# " + "x" * MAX_TEXT_BYTES, "S: 1,000,002 bytes exceed the limit of 1,000,000"),
-        ("", 'S: model is missing; add it, such as model = "mixtral-8x22b"'),
+        ("", 'S: cluster is missing; add it, such as cluster = { rate_gbps = "400 Gb/s" }'),
+        (
+            "cluster = { rate_gbps = 400 }",
+            "S: no job is given: expected a model (a name from 'lightloom models', or the path of"
+            " a config.json), or a trace with --workload (workload = PATH)",
+        ),
+        (
+            "model = 'mixtral-8x7b'\ncluster = { rate_gbps = 400 }",
+            "S: gpus is missing; add it, such as --gpus 1024 (gpus = 1024)",
+        ),
         (
             SMALL.replace("rate_gbps", "rate_gpbs"),
             "S: unknown key 'cluster.rate_gpbs'; did you mean 'rate_gbps'?",

@@ -1,0 +1,272 @@
+"""A comparison for a program that was traced: its step as recorded, instead of a model's.
+
+What a plan, a precision or a recomputation say of a model, a traced program has decided itself;
+such options are refused. All-to-alls carry the rows that were recorded, unless a demand is given
+for them. How many tokens a step trains, and how many FLOPs a model needs for them, a trace does not
+say: throughput is in steps unless ``step_tokens`` is given, and there is no utilization.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lightloom.demand import DemandSource, Shape, open_demand
+from lightloom.demand.open import kind_of
+from lightloom.errors import InputError
+from lightloom.fabric import Counting
+from lightloom.hardware import load_gpu, load_power, load_prices
+from lightloom.inputs.strict import Strict
+from lightloom.progress import Progress
+from lightloom.study.compare.costs import Rates, costs_of
+from lightloom.study.compare.job import (
+    Job,
+    StepWorkload,
+    TrainingRates,
+    cluster_of,
+    load_fabrics,
+)
+from lightloom.study.compare.racks import installed
+from lightloom.study.compare.results import Sample
+from lightloom.study.compare.scenario import (
+    ComputeOptions,
+    DemandOptions,
+    PlanOptions,
+    Scenario,
+    packet_options,
+)
+from lightloom.trace.importers.open import read_any
+from lightloom.trace.step.build import StepBuilder, TracedStep, TraceWorkload
+from lightloom.workload.compute import ComputeModel
+
+#: options of the demand that a trace has a use for
+_DEMAND = ("imbalance", "source", "resample", "scale", "capacity_factor")
+#: of computation
+_COMPUTE = ("cuda_graphs",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceJob(Job):
+    """The training by a program that was traced.
+
+    Attributes
+    ----------
+    step
+        What was recorded of one step.
+    form, remarks
+        Who recorded it, in words, and what was assumed.
+    """
+
+    step: TracedStep = field(repr=False)
+    form: str
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The program's, or of what tool the trace is."""
+        program = [one for one in self.step.trace.program if one.endswith(".py")]
+        return program[0].rpartition("/")[2] if program else self.form
+
+    @property
+    def has_routing(self) -> bool:
+        """Whether rows of tokens stem from routers."""
+        return self.step.has_routing
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether all-to-alls carry what was recorded."""
+        return is_recorded(self.scenario)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the demand is that of a generator."""
+        return not self.is_recorded and kind_of(self.scenario.demand.name) == "regime"
+
+    @property
+    def draws(self) -> bool:
+        """Whether the demand depends on the seed."""
+        if self.is_recorded:
+            return False
+        return self.scenario.demand.resample or self.is_drawn
+
+    @property
+    def changes(self) -> bool:
+        """Whether the demand differs from step to step."""
+        return not self.is_recorded and kind_of(self.scenario.demand.name) != "matrix"
+
+    def workload(self, sample: Sample, gpus_per_server: int) -> TraceWorkload:
+        """The task graph of the step on servers of a given size."""
+        builder = _builder(self.step, gpus_per_server)
+        source = None if self.is_recorded else self._source(builder, sample.seed)
+        return builder.build(self.compute.kernels, sample.compute_scale, source, sample.step)
+
+    def scaled(self, workload: StepWorkload, sample: Sample) -> StepWorkload:
+        """The step at the compute speed of ``sample``, on servers as those of a workload."""
+        assert isinstance(workload, TraceWorkload)
+        return self.workload(sample, workload.placement.gpus_per_server)
+
+    def training_rates(self, step_time_s: float) -> TrainingRates:
+        """The throughput of steps of this time, where the tokens of one are known."""
+        tokens = self.scenario.step_tokens
+        if tokens is None:
+            return {
+                "tokens_per_s": None, "tokens_per_s_per_gpu": None, "mfu": None,
+                "days_per_trillion_tokens": None,
+            }  # fmt: skip
+        rate = tokens / step_time_s
+        return {
+            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus, "mfu": None,
+            "days_per_trillion_tokens": 1e12 / rate / 86_400,
+        }  # fmt: skip
+
+    def _source(self, builder: StepBuilder, seed: int) -> DemandSource:
+        ranks, choice = builder.choice()
+        options = self.scenario.demand
+        return open_demand(
+            options.name,
+            Shape(ranks, choice.experts, choice.tokens, choice.each),
+            seed=seed,
+            resample=options.resample,
+            scale=options.scale,
+            capacity_factor=options.capacity_factor,
+        )
+
+
+def is_recorded(scenario: Scenario) -> bool:
+    """Whether a scenario of a trace asks for no other demand than the recorded one."""
+    return scenario.demand.imbalance is None and scenario.demand.source is None
+
+
+@functools.lru_cache(maxsize=4)
+def _builder(step: TracedStep, gpus_per_server: int) -> StepBuilder:
+    return StepBuilder(step, gpus_per_server)
+
+
+def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob:
+    """Read a trace and look everything else up, before anything is simulated.
+
+    Raises
+    ------
+    InputError
+        One line about the first thing that is wrong.
+    """
+    assert scenario.workload is not None
+    _refuse_options(scenario)
+    packet_options(scenario)
+    gpu = load_gpu(scenario.cluster.gpu)
+    found = read_any(scenario.workload, None if progress is None else _reading(progress))
+    size = found.trace.world_size
+    if scenario.gpus not in (0, size):
+        raise InputError(
+            f"gpus = {scenario.gpus}: the trace is of a job of {size}; leave --gpus out"
+        )
+    scenario = scenario.model_copy(update={"gpus": size})
+    step = TracedStep.of(found.trace)
+    if not step.has_routing and not is_recorded(scenario):
+        raise InputError(
+            "the trace has no all-to-alls of tokens that a router chose: nothing would read "
+            "--imbalance or --demand; leave them out"
+        )
+    rates = Rates(
+        load_prices(scenario.prices), load_power(scenario.power), Counting(**scenario.counting)
+    )
+    cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
+    bought = installed(cluster, scenario.cluster)
+    in_fp8 = "fp8" in gpu.formats and step.uses("float8")
+    return TraceJob(
+        scenario=scenario,
+        gpu=gpu,
+        compute=ComputeModel.load(
+            scenario.cluster.gpu,
+            scenario.cluster.profile,
+            precision="fp8" if in_fp8 else "bf16",
+            cuda_graphs=scenario.compute.cuda_graphs,
+        ),
+        cluster=cluster,
+        fabrics=fabrics,
+        rates=rates,
+        costs={fabric.name: costs_of(fabric, bought, gpu, rates) for fabric in fabrics},
+        step=step,
+        form=found.form,
+        remarks=found.remarks,
+    )
+
+
+def _reading(progress: Progress) -> Callable[[float], None]:
+    """Progress of the reader of a trace; an interrupt ends it."""
+
+    def report(share: float) -> None:
+        if progress(share, "reading the trace") is False:
+            raise KeyboardInterrupt
+
+    return report
+
+
+def _refuse_options(scenario: Scenario) -> None:
+    """Refuse what only a model has a use for, each by its name."""
+    for key in _given(scenario):
+        name = key.rpartition(".")[2].replace("_", "-").removesuffix("-element-bytes")
+        raise InputError(
+            f"{key} (--{name}) is for a model: a traced program has decided it itself; leave it out"
+        )
+
+
+def _given(scenario: Scenario) -> Iterator[str]:
+    tables: tuple[tuple[str, Strict, Strict, tuple[str, ...]], ...] = (
+        ("plan.", scenario.plan, PlanOptions(), ()),
+        ("demand.", scenario.demand, DemandOptions(), _DEMAND),
+        ("compute.", scenario.compute, ComputeOptions(), _COMPUTE),
+    )
+    for prefix, given, default, used in tables:
+        for name in type(given).model_fields:
+            if name not in used and getattr(given, name) != getattr(default, name):
+                yield prefix + name
+    for name in ("recompute", "memory_check", "gradient_bytes", "parameter_bytes"):
+        if getattr(scenario, name) != Scenario.model_fields[name].default:
+            yield name
+
+
+def summary_of_trace(job: TraceJob, workload: TraceWorkload | None) -> list[str]:
+    """Program, roles, computes and demand of a job, a line each."""
+    trace, step = job.step.trace, job.step
+    lines = [
+        f"{job.name} ({job.form}): {trace.world_size} ranks in {len(step.job.roles)} roles, "
+        f"{len(trace.ranks)} recorded; step {step.job.step}",
+        *(f"about the trace: {remark}" for remark in job.remarks),
+    ]
+    known = step.computes
+    lines.append(
+        f"computes of the recorded ranks: {known['traced']:,} by the roofline of their operators, "
+        f"{known['measured']:,} as measured"
+        if known
+        else "computes: none recorded, so that a step is communication alone"
+    )
+    if workload is not None:
+        placed = workload.placement
+        lines.append(
+            f"simulated as {len(placed.worker_server)} workers of {placed.gpus_per_worker} GPUs, "
+            f"{len(placed.roles)} programs"
+        )
+    if job.is_recorded:
+        rows = "as recorded; of other ranks as the recorded ones say" if job.has_routing else "none"
+        lines.append(f"demand: {rows}; {len(job.samples())} samples per fabric")
+    return lines
+
+
+def inputs_of_trace(job: TraceJob) -> dict[str, Any]:
+    """What the results say of the program."""
+    trace = job.step.trace
+    return {
+        "model": {"name": job.name},
+        "trace": {
+            "form": job.form,
+            "program": list(trace.program),
+            "calls_hash": trace.calls_hash,
+            "step": job.step.job.step,
+            "recorded_ranks": sorted(trace.ranks),
+            "remarks": list(job.remarks),
+        },
+        "tokens_per_step": job.scenario.step_tokens,
+    }

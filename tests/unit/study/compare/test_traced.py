@@ -1,0 +1,185 @@
+"""A trace in place of a model: what is compared, what is refused, and that it repeats."""
+
+import dataclasses
+import json
+
+import pytest
+from tests.trace_jobs import PLAIN, GridJob
+
+from lightloom.errors import InputError
+from lightloom.study.compare import compare
+from lightloom.study.compare.job import ModelJob
+from lightloom.study.compare.scenario import Scenario, load_study
+from lightloom.study.compare.traced import TraceJob, traced_job
+from lightloom.trace.computes import Compute, Operator
+from lightloom.trace.trace import make_trace
+
+
+def with_rows(call):
+    """All-to-alls carry rows that a router chose, twice per layer."""
+    if call.op != "all_to_all":
+        return call
+    rows = {"input_splits": (4, 8, 12, 16), "output_splits": (10, 8, 12, 16)}
+    place = {"routed": call.call_id // 3, "layer": f"layers.{call.call_id % 2}"}
+    return dataclasses.replace(call, **rows, **place)
+
+
+def program(routed=True, measured=None):
+    """A step of 16 ranks with experts, in whose passes a layer computes something."""
+    job = GridJob(tp=2, pp=2, dp=4, ep=4)
+    product = Operator("matmul", "bfloat16", 4, 4, 4 * 10**12, 10**9)
+    trace = job.trace()
+    ranks = []
+    for recorded in trace.ranks.values():
+        calls = [with_rows(one) if routed else one for one in recorded.calls]
+        computes = tuple(
+            Compute(call.call_id, 0, call.phase, "", 0, (product,), measured)
+            for call in calls
+            if call.op in ("all_to_all", "reduce_scatter")
+        )
+        ranks.append(dataclasses.replace(recorded, calls=tuple(calls), computes=computes))
+    return make_trace(trace.world_size, ["python", "train.py"], ranks, trace.groups)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes a trace, and says where."""
+
+    def write(trace, name="trace.json"):
+        path = tmp_path / name
+        path.write_text(json.dumps(trace.to_json()))
+        return path
+
+    return write
+
+
+def scenario(path, **changes):
+    values = {
+        "workload": path,
+        "fabrics": ("fat-tree", "mixnet"),
+        "cluster": {"rate_gbps": 400, "gpu": "h100", "gpus_per_server": 2, "nics_per_server": 8},
+        "policies": False,
+    }
+    return Scenario(**{**values, **changes})
+
+
+def test_a_trace_is_compared_as_a_model_is(written):
+    rows = []
+    found = compare(scenario(written(program())))
+    assert [result.fabric for result in found.results] == ["fat-tree", "mixnet"]
+    for result in found.results:
+        assert result.step_time_s == pytest.approx(sum(result.critical_path_s.values()))
+        assert result.critical_path_s["forward"] > 0 < result.critical_path_s["backward"]
+        assert result.critical_path_s["ep"] > 0
+        assert result.mfu is result.tokens_per_s is None
+        assert result.pace == pytest.approx(3600 / result.step_time_s)
+        assert [load.imbalance for load in result.loads] == ["balanced"]
+    assert found.inputs["model"] == {"name": "train.py"}
+    assert found.inputs["trace"]["recorded_ranks"] == [0, 8]
+    assert found.inputs["scenario"]["gpus"] == 16
+    assert set(found.traffic_shares) == {"tp", "ep", "pp", "dp"}
+    assert rows == []
+
+
+def test_what_a_comparison_says_of_itself_repeats_it(written):
+    found = compare(scenario(written(program())))
+    again = compare(Scenario(**json.loads(json.dumps(found.inputs["scenario"]))))
+    assert [one.run_hash for one in again.results] == [one.run_hash for one in found.results]
+
+
+def test_a_demand_is_drawn_for_a_trace(written):
+    path = written(program())
+    drawn = traced_job(scenario(path, demand={"imbalance": "skewed"}))
+    assert isinstance(drawn, TraceJob)
+    assert not isinstance(drawn, ModelJob)
+    assert len(drawn.samples()) == 5
+    first, other = (drawn.workload(sample, 2).graph for sample in drawn.samples()[-2:])
+    assert (first.demands[0].counts != other.demands[0].counts).any()
+    recorded = traced_job(scenario(path))
+    assert len(recorded.samples()) == 3
+    graph = recorded.workload(recorded.samples()[0], 2).graph
+    assert graph.demands[0].counts.any()
+    # a slower GPU of the same demand
+    slower = recorded.workload(recorded.samples()[1], 2).graph
+    assert (slower.demands[0].counts == graph.demands[0].counts).all()
+    assert slower.roles[0].program.size.sum() != graph.roles[0].program.size.sum()
+
+
+def test_tokens_of_a_step_make_a_throughput(written):
+    found = compare(scenario(written(program()), step_tokens=10**6, fabrics=("fat-tree",)))
+    (result,) = found.results
+    assert result.tokens_per_s == result.pace == pytest.approx(1e6 / result.step_time_s)
+    assert result.tokens_per_s_per_gpu == pytest.approx(result.tokens_per_s / 16)
+    assert result.mfu is None
+    assert result.to_json()["pace_unit"] == "tokens/s"
+
+
+def test_measured_computes_are_said_to_be(written):
+    path = written(program(measured=1e-3))
+    found = compare(scenario(path, fabrics=("fat-tree",)))
+    lines = " ".join(found.inputs["summary"])
+    assert "0 by the roofline of their operators" in lines
+    assert found.results[0].critical_path_s["forward"] >= 1e-3
+
+
+def test_packets_carry_a_trace(written):
+    found = compare(scenario(written(program()), network="packet", fabrics=("fat-tree",)))
+    (result,) = found.results
+    assert result.packets["phases"]["ep"]["simulated"] > 0
+    assert result.loads == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"plan": {"tp": 2}}, "plan.tp (--tp) is for a model: a traced program has decided it"),
+        ({"demand": {"dispatcher": "flex"}}, "demand.dispatcher (--dispatcher) is for a model"),
+        ({"compute": {"precision": "fp8"}}, "compute.precision (--precision) is for a model"),
+        ({"recompute": "full"}, "recompute (--recompute) is for a model"),
+        ({"gradient_bytes": 2}, "gradient_bytes (--gradient-bytes) is for a model"),
+        ({"gpus": 32}, "gpus = 32: the trace is of a job of 16; leave --gpus out"),
+    ],
+)
+def test_what_a_traced_program_has_decided_is_refused(written, changes, message):
+    with pytest.raises(InputError) as refused:
+        compare(scenario(written(program()), **changes))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_demand_for_a_trace_without_routers_is_refused(written):
+    path = written(program(routed=False))
+    with pytest.raises(InputError, match="nothing would read --imbalance or --demand"):
+        compare(scenario(path, demand={"imbalance": 1.5}))
+    assert compare(scenario(path, fabrics=("fat-tree",))).results[0].loads == ()
+
+
+def test_a_job_is_a_model_or_a_trace(written):
+    path = written(program())
+    with pytest.raises(InputError, match="two jobs are given"):
+        scenario(path, model="mixtral-8x7b")
+    with pytest.raises(InputError, match="no job is given"):
+        scenario(None)
+    with pytest.raises(InputError, match="step_tokens is for a trace"):
+        scenario(None, model="mixtral-8x7b", gpus=128, step_tokens=5)
+
+
+def test_a_study_names_a_trace_relative_to_itself(written, tmp_path):
+    written(program())
+    study = tmp_path / "study.toml"
+    study.write_text(
+        "workload = 'trace.json'\nfabrics = ['rail']\ncluster = { rate_gbps = 400, gpu = 'h100' }\n"
+    )
+    assert load_study(study).workload == tmp_path / "trace.json"
+    assert compare(load_study(study)).results[0].step_time_s > 0
+
+
+def test_a_call_that_cannot_be_simulated(written):
+    odd = dataclasses.replace(PLAIN, op="teleport", group="tp", ranks=(0, 1))
+    trace = program()
+    first = trace.ranks[0]
+    changed = dataclasses.replace(first, calls=(*first.calls, dataclasses.replace(odd, call_id=99)))
+    ranks = [changed, trace.ranks[8]]
+    path = written(make_trace(16, ["python"], ranks, trace.groups))
+    with pytest.raises(InputError, match="call 99: teleport cannot be simulated"):
+        compare(scenario(path))
