@@ -94,7 +94,7 @@ def _plan() -> Panel:
         (
             option(Scenario, "plan.source", "--plan"),
             *(option(Scenario, f"plan.{name}", common=True) for name in ("tp", "pp", "ep")),
-            option(Scenario, "plan.micro_batches", common=True),
+            option(Scenario, "plan.micro_batches"),
             *(option(Scenario, f"plan.{name}") for name in rest),
             option(Scenario, "plan.expert_mode", "--ep-mode"),
         ),
