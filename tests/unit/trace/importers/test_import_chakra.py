@@ -157,6 +157,34 @@ def test_the_order_of_the_file_is_changed_only_where_it_must_be(tmp_path):
     assert [call.waited_before for call in calls] == [1, 2, None]
 
 
+def sizes_in_order(tmp_path, *nodes):
+    calls = read_chakra(write(tmp_path / "job", list(nodes))).trace.ranks[0].calls
+    return [(call.input_bytes, call.waited_before) for call in calls]
+
+
+def call_node(number, size, **dependencies):
+    return node(number, COLLECTIVE, comm_type=0, comm_size=size, **dependencies)
+
+
+def test_numbers_of_nodes_are_no_order(tmp_path):
+    assert sizes_in_order(tmp_path, call_node(5, 1), call_node(3, 2)) == [(1, None), (2, None)]
+
+
+def test_callers_count_only_where_there_is_no_data(tmp_path):
+    nodes = [call_node(0, 1), call_node(1, 2, after=[0], callers=[2]), call_node(2, 3)]
+    assert sizes_in_order(tmp_path, *nodes) == [(1, 1), (2, None), (3, None)]
+
+
+def test_a_call_is_waited_for_before_the_first_that_needs_it(tmp_path):
+    nodes = [
+        call_node(0, 1),
+        call_node(1, 2),
+        call_node(2, 3, after=[0]),
+        call_node(3, 4, after=[0]),
+    ]
+    assert sizes_in_order(tmp_path, *nodes) == [(1, 2), (2, None), (3, None), (4, None)]
+
+
 def test_groups_by_number(tmp_path):
     nodes = [node(0, COLLECTIVE, comm_type=0, comm_size=1, pg_name="12")]
     folder = write(tmp_path / "job", nodes, nodes)
