@@ -45,6 +45,10 @@ KINETO = json.dumps(
             event("cuda_runtime", "cudaLaunchKernel", 1, 1, correlation=7),
             event("kernel", "ncclDevKernel_AllReduce", 2.5, 4, **COLLECTIVE_ARGUMENTS),
             event("kernel", "gemm", 3, 4, stream=7, correlation=7),
+            event("cuda_runtime", "cudaEventRecord", 4, 1, correlation=8),
+            event("cuda_sync", "Stream Wait Event", 5, 1, stream=7, wait_on_stream=20,
+                  wait_on_cuda_event_record_corr_id=8, correlation=9),
+            event("kernel", "add", 8, 4, stream=7, correlation=10),
         ],
     }
 )  # fmt: skip
@@ -143,7 +147,7 @@ def test_lengths_that_are_not_true(tmp_path_factory, size):
 
 @FEW
 @given(
-    edits=st.lists(st.tuples(st.integers(0, 900), st.sampled_from(PIECES)), max_size=3),
+    edits=st.lists(st.tuples(st.integers(0, 1600), st.sampled_from(PIECES)), max_size=3),
     form=st.sampled_from([(KINETO, "a.json", read_kineto), (SIMAI, "a.txt", read_simai)]),
     inserts=st.booleans(),
 )
@@ -164,12 +168,12 @@ LEAF = st.one_of(
 OF_EVENTS = ["ph", "cat", "name", "ts", "dur", "tid", "args"]
 OF_ARGUMENTS = [
     *COLLECTIVE_ARGUMENTS, "External id", "Global rank start", "Global rank stride", "Src Rank",
-    "In split size",
+    "In split size", "wait_on_stream", "wait_on_cuda_event_record_corr_id",
 ]  # fmt: skip
 
 
 @FEW
-@given(place=st.integers(0, 3), key=st.sampled_from([*OF_EVENTS, *OF_ARGUMENTS]), value=LEAF)
+@given(place=st.integers(0, 6), key=st.sampled_from([*OF_EVENTS, *OF_ARGUMENTS]), value=LEAF)
 def test_events_with_any_value(tmp_path_factory, place, key, value):
     found = json.loads(KINETO)
     changed = found["traceEvents"][place]
