@@ -181,6 +181,9 @@ def test_doubts_by_hand():
     assert doubt(tree, alike).endswith(
         "; balanced and skewed load change no ratio by more than 1 %."
     )
+    traced = dataclasses.replace(tree, loads=tree.loads[:1])
+    also = dataclasses.replace(alike, loads=traced.loads)
+    assert doubt(traced, also).endswith("; balanced load changes no ratio by more than 1 %.")
 
 
 def test_a_fabric_alone_is_told_its_time():

@@ -162,7 +162,8 @@ def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]
         clauses[0] += f" as compared with {reference.fabric}"
     elif reference.loads:
         names = _listed([load.imbalance for load in reference.loads])
-        clauses.append(f"{names} load change no ratio by more than {_percent(CLOSE)}")
+        verb = "changes" if len(reference.loads) == 1 else "change"
+        clauses.append(f"{names} load {verb} no ratio by more than {_percent(CLOSE)}")
     return clauses
 
 
