@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from lightloom.errors import InputError
@@ -24,6 +24,9 @@ _SAME = (
     "layer", "stream", "asynchronous", "call_site", "tensors", "duration_s",
 )  # fmt: skip
 _SIZES = ("shape", "input_bytes", "output_bytes", "input_splits", "output_splits")
+
+#: of a call or a compute, what counts on from period to period
+_COUNTERS = ("routed", "micro_batch")
 
 #: what stands in a program's arguments for the number of micro-batches
 PLACEHOLDER = "{micro_batches}"
@@ -166,12 +169,18 @@ class _Extension:
         ends = [_ends(items) for items in (self.few_items, self.more_items)]
         if len(ends[0]) != len(ends[1]):
             raise InputError(f"rank {few.rank}: {numbers} take different numbers of steps")
+        added = [
+            (end[1] - start[1]) - (end[0] - start[0])
+            for start, end in pairwise([(0, 0), *zip(*ends, strict=True)])
+        ]
+        #: by how much places may move for one copy more
+        self._lengths = set(accumulate(added, initial=0))
         self.periods: list[_Period] = []
-        start = (0, 0)
-        for end in zip(*ends, strict=True):
+        for start, end in pairwise([(0, 0), *zip(*ends, strict=True)]):
             found = _period(
-                self.few_items[start[0] : end[0]], self.more_items[start[1] : end[1]], start[1]
-            )
+                self.few_items[start[0] : end[0]], self.more_items[start[1] : end[1]],
+                start[1], self._lengths,
+            )  # fmt: skip
             if found is None:
                 raise InputError(
                     f"rank {few.rank}: {numbers} do not differ by a period that repeats; record "
@@ -179,7 +188,11 @@ class _Extension:
                     "interleaved, multiples of its stages, such as 2 and 3 times as many"
                 )
             self.periods.append(found)
-            start = end
+        if not any(added):
+            raise InputError(
+                f"rank {few.rank}: {numbers} make the same calls; does the program heed the "
+                f"argument that has {PLACEHOLDER}?"
+            )
 
     def repeated(self, copies: int) -> RankTrace:
         """The recording with each period `copies` times as often as the longer one has it."""
@@ -210,78 +223,83 @@ class _Extension:
     def _moved(self, copies: int) -> Iterator[tuple[Any, tuple[int, ...]]]:
         """Every item, with what it refers to among all."""
         self._originals: list[int | None] = []
-        position = missing = shift = turned = 0
+        position = missing = shift = 0
         for period in self.periods:
             end = period.start + period.length
+            #: by how much what counts has moved on before the period
+            counted = dict.fromkeys(_COUNTERS, 0)
             while position < period.start:
-                yield self._linear(position, position - missing, copies)
+                yield self._linear(position, position - missing, copies, counted)
                 position += 1
-            per_copy = self._choices_of(period)
             for copy in range(copies):
-                moved = (shift + copy * period.length, turned + copy * per_copy)
                 for place in range(period.start, end):
-                    yield self._repeated(period, place, moved, copies)
+                    yield self._repeated(period, place, copy, shift, counted, copies)
             position, missing = end, missing + period.length
             shift += (copies - 1) * period.length
-            turned += (copies - 1) * per_copy
         while position < len(self.more_items):
-            yield self._linear(position, position - missing, copies)
+            yield self._linear(position, position - missing, copies, {})
             position += 1
 
-    def _linear(self, place: int, few_place: int, copies: int) -> tuple[Any, tuple[int, ...]]:
+    def _linear(
+        self, place: int, few_place: int, copies: int, counted: dict[str, int]
+    ) -> tuple[Any, tuple[int, ...]]:
         """An item that both recordings have: what it refers to moves on by every copy."""
         few, more = self.few_items[few_place], self.more_items[place]
-        places = tuple(
-            one + copies * (other - one) for one, other in zip(few.places, more.places, strict=True)
-        )
-        value = more.value
-        if isinstance(value, Call):
-            self._originals.append(value.routed)
-            before = few.value.routed if isinstance(few.value, Call) else None
-            if value.routed is not None and before is not None:
-                value = replace(value, routed=before + copies * (value.routed - before))
-        return value, places
+        places = []
+        for one, other in zip(few.places, more.places, strict=True):
+            if other - one not in self._lengths:
+                raise self._moving(more)
+            places.append(one + copies * (other - one))
+        changes = {}
+        for name, before, after in _counters(few.value, more.value):
+            counted[name] = (copies - 1) * (after - before)
+            changes[name] = after + counted[name]
+        return self._changed(more.value, changes), tuple(places)
 
-    def _choices_of(self, period: _Period) -> int:
-        """Choices of experts that one period makes."""
-        for place in range(period.start, period.start + period.length):
-            now, before = (self.more_items[one].value for one in (place, place - period.length))
-            if isinstance(now, Call) and isinstance(before, Call) and now.routed is not None:
-                assert before.routed is not None  # as their keys are equal
-                return now.routed - before.routed
-        return 0
+    def _moving(self, item: _Item) -> InputError:
+        return InputError(
+            f"rank {self.more.rank}: what waits for {_shown(item.value)}, or what it waits for, is "
+            "not the same in each period"
+        )
 
     def _repeated(
-        self, period: _Period, place: int, moved: tuple[int, int], copies: int
-    ) -> tuple[Any, tuple[int, ...]]:
-        """An item of one copy of the period: what it refers to is in turn, or outside of all.
-
-        `moved` is by how much this copy's items and its choices move.
-        """
+        self, period: _Period, place: int, copy: int, shift: int, counted: dict[str, int],
+        copies: int,
+    ) -> tuple[Any, tuple[int, ...]]:  # fmt: skip
+        """An item of one copy of the period: what it refers to is in turn, or outside of all."""
         now, before = self.more_items[place], self.more_items[place - period.length]
         places = []
         for one, earlier in zip(now.places, before.places, strict=True):
             if one - earlier == period.length:
-                places.append(one + moved[0])
+                places.append(one + shift + copy * period.length)
             elif one == earlier and not period.start < one < period.start + period.length:
                 places.append(one + self._shift(one, copies))
             else:
-                raise InputError(
-                    f"rank {self.more.rank}: what waits for {_shown(now.value)} is not the same "
-                    "in each period"
-                )
-        value = now.value
+                raise self._moving(now)
+        changes = {
+            name: after + counted[name] + copy * (after - earlier)
+            for name, earlier, after in _counters(before.value, now.value)
+        }
+        return self._changed(now.value, changes), tuple(places)
+
+    def _changed(self, value: Any, changes: dict[str, int]) -> Any:
         if isinstance(value, Call):
             self._originals.append(value.routed)
-            if value.routed is not None:
-                value = replace(value, routed=value.routed + moved[1])
-        return value, tuple(places)
+        return replace(value, **changes) if changes else value
 
     def _shift(self, place: int, copies: int) -> int:
         """By how much a place of the longer recording, outside of periods, moves."""
         return sum(
             (copies - 1) * one.length for one in self.periods if one.start + one.length <= place
         )
+
+
+def _counters(one: Any, other: Any) -> Iterator[tuple[str, int, int]]:
+    """What counts on, of two items that do the same."""
+    for name in _COUNTERS:
+        before, after = getattr(one, name, None), getattr(other, name, None)
+        if before is not None and after is not None:
+            yield name, before, after
 
 
 def _renumbered(
@@ -380,15 +398,38 @@ def _ends(items: list[_Item]) -> list[int]:
     return [sum(lengths[: number + 1]) for number in range(len(lengths))]
 
 
-def _period(few: list[_Item], more: list[_Item], start: int) -> _Period | None:
-    """What one step has in addition, if it stands there twice in succession."""
+def _period(few: list[_Item], more: list[_Item], start: int, moves: set[int]) -> _Period | None:
+    """What one step has in addition, if it stands there twice in succession.
+
+    The additional items may be taken to begin anywhere in the steady state: from where all items
+    refer to what they do in the shorter recording or a period before, near the end. A step that is
+    the same in both, such as one to warm up, has a period of no items.
+    """
     length = len(more) - len(few)
     same = _common(few, more, lambda items, place: items[place])
     same_end = _common(few, more, lambda items, place: items[-1 - place])
     first = len(few) - same_end
-    if length <= 0 or same - first < length:
+    if length < 0 or same - first < length:
         return None
-    return _Period(start + same, length)
+    turns = {0, length}
+    alike = [
+        _refer_alike(more[place - length], more[place], turns)
+        for place in range(first + length, same + length)
+    ]
+    steady = range(first, same)
+    before = [_refer_alike(few[place], more[place], moves) for place in steady]
+    after = [_refer_alike(few[place], more[place + length], moves) for place in steady]
+    for place in range(same, first + length - 1, -1):
+        block = alike[place - first - length : place - first]
+        if all(block) and all(before[: place - first]) and all(after[place - first :]):
+            return _Period(start + place, length)
+    return _Period(start + same, length)  # told by the item that is in the way
+
+
+def _refer_alike(one: _Item, other: _Item, moves: set[int]) -> bool:
+    """Whether what two items refer to is as far apart as it may be."""
+    pairs = zip(one.places, other.places, strict=True)
+    return all(later - earlier in moves for earlier, later in pairs)
 
 
 def _common(few: list[_Item], more: list[_Item], at: Callable[[list[_Item], int], _Item]) -> int:

@@ -134,13 +134,28 @@ def record(
     TraceError
         If the program fails, executes no training step, or takes too long.
     """
+    return record_programs([program], job, ranks, progress)[0]
+
+
+def record_programs(
+    programs: Sequence[Sequence[str]],
+    job: TracedJob,
+    ranks: Sequence[int],
+    progress: Progress | None = None,
+) -> list[Trace]:
+    """Record the same ranks of several programs, or of one with several arguments.
+
+    As :func:`record`, which see; packages are imported once.
+    """
     wrong = [rank for rank in ranks if not 0 <= rank < job.world_size]
     if wrong or not ranks:
         raise InputError(f"rank {wrong[:1] or '(none)'}: expected 0 to {job.world_size - 1}")
     order = list(ranks) if job.real else sorted({0, *ranks})
-    with Recorder([program], job, many=len(order) > 1) as recorder:
-        recorder.record([(0, rank) for rank in order], progress)
-        return recorder.trace(0, [rank for rank in order if rank in ranks])
+    runs = [(number, rank) for number in range(len(programs)) for rank in order]
+    kept = [rank for rank in order if rank in ranks]
+    with Recorder(programs, job, many=len(runs) > 1) as recorder:
+        recorder.record(runs, progress)
+        return [recorder.trace(number, kept) for number in range(len(programs))]
 
 
 def record_roles(

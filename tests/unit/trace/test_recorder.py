@@ -9,7 +9,8 @@ from tests.torch_python import PYTHON
 
 from lightloom.errors import InputError
 from lightloom.trace.check import disagreements
-from lightloom.trace.record import TracedJob, record
+from lightloom.trace.extend import extend, micro_batch_programs
+from lightloom.trace.record import TracedJob, TraceError, record, record_roles
 
 PROGRAMS = Path(__file__).parent / "programs"
 pytestmark = pytest.mark.usefixtures("pytorch")
@@ -91,3 +92,72 @@ def test_a_waited_call_is_known():
 def test_ranks_beyond_the_job_are_refused():
     with pytest.raises(InputError, match="expected 0 to 7"):
         record(command("pipeline"), TracedJob(8), [8])
+
+
+HEARS = """
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+for root in (0, 2, 1):
+    said = torch.tensor([rank + 10])
+    if rank == root:
+        time.sleep(0.5)
+    dist.broadcast(said, root)
+    dist.all_reduce(torch.ones(said.item()))
+weight = torch.nn.Parameter(torch.ones(3))
+torch.nn.Linear(3, 3)(weight).sum().backward()
+torch.optim.SGD([weight], lr=0.1).step()
+assert not os.read(0, 1), "asks for what is to be recorded are not the program's"
+"""
+
+
+def test_ranks_side_by_side_hear_those_before_them(tmp_path):
+    """As they would one after the other, whichever is done first."""
+    script = tmp_path / "hears.py"
+    script.write_text(HEARS)
+    one, three = (
+        record([PYTHON, str(script)], TracedJob(4, device="cpu", processes=number), range(3))
+        for number in (1, 3)
+    )
+    assert one == three
+    heard = [[call.shape[0] for call in one.ranks[rank].calls[1::2]] for rank in range(3)]
+    # rank 1 says what only rank 2 is after to hear; what rank 2 says nobody is
+    assert heard == [[10, 10, 10], [10, 11, 11], [10, 12, 11]]
+
+
+def test_a_rank_that_fails_ends_those_beside_it(tmp_path):
+    script = tmp_path / "fails.py"
+    text = "import os, time\nif os.environ['RANK'] == '1': raise ValueError('early')\n"
+    script.write_text(text + "time.sleep(600)")
+    job = TracedJob(4, device="cpu", processes=3, time_limit_s=300)
+    with pytest.raises(TraceError, match=r"^rank 1 failed: ValueError: early"):
+        record([PYTHON, str(script)], job, range(3))
+
+
+MICRO_BATCHES = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo")
+layer = nn.Linear(16, 16)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for _ in range(2):
+    handles = []
+    for number in range(int(sys.argv[1])):
+        layer(torch.randn(4, 16)).sum().backward()
+        handles.append(dist.all_reduce(layer.weight.grad, async_op=True))
+        if number > 1:
+            handles.pop(0).wait()
+    for handle in handles:
+        handle.wait()
+    dist.all_reduce(layer.bias.grad)
+    optimizer.step()
+"""
+
+
+def test_a_step_is_extended_to_what_it_would_be_in_full(tmp_path):
+    script = tmp_path / "accumulates.py"
+    script.write_text(MICRO_BATCHES)
+    numbers = (4, 5, 6, 12)
+    programs = micro_batch_programs([PYTHON, str(script), "{micro_batches}"], numbers)
+    traces = record_roles(programs, TracedJob(4, device="cpu"))
+    assert extend(traces[:-1], numbers) == traces[-1]

@@ -9,7 +9,7 @@ import pytest
 from lightloom.errors import InputError
 from lightloom.trace.check import disagreements
 from lightloom.trace.computes import Compute, Operator, StreamPlace, StreamWait
-from lightloom.trace.record import parse_ranks, split_command
+from lightloom.trace.record import parse_ranks, parse_roles, split_command
 from lightloom.trace.summary import (
     group_volumes,
     largest_calls,
@@ -241,3 +241,22 @@ def test_ranks_are_numbers_or_all(text, ranks):
 def test_other_ranks_are_refused(text):
     with pytest.raises(InputError, match="--rank"):
         parse_ranks(text, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0,3", (False, [0, 3], 0)),
+        ("all", (False, list(range(8)), 0)),
+        ("roles", (True, [], 0)),
+        ("roles,7,random:2, 5", (True, [5, 7], 2)),
+    ],
+)
+def test_roles_and_ranks_in_addition(text, expected):
+    assert parse_roles(text, 8) == expected
+
+
+@pytest.mark.parametrize("text", ["roles,8", "roles,random:x", "roles,random:1,random:2", "role"])
+def test_other_roles_are_refused(text):
+    with pytest.raises(InputError, match="--rank"):
+        parse_roles(text, 8)

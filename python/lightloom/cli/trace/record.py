@@ -149,5 +149,5 @@ def _recorded(options: RecordOptions, job: TracedJob, progress: Progress) -> Tra
     if by_role:
         traces = record.record_roles(programs[:-1], job, ranks, progress, drawn)
     else:
-        traces = [record.record(one, job, ranks, progress) for one in programs[:-1]]
+        traces = record.record_programs(programs[:-1], job, ranks, progress)
     return extend(traces, numbers)
