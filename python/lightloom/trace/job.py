@@ -100,6 +100,15 @@ class JobRoles:
         """Family and group of a group's name and ranks."""
         return _group_index(self.families)
 
+    def ranks_as_csv(self) -> str:
+        """The role of each rank, and the recorded rank that stands for it."""
+        standing = [role.recorded[0] for role in self.roles]
+        rows = (
+            f"{rank},{role},{standing[role]}"
+            for rank, role in enumerate(self.role_of_rank.tolist())
+        )
+        return "\n".join(("rank,role,recorded_rank", *rows)) + "\n"
+
 
 def last_step(trace: Trace) -> int:
     """The last training step with calls."""

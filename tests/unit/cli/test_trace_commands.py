@@ -7,6 +7,8 @@ import polars
 import pytest
 from tests.trace_jobs import GridJob
 
+from lightloom.cli.trace import expand
+
 
 @pytest.fixture
 def trace_file(tmp_path):
@@ -89,6 +91,28 @@ def test_expanded_ranks_are_written(lightloom, tmp_path, trace_file):
     stacks = [lightloom(f"trace permutations {file} --json -").out for file in (trace_file, again)]
     assert stacks[0] == stacks[1]
     assert "of 14 more recorded ranks are those" in lightloom(f"trace expand {again}").out
+
+
+def test_roles_are_written_with_the_ranks_that_they_stand_for(lightloom, tmp_path, trace_file):
+    roles, ranks = tmp_path / "roles.csv", tmp_path / "ranks.csv"
+    command = f"trace expand {trace_file} --only-ranks roles --csv {roles} --map {ranks}"
+    assert not lightloom(command).status
+    table, places = polars.read_csv(roles), polars.read_csv(ranks)
+    assert places["rank"].to_list() == list(range(16))
+    assert places["recorded_rank"].unique().sort().to_list() == table["rank"].unique().to_list()
+    assert places["role"].n_unique() == 2
+
+
+def test_more_calls_than_fit_into_memory(lightloom, monkeypatch, trace_file, tmp_path):
+    monkeypatch.setattr(expand, "MAX_CALLS", 10)
+    done = lightloom(f"trace expand {trace_file} --parquet {tmp_path}/calls.parquet")
+    assert done.status == 2
+    assert "calls of 16 ranks: expected at most 10; --csv and --chakra take more" in done.err
+    assert "--only-ranks roles" in done.err
+    assert not lightloom(f"trace expand {trace_file} --csv {tmp_path}/calls.csv").status
+    monkeypatch.setattr(expand, "MAX_STREAMED", 10)
+    done = lightloom(f"trace expand {trace_file} --csv {tmp_path}/calls.csv")
+    assert "expected at most 10; write one rank of each role" in done.err
 
 
 def test_ranks_that_a_job_does_not_have(lightloom, trace_file):

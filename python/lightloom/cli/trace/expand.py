@@ -13,7 +13,11 @@ from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from lightloom.trace.expand import Expansion
+    from lightloom.trace.record import Progress
+    from lightloom.trace.trace import Trace
 
 EXAMPLES = (
     "lightloom trace expand trace.json",
@@ -21,6 +25,7 @@ EXAMPLES = (
     "lightloom trace expand trace.json --chakra traces",
     "lightloom trace expand trace.json --goal step.goal",
     "lightloom trace expand trace.json --only-ranks 5,77 --json some.json",
+    "lightloom trace expand trace.json --only-ranks roles --csv roles.csv --map ranks.csv",
 )
 NOTES = (
     "Ranks that hold the same places in pipelines and groups issue the same calls, each on its "
@@ -30,8 +35,8 @@ NOTES = (
     "and LogGOPSim, with collectives by rings, trees and pairwise; both without computation."
 )
 
-#: calls of all ranks together
-MAX_CALLS = 5_000_000
+#: calls of all ranks together that are held in memory, and that are written as they come
+MAX_CALLS, MAX_STREAMED = 5_000_000, 100_000_000
 
 
 class ExpandOptions(Strict):
@@ -47,7 +52,12 @@ class ExpandOptions(Strict):
     goal: File | None = Field(
         None, description="File for programs of sends and receives in GOAL, of all ranks."
     )
-    only_ranks: Name = Field("all", description="Ranks to write, such as 0,3, or all.")
+    only_ranks: Name = Field(
+        "all", description="Ranks to write, such as 0,3; all; or roles: one of each role."
+    )
+    map: File | None = Field(
+        None, description="CSV of the role of each rank, and of the rank that stands for it."
+    )
 
 
 def command() -> Command:
@@ -56,6 +66,7 @@ def command() -> Command:
         option(Outputs, "parquet", common=True, below="output"),
         option(ExpandOptions, "chakra", common=True),
         option(ExpandOptions, "goal", common=True),
+        option(ExpandOptions, "map", common=True),
     )
     return Command(
         panels=(
@@ -77,46 +88,82 @@ def command() -> Command:
 
 def _run(given: Given) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
-    from lightloom.output.files import ColumnWriter, check_all_writable, write_json
+    from lightloom.output.files import check_all_writable, write_text
+    from lightloom.output.progress import TerminalMonitor
     from lightloom.report.stack_table import print_roles
-    from lightloom.trace.expand import Expansion, columns_of
+    from lightloom.trace.expand import Expansion
     from lightloom.trace.job import find_job
-    from lightloom.trace.record import parse_ranks
     from lightloom.trace.trace import read_trace
 
     outputs = given.take(Outputs, "output")
     options = given.build(ExpandOptions)
-    outputs.check({"trace": options.trace})
+    outputs.check({"trace": options.trace, "map": options.map})
     if options.chakra is not None and options.chakra.exists():
         raise InputError(f"--chakra {options.chakra}: is there already; name a new folder")
     if options.goal is not None and options.only_ranks != "all":
         raise InputError("--goal is for all ranks; leave out --only-ranks")
     check_all_writable([path for path in (options.goal,) if path is not None])
     trace = read_trace(options.trace)
-    ranks = parse_ranks(options.only_ranks, trace.world_size, "--only-ranks")
     expansion = Expansion(find_job(trace, options.step))
+    ranks = _ranks(options, expansion)
     verified = expansion.verify()
     print_roles(
         expansion.job, verified, remarks_console() if outputs.on_stdout else results_console()
     )
-    wanted = (outputs.json_target, outputs.csv_target, outputs.parquet)
-    if not any((*wanted, options.chakra, options.goal)):
-        return
-    number = sum(expansion.count(rank) for rank in ranks)
-    if number > MAX_CALLS:
+    if options.map is not None:
+        write_text(expansion.job.ranks_as_csv(), options.map)
+    _check_number(sum(map(expansion.count, ranks)), len(ranks), outputs, options)
+    with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
+        _write(expansion, trace, ranks, outputs, options, monitor.progress)
+
+
+def _ranks(options: ExpandOptions, expansion: Expansion) -> list[int]:
+    """The ranks that are written."""
+    from lightloom.trace.record import parse_ranks
+
+    if options.only_ranks == "roles":
+        return [role.recorded[0] for role in expansion.job.roles]
+    return parse_ranks(options.only_ranks, expansion.job.world_size, "--only-ranks")
+
+
+def _check_number(calls: int, ranks: int, outputs: Outputs, options: ExpandOptions) -> None:
+    """Refuse what would not fit into memory, or a disk."""
+    held = bool(outputs.json_target or outputs.parquet or options.goal)
+    streamed = bool(outputs.csv_target or options.chakra)
+    most = MAX_CALLS if held else MAX_STREAMED
+    if (held or streamed) and calls > most:
         raise InputError(
-            f"{number:,} calls of {len(ranks):,} ranks: expected at most {MAX_CALLS:,}; name some "
-            "ranks by --only-ranks"
+            f"{calls:,} calls of {ranks:,} ranks: expected at most {most:,}"
+            f"{'; --csv and --chakra take more' if held and calls <= MAX_STREAMED else ''}; write "
+            "one rank of each role by --only-ranks roles, and which ranks it stands for by --map"
         )
+
+
+def _write(
+    expansion: Expansion, trace: Trace, ranks: list[int], outputs: Outputs,
+    options: ExpandOptions, progress: Progress,
+) -> None:  # fmt: skip
+    """Write the calls of ranks."""
+    from lightloom.output.files import ColumnWriter, write_json
+    from lightloom.trace.expand import columns_of
+
+    def shown(one: list[int]) -> Iterator[int]:
+        for number, rank in enumerate(one):
+            if progress(number / len(one), f"rank {rank}, {number + 1:,} of {len(one):,}") is False:
+                raise KeyboardInterrupt
+            yield rank
+
     if outputs.json_target is not None:
         write_json(expansion.trace(trace, ranks).to_json(), outputs.json_target)
     if options.chakra is not None:
-        _write_chakra(options.chakra, expansion, ranks)
+        _write_chakra(options.chakra, expansion, shown(ranks))
     if options.goal is not None:
         _write_goal(options.goal, expansion, ranks)
+    if outputs.csv_target is None and outputs.parquet is None:
+        return
     writer = ColumnWriter(outputs.csv_target, outputs.parquet)
     try:
-        for rank in ranks:
+        for rank in shown(ranks):
             writer.write(columns_of(rank, list(expansion.calls(rank))))
     finally:
         writer.close()
@@ -132,7 +179,7 @@ def _write_goal(path: Path, expansion: Expansion, ranks: list[int]) -> None:
     write_text(goal_text(flows, len(ranks)), path)
 
 
-def _write_chakra(folder: Path, expansion: Expansion, ranks: list[int]) -> None:
+def _write_chakra(folder: Path, expansion: Expansion, ranks: Iterable[int]) -> None:
     """A file per rank, and the groups that they name."""
     from lightloom.errors import OutputError
     from lightloom.output.files import write_binary, write_text
