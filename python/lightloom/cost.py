@@ -20,7 +20,9 @@ _PRICE = {"eps_port": "switch_port"}
 _RATE_POWER = {
     "nic": "nic_w",
     "eps_port": "switch_port_w",
+    "crossbar_port": "crossbar_port_w",
     "transceiver": "transceiver_w",
+    "tunable_transceiver": "tunable_transceiver_w",
     "long_reach_transceiver": "transceiver_w",
     "aoc": "transceiver_w",
 }

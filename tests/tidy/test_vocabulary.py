@@ -61,6 +61,7 @@ MIRRORED = {
     "Direct",
     "Ecn",
     "EpochRun",
+    "Crossbars",
     "Eps",
     "FabricRoute",
     "FabricShape",

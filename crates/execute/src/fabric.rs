@@ -6,6 +6,7 @@ use crate::links::{Division, Flow, LinkUse, Links, PartId, Path};
 use crate::network::{
     AllToAllDemand, Below, Lowering, Network, NetworkPart, Pair, Placement, RingOrder, Setting,
 };
+use crate::turns::Together;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, NvSwitch, ServerId, StartUp, Time, WorkerId};
@@ -147,6 +148,20 @@ impl Fabric {
         }
         self.started += 1;
         self.links.start(now, flow, path);
+    }
+
+    /// Starts transfers that begin together; see [`Links::start_together`].
+    pub(crate) fn start_together(
+        &mut self,
+        now: Time,
+        shape: Together,
+        transfers: &[(Flow, &[LinkId])],
+    ) {
+        if self.next_change.is_some_and(|change| change <= now) {
+            self.follow_clock(now);
+        }
+        self.started += transfers.len() as u64;
+        self.links.start_together(now, shape, transfers);
     }
 
     /// Time from the end of a transfer to the arrival of its last byte.

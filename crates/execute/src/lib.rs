@@ -37,6 +37,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod turns;
 
 pub use circuits::{CircuitStatistics, DecisionRecord, Decisions, Plugins};
 pub use collective::{ring_edge_bytes, ring_steps};
@@ -51,6 +52,7 @@ pub use outcome::{Outcome, RoleTimes};
 pub use packets::{Extent, PacketTransport};
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
+pub use turns::{CircuitTurn, TurnStatistics};
 
 use lightloom_kernel::Observer;
 use lightloom_model::TaskGraph;

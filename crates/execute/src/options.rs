@@ -11,6 +11,7 @@ pub struct Options {
     /// Whether decisions of the circuit policy for equal demand and equal present circuits are
     /// computed once.
     pub share_equal_work: bool,
-    /// Whether every decision is recorded, with what it started from.
+    /// Whether every decision is recorded, with what it started from, and every circuit of those
+    /// that take turns.
     pub record_decisions: bool,
 }

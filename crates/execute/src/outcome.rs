@@ -5,6 +5,7 @@ use crate::in_flight::InFlight;
 use crate::ledger::Ledger;
 use crate::links::LinkUse;
 use crate::timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
+use crate::turns::{CircuitTurn, TurnStatistics};
 use lightloom_model::Duration;
 
 /// What the workers of a role did.
@@ -60,6 +61,10 @@ pub struct Outcome {
     pub snapshots: Vec<Snapshot>,
     /// Every decision with what it started from, if asked for.
     pub decisions: Decisions,
+    /// What the turns of circuits were, where their ports take turns.
+    pub turns: TurnStatistics,
+    /// The circuits of these, if asked for.
+    pub circuit_turns: Vec<CircuitTurn>,
     /// Packets that left a link, once for each; none of fluids.
     pub packet_hops: u64,
     /// What the flow simulation did.

@@ -5,11 +5,14 @@
 use crate::errors::NetworkInvalid;
 use crate::schedule::decider::PyFailures;
 use lightloom_execute::network::{Network, PartConfig};
-use lightloom_execute::parts::{Cycle, Direct, Eps, Route, ScheduledCircuits, Slot};
+use lightloom_execute::parts::{
+    Crossbars, Cycle, Direct, Eps, Lateness, Route, ScheduledCircuits, Slot, TurnRules, TurnTiming,
+};
 use lightloom_model::{
     AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, LocalPace,
     NvSwitch, Ocs, Policy, Rate, Reconfigure, RelayChunk, StartUp, SwitchTiming,
 };
+use lightloom_schedule::permutation::Method;
 use numpy::{AllowTypeChange, Element, PyArrayLikeDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,11 +22,12 @@ use std::sync::Arc;
 type Reader = fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>>;
 
 /// Every kind of part.
-const PARTS: [(&str, Reader); 4] = [
+const PARTS: [(&str, Reader); 5] = [
     ("eps", |part| Ok(Arc::new(Eps::from(read::<PyEps>(part)?)))),
     ("ocs", |part| Ok(Arc::new(Ocs::from(read::<PyOcs>(part)?)))),
     ("direct", |part| Ok(Arc::new(Direct::try_from(read::<PyDirect>(part)?)?))),
     ("scheduled", |part| Ok(Arc::new(ScheduledCircuits::try_from(read::<PyScheduled>(part)?)?))),
+    ("crossbar", |part| Ok(Arc::new(Crossbars::from(read::<PyCrossbars>(part)?)))),
 ];
 
 /// A network.
@@ -276,6 +280,45 @@ impl TryFrom<PyScheduled> for ScheduledCircuits {
             slots,
             min_bytes: scheduled.min_bytes,
         })
+    }
+}
+
+#[derive(FromPyObject)]
+struct PyCrossbars {
+    nics: u32,
+    nic_rate_bps: u64,
+    latency_ps: u64,
+    guard_ps: u64,
+    slot_ps: Option<u64>,
+    aligned: bool,
+    held: bool,
+    method: Name<Method>,
+    decision_ps: Column<u64>,
+    lateness: Option<(u64, u64)>,
+    failed: Vec<(u32, u32)>,
+}
+
+impl From<PyCrossbars> for Crossbars {
+    fn from(crossbars: PyCrossbars) -> Self {
+        let timing = TurnTiming {
+            latency: Duration(crossbars.latency_ps),
+            guard: Duration(crossbars.guard_ps),
+            length: crossbars.slot_ps.map(Duration),
+            is_aligned: crossbars.aligned,
+            is_held: crossbars.held,
+        };
+        let lateness = |(mean, seed)| Lateness { mean: Duration(mean), seed };
+        Self {
+            nics: crossbars.nics,
+            nic_rate: Rate(crossbars.nic_rate_bps),
+            rules: TurnRules {
+                timing,
+                method: crossbars.method.0,
+                decision: crossbars.decision_ps.0.into_iter().map(Duration).collect(),
+                lateness: crossbars.lateness.map(lateness),
+            },
+            failed: crossbars.failed.into_iter().collect(),
+        }
     }
 }
 

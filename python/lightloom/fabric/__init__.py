@@ -11,6 +11,7 @@ from lightloom.lazy import exports
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
     from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
+    from lightloom.fabric.chronos import Chronos
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.context import (
         FabricContext,
@@ -31,6 +32,7 @@ __all__ = [
     "COMPONENTS",
     "FABRICS",
     "Bill",
+    "Chronos",
     "Cluster",
     "Counting",
     "Fabric",

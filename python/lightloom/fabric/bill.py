@@ -19,9 +19,11 @@ from lightloom.fabric.options import OptionalPositive, OptionModel, Switch
 COMPONENTS = (
     "nic",
     "eps_port",
+    "crossbar_port",
     "ocs_port",
     "patch_port",
     "transceiver",
+    "tunable_transceiver",
     "long_reach_transceiver",
     "dac",
     "aoc",

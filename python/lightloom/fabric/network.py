@@ -2,9 +2,9 @@
 
 A network is a list of parts: a packet fabric (:class:`Eps`), regional circuits (:class:`Ocs`),
 fixed circuits with relaying (:class:`Direct`), circuits that follow a periodic schedule
-(:class:`Scheduled`). Each is described in its file of ``crates/execute/src/parts``, which says what
-its fields mean; the core reads the attributes of these classes by name. Rates are bits per second,
-times picoseconds, both whole numbers.
+(:class:`Scheduled`), circuits whose ports take turns (:class:`Crossbars`). Each is described in its
+file of ``crates/execute/src/parts``, which says what its fields mean; the core reads the attributes
+of these classes by name. Rates are bits per second, times picoseconds, both whole numbers.
 """
 
 from __future__ import annotations
@@ -149,10 +149,37 @@ class Scheduled:
     min_bytes: int = 0
 
 
-#: what a network may consist of, each part once
-Part = Eps | Ocs | Direct | Scheduled
+@dataclass(frozen=True)
+class Crossbars:
+    """Nothing but circuits: ``nics`` of each server, each with one circuit at a time.
 
-AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled)
+    A time slot waits ``latency_ps`` and ``guard_ps``; all are ``slot_ps`` long, or as long as what
+    they carry takes. ``aligned`` NICs send early by their latency; ``held`` matchings do not turn
+    between two slots. All-to-alls take the matchings that ``method`` finds, a name of
+    ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, in ``decision_ps[members]`` where their
+    demand is not known beforehand. Members are late by an exponential time: ``lateness`` is its
+    mean in picoseconds and a seed. ``failed`` NICs, as (server, NIC), have no circuits.
+    """
+
+    kind: ClassVar[str] = "crossbar"
+
+    nics: int
+    nic_rate_bps: int
+    latency_ps: int
+    guard_ps: int
+    method: str
+    decision_ps: npt.NDArray[np.uint64]
+    slot_ps: int | None = None
+    aligned: bool = False
+    held: bool = False
+    lateness: tuple[int, int] | None = None
+    failed: tuple[tuple[int, int], ...] = ()
+
+
+#: what a network may consist of, each part once
+Part = Eps | Ocs | Direct | Scheduled | Crossbars
+
+AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled, Crossbars)
 
 
 @dataclass(frozen=True)

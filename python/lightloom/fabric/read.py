@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.errors import FabricError, did_you_mean, echo
+from lightloom.fabric.chronos import Chronos
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
@@ -19,7 +20,7 @@ from lightloom.fabric.topoopt import TopoOpt
 from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
 
-AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet
+AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos
 
 #: class of each kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -28,6 +29,7 @@ FABRICS: dict[str, type[AnyFabric]] = {
     Rail.kind: Rail,
     TopoOpt.kind: TopoOpt,
     MixNet.kind: MixNet,
+    Chronos.kind: Chronos,
 }
 
 

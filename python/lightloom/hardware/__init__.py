@@ -3,6 +3,14 @@
 Every number is in ``data/*.toml`` with its source and date; what was assumed says so.
 """
 
+from lightloom.hardware.crossbars import (
+    CrossbarTechnology,
+    DecisionTimes,
+    crossbar_names,
+    crossbar_technology,
+    decision_names,
+    decision_times,
+)
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
 from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_prices
@@ -17,6 +25,8 @@ from lightloom.hardware.switches import (
 from lightloom.hardware.values import Provenance
 
 __all__ = [
+    "CrossbarTechnology",
+    "DecisionTimes",
     "DelayDistribution",
     "Gpu",
     "Ownership",
@@ -25,6 +35,10 @@ __all__ = [
     "Provenance",
     "Row",
     "SwitchTechnology",
+    "crossbar_names",
+    "crossbar_technology",
+    "decision_names",
+    "decision_times",
     "gpu_names",
     "load_gpu",
     "load_ownership",

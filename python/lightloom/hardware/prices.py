@@ -30,6 +30,8 @@ class LinkPrices(Table):
     transceiver_usd: Value | None = None
     nic_usd: Value | None = None
     switch_port_usd: Value | None = None
+    crossbar_port_usd: Value | None = None
+    tunable_transceiver_usd: Value | None = None
     ocs_port_usd: Value | None = None
     patch_port_usd: Value | None = None
     dac_usd: Value | None = None
@@ -68,10 +70,12 @@ class PriceFile(Table):
 
 
 class LinkPowers(Table):
-    """Powers at one link rate, W; a switch port excludes its transceiver."""
+    """Powers at one link rate, W; ports of switches and crossbars exclude their transceivers."""
 
     switch_port_w: Value | None = None
+    crossbar_port_w: Value | None = None
     transceiver_w: Value | None = None
+    tunable_transceiver_w: Value | None = None
     nic_w: Value | None = None
 
 
@@ -146,8 +150,8 @@ class Prices:
     """Prices of one file.
 
     ``at(rate_gbps)`` gives the row of a link rate with ``transceiver_usd``, ``nic_usd``,
-    ``switch_port_usd``, ``ocs_port_usd``, ``patch_port_usd``, ``dac_usd``, ``aoc_usd`` and
-    ``long_reach_transceiver_usd``.
+    ``switch_port_usd``, ``crossbar_port_usd``, ``ocs_port_usd``, ``patch_port_usd``, ``dac_usd``,
+    ``aoc_usd``, ``long_reach_transceiver_usd`` and ``tunable_transceiver_usd``.
     """
 
     name: str
@@ -201,8 +205,9 @@ class Prices:
 class Powers:
     """Powers of one file.
 
-    ``at(rate_gbps)`` gives the row of a link rate with ``switch_port_w``, ``transceiver_w`` and
-    ``nic_w``; ``ports`` has ``ocs_port_w``, ``patch_port_w`` and ``dac_w``.
+    ``at(rate_gbps)`` gives the row of a link rate with ``switch_port_w``, ``crossbar_port_w``,
+    ``transceiver_w``, ``tunable_transceiver_w`` and ``nic_w``; ``ports`` has ``ocs_port_w``,
+    ``patch_port_w`` and ``dac_w``.
     """
 
     name: str

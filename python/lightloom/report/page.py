@@ -36,7 +36,9 @@ from lightloom.units import show_bytes, show_time, show_usd
 COMPONENTS = {
     "nic": "NICs",
     "eps_port": "packet switch ports",
+    "crossbar_port": "crossbar ports",
     "transceiver": "transceivers",
+    "tunable_transceiver": "transceivers with tunable lasers",
     "long_reach_transceiver": "long-reach transceivers",
     "ocs_port": "circuit switch ports",
     "patch_port": "patch panel ports",
@@ -50,6 +52,7 @@ CARRIERS = {
     "eps": "packet fabric",
     "ocs": "circuits of a region",
     "direct": "fixed circuits",
+    "crossbar": "circuits that take turns",
     "relayed": "relayed by servers (counted again)",
     "nvswitch": "inside servers (NVSwitch)",
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from lightloom.fabric.network import Direct, Eps, Network, Ocs, Scheduled
+from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs, Scheduled
 from lightloom.report.plots_svg import drawing, tag
 from lightloom.simulate.result import LinkUse
 
@@ -134,6 +134,11 @@ class _Picture:
             self._regions(ocs, places)
         if direct is not None:
             self._panel(direct, places)
+        crossbars = self.network.part(Crossbars)
+        if crossbars is not None:
+            text = f"crossbars of {crossbars.nics} planes, no packet switch"
+            use = self.uses.get("crossbar_up")
+            self._below(places, text, f"{crossbars.nic_rate_bps / 1e9:.0f} Gb/s reached", use)
         if self.network.part(Scheduled) is not None:
             self._below(places, "circuits that follow the clock", "", self.uses.get("scheduled"))
 
@@ -248,7 +253,8 @@ class _Picture:
             if number is not None:
                 self._line((place, self.top - 6), (place, below), use)
         self._box(LEFT, below, RIGHT - LEFT, text, "circuits", text)
-        links = "" if use is None else f"{use.links:,} pairs of servers"
+        what = "links into crossbars" if use and use.name == "crossbar_up" else "pairs of servers"
+        links = "" if use is None else f"{use.links:,} {what}"
         self._note(self.top + 14, links, load_text(use), more)
         self.top = below + _BOX + 8
 

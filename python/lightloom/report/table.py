@@ -199,7 +199,7 @@ def _breakdown_table(comparison: Comparison) -> Table:
         carried = result.carried_bytes
         sizes = (
             carried.get("eps", 0),
-            carried.get("ocs", 0) + carried.get("direct", 0),
+            sum(carried.get(name, 0) for name in ("ocs", "direct", "crossbar")),
             carried.get("relayed", 0),
         )
         table.add_row(

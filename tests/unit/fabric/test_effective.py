@@ -9,8 +9,9 @@ from lightloom.fabric import FABRICS
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.network import Ocs
 
-#: what does not apply by default: no relays, one switch for a region
-NOT_BY_DEFAULT = {"relay_delay_s", "relay_chunk_bytes", "planes"}
+#: what does not apply by default: no relays, one switch for a region, slots of one
+#: length, a time to decide whatever the number of servers
+NOT_BY_DEFAULT = {"relay_delay_s", "relay_chunk_bytes", "planes", "slot_s", "decision_s"}
 
 
 def plain(part):

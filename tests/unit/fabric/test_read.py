@@ -16,8 +16,8 @@ def write(tmp_path):
     return file
 
 
-def test_the_five_kinds():
-    assert list(FABRICS) == ["fat-tree", "oversub", "rail", "topoopt", "mixnet"]
+def test_the_six_kinds():
+    assert list(FABRICS) == ["fat-tree", "oversub", "rail", "topoopt", "mixnet", "chronos"]
 
 
 @pytest.mark.parametrize("kind", FABRICS)
@@ -62,7 +62,7 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
 
 @pytest.mark.parametrize(("name", "options", "text"), [
     ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: fat-tree,"
-     " oversub, rail, topoopt, mixnet, or a .toml file"),
+     " oversub, rail, topoopt, mixnet, chronos, or a .toml file"),
     ("mixnet", {"switch_delay_s": 3},
      "mixnet: unknown key 'switch_delay_s'; it is now 'reconfiguration_delay_s'"),
     ("mixnet", {"degre": 3}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),

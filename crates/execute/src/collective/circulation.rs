@@ -12,6 +12,12 @@ pub(crate) struct Circulation {
 }
 
 impl Circulation {
+    /// Steps until the last of as many chunks as steps has crossed its last edge: around a ring all
+    /// edges are busy in each step, along a chain the chunks follow each other.
+    pub(crate) fn steps_of_chunks(&self, members: usize) -> u64 {
+        if self.is_closed(members) { self.steps } else { self.steps + self.edges - 1 }
+    }
+
     /// Whether the last member sends to the first.
     pub(crate) fn is_closed(&self, members: usize) -> bool {
         self.edges == members as u64

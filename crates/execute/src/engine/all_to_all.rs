@@ -28,6 +28,7 @@ use crate::index::{GroupKey, Turn};
 use crate::lower::Lowerer;
 use crate::network::{AllToAllDemand, Lowering};
 use crate::slab::Slab;
+use crate::turns::Together;
 use lightloom_model::{Collective, Duration, Payload, Task, TaskGraph, TaskIndex, Time, WorkerId};
 use rustc_hash::FxHashMap;
 
@@ -76,6 +77,8 @@ pub(super) struct AllToAll<'a> {
     stretch: f64,
     /// Members whose flows have started.
     dispatched: u32,
+    /// Members that could send, where all begin together.
+    prepared: u32,
     /// Flows under way.
     flows: u32,
     /// Whether all flows are over.
@@ -333,8 +336,34 @@ impl<'a> AllToAlls<'a> {
         entry.stretch = context.stretch(purpose, transfers);
     }
 
-    /// The flows of a member start.
+    /// A member can send: its flows start, or those of all members when the last one can.
     pub(super) fn dispatch(&mut self, context: &mut Context<'a>, number: u32, place: u32) {
+        if !context.fabric.links.begins_together() {
+            return self.send(context, number, place);
+        }
+        let entry = &mut self.entries[number];
+        entry.prepared += 1;
+        let members = entry.members.len() as u32;
+        if entry.prepared < members {
+            return;
+        }
+        let (stretch, task) = (entry.stretch, entry.task());
+        let flows = entry.lowering.transfers.iter().enumerate().map(|(index, transfer)| {
+            let owner = Owner::AllToAll(number, index as u32);
+            (entry.lowering.links(transfer.path), transfer.bytes, owner)
+        });
+        // Its combine, and both on the way back, are the dispatch's transposed or its repetition.
+        let is_new = matches!(payload(task), Payload::Block { first: true, .. });
+        let shape = Together::AnyOrder { is_new };
+        context.start_together(shape, stretch, task.priority, flows);
+        for place in 0..members {
+            self.send(context, number, place);
+        }
+    }
+
+    /// A member sends what it has for others.
+    fn send(&mut self, context: &mut Context<'a>, number: u32, place: u32) {
+        let is_started = context.fabric.links.begins_together();
         let entry = &mut self.entries[number];
         let task = entry.task();
         let purpose = context.purpose(task);
@@ -342,8 +371,10 @@ impl<'a> AllToAlls<'a> {
             let transfer = entry.lowering.transfers[index];
             context.send(purpose, entry.lowering.path(transfer.path), transfer.bytes);
             let links = entry.lowering.links(transfer.path);
-            let owner = Owner::AllToAll(number, index as u32);
-            context.start(links, transfer.bytes, entry.stretch, task.priority, owner);
+            if !is_started {
+                let owner = Owner::AllToAll(number, index as u32);
+                context.start(links, transfer.bytes, entry.stretch, task.priority, owner);
+            }
             entry.flows += 1;
             entry.members[transfer.to as usize].inbound_left += 1;
         }

@@ -10,6 +10,7 @@ use crate::index::Index;
 use crate::ledger::Ledger;
 use crate::network::{Flow, Path, Placement};
 use crate::phases::PhaseBook;
+use crate::turns::Together;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{EventQueue, RunHash};
 use lightloom_model::{
@@ -183,6 +184,22 @@ impl<'a> Context<'a> {
     ) {
         let flow = Flow { bytes, stretch, priority: priority.0, token: owner.token() };
         self.fabric.start(self.now, flow, path);
+    }
+
+    /// Starts flows of one owner, or of the transfers of one, that begin together.
+    pub(super) fn start_together<'b>(
+        &mut self,
+        shape: Together,
+        stretch: f64,
+        priority: Priority,
+        transfers: impl Iterator<Item = (&'b [LinkId], u64, Owner)>,
+    ) {
+        let flows: Vec<(Flow, &[LinkId])> = transfers
+            .map(|(path, bytes, owner)| {
+                (Flow { bytes, stretch, priority: priority.0, token: owner.token() }, path)
+            })
+            .collect();
+        self.fabric.start_together(self.now, shape, &flows);
     }
 
     /// How much longer transfers of packets that begin together, over these links, of these sizes

@@ -82,7 +82,7 @@ impl<'a> Engine<'a> {
         model: TransferModel<'a>,
     ) -> Result<Self, ExecuteError> {
         let placement = network.place(graph)?;
-        let links = links(graph, network, &model)?;
+        let links = links(graph, network, &model, options)?;
         let mut fabric = Fabric::new(network, &placement, links)?;
         let spread = network.all_to_all;
         let step = implied::Step { graph, index, placement: &placement, fabric: &fabric, spread };
@@ -104,13 +104,7 @@ impl<'a> Engine<'a> {
             in_flight: recorded.then(|| InFlightRecord::new(index.purposes.len())),
             hash: RunHash::new(),
             queue: EventQueue::new(),
-            stretching: match model {
-                TransferModel::Phases(book) => {
-                    let purposes = book.enter_purposes(&index.purposes)?;
-                    Some(Stretching { book, purposes })
-                }
-                TransferModel::Flows | TransferModel::Packets(_) => None,
-            },
+            stretching: stretching(model, index, network)?,
         };
         let mut engine = Self {
             completions: Completions::default(),
@@ -347,7 +341,8 @@ impl<'a> Engine<'a> {
         let mut circuits = self.gating.end(&self.context, end);
         links.append(&mut circuits.links);
         circuits.statistics.exposed.0 = (self.all_to_alls.exposed / members) as u64;
-        let context = self.context;
+        let mut context = self.context;
+        let (turns, circuit_turns) = context.fabric.links.end_turns();
         Ok(Outcome {
             step: end.since(Time::ZERO),
             run_hash: context.hash.digest(),
@@ -367,6 +362,8 @@ impl<'a> Engine<'a> {
             circuit_timeline: circuits.timeline,
             snapshots: self.gating.snapshots,
             decisions: circuits.decisions,
+            turns,
+            circuit_turns,
             packet_hops: context.fabric.links.packet_hops(),
             flow_statistics: context.fabric.links.flow_statistics(),
         })
@@ -498,12 +495,31 @@ fn starts_something(task: &Task) -> bool {
     }
 }
 
-/// The links of this model, without any yet.
+/// What is known of the packets of a model; nothing where there are no queues to know of.
+fn stretching<'a>(
+    model: TransferModel<'a>,
+    index: &Index,
+    network: &Network,
+) -> Result<Option<Stretching<'a>>, ExecuteError> {
+    let TransferModel::Phases(book) = model else { return Ok(None) };
+    if network.turn_rules().is_some() {
+        return Ok(None);
+    }
+    let purposes = book.enter_purposes(&index.purposes)?;
+    Ok(Some(Stretching { book, purposes }))
+}
+
+/// The links of this model, without any yet. Circuits that take turns have no queues, so that
+/// packets take the same time over them as fluids.
 fn links(
     graph: &TaskGraph,
     network: &Network,
     model: &TransferModel<'_>,
+    options: &Options,
 ) -> Result<Links, ExecuteError> {
+    if let Some(rules) = network.turn_rules() {
+        return Ok(Links::turns(rules.clone(), options.record_decisions));
+    }
     let TransferModel::Packets(packets) = model else { return Ok(Links::flows()) };
     let mut tasks = graph.roles.iter().flat_map(|role| &role.tasks);
     if tasks.any(|task| task.priority != Priority(0)) {

@@ -22,6 +22,7 @@ use crate::critical_path::CriticalPath;
 use crate::index::Turn;
 use crate::network::{Division, Pair, PartId, RingOrder, Share};
 use crate::slab::Slab;
+use crate::turns::Together;
 use lightloom_model::{
     Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
 };
@@ -231,10 +232,11 @@ impl<'a> Rings<'a> {
         let Division { paths, shares: edges } = edges;
         let transfers = edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, mean));
         let stretch = context.stretch(context.purpose(task), transfers);
-        for edge in &edges {
-            let links = paths.links(edge.path);
-            context.start(links, edge.bytes, stretch, task.priority, Owner::Ring(number));
-        }
+        let steps = circulation.steps_of_chunks(members.len());
+        let shape = Together::Steps { chunks: circulation.steps, steps };
+        let flows =
+            edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, Owner::Ring(number)));
+        context.start_together(shape, stretch, task.priority, flows);
         let ring = &mut self.entries[number];
         ring.pieces_left = edges.len() as u32;
         // All orders together send an edge's bytes from a worker to its neighbors on its server.

@@ -1,12 +1,15 @@
-//! The links of a network and the bytes on their way over them: as fluid flows, or as packets.
+//! The links of a network and the bytes on their way over them: as fluid flows, as packets, or over
+//! circuits whose ports take turns.
 //!
-//! Both simulators are driven alike: links with lit members, transfers over paths of links, the
+//! All simulators are driven alike: links with lit members, transfers over paths of links, the
 //! next transfers to end. A transfer of fluid ends when its last byte has left; the caller adds the
-//! latency. One of packets ends when the receiver has its last byte.
+//! latency. One of packets, or over circuits that take turns, ends when the receiver has its last
+//! byte.
 
 use super::link::Link;
 use crate::error::ExecuteError;
 use crate::packets::PacketNetwork;
+use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
 use lightloom_flowsim::{LinkId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Rate, Time};
@@ -40,6 +43,7 @@ enum Simulator {
         omitted: Vec<i64>,
     },
     Packets(Box<PacketNetwork>),
+    Turns(Box<Turns>),
 }
 
 impl Links {
@@ -52,6 +56,12 @@ impl Links {
     /// Packets.
     pub fn packets(network: PacketNetwork) -> Self {
         Self { links: Vec::new(), simulator: Simulator::Packets(Box::new(network)) }
+    }
+
+    /// Circuits whose ports take turns; each is recorded, if that is wanted.
+    pub fn turns(rules: TurnRules, is_recorded: bool) -> Self {
+        let simulator = Simulator::Turns(Box::new(Turns::new(rules, is_recorded)));
+        Self { links: Vec::new(), simulator }
     }
 
     /// Adds a link whose members are all lit.
@@ -73,6 +83,10 @@ impl Links {
                 network.add_link(&link, lit);
                 id
             }
+            Simulator::Turns(turns) => {
+                turns.add_link(link.rate_of(lit));
+                id
+            }
         }
     }
 
@@ -82,7 +96,7 @@ impl Links {
     /// If packets cannot be sent over them as they were asked to be.
     pub fn seal(&mut self) -> Result<(), ExecuteError> {
         match &mut self.simulator {
-            Simulator::Flows { .. } => Ok(()),
+            Simulator::Flows { .. } | Simulator::Turns(_) => Ok(()),
             Simulator::Packets(network) => network.seal(),
         }
     }
@@ -110,6 +124,7 @@ impl Links {
         match &mut self.simulator {
             Simulator::Flows { network, .. } => network.set_rate(now, id, link.rate_of(lit)),
             Simulator::Packets(network) => network.set_lit(now, id, lit),
+            Simulator::Turns(_) => unreachable!("circuits that take turns follow no one else"),
         }
     }
 
@@ -128,7 +143,31 @@ impl Links {
                 network.start(now, Bytes(size), priority, path, token);
             }
             Simulator::Packets(network) => network.start(now, bytes, path, token),
+            Simulator::Turns(turns) => {
+                let once = Together::Steps { chunks: 1, steps: 1 };
+                turns.start(now, once, priority, vec![part(&flow, path)]);
+            }
         }
+    }
+
+    /// Starts transfers that begin together; fluids and packets do not care.
+    pub fn start_together(&mut self, now: Time, shape: Together, transfers: &[(Flow, &[LinkId])]) {
+        if let Simulator::Turns(turns) = &mut self.simulator {
+            let priority = transfers.iter().map(|(flow, _)| flow.priority).max();
+            let parts = transfers.iter().map(|(flow, path)| part(flow, path)).collect();
+            if let Some(priority) = priority {
+                turns.start(now, shape, priority, parts);
+            }
+            return;
+        }
+        for &(flow, path) in transfers {
+            self.start(now, flow, path);
+        }
+    }
+
+    /// Whether transfers of an all-to-all can begin only when all of its members are ready.
+    pub fn begins_together(&self) -> bool {
+        matches!(self.simulator, Simulator::Turns(_))
     }
 
     /// Continues to the next time, but not beyond `limit`, at which transfers end; their tokens
@@ -152,6 +191,7 @@ impl Links {
                 Ok(next)
             }
             Simulator::Packets(network) => network.run_until(limit, done, observer),
+            Simulator::Turns(turns) => Ok(turns.run_until(limit, done)),
         }
     }
 
@@ -160,12 +200,13 @@ impl Links {
         match &self.simulator {
             Simulator::Flows { network, .. } => network.active() > 0,
             Simulator::Packets(network) => network.is_busy(),
+            Simulator::Turns(turns) => turns.is_busy(),
         }
     }
 
     /// Whether a transfer ends where it arrives, not where it leaves.
     pub fn ends_on_arrival(&self) -> bool {
-        matches!(self.simulator, Simulator::Packets(_))
+        matches!(self.simulator, Simulator::Packets(_) | Simulator::Turns(_))
     }
 
     /// Bytes of the transfers that have crossed a link.
@@ -176,6 +217,7 @@ impl Links {
                 carried.saturating_add_signed(omitted[link.0 as usize])
             }
             Simulator::Packets(network) => network.carried(link),
+            Simulator::Turns(turns) => turns.carried(link),
         }
     }
 
@@ -183,17 +225,31 @@ impl Links {
     pub fn flow_statistics(&self) -> Statistics {
         match &self.simulator {
             Simulator::Flows { network, .. } => network.statistics(),
-            Simulator::Packets(_) => Statistics::default(),
+            Simulator::Packets(_) | Simulator::Turns(_) => Statistics::default(),
         }
     }
 
     /// Packets that left a link, once for each; none of fluids.
     pub fn packet_hops(&self) -> u64 {
         match &self.simulator {
-            Simulator::Flows { .. } => 0,
+            Simulator::Flows { .. } | Simulator::Turns(_) => 0,
             Simulator::Packets(network) => network.packet_hops(),
         }
     }
+
+    /// What turns of circuits were, and the circuits, if they were recorded; nothing of others.
+    pub fn end_turns(&mut self) -> (TurnStatistics, Vec<CircuitTurn>) {
+        match &mut self.simulator {
+            Simulator::Turns(turns) => turns.end(),
+            Simulator::Flows { .. } | Simulator::Packets(_) => Default::default(),
+        }
+    }
+}
+
+/// A transfer as circuits that take turns know it: it crosses a port at each end.
+fn part(flow: &Flow, path: &[LinkId]) -> Part {
+    let &[from, to] = path else { unreachable!("a circuit joins two ports") };
+    Part { path: [from, to], bytes: flow.bytes, token: flow.token }
 }
 
 #[cfg(test)]

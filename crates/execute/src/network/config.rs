@@ -13,6 +13,7 @@ use crate::demand::ranks_per_worker;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::{Links, PartId};
 use crate::packets::{Extent, Graph, PacketNetwork, PacketTransport, Place};
+use crate::turns::TurnRules;
 use lightloom_model::{
     AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, ServerId, StartUp, TaskGraph,
 };
@@ -82,6 +83,11 @@ impl Network {
         circuits.enumerate().find_map(|(place, ocs)| Some((PartId::at(place), ocs?)))
     }
 
+    /// What decides about turns, where the ports of circuits take turns.
+    pub(crate) fn turn_rules(&self) -> Option<&TurnRules> {
+        self.parts.iter().find_map(|part| part.turn_rules())
+    }
+
     /// What has failed of its parts, if anything may.
     pub(crate) fn failures(&self) -> Option<&Failures> {
         self.decided_circuits().map(|(_, ocs)| &ocs.failures)
@@ -114,6 +120,9 @@ impl Network {
     /// NIC groups per server: one, or one per EP rank or NIC where data moves rank by rank.
     fn groups_per_server(&self, graph: &TaskGraph) -> Result<u32, ExecuteError> {
         let ranks = ranks_per_worker(graph);
+        if let Some(nics) = self.parts.iter().find_map(|part| part.nics_of_workers()) {
+            return self.workers_with_nics(graph, nics);
+        }
         let Some(fabric) = self.packet_fabric() else { return Ok(1) };
         if self.all_to_all == AllToAll::Hierarchical {
             return Ok(1);
@@ -138,6 +147,20 @@ impl Network {
             )));
         }
         Ok(groups)
+    }
+
+    /// Workers of a server, each with as many of its NICs.
+    fn workers_with_nics(&self, graph: &TaskGraph, nics: u32) -> Result<u32, ExecuteError> {
+        let gpus = graph.gpus_per_worker;
+        let workers = self.gpus_per_server / gpus;
+        if !self.gpus_per_server.is_multiple_of(gpus) || !nics.is_multiple_of(workers) {
+            return Err(unfit(format!(
+                "{nics} NICs of a server of {} GPUs cannot be divided evenly among workers of \
+                 {gpus} GPUs, each of which needs circuits of its own",
+                self.gpus_per_server
+            )));
+        }
+        Ok(workers)
     }
 
     /// Links of packets between servers at these places, without any yet.
@@ -193,6 +216,16 @@ pub trait PartConfig: fmt::Debug + Send + Sync {
 
     /// The circuits whose changes are decided during the run, where the part is these.
     fn decided_circuits(&self) -> Option<&Ocs> {
+        None
+    }
+
+    /// What decides about turns, where the ports of its circuits take turns.
+    fn turn_rules(&self) -> Option<&TurnRules> {
+        None
+    }
+
+    /// NICs of each server, where every worker has its own.
+    fn nics_of_workers(&self) -> Option<u32> {
         None
     }
 

@@ -3,8 +3,10 @@
 //! - [`Eps`]: a packet fabric (fat-tree, oversubscribed, rail-optimized);
 //! - `regional_circuits`: circuits of regions whose changes are decided during the run (MixNet);
 //! - [`Direct`]: fixed circuits between servers with relaying (TopoOpt);
-//! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors).
+//! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors);
+//! - [`Crossbars`]: circuits whose ports take turns, and nothing else (Chronos).
 
+mod crossbars;
 mod cycles;
 mod eps;
 mod fixed_circuits;
@@ -13,6 +15,8 @@ mod packet_tree;
 mod regional_circuits;
 mod scheduled_circuits;
 
+pub use crate::turns::{Lateness, TurnRules, TurnTiming};
+pub use crossbars::Crossbars;
 pub use cycles::Cycle;
 pub use eps::Eps;
 pub use fixed_circuits::{Direct, Route};

@@ -22,6 +22,7 @@ mod ring_replay;
 mod rules;
 mod scheduled;
 mod sharing;
+mod turns;
 mod whole;
 
 use crate::network::Network;

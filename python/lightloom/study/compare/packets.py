@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightloom.errors import InputError
+from lightloom.fabric.network import Crossbars
 from lightloom.simulate import Packets, Phases
 from lightloom.study.compare.builds import Networks
 from lightloom.study.compare.job import Job
@@ -26,10 +27,10 @@ LONG_S = 600.0
 
 
 def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
-    """The phases of each fabric; none for flows.
+    """The phases of each fabric; none for flows, and none of circuits that take turns.
 
     Variants of a fabric differ in when circuits are chosen, not in what carries packets, and share
-    its phases.
+    its phases. A circuit of its own has no queue: packets take the time over it that flows take.
     """
     options = packet_options(job.scenario)
     if options is None:
@@ -37,16 +38,19 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
     packets = Packets(
         options.transport, options.mtu_bytes, options.queue_bytes, seed=job.scenario.seed
     )
+    built = {fabric.name: networks.get(fabric) for fabric in job.fabrics}
     return {
-        fabric.name: Phases(networks.get(fabric), packets, options.phases) for fabric in job.fabrics
+        name: Phases(network, packets, options.phases)
+        for name, network in built.items()
+        if network.part(Crossbars) is None
     }
 
 
 def predicted_s(phases: Mapping[str, Phases]) -> float:
     """About how long the phases to simulate take, in seconds."""
     hops = [each.pending[1] for each in phases.values()]
-    cores = min(os.cpu_count() or 1, len(hops))
-    return max(sum(hops) / cores, *hops) / RATE_PER_S
+    cores = max(1, min(os.cpu_count() or 1, len(hops)))
+    return max([sum(hops) / cores, *hops]) / RATE_PER_S
 
 
 def roughly(seconds: float) -> str:

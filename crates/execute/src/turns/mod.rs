@@ -1,0 +1,342 @@
+//! Circuits whose ports take turns: what carries bytes where there is no packet switch at all.
+//!
+//! A port of a NIC has one circuit at a time. Transfers that begin together are a *block*: the
+//! edges of a ring, a message, or an all-to-all. A block waits until its last member is ready and,
+//! where its demand was not known beforehand, until its matchings are found; then for its ports,
+//! all of them at once ([`ports`]); then for the next time slot, if slots are of one length
+//! ([`slots`]). The edges of a ring are one matching, held for as many slots as it has steps; an
+//! all-to-all takes the matchings of a schedule ([`matchings`]). So the end of a block is known
+//! when its turn begins, and nothing is shared.
+//!
+//! Leaves out that a block could take turns with others slot by slot, that ports of an all-to-all
+//! that are done could serve others, and failures during a step.
+
+mod matchings;
+mod ports;
+mod slots;
+
+pub use slots::TurnTiming;
+
+use crate::slab::Slab;
+use lightloom_flowsim::LinkId;
+use lightloom_kernel::EventQueue;
+use lightloom_model::{Duration, Rate, Time};
+use lightloom_schedule::permutation::Method;
+use matchings::{Held, Piece, TurnPlan, in_matchings};
+use ports::{Place, Ports};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// How transfers that begin together depend on each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Together {
+    /// Each is cut into so many equal chunks, one per step; the last chunk has arrived after so
+    /// many steps.
+    Steps {
+        /// Chunks of a transfer.
+        chunks: u64,
+        /// Steps in all: more than chunks where they follow each other along a chain.
+        steps: u64,
+    },
+    /// In any order.
+    AnyOrder {
+        /// Whether their sizes were not known before the last of them could begin.
+        is_new: bool,
+    },
+}
+
+/// How late members are: exponential, independent for each member and block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// Mean.
+    pub mean: Duration,
+    /// Equal seeds, equal lateness.
+    pub seed: u64,
+}
+
+/// What decides how long a turn takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRules {
+    /// Time slots.
+    pub timing: TurnTiming,
+    /// How the matchings of an all-to-all are found.
+    pub method: Method,
+    /// How long that takes, by the number of members; the last one for more.
+    pub decision: Vec<Duration>,
+    /// How late members are, if they are.
+    pub lateness: Option<Lateness>,
+}
+
+impl TurnRules {
+    fn decision(&self, members: usize) -> Duration {
+        let last = self.decision.len().saturating_sub(1);
+        self.decision.get(members.min(last)).copied().unwrap_or(Duration::ZERO)
+    }
+}
+
+/// A circuit that was held, for as long as its ports could have no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CircuitTurn {
+    /// The link into the crossbars.
+    pub from: LinkId,
+    /// The link out of them.
+    pub to: LinkId,
+    /// From then on crossbars turned for it.
+    pub begin: Time,
+    /// From then on they could turn for another one.
+    pub end: Time,
+}
+
+/// What all turns were together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TurnStatistics {
+    /// Blocks that had their turn.
+    pub turns: u64,
+    /// Time slots of these, one for each matching where slots are as long as what they carry.
+    pub slots: u64,
+    /// Times that matchings were found for demand that was not known beforehand.
+    pub decisions: u64,
+    /// What that took, all together.
+    pub deciding: u128,
+    /// How long blocks waited for their last member where that was late, all together.
+    pub late: u128,
+    /// How long blocks waited for ports and for the begin of a slot, all together.
+    pub waiting: u128,
+}
+
+/// A transfer of a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// Its two links: into the crossbars and out of them.
+    pub path: [LinkId; 2],
+    /// Size.
+    pub bytes: u64,
+    /// Comes back when it has arrived.
+    pub token: u64,
+}
+
+/// Transfers that begin together.
+#[derive(Debug, Default)]
+struct Block {
+    place: Option<Place>,
+    shape: Option<Together>,
+    parts: Vec<Part>,
+    /// Every port of them, once.
+    ports: Vec<u32>,
+    /// When all that it needs but ports is there.
+    ready: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// A transfer has arrived.
+    Arrival { token: u64, path: [LinkId; 2], bytes: u64 },
+    /// All members of a block are ready.
+    Ready(u32),
+    /// The turn of a block is over.
+    Over(u32),
+}
+
+/// Arrivals come first: what begins next may depend on them.
+const ARRIVALS: u8 = 0;
+const OTHERS: u8 = 1;
+
+/// Circuits whose ports take turns.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    rules: TurnRules,
+    /// Of each link, which is a port.
+    rates: Vec<Rate>,
+    carried: Vec<u64>,
+    ports: Ports,
+    blocks: Slab<Block>,
+    sequence: u64,
+    queue: EventQueue<Event>,
+    unfinished: usize,
+    statistics: TurnStatistics,
+    record: Option<Vec<CircuitTurn>>,
+}
+
+impl Turns {
+    /// Without any port; circuits are recorded if that is wanted.
+    pub(crate) fn new(rules: TurnRules, is_recorded: bool) -> Self {
+        Self {
+            rules,
+            rates: Vec::new(),
+            carried: Vec::new(),
+            ports: Ports::default(),
+            blocks: Slab::default(),
+            sequence: 0,
+            queue: EventQueue::new(),
+            unfinished: 0,
+            statistics: TurnStatistics::default(),
+            record: is_recorded.then(Vec::new),
+        }
+    }
+
+    /// Adds a link, which is a port.
+    pub(crate) fn add_link(&mut self, rate: Rate) {
+        self.rates.push(rate);
+        self.carried.push(0);
+        self.ports.add();
+    }
+
+    /// Has a block take its turn as soon as it can.
+    pub(crate) fn start(&mut self, now: Time, shape: Together, priority: u8, parts: Vec<Part>) {
+        self.unfinished += parts.len();
+        let ports: BTreeSet<u32> =
+            parts.iter().flat_map(|part| part.path).map(|link| link.0).collect();
+        let number = self.blocks.take();
+        let place = Place { priority: Reverse(priority), sequence: self.sequence, block: number };
+        self.sequence += 1;
+        let members = parts.iter().map(|part| part.path[0].0).collect::<BTreeSet<u32>>().len();
+        let late = self.late(place.sequence, members);
+        self.statistics.late += u128::from(late.0);
+        let mut ready = now + late;
+        if shape == (Together::AnyOrder { is_new: true }) {
+            let deciding = self.rules.decision(members);
+            self.statistics.decisions += 1;
+            self.statistics.deciding += u128::from(deciding.0);
+            ready += deciding;
+        }
+        let ports = ports.into_iter().collect();
+        self.blocks[number] = Block { place: Some(place), shape: Some(shape), parts, ports, ready };
+        if ready > now {
+            self.queue.push(ready, OTHERS, Event::Ready(number));
+        } else {
+            self.request(now, number);
+        }
+    }
+
+    /// How late the last of so many members is.
+    fn late(&self, sequence: u64, members: usize) -> Duration {
+        let Some(Lateness { mean, seed }) = self.rules.lateness else { return Duration::ZERO };
+        let draws = (0..members as u64).map(|member| {
+            let bits = mixed(mixed(mixed(seed) ^ sequence) ^ member);
+            // Above 0 and up to 1, so that the logarithm is finite.
+            let share = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            -share.ln()
+        });
+        Duration((draws.fold(0.0, f64::max) * mean.0 as f64) as u64)
+    }
+
+    fn request(&mut self, now: Time, number: u32) {
+        let block = &self.blocks[number];
+        let place = block.place.expect("it was started");
+        if self.ports.request(place, &block.ports) {
+            self.begin(now, number);
+        }
+    }
+
+    fn begin(&mut self, now: Time, number: u32) {
+        let block = &self.blocks[number];
+        let begin = self.rules.timing.begin(now);
+        let plan = self.plan(block);
+        self.statistics.turns += 1;
+        self.statistics.slots += plan.slots;
+        self.statistics.waiting += u128::from(begin.since(block.ready).0);
+        for (part, &arrival) in block.parts.iter().zip(&plan.arrivals) {
+            let Part { token, path, bytes } = *part;
+            self.queue.push(begin + arrival, ARRIVALS, Event::Arrival { token, path, bytes });
+        }
+        self.queue.push(begin + plan.end, OTHERS, Event::Over(number));
+        if let Some(record) = &mut self.record {
+            record.extend(plan.circuits.iter().map(|held| CircuitTurn {
+                from: LinkId(held.from),
+                to: LinkId(held.to),
+                begin: begin + held.begin,
+                end: begin + held.end,
+            }));
+        }
+    }
+
+    fn plan(&self, block: &Block) -> TurnPlan {
+        // All ports of a slot wait for the slowest.
+        let rates = block.ports.iter().map(|&port| self.rates[port as usize]);
+        let rate = rates.min().expect("a block has ports");
+        let timing = &self.rules.timing;
+        let pieces = block.parts.iter().map(|part| {
+            let [from, to] = part.path.map(|link| link.0);
+            Piece { from, to, bytes: part.bytes }
+        });
+        match block.shape.expect("it was started") {
+            Together::AnyOrder { .. } => {
+                in_matchings(&pieces.collect::<Vec<Piece>>(), self.rules.method, timing, rate)
+            }
+            Together::Steps { chunks, steps } => {
+                let largest = block.parts.iter().map(|part| part.bytes.div_ceil(chunks)).max();
+                let chunk = largest.expect("a block has parts");
+                let end = timing.steps(steps, chunk, rate);
+                let slots = match timing.length {
+                    Some(length) => end.0 / length.0,
+                    None => steps,
+                };
+                let circuit =
+                    |Piece { from, to, .. }| Held { from, to, begin: Duration::ZERO, end };
+                let circuits = pieces.map(circuit).collect();
+                TurnPlan { arrivals: vec![end; block.parts.len()], end, slots, circuits }
+            }
+        }
+    }
+
+    /// Continues to the next time, but not beyond `limit`, at which transfers arrive; their tokens
+    /// are then in `done`. Nothing if none arrives until then.
+    pub(crate) fn run_until(&mut self, limit: Option<Time>, done: &mut Vec<u64>) -> Option<Time> {
+        while let Some((now, _)) = self.queue.peek() {
+            if limit.is_some_and(|limit| limit < now) {
+                return None;
+            }
+            while let Some(event) = self.queue.pop_until(now) {
+                match event.payload {
+                    Event::Arrival { token, path, bytes } => {
+                        for link in path {
+                            self.carried[link.0 as usize] += bytes;
+                        }
+                        self.unfinished -= 1;
+                        done.push(token);
+                    }
+                    Event::Ready(number) => self.request(now, number),
+                    Event::Over(number) => self.over(now, number),
+                }
+            }
+            if !done.is_empty() {
+                return Some(now);
+            }
+        }
+        None
+    }
+
+    fn over(&mut self, now: Time, number: u32) {
+        let ports = std::mem::take(&mut self.blocks[number].ports);
+        self.blocks.free(number);
+        for place in self.ports.free(&ports) {
+            let ports = &self.blocks[place.block].ports;
+            if self.ports.take(place, ports) {
+                self.begin(now, place.block);
+            }
+        }
+    }
+
+    /// Whether transfers are on their way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.unfinished > 0
+    }
+
+    /// Bytes that have crossed a link.
+    pub(crate) fn carried(&self, link: LinkId) -> u64 {
+        self.carried[link.0 as usize]
+    }
+
+    /// What all turns were, and their circuits, if these were recorded.
+    pub(crate) fn end(&mut self) -> (TurnStatistics, Vec<CircuitTurn>) {
+        (self.statistics, self.record.take().unwrap_or_default())
+    }
+}
+
+/// A well-mixed hash (the finalizer of splitmix64, Steele et al., OOPSLA 2014).
+fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

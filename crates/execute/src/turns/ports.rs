@@ -1,0 +1,158 @@
+//! Who uses which ports: a port serves one block of transfers at a time, the others wait for it.
+//!
+//! A block needs all of its ports at once. Blocks are ordered by priority, then by when they came;
+//! one begins when its ports are free and no earlier one waits for any of them. The first of all
+//! that wait is the first at each of its ports, so that somebody always goes on.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// The place of a block among those that wait: a higher priority first, then the earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Its priority.
+    pub priority: Reverse<u8>,
+    /// Blocks before it.
+    pub sequence: u64,
+    /// The block.
+    pub block: u32,
+}
+
+/// A port of a NIC, into the crossbars or out of them.
+#[derive(Debug, Clone, Default)]
+struct Port {
+    is_taken: bool,
+    waiting: BTreeSet<Place>,
+}
+
+/// All ports.
+#[derive(Debug, Default)]
+pub(super) struct Ports(Vec<Port>);
+
+impl Ports {
+    /// Adds a port.
+    pub(super) fn add(&mut self) {
+        self.0.push(Port::default());
+    }
+
+    /// Has a block wait for its ports; true if it has them now.
+    pub(super) fn request(&mut self, place: Place, ports: &[u32]) -> bool {
+        for &port in ports {
+            self.0[port as usize].waiting.insert(place);
+        }
+        self.take(place, ports)
+    }
+
+    /// Gives a block its ports, if they are free and it is the first at each.
+    pub(super) fn take(&mut self, place: Place, ports: &[u32]) -> bool {
+        let is_next = |&port: &u32| {
+            let port = &self.0[port as usize];
+            !port.is_taken && port.waiting.first() == Some(&place)
+        };
+        if !ports.iter().all(is_next) {
+            return false;
+        }
+        for &port in ports {
+            let port = &mut self.0[port as usize];
+            port.is_taken = true;
+            port.waiting.pop_first();
+        }
+        true
+    }
+
+    /// Frees ports; returns the blocks that may go on, in their order.
+    pub(super) fn free(&mut self, ports: &[u32]) -> BTreeSet<Place> {
+        let mut next = BTreeSet::new();
+        for &port in ports {
+            let port = &mut self.0[port as usize];
+            debug_assert!(port.is_taken, "only taken ports are freed");
+            port.is_taken = false;
+            next.extend(port.waiting.first());
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn place(priority: u8, block: u32) -> Place {
+        Place { priority: Reverse(priority), sequence: block.into(), block }
+    }
+
+    fn ports(count: usize) -> Ports {
+        let mut ports = Ports::default();
+        (0..count).for_each(|_| ports.add());
+        ports
+    }
+
+    #[test]
+    fn a_block_waits_for_those_before_it_and_no_others() {
+        let mut all = ports(4);
+        assert!(all.request(place(0, 0), &[0, 1]));
+        assert!(!all.request(place(0, 1), &[1, 2]));
+        // Port 2 is free, but the second block is to have it.
+        assert!(!all.request(place(0, 2), &[2]));
+        assert!(all.request(place(0, 3), &[3]));
+        let next: Vec<u32> = all.free(&[0, 1]).into_iter().map(|place| place.block).collect();
+        assert_eq!(next, [1]);
+        assert!(all.take(place(0, 1), &[1, 2]));
+        assert!(!all.take(place(0, 2), &[2]));
+    }
+
+    #[test]
+    fn a_higher_priority_overtakes_those_that_wait() {
+        let mut all = ports(1);
+        assert!(all.request(place(0, 0), &[0]));
+        assert!(!all.request(place(0, 1), &[0]));
+        assert!(!all.request(place(3, 2), &[0]));
+        let next: Vec<u32> = all.free(&[0]).into_iter().map(|place| place.block).collect();
+        assert_eq!(next, [2]);
+    }
+
+    proptest! {
+        /// Whatever blocks want: each has its turn, and no port ever has two.
+        #[test]
+        fn everybody_has_a_turn(
+            wants in prop::collection::vec(
+                (prop::collection::btree_set(0_u32..6, 1..4), 0_u8..3), 1..20,
+            ),
+        ) {
+            let mut all = ports(6);
+            let wants = wants.into_iter();
+            let wants: Vec<(Vec<u32>, u8)> =
+                wants.map(|(set, priority)| (set.into_iter().collect(), priority)).collect();
+            let mut users = [None; 6];
+            let (mut running, mut done) = (Vec::new(), Vec::new());
+            let begin = |place: Place, users: &mut [Option<u32>; 6], running: &mut Vec<u32>| {
+                for &port in &wants[place.block as usize].0 {
+                    assert_eq!(users[port as usize].replace(place.block), None);
+                }
+                running.push(place.block);
+            };
+            for (block, (ports, priority)) in (0..).zip(&wants) {
+                let place = place(*priority, block);
+                if all.request(place, ports) {
+                    begin(place, &mut users, &mut running);
+                }
+            }
+            while !running.is_empty() {
+                let block = running.remove(0);
+                done.push(block);
+                let ports = &wants[block as usize].0;
+                for &port in ports {
+                    users[port as usize] = None;
+                }
+                for place in all.free(ports) {
+                    if all.take(place, &wants[place.block as usize].0) {
+                        begin(place, &mut users, &mut running);
+                    }
+                }
+            }
+            done.sort_unstable();
+            prop_assert_eq!(done, (0..wants.len() as u32).collect::<Vec<u32>>());
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! How long a time slot of circuits is, and how many of them bytes need (Chronos, section 6).
+//!
+//! A slot is long enough for its payload, the largest one-way latency and the guard time in which
+//! crossbars turn: `T >= b/c + t_max + t_x`. Slots are of one length for the whole fabric, and
+//! bytes that do not fill their last slot waste its rest; or, as a bound, each is as long as what
+//! it carries takes. Where NICs send early by their distance (*aligned*), slots need not wait for
+//! the latency of the one before, unless they pass on what it brought.
+
+use lightloom_model::{Bytes, Duration, Invalid, Rate, Time};
+
+/// What a slot waits for, and how long it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnTiming {
+    /// Largest one-way latency between two NICs.
+    pub latency: Duration,
+    /// Time in which crossbars turn and nothing can be sent.
+    pub guard: Duration,
+    /// Length of every slot; nothing for slots as long as what they carry takes.
+    pub length: Option<Duration>,
+    /// Whether NICs send early by their latency, so that it is lost once and not in every slot.
+    pub is_aligned: bool,
+    /// Whether a matching that is held for several slots turns no crossbar between them.
+    pub is_held: bool,
+}
+
+impl TurnTiming {
+    /// Checks that slots of a length carry something.
+    ///
+    /// # Errors
+    /// If they are over before data can arrive, or are asked to be held.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let Some(length) = self.length else { return Ok(()) };
+        let overhead = self.overhead() + if self.is_aligned { self.latency } else { Duration(0) };
+        if length <= overhead {
+            return Err(Invalid(format!(
+                "crossbar: slots of {} ps are over before data arrives: expected more than the {} \
+                 ps of latency and guard time",
+                length.0, overhead.0
+            )));
+        }
+        if self.is_held {
+            return Err(Invalid::new(
+                "crossbar: slots of a fixed length include their guard time: leave out held \
+                 matchings or the length",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What every slot of independent bytes takes in addition to its payload.
+    pub fn overhead(&self) -> Duration {
+        if self.is_aligned { self.guard } else { self.guard + self.latency }
+    }
+
+    /// When a slot that bytes want from `ready` on begins.
+    pub fn begin(&self, ready: Time) -> Time {
+        match self.length {
+            Some(Duration(length)) => Time(ready.0.div_ceil(length).saturating_mul(length)),
+            None => ready,
+        }
+    }
+
+    /// How long one step of a ring takes, in which each member passes on what it was sent before.
+    pub fn step(&self, chunk: u64, rate: Rate) -> Duration {
+        let sending = rate.transmission(Bytes(chunk));
+        let Some(length) = self.length else { return sending + self.latency + self.guard };
+        let (window, needed) = if self.is_aligned {
+            (length - self.guard, sending + self.latency)
+        } else {
+            (length - self.overhead(), sending)
+        };
+        Duration(needed.0.div_ceil(window.0).max(1).saturating_mul(length.0))
+    }
+
+    /// How long so many steps of a ring take, one after another.
+    pub fn steps(&self, count: u64, chunk: u64, rate: Rate) -> Duration {
+        let all = Duration(self.step(chunk, rate).0.saturating_mul(count));
+        if self.is_held {
+            return Duration(all.0 - self.guard.0.saturating_mul(count.saturating_sub(1)));
+        }
+        all
+    }
+
+    /// How long a matching lasts over which each pair sends up to `hold` bytes, and when `bytes` of
+    /// them have arrived, both from its begin.
+    pub fn matching(&self, hold: u64, bytes: u64, rate: Rate) -> (Duration, Duration) {
+        let [whole, sending] = [hold, bytes].map(|size| rate.transmission(Bytes(size)));
+        let Some(length) = self.length else {
+            let arrival = self.guard + sending + self.latency;
+            return (whole + self.overhead(), arrival);
+        };
+        let window = length - self.overhead();
+        let slots = |sending: Duration| sending.0.div_ceil(window.0).max(1);
+        let full = slots(sending) - 1;
+        let rest = sending - Duration(full * window.0);
+        let before = Duration(full.saturating_mul(length.0));
+        let arrival = before + self.guard + rest + self.latency;
+        (Duration(slots(whole).saturating_mul(length.0)), arrival)
+    }
+
+    /// The bytes that a port could have sent in what every slot loses.
+    pub fn overhead_bytes(&self, rate: Rate) -> u64 {
+        let bits = u128::from(self.overhead().0) * u128::from(rate.0);
+        (bits / (8 * u128::from(lightloom_model::units::PS_PER_S))) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000_000;
+    /// 20 ps for a byte.
+    const RATE: Rate = Rate(400_000_000_000);
+
+    fn timing(length: Option<u64>) -> TurnTiming {
+        TurnTiming {
+            latency: Duration(2 * US),
+            guard: Duration(US),
+            length: length.map(Duration),
+            ..TurnTiming::default()
+        }
+    }
+
+    #[test]
+    fn a_slot_is_payload_latency_and_guard() {
+        // 1 MB is 20 us.
+        assert_eq!(timing(None).step(1_000_000, RATE), Duration(23 * US));
+        assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).0, Duration(23 * US));
+        assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).1, Duration(13 * US));
+        assert_eq!(timing(None).overhead_bytes(RATE), 150_000);
+    }
+
+    #[test]
+    fn bytes_take_whole_slots() {
+        // Slots of 13 us carry 10 us: 500 kB.
+        let slots = timing(Some(13 * US));
+        assert_eq!(slots.step(500_000, RATE), Duration(13 * US));
+        assert_eq!(slots.step(500_001, RATE), Duration(26 * US));
+        assert_eq!(slots.step(0, RATE), Duration(13 * US));
+        assert_eq!(slots.steps(3, 500_001, RATE), Duration(78 * US));
+        // 600 kB of 1 MB: the last 2 us of them in the second slot.
+        let (whole, arrival) = slots.matching(1_000_000, 600_000, RATE);
+        assert_eq!((whole, arrival), (Duration(26 * US), Duration((13 + 1 + 2 + 2) * US)));
+        assert_eq!(slots.begin(Time(13 * US)), Time(13 * US));
+        assert_eq!(slots.begin(Time(13 * US + 1)), Time(26 * US));
+    }
+
+    #[test]
+    fn aligned_slots_lose_the_latency_only_where_they_wait_for_it() {
+        let aligned = TurnTiming { is_aligned: true, ..timing(None) };
+        assert_eq!(aligned.overhead(), Duration(US));
+        assert_eq!(aligned.step(1_000_000, RATE), Duration(23 * US));
+        assert_eq!(aligned.matching(1_000_000, 1_000_000, RATE).0, Duration(21 * US));
+        assert_eq!(aligned.matching(1_000_000, 1_000_000, RATE).1, Duration(23 * US));
+        let slots = TurnTiming { length: Some(Duration(11 * US)), ..aligned };
+        // 10 us for payload, of which a step of a ring needs 2 us for the latency.
+        assert_eq!(slots.step(400_000, RATE), Duration(11 * US));
+        assert_eq!(slots.step(400_001, RATE), Duration(22 * US));
+        assert_eq!(slots.matching(500_000, 500_000, RATE).0, Duration(11 * US));
+    }
+
+    #[test]
+    fn held_matchings_turn_once() {
+        let held = TurnTiming { is_held: true, ..timing(None) };
+        assert_eq!(held.steps(5, 1_000_000, RATE), Duration((5 * 22 + 1) * US));
+        assert_eq!(held.steps(1, 1_000_000, RATE), Duration(23 * US));
+    }
+
+    #[test]
+    fn slots_that_carry_nothing_are_refused() {
+        let text = |timing: TurnTiming| timing.validate().map_err(|error| error.0);
+        assert_eq!(text(timing(None)), Ok(()));
+        assert_eq!(text(timing(Some(3 * US + 1))), Ok(()));
+        assert!(text(timing(Some(3 * US))).unwrap_err().contains("more than the 3000000 ps"));
+        let aligned = TurnTiming { is_aligned: true, ..timing(Some(3 * US)) };
+        assert!(text(aligned).is_err());
+        let held = TurnTiming { is_held: true, ..timing(Some(9 * US)) };
+        assert!(text(held).unwrap_err().contains("leave out held"));
+    }
+}

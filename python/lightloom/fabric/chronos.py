@@ -1,0 +1,315 @@
+"""Chronos: crossbars and no packet switch; every NIC has one circuit at a time.
+
+Chronos (NAIC 2025). What is known beforehand (rings, pipeline messages) takes time slots that were
+scheduled before the run; a dispatch takes the matchings of a schedule that is found when its gate
+is done, and what follows with the same demand (combine, the way back) has it known. NIC i of every
+server is on plane i: one crossbar, or tiers of them without oversubscription.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator, Field, model_validator
+
+from lightloom.errors import FabricError, HardwareError, InputError
+from lightloom.fabric.base import check_layout, circuit_all_to_all
+from lightloom.fabric.bill import Bill, Counting, Line, TreeLinks, merged, nic_lines
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.fabric.network import Crossbars, Network
+from lightloom.fabric.options import Count, OptionalPositive, OptionalQuantity, Quantity, Switch
+from lightloom.fabric.tree import Tree, plan_tree, tree_links
+from lightloom.hardware import crossbar_names, crossbar_technology, decision_times
+from lightloom.inputs.fields import Choices, OneOf
+from lightloom.schedule import PERMUTATION_METHODS, Failures, parse_failures
+from lightloom.units import show_time, to_ps
+
+#: who finds the matchings: the core's own methods, the paper's, or an ASIC
+DECISIONS = ("measured", "paper", "paper-maximal", "asic")
+#: time to turn above which matchings are so dear that they are chosen by their number as well
+SLOW_S = 1e-6
+
+
+def _parts(value: Any) -> Any:
+    """Accept one text of parts joined by commas."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+class Chronos(FabricOptions):
+    """Crossbars alone: time slots known beforehand, matchings on demand for dispatches.
+
+    A slot waits for the latency between servers and the guard time of the crossbars. Collectives
+    that share a NIC take turns.
+    """
+
+    kind: ClassVar[str] = "chronos"
+    title: ClassVar[str] = "chronos"
+
+    technology: Annotated[str, Choices(crossbar_names)] = Field(
+        "electronic", description="Technology of the crossbars."
+    )
+    crossbar_ports: Count | None = Field(
+        None, description="Ports of a crossbar; by default those of its technology."
+    )
+    guard_s: OptionalQuantity = Field(
+        None,
+        description="Time in which crossbars turn and carry nothing; by default that of their"
+        " technology.",
+    )
+    latency_s: OptionalQuantity = Field(
+        None,
+        description="Largest one-way latency between servers, which every slot waits for; by"
+        " default the delays of the links that a circuit crosses.",
+    )
+    slot_s: OptionalPositive = Field(
+        None,
+        description="Length of every time slot; by default each is as long as what it carries"
+        " takes.",
+    )
+    aligned: Switch = Field(
+        False,
+        description="NICs send early by their latency, so that slots of an all-to-all need not"
+        " wait for it.",
+    )
+    held: Switch = Field(
+        False, description="A ring turns its crossbars once, not in the slot of every step."
+    )
+    method: Annotated[str, OneOf((*PERMUTATION_METHODS, "auto"))] | None = Field(
+        None,
+        description="How the matchings of an all-to-all are found; by default bvn, or critical"
+        " where crossbars take over 1 us to turn, so that few matchings are best.",
+    )
+    decision: Annotated[str, OneOf(DECISIONS)] = Field(
+        "measured",
+        description="How long that takes for a dispatch: as measured of the method here, as the"
+        " paper measured, or below 1 us on the paper's ASIC (up to 64 servers).",
+    )
+    decision_s: OptionalQuantity = Field(
+        None, description="The time that it takes, instead of one by the number of servers."
+    )
+    straggler_s: Quantity = Field(
+        0.0,
+        description="Mean of an exponential time by which each member of a collective is late; all"
+        " of it waits for the last.",
+    )
+    straggler_seed: Annotated[int, Field(ge=0, lt=2**32, strict=True)] = Field(
+        1, description="Seed of these times."
+    )
+    failed: Annotated[tuple[str, ...], BeforeValidator(_parts)] = Field(
+        (),
+        description="Parts that are never used, such as nic:2/1 (server/NIC), plane:0 or server:3;"
+        " spare planes and servers replace them.",
+    )
+    spare_planes: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
+        0, description="Planes that can replace another one, by an optical switch at each NIC."
+    )
+    spare_servers: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
+        0, description="Servers that can replace another one; their NICs and ports are charged."
+    )
+
+    @model_validator(mode="after")
+    def _parts_are_known(self) -> Self:
+        try:
+            crossbar_technology(self.technology)
+            failures = self.failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
+        if failures.eps_nics:
+            raise FabricError(
+                "failed: there are no EPS NICs: expected nic:2/1, plane:0 or server:3"
+            )
+        failed = len(set(failures.servers))
+        if failed > self.spare_servers:
+            raise FabricError(
+                f"failed: {failed} servers, and {self.spare_servers} spare ones: expected"
+                f" spare_servers = {failed} at least"
+            )
+        if self.slot_s is not None and self.held:
+            raise FabricError("held is for slots as long as what they carry: leave out slot_s")
+        return self
+
+    def failures(self) -> Failures:
+        """Return what has failed."""
+        return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
+
+    def without(self, parts: Sequence[str], /) -> Self:
+        """Return the fabric without more parts, under its name."""
+        return self.replace(failed=(*self.failed, *parts), label=self.name)
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core.
+
+        Raises
+        ------
+        FabricError
+            If a part that has failed does not exist, slots are too short, or nothing is known of
+            the time to decide for the groups of the job.
+        """
+        cluster = self.adapt(cluster)
+        check_layout(cluster, context)
+        chosen, reason = circuit_all_to_all(self.all_to_all)
+        crossbars = self._crossbars(cluster, context)
+        return Network(
+            servers=cluster.servers,
+            gpus_per_server=cluster.gpus_per_server,
+            nvswitch=cluster.nvswitch(),
+            start_up=cluster.start_up(),
+            all_to_all=chosen,
+            all_to_all_reason=reason,
+            parts=(crossbars,),
+            notes=tuple(self._notes(cluster, context)),
+        )
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return the parts of all planes, counted as those of a fat-tree, and of spare ones.
+
+        Electronic crossbars end every link with a transceiver. Mirrors pass light on, so that only
+        NICs have one, of long reach where light crosses several. Gratings choose the output by
+        wavelength: every sender has a tunable laser, their ports are passive.
+        """
+        cluster, counting = self.adapt(cluster), counting or Counting()
+        servers, rate = cluster.servers + self.spare_servers, cluster.nic_gbps
+        links = tree_links(self._tree(cluster, servers), servers, "fit")
+        planes = cluster.nics_per_server + self.spare_planes
+        plane = self._plane(links, rate, counting)
+        lines = [
+            *nic_lines(servers * cluster.nics_per_server, rate, counting),
+            *(dataclasses.replace(line, count=line.count * planes) for line in plane),
+        ]
+        if self.spare_planes:
+            lines.append(Line("switch_1x2", rate, servers * cluster.nics_per_server))
+        own = {"tiers of crossbars": f"{1 + len(links.fabric)} (as simulated)"}
+        if self.spare_planes or self.spare_servers:
+            own["spare"] = (
+                f"{self.spare_planes} planes, NICs and ports of {self.spare_servers} servers"
+            )
+        return Bill(
+            fabric=self.name,
+            gpus=cluster.gpus,
+            servers=cluster.servers,
+            lines=merged(lines),
+            fiber_length_m=counting.fiber_length_m,
+            conventions={**counting.conventions(), **own},
+        )
+
+    def _plane(self, links: TreeLinks, rate: float, counting: Counting) -> list[Line]:
+        above = sum(links.fabric)
+        ports, ends = links.hosts + 2 * above, 2 * (links.hosts + above)
+        fibers = Line("fiber", rate, links.hosts + above)
+        medium = crossbar_technology(self.technology).medium
+        if medium == "mirrors":
+            reach = "long_reach_transceiver" if above else "transceiver"
+            count = ports * counting.ocs_ports_per_nic
+            return [Line(reach, rate, links.hosts), Line("ocs_port", rate, count), fibers]
+        if medium == "grating":
+            lasers = Line("tunable_transceiver", rate, links.hosts + 2 * above)
+            return [lasers, Line("patch_port", rate, ports), fibers]
+        return [Line("transceiver", rate, ends), Line("crossbar_port", rate, ports), fibers]
+
+    def _tree(self, cluster: Cluster, servers: int | None = None) -> Tree:
+        return plan_tree(self.name, servers or cluster.servers, 1, self._ports())
+
+    def _ports(self) -> int:
+        return self.crossbar_ports or crossbar_technology(self.technology).ports
+
+    def _method(self) -> str:
+        return self.method or ("critical" if self._guard_s() > SLOW_S else "bvn")
+
+    def _guard_s(self) -> float:
+        own = self.guard_s
+        return crossbar_technology(self.technology).guard_s if own is None else own
+
+    def _latency_s(self, cluster: Cluster) -> float:
+        if self.latency_s is not None:
+            return self.latency_s
+        return 2 * self._tree(cluster).tiers(cluster.servers) * cluster.link_delay_s
+
+    def _crossbars(self, cluster: Cluster, context: FabricContext | None) -> Crossbars:
+        late = (to_ps(self.straggler_s), self.straggler_seed) if self.straggler_s else None
+        latency_s, guard_s = self._latency_s(cluster), self._guard_s()
+        if self.slot_s is not None and self.slot_s <= latency_s + guard_s:
+            raise FabricError(
+                f"{self.name}: slot_s = {show_time(self.slot_s)} is over before data arrives:"
+                f" expected more than {show_time(latency_s)} of latency and {show_time(guard_s)} of"
+                " guard time"
+            )
+        return Crossbars(
+            nics=cluster.nics_per_server,
+            nic_rate_bps=cluster.nic_rate_bps,
+            latency_ps=to_ps(latency_s),
+            guard_ps=to_ps(guard_s),
+            method=self._method(),
+            decision_ps=self._decisions(cluster, context),
+            slot_ps=None if self.slot_s is None else to_ps(self.slot_s),
+            aligned=self.aligned,
+            held=self.held,
+            lateness=late,
+            failed=self._failed_nics(cluster),
+        )
+
+    def _decisions(self, cluster: Cluster, context: FabricContext | None) -> npt.NDArray[np.uint64]:
+        """Time to decide by the number of members, up to the largest group of the job."""
+        members = _largest_group(cluster, context)
+        if self.decision_s is not None:
+            return np.full(members + 1, to_ps(self.decision_s), np.uint64)
+        times = decision_times(self._method() if self.decision == "measured" else self.decision)
+        try:
+            found = [to_ps(times.time_s(count)) for count in range(members, -1, -1)]
+        except HardwareError as error:
+            raise FabricError(f"{self.name}: {error}, such as decision_s = 10e-6") from None
+        return np.array(found[::-1], np.uint64)
+
+    def _failed_nics(self, cluster: Cluster) -> tuple[tuple[int, int], ...]:
+        """NICs that nothing replaces: of planes beyond the spare ones, those of all servers."""
+        failures, nics = self.failures(), cluster.nics_per_server
+        planes = sorted(set(failures.planes))
+        named = [(server, 0) for server in failures.servers] + [(0, plane) for plane in planes]
+        for server, nic in (*failures.nics, *named):
+            if server >= cluster.servers or nic >= nics:
+                raise FabricError(
+                    f"{self.name}: failed: {failures.parts}: expected parts of {cluster.servers}"
+                    f" servers and {nics} planes"
+                )
+        lost = planes[self.spare_planes :]
+        everywhere = [(server, plane) for plane in lost for server in range(cluster.servers)]
+        replaced = set(failures.servers)
+        own = [part for part in failures.nics if part[0] not in replaced]
+        return tuple(sorted({*everywhere, *own}))
+
+    def _notes(self, cluster: Cluster, context: FabricContext | None) -> list[str]:
+        tiers = self._tree(cluster).tiers(cluster.servers)
+        slots = "slots as long as what they carry"
+        if self.slot_s is not None:
+            slots = f"slots of {show_time(self.slot_s)}"
+        decision_s = int(self._decisions(cluster, context)[-1]) / 1e12
+        notes = [
+            f"{cluster.nics_per_server} planes of {tiers} tier{'s' * (tiers > 1)} of crossbars,"
+            f" {slots}, which wait"
+            f" {show_time(self._latency_s(cluster))} for data and {show_time(self._guard_s())} for"
+            f" crossbars; matchings of a dispatch by {self._method()} take {show_time(decision_s)}",
+        ]
+        if self.failed:
+            notes.append(f"failed, and replaced where spare parts last: {self.failures().parts}")
+        return notes
+
+    def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        own = {
+            "crossbar_ports": self._ports(),
+            "guard_s": self._guard_s(),
+            "method": self._method(),
+            "latency_s": self._latency_s(cluster),
+        }
+        return super()._applied(cluster, network) | own
+
+
+def _largest_group(cluster: Cluster, context: FabricContext | None) -> int:
+    """Members of the largest group with all-to-alls."""
+    if context is None:
+        return cluster.servers
+    return max((len(group) for group in context.layout.group_servers()), default=1)

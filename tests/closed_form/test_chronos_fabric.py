@@ -1,0 +1,106 @@
+"""A fabric of crossbars, from its options to the step, against times by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.simulate_graphs import Steps, graph, one_ring
+
+from lightloom.errors import FabricError
+from lightloom.fabric import Cluster, FabricContext, MeanDemand, load_fabric
+from lightloom.hardware import decision_times
+from lightloom.simulate import Packets, simulate
+from lightloom.workload.task_graph import Collective, Layout
+
+SERVERS = 4
+#: bytes per second of the eight NICs of a server
+SERVER = 8 * 50e9
+LATENCY_S, GUARD_S = 2e-6, 10e-9
+SLOT_S = LATENCY_S + GUARD_S
+
+
+def network(**options):
+    cluster = Cluster.of(gpus=8 * SERVERS, nic_gbps=400, gpu="h100")
+    own = {"link_delay_s": 1e-6, "interconnect": "ideal", **options}
+    layout = Layout.grid(1, 1, SERVERS, 8, np.arange(SERVERS, dtype=np.uint32))
+    return load_fabric("chronos", own).network(cluster, FabricContext(layout, mean=MeanDemand))
+
+
+def ring(size, kind=Collective.ALL_REDUCE):
+    programs = [Steps().ring(0, size, kind).wait(0) for _ in range(SERVERS)]
+    return graph(programs, rings=[one_ring(SERVERS)])
+
+
+@pytest.mark.parametrize("chunk", [1_000, 1_000_000, 25_000_000])
+def test_a_ring_takes_a_slot_per_step(chunk):
+    run = simulate(ring(SERVERS * chunk), network())
+    assert run.step_time_s == pytest.approx(6 * (chunk / SERVER + SLOT_S), abs=1e-11)
+    once = simulate(ring(SERVERS * chunk), network(held=True))
+    assert run.step_time_s - once.step_time_s == pytest.approx(5 * GUARD_S, abs=1e-11)
+
+
+def test_slots_of_one_length_are_filled_in_part():
+    # 20 us, of which 17.99 us carry 7.196 MB: 8 MB take two of them
+    found = simulate(ring(SERVERS * 8_000_000), network(slot_s="20 us"))
+    assert found.step_time_s == pytest.approx(6 * 2 * 20e-6, abs=1e-11)
+
+
+#: a uniform all-to-all of 4 servers: three cyclic shifts
+TOKENS = np.full((1, SERVERS, SERVERS), 4_000_000)
+
+
+def all_to_alls(*firsts):
+    program = Steps()
+    for first in firsts:
+        program.all_to_all(first=first)
+    return graph([program], members=SERVERS, tokens=TOKENS)
+
+
+@pytest.mark.parametrize(("method", "guard_s"), [("bvn", 10e-9), ("critical", 1e-3), ("auto", 0.0)])
+def test_a_dispatch_takes_its_matchings_and_the_time_to_find_them(method, guard_s):
+    net = network(method=method, guard_s=guard_s)
+    decision_s = decision_times(method).time_s(SERVERS)
+    slots_s = 3 * (4_000_000 / SERVER + LATENCY_S + guard_s)
+    run = simulate(all_to_alls(True, False), net)
+    assert run.step_time_s == pytest.approx(decision_s + 2 * slots_s, abs=2e-11)
+    assert run.purpose_bytes["ep"]["crossbar"] == 2 * 12 * 4_000_000
+
+
+def test_nics_that_send_early_lose_the_latency_once():
+    found = simulate(all_to_alls(False), network(aligned=True, decision_s=0))
+    bytes_s = 3 * (4_000_000 / SERVER + GUARD_S)
+    assert found.step_time_s == pytest.approx(bytes_s + LATENCY_S, abs=1e-11)
+
+
+def test_a_failed_plane_slows_all_slots_and_a_spare_one_replaces_it():
+    plain, lost, spare = (
+        simulate(ring(SERVERS * 7_000_000), network(**options)).step_time_s
+        for options in ({}, {"failed": "plane:3"}, {"failed": "plane:3", "spare_planes": 1})
+    )
+    assert spare == plain
+    sending_s = 6 * 7_000_000 / SERVER
+    assert lost - plain == pytest.approx(sending_s / 7, abs=1e-11)
+
+
+def test_as_packets_it_is_the_same():
+    flows = simulate(all_to_alls(True, False), network())
+    packets = simulate(all_to_alls(True, False), network(), network_model=Packets(full=True))
+    assert packets.run_hash == flows.run_hash
+
+
+def test_stragglers_delay_what_they_take_part_in():
+    late = [
+        simulate(all_to_alls(False), network(straggler_s="1 ms", straggler_seed=seed)).step_time_s
+        for seed in range(200)
+    ]
+    plain = simulate(all_to_alls(False), network()).step_time_s
+    # the last of four exponential times: 25/12 of the mean
+    assert np.mean(late) - plain == pytest.approx(25 / 12 * 1e-3, rel=0.15)
+
+
+def test_a_core_that_is_given_nonsense_says_what():
+    net = network()
+    part = net.parts[0]
+    wrong = dataclasses.replace(net, parts=(dataclasses.replace(part, failed=((9, 0),)),))
+    with pytest.raises(FabricError, match="NIC 0 of server 9 has failed, but there are 4 servers"):
+        simulate(ring(400), wrong)
