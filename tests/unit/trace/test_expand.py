@@ -52,10 +52,10 @@ def test_sizes_that_depend_on_data_may_differ():
 class FakeRecorder:
     """Records ranks of the grid, and which it was asked for."""
 
-    asked: ClassVar = []
+    requested: ClassVar = []
 
     def __init__(self, _programs, _job, **_):
-        self.asked[:] = []
+        self.requested[:] = []
 
     def __enter__(self):
         return self
@@ -64,7 +64,7 @@ class FakeRecorder:
         pass
 
     def record(self, runs, _progress):
-        self.asked.append(list(runs))
+        self.requested.append(list(runs))
 
     def trace(self, _program, ranks):
         return GRID.trace(ranks)
@@ -78,14 +78,14 @@ def roles_of(monkeypatch, programs, *others, **drawn):
 def test_recording_goes_on_until_each_role_has_a_rank(monkeypatch):
     """From one rank it shows that there is a pipeline, and so which ranks are missing."""
     (trace,) = roles_of(monkeypatch, [["python"]], 5)
-    assert FakeRecorder.asked == [[(0, 0)], [(0, 5), (0, 8), (0, 16)], []]
+    assert FakeRecorder.requested == [[(0, 0)], [(0, 5), (0, 8), (0, 16)], []]
     assert sorted(trace.ranks) == [0, 5, 8, 16]
     assert missing_ranks(trace) == []
 
 
 def test_other_programs_are_recorded_as_the_same_ranks(monkeypatch):
     roles_of(monkeypatch, [["python", "9"], ["python", "10"]])
-    assert FakeRecorder.asked == [[(0, 0)], [(0, 8), (0, 16)], [(1, 0), (1, 8), (1, 16)]]
+    assert FakeRecorder.requested == [[(0, 0)], [(0, 8), (0, 16)], [(1, 0), (1, 8), (1, 16)]]
 
 
 def test_ranks_are_drawn_by_the_seed(monkeypatch):

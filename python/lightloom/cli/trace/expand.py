@@ -130,10 +130,10 @@ def _check_number(calls: int, ranks: int, outputs: Outputs, options: ExpandOptio
     """Refuse what would not fit into memory, or a disk."""
     held = bool(outputs.json_target or outputs.parquet or options.goal)
     streamed = bool(outputs.csv_target or options.chakra)
-    most = MAX_CALLS if held else MAX_STREAMED
-    if (held or streamed) and calls > most:
+    limit = MAX_CALLS if held else MAX_STREAMED
+    if (held or streamed) and calls > limit:
         raise InputError(
-            f"{calls:,} calls of {ranks:,} ranks: expected at most {most:,}"
+            f"{calls:,} calls of {ranks:,} ranks: expected at most {limit:,}"
             f"{'; --csv and --chakra take more' if held and calls <= MAX_STREAMED else ''}; write "
             "one rank of each role by --only-ranks roles, and which ranks it stands for by --map"
         )

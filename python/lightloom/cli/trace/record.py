@@ -109,7 +109,10 @@ def _run(given: Given) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import write_json
     from lightloom.output.progress import TerminalMonitor
+    from lightloom.report.stack_table import print_roles
     from lightloom.report.trace_table import print_trace
+    from lightloom.trace.expand import Expansion
+    from lightloom.trace.job import find_job
     from lightloom.trace.record import TracedJob
 
     outputs = given.take(Outputs, "output")
@@ -129,9 +132,13 @@ def _run(given: Given) -> None:
     )
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
         trace = _recorded(options, job, monitor.progress)
-    print_trace(trace, remarks_console() if outputs.on_stdout else results_console())
+    console = remarks_console() if outputs.on_stdout else results_console()
+    print_trace(trace, console)
     if outputs.json_target is not None:
         write_json(trace.to_json(), outputs.json_target)
+    if options.rank.startswith("roles"):
+        expansion = Expansion(find_job(trace))
+        print_roles(expansion.job, expansion.verify(), console)
 
 
 def _recorded(options: RecordOptions, job: TracedJob, progress: Progress) -> Trace:

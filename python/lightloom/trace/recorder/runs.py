@@ -42,7 +42,7 @@ class Runs:
         self.folder = Path(spec["folder"])
         self.running: dict[int, str] = {}
         #: of each program, the ranks that were asked for
-        self.asked: dict[int, list[int]] = defaultdict(list)
+        self.requested: dict[int, list[int]] = defaultdict(list)
 
     def carry_out(self, runs: list[list[int]]) -> bool:
         """Carry out runs, given as the number of a program and a rank; False if one has failed."""
@@ -71,8 +71,8 @@ class Runs:
         os._exit(1)
 
     def _start(self, program: int, rank: int) -> None:
-        earlier = tuple(self.asked[program])
-        self.asked[program].append(rank)
+        earlier = tuple(self.requested[program])
+        self.requested[program].append(rank)
         name = f"{program}-{rank}"
         child = os.fork()
         if child:
