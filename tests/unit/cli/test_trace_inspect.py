@@ -114,6 +114,26 @@ def test_traces_of_others(lightloom, tmp_path):
         assert "in their order; height: bytes" in page.read_text()
 
 
+def test_other_commands_read_them_as_well(lightloom, tmp_path):
+    """A layer table becomes Chakra traces, and these the same permutations."""
+    table, chakra = tmp_path / "table.txt", tmp_path / "chakra"
+    table.write_text(TABLE)
+    done = lightloom(f"trace expand {table} --chakra {chakra}")
+    assert not done.status, done.err
+    assert sorted(one.name for one in chakra.iterdir()) == [
+        "groups.json", *(f"trace.{rank}.et" for rank in range(4)),
+    ]  # fmt: skip
+    found = []
+    for path in (table, chakra):
+        out = tmp_path / f"{path.name}.json"
+        done = lightloom(f"trace permutations {path} --json {out}")
+        assert not done.status, done.err
+        content = json.loads(out.read_text())
+        found.append([(one["op"], one["group"], one["size_bytes"]) for one in content["calls"]])
+    assert found[0] == found[1]
+    assert ("all_reduce", "dp", 64) in found[0]
+
+
 def test_a_routing_log(lightloom, tmp_path):
     log = tmp_path / "log.jsonl"
     call = {"stage": "train", "block": "decoder", "rank": 0, "num_tokens": 4, "topk": 1}

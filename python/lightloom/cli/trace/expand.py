@@ -42,7 +42,7 @@ MAX_CALLS, MAX_STREAMED = 5_000_000, 100_000_000
 class ExpandOptions(Strict):
     """Which trace, and which ranks."""
 
-    trace: File = Field(description="JSON of lightloom trace record, which may be gzipped.")
+    trace: File = Field(description="A file or a folder, which lightloom or another tool wrote.")
     step: Annotated[Whole, Field(ge=0)] | None = Field(
         None, description="Index of the training step."
     )
@@ -92,8 +92,8 @@ def _run(given: Given) -> None:
     from lightloom.output.progress import TerminalMonitor
     from lightloom.report.stack_table import print_roles
     from lightloom.trace.expand import Expansion
+    from lightloom.trace.importers.open import read_any
     from lightloom.trace.job import find_job
-    from lightloom.trace.trace import read_trace
 
     outputs = given.take(Outputs, "output")
     options = given.build(ExpandOptions)
@@ -103,7 +103,8 @@ def _run(given: Given) -> None:
     if options.goal is not None and options.only_ranks != "all":
         raise InputError("--goal is for all ranks; leave out --only-ranks")
     check_all_writable([path for path in (options.goal,) if path is not None])
-    trace = read_trace(options.trace)
+    with TerminalMonitor(remarks_console(), lambda _: None, patience_s=1.0) as monitor:
+        trace = read_any(options.trace, monitor.progress).trace
     expansion = Expansion(find_job(trace, options.step))
     ranks = _ranks(options, expansion)
     verified = expansion.verify()

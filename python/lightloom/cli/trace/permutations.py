@@ -30,7 +30,7 @@ NOTES = (
 class TraceOptions(Strict):
     """Which step of a trace, and how its collectives are carried out."""
 
-    trace: File = Field(description="JSON of lightloom trace record, which may be gzipped.")
+    trace: File = Field(description="A file or a folder, which lightloom or another tool wrote.")
     step: Annotated[Whole, Field(ge=0)] | None = Field(
         None, description="Index of the training step."
     )
@@ -115,11 +115,12 @@ def expanded(options: TraceOptions, overhead_bytes: float) -> PermutationStack:
     from lightloom.cli.terminal import remarks_console
     from lightloom.output.progress import TerminalMonitor
     from lightloom.trace.algorithms import Algorithm
+    from lightloom.trace.importers.open import read_any
     from lightloom.trace.job import find_job
     from lightloom.trace.stack_build import build_stack
-    from lightloom.trace.trace import read_trace
 
-    job = find_job(read_trace(options.trace), options.step)
+    with TerminalMonitor(remarks_console(), lambda _: None, patience_s=1.0) as monitor:
+        job = find_job(read_any(options.trace, monitor.progress).trace, options.step)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
         return build_stack(
             job, Algorithm(options.algorithm), local_size=options.local_world_size,

@@ -60,7 +60,7 @@ def read_chakra(path: Path, progress: Progress | None = None) -> Imported:
     path
         A folder or an archive of ``NAME.RANK.et`` or ``NAME.RANK.json``, or one such file.
     progress
-        Is given the share that is done.
+        Is given the share that is done, and what is being done.
 
     Raises
     ------
@@ -76,9 +76,9 @@ def read_chakra(path: Path, progress: Progress | None = None) -> Imported:
     reader = _Reader(size, known)
     recorded = []
     for done, (rank, file) in enumerate(sorted(ranks.items())):
-        recorded.append(reader.recording(rank, file))
         if progress is not None:
-            progress((done + 1) / len(ranks))
+            progress(done / len(ranks), f"reading rank {rank}")
+        recorded.append(reader.recording(rank, file))
     if not any(one.calls or one.computes for one in recorded):
         raise InputError(f"{name}: the trace neither computes nor communicates")
     trace = make_trace(reader.world_size, ("Chakra",), recorded, reader.groups())

@@ -61,7 +61,7 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
     path
         A file, or a folder with a file ``*.json`` or ``*.json.gz`` per rank.
     progress
-        Is given the share that is done.
+        Is given the share that is done, and what is being done.
 
     Raises
     ------
@@ -76,13 +76,13 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
     found: dict[int, tuple[RankTrace, tuple[Span, ...]]] = {}
     job = _Job()
     for done, file in enumerate(files):
+        if progress is not None:
+            progress(done / len(files), f"reading {file.name}")
         content = read_compressed(file, "trace", MAX_FILE_BYTES)
         events = events_of(parse_json(content, shown_path(file)), shown_path(file))
         del content
         rank = job.take(events, alone=len(files) == 1)
         found[rank] = _Maker(job, events, rank).make()
-        if progress is not None:
-            progress((done + 1) / len(files))
     return _imported(path, job, found)
 
 

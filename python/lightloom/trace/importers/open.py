@@ -125,7 +125,7 @@ def read_any(path: Path, progress: Progress | None = None) -> Imported:
     path
         A file or a folder, see :func:`form_of`.
     progress
-        Is given the share that is done.
+        Is given the share that is done, and what is being done.
 
     Raises
     ------

@@ -108,7 +108,7 @@ def read_simai(path: Path, progress: Progress | None = None) -> Imported:
     path
         The file.
     progress
-        Is given the share that is done.
+        Is given the share that is done, and what is being done.
 
     Raises
     ------
@@ -126,9 +126,9 @@ def read_simai(path: Path, progress: Progress | None = None) -> Imported:
         raise InputError(f"{name}: {calls:,} calls of all stages; the limit is {MAX_CALLS:,}")
     recorded = []
     for stage in range(sizes.pp):
-        recorded.append(_Stage(sizes, families, stage).recording(*parts))
         if progress is not None:
-            progress((stage + 1) / sizes.pp)
+            progress(stage / sizes.pp, f"stage {stage}")
+        recorded.append(_Stage(sizes, families, stage).recording(*parts))
     groups = [
         ProcessGroup(family, tuple(group))
         for family, members in families.items()
