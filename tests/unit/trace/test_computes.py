@@ -92,3 +92,10 @@ def test_rows_of_tokens_are_known_by_their_choice_of_experts():
     assert backward == forward[::-1]
     # dispatch and combine
     assert set(Counter(forward).values()) == {2}
+
+
+def test_a_tensor_that_is_given_other_data_is_differentiated():
+    """Megatron makes room for one number, and puts a whole tensor there."""
+    recorded = record(command("viewless"), TracedJob(2)).ranks[0]
+    assert [call.op for call in recorded.calls] == ["all_reduce"] * 2
+    assert operators(recorded, "backward")["matmul"][0] == 1

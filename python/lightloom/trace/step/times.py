@@ -55,6 +55,10 @@ class OperatorTimes:
             total += self._work(one, ratios)
         return self.scale * np.asarray(self.kernels.seconds(total), dtype=np.float64)
 
+    def kernel_seconds(self, one: Operator) -> float:
+        """Time of operators alone, without gaps between kernels and a slower host, s."""
+        return self.scale * float(np.asarray(self._work(one, np.ones(1)).kernel_s)[0])
+
     def _work(self, one: Operator, ratios: Array) -> Work:
         if one.kind in MEMORY_KINDS:
             found = self.kernels.moved(one.moved_bytes * ratios, one.kind, one.kernels)
