@@ -9,7 +9,7 @@ say: throughput is in steps unless ``step_tokens`` is given, and there is no uti
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,7 +156,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
     _refuse_options(scenario)
     packet_options(scenario)
     gpu = load_gpu(scenario.cluster.gpu)
-    found = read_any(scenario.workload, None if progress is None else _reading(progress))
+    found = read_any(scenario.workload, progress)
     size = found.trace.world_size
     if scenario.gpus not in (0, size):
         raise InputError(
@@ -192,16 +192,6 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         form=found.form,
         remarks=found.remarks,
     )
-
-
-def _reading(progress: Progress) -> Callable[[float], None]:
-    """Progress of the reader of a trace; an interrupt ends it."""
-
-    def report(share: float) -> None:
-        if progress(share, "reading the trace") is False:
-            raise KeyboardInterrupt
-
-    return report
 
 
 def _refuse_options(scenario: Scenario) -> None:
