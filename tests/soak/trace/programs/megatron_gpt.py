@@ -30,12 +30,13 @@ parser = argparse.ArgumentParser()
 for name in ("tp", "pp", "ep", "cp"):
     parser.add_argument(f"--{name}", type=int, default=1)
 parser.add_argument("--chunks", type=int, default=1, help="virtual stages of a rank")
+parser.add_argument("--micro-batches", type=int, default=4)
 parser.add_argument("--experts", type=int, default=0)
 parser.add_argument("--dispatcher", default="alltoall", choices=("alltoall", "allgather"))
 parser.add_argument("--overlap", action="store_true")
 parser.add_argument("--cp-type", default="p2p", help="what context parallelism does")
 given = parser.parse_args()
-LAYERS, HIDDEN, SEQUENCE, MICRO_BATCHES = max(2, given.pp * given.chunks), 64, 32, 4
+LAYERS, HIDDEN, SEQUENCE = max(2, given.pp * given.chunks), 64, 32
 
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
@@ -123,7 +124,7 @@ for _ in range(2):
         forward_step_func=forward,
         data_iterator=[None] * given.chunks if given.chunks > 1 else None,
         model=models if given.chunks > 1 else models[0],
-        num_microbatches=MICRO_BATCHES,
+        num_microbatches=given.micro_batches,
         seq_length=SEQUENCE,
         micro_batch_size=1,
         forward_only=False,
