@@ -65,9 +65,11 @@ class TraceJob(Job):
 
     @property
     def name(self) -> str:
-        """The program's, or of what tool the trace is."""
+        """The program's, or that of the file where another tool wrote it."""
         program = [one for one in self.step.trace.program if one.endswith(".py")]
-        return program[0].rpartition("/")[2] if program else self.form
+        if program or self.scenario.workload is None:
+            return program[0].rpartition("/")[2] if program else self.form
+        return self.scenario.workload.name
 
     @property
     def has_routing(self) -> bool:

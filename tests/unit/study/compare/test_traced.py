@@ -183,3 +183,21 @@ def test_a_call_that_cannot_be_simulated(written):
     path = written(make_trace(16, ["python"], ranks, trace.groups))
     with pytest.raises(InputError, match="call 99: teleport cannot be simulated"):
         compare(scenario(path))
+
+
+def test_a_layer_table_of_simai_is_compared(tmp_path):
+    """Two micro-batches of 3 ms forward and 7 ms backward through two stages: 30 ms at least."""
+    row = "mlp -1 3000000 ALLTOALL_EP 64 7000000 ALLTOALL_EP 64 0 NONE 0 100"
+    header = (
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 8 pp: 2 ga: 2 "
+        "all_gpus: 16 pp_comm: 64"
+    )
+    table = tmp_path / "table.txt"
+    table.write_text("\n".join([header, "2", row, row]))
+    seen = []
+    job = traced_job(scenario(table), lambda *progress: seen.append(progress))
+    assert (job.name, job.form) == ("table.txt", "SimAI layer table")
+    assert job.remarks == ("all 2 stages are taken to be alike",)
+    assert seen == [(0.0, "stage 0"), (0.5, "stage 1")]
+    for result in compare(scenario(table)).results:
+        assert result.step_time_s == pytest.approx(30e-3, rel=0.05)
