@@ -132,10 +132,10 @@ def mean_demand(graphs: Iterable[TaskGraph]) -> MeanDemand:
 def _demand_of(graph: TaskGraph) -> MeanDemand:
     """Add up what the servers send each other in one step."""
     src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
-    ranks = max([1, *(demand.ranks_per_member for demand in graph.demands)])
-    fine = next((d.rank_counts for d in graph.demands if d.rank_counts is not None), None)
+    # of the demand that leaves servers; groups inside a worker have none
+    uneven = (_rank_imbalance(one.rank_counts, one.ranks_per_member) for one in graph.demands)
     return MeanDemand(
-        rank_imbalance=_rank_imbalance(fine, ranks),
+        rank_imbalance=next((one for one in uneven if one is not None), None),
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size,

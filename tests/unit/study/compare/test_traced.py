@@ -201,3 +201,14 @@ def test_a_layer_table_of_simai_is_compared(tmp_path):
     assert seen == [(0.0, "stage 0"), (0.5, "stage 1")]
     for result in compare(scenario(table)).results:
         assert result.step_time_s == pytest.approx(30e-3, rel=0.05)
+
+
+def test_groups_inside_a_server_are_as_even_as_they_are(tmp_path):
+    """All-to-alls of tensor parallelism stay in servers of 8; those of experts leave them."""
+    row = "mlp -1 3000000 ALLTOALL 64000000 1 ALLTOALL_EP 64000000 0 NONE 0 100"
+    header = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 8 pp: 1 all_gpus: 16"
+    table = tmp_path / "table.txt"
+    table.write_text("\n".join([header, "1", row]))
+    cluster = {"rate_gbps": 400, "gpu": "h100", "gpus_per_server": 8, "nics_per_server": 8}
+    for result in compare(scenario(table, cluster=cluster)).results:
+        assert result.step_time_s > 3e-3
