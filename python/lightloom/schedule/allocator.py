@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import square_matrix
 from lightloom.schedule.circuits import Region, check_circuits, whole_ports
-from lightloom.schedule.installed import custom_allocators, expected_installed
+from lightloom.schedule.installed import custom_allocators, expected_installed, in_one_line
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,11 @@ def allocator_by_name(name: str) -> CircuitAllocator:
     known = custom_allocators()
     if name not in known:
         raise InputError(f"allocator '{name}': {expected_installed(name, known)}")
-    with _in_one_line(name):
+    with in_one_line(f"allocator '{name}'"):
         allocator: CircuitAllocator = known[name].load()
 
     def checked(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
-        with _in_one_line(name):
+        with in_one_line(f"allocator '{name}'"):
             proposals = list(allocator(requests))
             if len(proposals) != len(requests):
                 raise InputError(
@@ -106,18 +105,6 @@ def allocator_by_name(name: str) -> CircuitAllocator:
 
     checked.__name__ = name
     return checked
-
-
-@contextmanager
-def _in_one_line(name: str) -> Iterator[None]:
-    """Refuse whatever is raised, on behalf of an installed allocator."""
-    try:
-        yield
-    except Exception as error:
-        text = " ".join(str(error).split())
-        if not isinstance(error, InputError):
-            text = f"{type(error).__name__}: {text}"
-        raise InputError(f"allocator '{name}': {text}") from error
 
 
 def _admitted(request: AllocationRequest, proposal: npt.ArrayLike) -> npt.NDArray[np.uint16]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import as_array, whole_list, whole_matrix
-from lightloom.schedule.installed import custom_schedulers, expected_installed
+from lightloom.schedule.installed import custom_schedulers, expected_installed, in_one_line
 from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule, decompose
 from lightloom.schedule.served import MAX_BYTES
 
@@ -109,8 +109,7 @@ def schedule_by_name(
 ) -> PermutationSchedule:
     """Call the scheduler of an installed package, check what it returns, and bound it.
 
-    Parameters and errors are those of :func:`schedule_of_arrays`; what the scheduler raises is
-    passed on.
+    Parameters and errors are those of :func:`schedule_of_arrays`.
 
     Returns
     -------
@@ -127,23 +126,25 @@ def schedule_by_name(
     Raises
     ------
     InputError
-        If no package has a scheduler of this name, or its schedule is wrong.
+        If no package has a scheduler of this name, it cannot be imported or raises anything, or its
+        schedule is wrong.
     """
     known = custom_schedulers()
     if name not in known:
         raise InputError(f"scheduler '{name}': {expected_installed(name, known)}")
-    scheduler: Scheduler = known[name].load()
+    what = f"scheduler '{name}'"
+    with in_one_line(what):
+        scheduler: Scheduler = known[name].load()
     matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
     delay_bytes = decompose(
         matrix[:0, :0], delay_s=delay_s, rate_gbps=rate_gbps, method="round-robin"
     ).delay_bytes
     started = time.perf_counter()
-    permutations, holds = scheduler(matrix.copy(), delay_bytes)
+    with in_one_line(what):
+        permutations, holds = scheduler(matrix.copy(), delay_bytes)
     took = time.perf_counter() - started
-    try:
+    with in_one_line(what):
         found = schedule_of_arrays(
             matrix, permutations, holds, delay_s=delay_s, rate_gbps=rate_gbps, name=name
         )
-    except InputError as error:
-        raise InputError(f"scheduler '{name}': {error}") from None
     return replace(found, time_spent_s=took)

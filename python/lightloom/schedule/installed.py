@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 
-from lightloom.errors import expected_one_of
+from lightloom.errors import InputError, expected_one_of
 
 #: where packages name their schedulers
 GROUP = "lightloom.schedulers"
@@ -50,3 +51,15 @@ def custom_allocators() -> Mapping[str, EntryPoint]:
 def expected_installed(name: str, known: Mapping[str, EntryPoint]) -> str:
     """Say which names there are, or that there are none."""
     return expected_one_of(name, known) if known else "no installed package has one"
+
+
+@contextmanager
+def in_one_line(what: str) -> Iterator[None]:
+    """Refuse whatever is raised, on behalf of something installed, in one line."""
+    try:
+        yield
+    except Exception as error:
+        text = " ".join(str(error).split())
+        if not isinstance(error, InputError):
+            text = f"{type(error).__name__}: {text}"
+        raise InputError(f"{what}: {text}") from error

@@ -35,13 +35,22 @@ def too_short(demand, delay_bytes):
     return permutations, [hold - 1 for hold in holds]
 
 
+def broken(demand, delay_bytes):
+    raise ValueError(f"no\n  {demand.ndim} of {delay_bytes * 0}")
+
+
 @pytest.fixture
 def installed(monkeypatch):
     found = {
         name: importlib.metadata.EntryPoint(
             name, f"{__name__}:{function}", installed_schedulers.GROUP
         )
-        for name, function in (("shifts", "shifts"), ("short", "too_short"))
+        for name, function in (
+            ("shifts", "shifts"),
+            ("short", "too_short"),
+            ("broken", "broken"),
+            ("missing", "not_there"),
+        )
     }
     monkeypatch.setattr(installed_schedulers, "entry_points", lambda **_: tuple(found.values()))
     monkeypatch.setattr(
@@ -115,3 +124,20 @@ def test_the_command_line_knows_installed_schedulers(tmp_path, monkeypatch, caps
     assert "scheduler 'short': schedule: row 0 still has 1 bytes" in capsys.readouterr().err
     assert run_command([*command.split(), "shifts", "--partial"]) != 0
     assert "shifts: custom schedulers are for one all-stop crossbar" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("broken", "scheduler 'broken': ValueError: no 2 of 0"),
+        ("missing", "scheduler 'missing': KeyError: 'not_there'"),
+    ],
+)
+def test_what_a_scheduler_raises_is_one_line(capsys, name, text):
+    with pytest.raises(InputError) as raised:
+        schedule_by_name(name, DEMAND)
+    assert str(raised.value) == text
+    command = ["schedule", "--synthetic", "pair", "--reconfiguration-delay", "1ms", "--methods"]
+    assert run_command([*command, name]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"lightloom: {text}"
