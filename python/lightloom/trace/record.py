@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightloom.demand import read_routing_log
+from lightloom.demand.load_trace import trace_of_log
 from lightloom.errors import InputError, LightloomError, echo
 from lightloom.trace.job import missing_ranks
 from lightloom.trace.trace import ProcessGroup, RankTrace, Trace, make_trace, rank_trace
@@ -88,6 +90,8 @@ class TracedJob:
         Whether it may open connections.
     processes
         Ranks that run at a time; 0 for as many as there are cores, and memory for.
+    routing
+        A routing log, by whose loads tokens visit experts instead.
     """
 
     world_size: int
@@ -101,6 +105,7 @@ class TracedJob:
     writable: tuple[Path, ...] = ()
     network: bool = False
     processes: int = 0
+    routing: Path | None = None
 
 
 def record(
@@ -300,6 +305,16 @@ def _script(python: str, rest: list[str], expected: str) -> tuple[str, list[str]
     return python, rest
 
 
+def _write_routing(job: TracedJob, folder: Path) -> tuple[int, ...] | None:
+    """Write the counts of the job's routing log to the folder; their shape."""
+    if job.routing is None:
+        return None
+    log = read_routing_log(job.routing)
+    counts = trace_of_log(log, experts=log.experts or log.largest_expert + 1).counts
+    (folder / "routing").write_bytes(counts.astype("float64").tobytes())
+    return counts.shape
+
+
 def _end(running: subprocess.Popen[bytes]) -> None:
     """End the recorder, which ends first what it started."""
     if running.poll() is None:
@@ -348,6 +363,16 @@ def _processes(memory_bytes: int) -> int:
     """Ranks that run at a time: one per core, as far as memory goes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(cores or 1, memory_bytes // RANK_BYTES))
+
+
+def _check_routing(job: TracedJob, recordings: list[Path]) -> None:
+    """Refuse a routing log that no gate of the program could follow."""
+    if job.routing is None:
+        return
+    if not any(json.loads(path.read_text(encoding="utf-8"))["logged"] for path in recordings):
+        raise TraceError(
+            f"{job.routing}: no gate of the program chooses among as many experts as the log has"
+        )
 
 
 class Recorder:
@@ -412,6 +437,8 @@ class Recorder:
                     "program's Python?"
                 )
 
+        _check_routing(self.job, [path for path, _ in files])
+
     def trace(self, program: int, ranks: Sequence[int]) -> Trace:
         """The recordings of ranks of a program."""
         kept = [self._known[program, rank] for rank in ranks]
@@ -436,6 +463,7 @@ class Recorder:
                 "folder": str(self.folder), "memory_limit_bytes": job.memory_limit_bytes,
                 "network": job.network, "processes": job.processes or _processes(memory_bytes),
                 "writable": [str(folder.resolve()) for folder in job.writable],
+                "routing_shape": _write_routing(job, self.folder),
             }),
             encoding="utf-8",
         )  # fmt: skip

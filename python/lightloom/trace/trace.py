@@ -59,7 +59,7 @@ class Call:
     call_site
         The innermost place in the program's code.
     routed
-        The choice of experts that its counts stem from; ``None`` for other calls.
+        The choice of experts that its counts or splits stem from; ``None`` for other calls.
     tensors
         How many tensors go in together.
     waited_at
@@ -67,6 +67,9 @@ class Call:
         where no computes were recorded.
     duration_s
         As measured; ``None`` where it was only traced.
+    micro_batch
+        How often the model, or the part of it that ran, had been run before in this step; of
+        backward, when it had been run forward. ``None`` outside of it.
     """
 
     op: str
@@ -95,6 +98,7 @@ class Call:
     tensors: int
     waited_at: StreamPlace | None = None
     duration_s: float | None = None
+    micro_batch: int | None = None
 
 
 #: fields of a call that say nothing of what is communicated

@@ -1,6 +1,7 @@
 """What is recorded is what really runs: the same calls as over gloo, rank by rank, call by call."""
 
 import dataclasses
+import json
 import socket
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def shown(recorded):
     return [dataclasses.replace(call, **unknown) for call in recorded.calls]
 
 
-@pytest.mark.parametrize("name", ["expert_parallel", "fully_sharded", "pipeline"])
+@pytest.mark.parametrize("name", ["expert_parallel", "fully_sharded", "pipeline", "recomputed"])
 def test_a_trace_has_the_calls_of_a_real_run(monkeypatch, name):
     traced = record(command(name), TracedJob(8, device="cpu", skew=0.7), range(8))
     real = really(monkeypatch, name, 8, skew=0.7)
@@ -70,6 +71,68 @@ def test_a_gpu_that_is_not_there_changes_no_call():
     assert kinds == [
         (call.op, call.ranks, call.shape, call.dtype, call.phase) for call in on_gpu.calls
     ]
+
+
+def test_what_is_computed_once_more_routes_as_before():
+    job = TracedJob(8, device="cpu", skew=1.0)
+    calls = record(command("recomputed"), job, [1]).ranks[1].calls
+    routed = [call for call in calls if call.routed is not None and call.step == 0]
+    by_phase = {
+        phase: [
+            (call.micro_batch, call.layer, call.routed, call.input_splits)
+            for call in routed
+            if call.phase == phase
+        ]
+        for phase in ("forward", "backward")
+    }
+    # two layers of two micro-batches: counts, then tokens; backward the last one is first
+    assert [one[:3] for one in by_phase["forward"]] == [
+        (0, "first", 0), (0, "first", 0), (0, "second", 1), (0, "second", 1),
+        (1, "first", 2), (1, "first", 2), (1, "second", 3), (1, "second", 3),
+    ]  # fmt: skip
+    assert by_phase["backward"][:2] == by_phase["forward"][6:]
+    assert sorted(by_phase["backward"], key=str) == sorted(by_phase["forward"], key=str)
+    assert {call.micro_batch for call in calls if call.op == "all_reduce"} == {None}
+
+
+def test_a_group_without_a_name_is_known_by_what_made_it():
+    trace = record(command("recomputed"), TracedJob(8, device="cpu"))
+    names = {group.name for group in trace.groups}
+    assert names == {"default_pg", "recomputed.<listcomp>:11"}
+
+
+def log_of(tmp_path, choices):
+    """A log as Megatron writes it: (rank, layer) -> the experts of its tokens."""
+    for (rank, layer), indices in choices.items():
+        line = {
+            "step": 0, "stage": "forward", "block": "decoder", "layer": layer, "rank": rank,
+            "num_tokens": len(indices), "topk": len(indices[0]), "top_indices": indices,
+        }  # fmt: skip
+        with (tmp_path / f"{rank}.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+    return tmp_path
+
+
+def test_experts_are_loaded_as_in_a_log(tmp_path):
+    choices = {(0, 0): [[0, 1]], (0, 1): [[6, 7]], (1, 0): [[0, 1]], (1, 1): [[2, 3], [2, 7]]}
+    job = TracedJob(8, device="cpu", routing=log_of(tmp_path, choices))
+    trace = record(command("recomputed"), job, range(8))
+    assert not disagreements(trace)
+    for rank in (0, 5):
+        splits = {
+            call.layer: call.input_splits
+            for call in trace.ranks[rank].calls
+            if call.op == "all_to_all" and call.input_splits
+        }
+        # of 64 token copies half go to expert 2, a quarter to 3 and to 7
+        assert splits["first"] == (64, 0, 0, 0)
+        assert splits["second"] == ((0, 48, 0, 16) if rank % 2 else (0, 0, 0, 64))
+
+
+def test_a_log_that_no_gate_can_follow_is_refused(tmp_path):
+    job = TracedJob(8, device="cpu", routing=log_of(tmp_path, {(0, 0): [[0, 2]]}))
+    with pytest.raises(TraceError, match="no gate of the program chooses among as many experts"):
+        record(command("recomputed"), job)
 
 
 def test_the_same_program_has_the_same_trace():

@@ -68,6 +68,11 @@ class RecordOptions(Strict):
         0.0,
         description="Standard deviation of the logarithm of expert loads; 0 spreads tokens evenly.",
     )
+    routing: File | None = Field(
+        None,
+        description="A routing log (JSONL, or a folder of them): experts are loaded as there, "
+        "instead of by --skew.",
+    )
     timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=10**6)] = Field(
         600.0, description="How long the program may run, all ranks together."
     )
@@ -82,7 +87,7 @@ def command() -> Command:
     """Describe the command."""
     names = (
         "world_size", "rank", "micro_batches", "local_world_size", "device", "seed", "skew",
-        "processes",
+        "routing", "processes",
     )  # fmt: skip
     return Command(
         panels=(
@@ -129,6 +134,7 @@ def _run(given: Given) -> None:
         writable=options.writable,
         network=options.connections,
         processes=options.processes or 0,
+        routing=options.routing,
     )
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
         trace = _recorded(options, job, monitor.progress)

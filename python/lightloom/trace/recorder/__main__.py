@@ -49,7 +49,11 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .values import Values
 
     prepare(spec)
-    oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"])
+    log = None
+    if spec["routing_shape"]:
+        counts = bytearray((Path(spec["folder"]) / "routing").read_bytes())
+        log = torch.frombuffer(counts, dtype=torch.float64).view(spec["routing_shape"])
+    oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"], log)
     if spec["real"]:
         session = Session(None, None, oracle)
     else:
@@ -93,6 +97,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "invented": {} if session.values is None else dict(session.values.invented),
         "said": {} if session.peers is None else session.peers.said,
         "routings": oracle.number,
+        "logged": oracle.logged,
         "stubs": USED,
         "alike": 0 if session.peers is None else session.peers.alike,
         "torch": torch.__version__,
@@ -105,7 +110,7 @@ def choices_of(session: Any) -> list[list[int]]:
     """Sizes of the choices of experts that calls stem from."""
     used = {call.routed for call in session.calls}
     made = session.oracle.made if session.oracle is not None else []
-    return [list(dataclasses.astuple(one)) for one in made if one.number in used]
+    return [[one.number, one.tokens, one.experts, one.each] for one in made if one.number in used]
 
 
 def spoof(spec: dict[str, Any]) -> None:
@@ -113,10 +118,11 @@ def spoof(spec: dict[str, Any]) -> None:
     import torch
 
     from .devices import spoof_devices, spoof_tensors
-    from .groups import spoof_groups
+    from .groups import follow_groups, spoof_groups
     from .kernels import spoof_kernels
     from .stubs import install_stubs, replace_kernels
 
+    follow_groups(spec["world_size"])
     if spec["real"] and spec["device"] == "cpu":
         return
     spoof_groups(spec)

@@ -80,7 +80,7 @@ class IssuedCall:
         Elements of the first dimension for and from each rank of the group, where they are given.
     reduction, peer, tag, root
         Of those operations that have them; `peer` and `root` are ranks of the job.
-    phase, layer, step
+    phase, layer, step, micro_batch
         Where in the step it was issued.
     stream, asynchronous, waited_before
         The stream that was current; whether the program waits for it elsewhere, and before which
@@ -114,6 +114,7 @@ class IssuedCall:
     routed: int | None = None
     tensors: int = field(default=1)
     waited_at: tuple[int, int, int] | None = None
+    micro_batch: int | None = None
 
 
 @dataclass
@@ -153,13 +154,16 @@ def read_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     elif outputs is None:
         outputs = inputs if name.endswith("_") else None
     operation = given.get("reduce_op")
+    sizes = _splits_of_lists(inputs, outputs) if name == "alltoall_" else (
+        _splits(given.get("input_split_sizes")), _splits(given.get("output_split_sizes")),
+    )  # fmt: skip
     return Arguments(
         name=name,
         group=_group(given),
         inputs=inputs,
         outputs=outputs,
-        input_splits=_splits(given.get("input_split_sizes")),
-        output_splits=_splits(given.get("output_split_sizes")),
+        input_splits=sizes[0],
+        output_splits=sizes[1],
         reduction=None if operation is None else _reduction(operation),
         peer=given.get("dst", given.get("src"))
         if OPERATIONS[name] in ("send", "receive")
@@ -182,6 +186,11 @@ def _first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 def _splits(sizes: Any) -> list[int] | None:
     return [int(size) for size in sizes] if sizes else None
+
+
+def _splits_of_lists(*lists: Any) -> list[list[int] | None]:
+    """The rows of tensors, of which one is for or from each rank."""
+    return [[one.shape[0] if one.dim() else 1 for one in tensors] for tensors in lists]
 
 
 def _group(given: dict[str, Any]) -> Any:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from .places import call_site
+
 #: name and ranks of every group that was made; every rank makes all of them
 MADE: list[tuple[str, list[int]]] = []
 
 
 def group_name(described: str | None) -> str:
-    """What the program calls a group; many programs call it nothing."""
+    """What the program calls a group; or, if it calls it nothing, where it made it."""
     return "unnamed" if described in (None, "", "undefined") else str(described)
 
 
@@ -27,6 +30,22 @@ def _object_of(tensor: torch.Tensor, size: Any, group: Any, weights_only: bool =
     if weights_only:
         return torch.load(io.BytesIO(content), weights_only=True)
     return pickle.loads(content)
+
+
+def follow_groups(world_size: int) -> None:
+    """Note the groups that are made; those without a name by the place that made them."""
+    make = c10d._new_process_group_helper
+
+    @functools.wraps(make)
+    def noted(size: int, place: int, members: Any, *args: Any, **kw: Any) -> Any:
+        if group_name(kw.get("group_desc")) == "unnamed":
+            file, _, rest = call_site().rpartition(":")
+            line, _, function = rest.partition(" in ")
+            kw["group_desc"] = f"{Path(file).stem}.{function}:{line}"
+        MADE.append((kw["group_desc"], list(members or range(world_size))))
+        return make(size, place, members, *args, **kw)
+
+    c10d._new_process_group_helper = noted
 
 
 def spoof_groups(spec: dict[str, Any]) -> None:
@@ -64,8 +83,6 @@ def spoof_groups(spec: dict[str, Any]) -> None:
                 kw[name] = None
         used = dist.Backend("gloo" if spec["real"] else "fake")
         made = make(size, place, members, used, *args, **kw)
-        everyone = range(spec["world_size"])
-        MADE.append((group_name(kw.get("group_desc")), list(members or everyone)))
         wanted[made[0]] = str(backend)
         return made
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections import deque
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+
+#: layer, step and micro-batch
+Place = tuple[str, int, int | None]
 
 #: choices that counts are compared with: those of some layers are pending at once
 PENDING = 64
@@ -20,12 +25,14 @@ PENDING = 64
 
 @dataclass(frozen=True)
 class Routing:
-    """One router's choice: the number of it in the program, and its sizes."""
+    """One router's choice: the number of it in the program, its sizes, and where in a log it is."""
 
     number: int
     tokens: int
     experts: int
     each: int
+    layer: int = 0
+    turn: int = 0
 
 
 class RoutingOracle:
@@ -40,17 +47,29 @@ class RoutingOracle:
     skew
         Standard deviation of the logarithm of expert loads, which are drawn anew for each choice; 0
         spreads tokens evenly.
+    log
+        Token copies of a routing log, as micro-batches x layers x sources x experts: where a
+        router has that many experts, tokens are spread over them as there, and `skew` has no
+        effect. Layers are counted as the rank meets them; what the log has too few of is repeated.
     """
 
-    def __init__(self, rank: int, seed: int = 0, skew: float = 0.0) -> None:
-        self.rank, self.seed, self.skew = rank, seed, skew
+    def __init__(self, rank: int, seed: int = 0, skew: float = 0.0, log: Any = None) -> None:
+        self.rank, self.seed, self.skew, self.log = rank, seed, skew, log
         self.choices: deque[Routing] = deque(maxlen=PENDING)
         self.number = 0
         self.made: list[Routing] = []
         #: those of whose counts a call was seen
         self.seen: set[int] = set()
         #: of the last choices
-        self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._known: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        #: choices that were drawn as a log has them
+        self.logged = 0
+        #: where the program is, and whether it runs there what it ran before
+        self.place: Callable[[], tuple[Place, bool]] | None = None
+        self._chosen: defaultdict[Place, list[Routing]] = defaultdict(list)
+        self._again: Counter[Place] = Counter()
+        self._layers: dict[tuple[str, int], int] = {}
+        self._turns: Counter[tuple[str, int]] = Counter()
 
     def choose(self, shape: tuple[int, ...], each: int) -> torch.Tensor:
         """The experts of this rank's tokens.
@@ -67,18 +86,37 @@ class RoutingOracle:
         torch.Tensor
             Whole numbers, tokens x `each`, all of a token distinct.
         """
-        choice = Routing(self.number, math.prod(shape[:-1]), shape[-1], each)
-        self.number += 1
+        choice = self._choice(math.prod(shape[:-1]), shape[-1], each)
         self.choices.append(choice)
-        self.made.append(choice)
         return self._draw(choice, self.rank).view(*shape[:-1], each)
+
+    def _choice(self, tokens: int, experts: int, each: int) -> Routing:
+        """A new choice; or, where activations are computed once more, what was chosen before."""
+        place, again = ("", 0, None), False
+        if self.place is not None:
+            place, again = self.place()
+        made = self._chosen[place]
+        if again and self._again[place] < len(made):
+            before = made[self._again[place]]
+            self._again[place] += 1
+            if (before.tokens, before.experts, before.each) == (tokens, experts, each):
+                return before
+        router = (place[0], experts)
+        layer = self._layers.setdefault(router, len(self._layers))
+        choice = Routing(self.number, tokens, experts, each, layer, self._turns[router])
+        self._turns[router] += 1
+        self.number += 1
+        self.logged += self._has_log(choice)
+        made.append(choice)
+        self.made.append(choice)
+        return choice
 
     def counts(self, choice: Routing, rank: int) -> torch.Tensor:
         """Tokens that a rank sends to each expert."""
         # systematic sampling: token i has picks at k + (i + start) / tokens for k below `each`, one
         # apart in the sum of probabilities; tokens start evenly spread, from a place of their rank
         start = random.Random(f"{self.seed} {choice.number} {rank}").random()
-        whole, part = self._ends(choice)
+        whole, part = self._ends(choice, rank)
         before = (part - start).ceil_().clamp_(0, choice.tokens).to(torch.int64) + whole
         return before.diff(prepend=before.new_zeros(1))
 
@@ -121,22 +159,35 @@ class RoutingOracle:
         ordered = torch.arange(choice.experts).repeat_interleave(self.counts(choice, rank))
         return ordered.view(choice.each, choice.tokens).t().contiguous()
 
-    def _ends(self, choice: Routing) -> tuple[torch.Tensor, torch.Tensor]:
+    def _ends(self, choice: Routing, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Where the probabilities of each expert end in their sum: whole picks, and tokens."""
-        if choice.number not in self._known:
-            ends = self._probabilities(choice).cumsum(0)
+        source = rank % self.log.shape[2] if self._has_log(choice) else 0
+        if (choice.number, source) not in self._known:
+            ends = self._probabilities(choice, source).cumsum(0)
             ends[-1] = choice.each
             whole = ends.floor()
             part = (ends - whole) * choice.tokens
-            self._known[choice.number] = ((whole * choice.tokens).to(torch.int64), part)
-            self._known.pop(choice.number - PENDING, None)
-        return self._known[choice.number]
+            known = ((whole * choice.tokens).to(torch.int64), part)
+            self._known[choice.number, source] = known
+            self._known.pop((choice.number - PENDING, source), None)
+        return self._known[choice.number, source]
 
-    def _probabilities(self, choice: Routing) -> torch.Tensor:
-        """How likely a token visits each expert: at most one, in sum the experts of a token."""
+    def _has_log(self, choice: Routing) -> bool:
+        return self.log is not None and self.log.shape[-1] == choice.experts
+
+    def _weights(self, choice: Routing, source: int) -> torch.Tensor:
+        """Loads of experts, from the log or drawn; none is without any."""
+        if self._has_log(choice):
+            steps, layers, _, _ = self.log.shape
+            row = self.log[choice.turn % steps, choice.layer % layers, source]
+            return torch.as_tensor(row, dtype=torch.float64).clamp(min=1e-9)
         draw = random.Random(f"{self.seed} {choice.number}")
         logs = [draw.gauss(0.0, 1.0) * self.skew for _ in range(choice.experts)]
-        weights = torch.tensor(logs, dtype=torch.float64).exp()
+        return torch.tensor(logs, dtype=torch.float64).exp()
+
+    def _probabilities(self, choice: Routing, source: int) -> torch.Tensor:
+        """How likely a token visits each expert: at most one, in sum the experts of a token."""
+        weights = self._weights(choice, source)
         share = weights * (choice.each / weights.sum())
         full = share > 1.0
         while True:  # what is more than one goes to the others

@@ -1,13 +1,16 @@
-"""Where in the step a program is: which layer, forward, backward or optimizer, which step."""
+"""Where in the step a program is: layer, micro-batch, forward, backward or optimizer, step."""
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import Any
 
 import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
+
+from .values import tensors_of
 
 
 def block_of(name: str) -> str:
@@ -18,18 +21,26 @@ def block_of(name: str) -> str:
 
 
 def follow_phases(session: Any) -> None:
-    """Keep `session.phase`, `session.layers` and `session.step` up to date, by PyTorch's hooks."""
+    """Keep `session.phase`, `layers`, `micro_batch` and `step` up to date, by PyTorch's hooks.
+
+    The passes of a model through a step are its micro-batches. Backward belongs to the pass whose
+    outputs its gradients reach; what it runs forward once more is no pass.
+    """
     names: dict[int, str] = {}
     blocks: dict[int, str] = {}
     depth = [0]
+    passes: Counter[int] = Counter()
 
     def enter(module: torch.nn.Module, args: Any) -> None:
         if depth[0] == 0 or id(module) not in names:
             for name, part in module.named_modules():
                 names.setdefault(id(part), name)
                 blocks.setdefault(id(part), block_of(name))
-        if depth[0] == 0:
-            session.begin_step()
+        if depth[0] == 0 and session.begin_step():
+            passes.clear()
+        if depth[0] == 0 and session.where() != "backward":
+            session.micro_batch = passes[id(module)]
+            passes[id(module)] += 1
         depth[0] += 1
         session.phase = "forward"
         session.layers.append(names[id(module)] or session.layers[-1])
@@ -42,6 +53,21 @@ def follow_phases(session: Any) -> None:
             session.blocks.pop()
         if depth[0] == 0:
             session.phase = "between"
+            if session.where() != "backward":
+                follow_gradients(made, session.micro_batch)
+                session.micro_batch = None
+
+    def follow_gradients(made: Any, number: int | None) -> None:
+        def reached(_: Any) -> None:
+            session.micro_batch = number
+            torch.autograd.Variable._execution_engine.queue_callback(ended)  # type: ignore
+
+        for tensor in tensors_of(made):
+            if tensor.grad_fn is not None:
+                tensor.register_hook(reached)
+
+    def ended() -> None:
+        session.micro_batch = None
 
     modules.register_module_forward_pre_hook(enter)
     modules.register_module_forward_hook(leave, always_call=True)

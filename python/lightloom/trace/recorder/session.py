@@ -20,7 +20,7 @@ from .calls import (
 )
 from .computes import Computes
 from .gloo import execute
-from .oracle import RoutingOracle
+from .oracle import Place, RoutingOracle
 from .peers import Peers
 from .places import call_site
 from .values import INSIDE, Values, aten, is_known, tensors_of
@@ -82,6 +82,9 @@ class Session(TorchDispatchMode):
         self.blocks = [""]
         self.computes = Computes(self)
         self.stream, self.stepped = 0, False
+        self.micro_batch: int | None = None
+        if oracle is not None:
+            oracle.place = self.place
         self.kept: list[PendingWork] = []
         self.waiting: dict[int, IssuedCall] = {}
         #: what all-to-alls of the forward pass sent, by what is differentiated
@@ -134,6 +137,7 @@ class Session(TorchDispatchMode):
         call = describe(arguments, len(self.calls))
         call.phase = self.where()
         call.layer, call.step, call.stream = self.layers[-1], self.step, self.stream
+        call.micro_batch = self.micro_batch
         call.call_site = call_site()
         call.asynchronous |= func.namespace == "_c10d_functional"
         if call.input_splits and call.output_splits and self.oracle is not None:
@@ -195,13 +199,13 @@ class Session(TorchDispatchMode):
         chosen = self.oracle.choose(args[0].shape, args[1]).to(args[0].device)
         return args[0].gather(-1, chosen), chosen
 
-    def begin_step(self) -> None:
+    def begin_step(self) -> bool:
         """What comes now is of a step: of the next one, if an optimizer has ended one."""
-        if self.stepped:
-            self.stepped = False
-            self.step += 1
+        ended, self.stepped = self.stepped, False
+        self.step += ended
         if self.phase == "setup":
             self.phase = "between"
+        return ended
 
     def note_wait(self, call: IssuedCall) -> None:
         """The program waits for a call, if it did not before."""
@@ -209,6 +213,11 @@ class Session(TorchDispatchMode):
             call.waited_before = len(self.calls)
             if self.values is not None:
                 call.waited_at = self.computes.place(self.stream)
+
+    def place(self) -> tuple[Place, bool]:
+        """The layer, step and micro-batch, and whether what is run there was run before."""
+        again = self.where() == "backward"
+        return (self.layers[-1], self.step, self.micro_batch), again
 
     def where(self) -> str:
         """The phase of the step that is being executed."""
