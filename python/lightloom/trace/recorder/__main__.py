@@ -119,6 +119,7 @@ def spoof(spec: dict[str, Any]) -> None:
 
     from .devices import spoof_devices, spoof_tensors
     from .groups import follow_groups, spoof_groups
+    from .higher_order import register
     from .kernels import spoof_kernels
     from .stubs import install_stubs, replace_kernels
 
@@ -134,6 +135,7 @@ def spoof(spec: dict[str, Any]) -> None:
     if not spec["real"]:
         spoof_kernels()
     install_stubs()
+    register()
     torch.compile = lambda model=None, *_, **__: model if model is not None else (lambda f: f)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _foreach_utils
 
 from .values import INSIDE, is_meta, to_meta
 
@@ -251,6 +252,8 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
         setattr(torch, name, _on_cpu(getattr(torch, name)))
     tensor.__repr__ = lambda self, **_: f"tensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
     _let_shapes_be_asked()
+    devices = _foreach_utils._get_foreach_kernels_supported_devices
+    _foreach_utils._get_foreach_kernels_supported_devices = lambda: [*devices(), "meta"]
     before = torch.nn.Parameter.__new__
 
     def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
@@ -262,6 +265,7 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
     if not real:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
         tensor.data = _replaceable_data()
+        tensor.__deepcopy__ = _copied_deeply(tensor.__deepcopy__)
     move = torch.Tensor.to
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -296,6 +300,19 @@ def _replaceable_data() -> property:
             INSIDE.pop()
 
     return property(own.__get__, replace)
+
+
+def _copied_deeply(copy: Any) -> Any:
+    """PyTorch would copy the storage, of which tensors without data have none."""
+
+    def copied(self: Any, found: dict[int, Any]) -> Any:
+        if type(self) is not torch.Tensor or not is_meta(self) or not self.is_leaf:
+            return copy(self, found)
+        if id(self) not in found:
+            found[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return found[id(self)]
+
+    return copied
 
 
 def _spoof_methods() -> None:

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from .calls import Arguments
 
 
+def summed(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of an operator with a plain sum instead of a scaled one, which gloo refuses."""
+    names = [one.name for one in func._schema.arguments]
+    place = names.index("reduce_op")
+    plain: Any = dist.ReduceOp(dist.ReduceOp.SUM)
+    return (*args[:place], plain.boxed(), *args[place + 1 :])
+
+
 def execute(arguments: Arguments) -> bool:
     """Execute a call that gloo would refuse, by others; False where gloo can do it itself."""
     if arguments.name == "allgather_" and _is_uneven(arguments.outputs[0]):
@@ -19,7 +27,20 @@ def execute(arguments: Arguments) -> bool:
     if arguments.name == "reduce_scatter_" and _is_uneven(arguments.inputs[0]):
         _reduce_parts(arguments.group, arguments.inputs[0], arguments.outputs[0])
         return True
+    if arguments.name == "alltoall_":  # of all ranks, or they would not meet
+        _all_to_all(arguments.group, arguments.inputs, arguments.outputs)
+        return True
     return False
+
+
+def _all_to_all(group: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+    """Tensors of any sizes are parts of one."""
+    sent = torch.cat([one.reshape(-1) for one in inputs])
+    received = sent.new_empty(sum(one.numel() for one in outputs))
+    sizes = [[one.numel() for one in tensors] for tensors in (outputs, inputs)]
+    group.alltoall_base(received, sent, *sizes).wait()
+    for target, part in zip(outputs, received.split(sizes[0]), strict=True):
+        target.copy_(part.view(target.shape))
 
 
 def _is_uneven(tensors: list[torch.Tensor]) -> bool:

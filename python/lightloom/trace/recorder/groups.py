@@ -83,7 +83,8 @@ def spoof_groups(spec: dict[str, Any]) -> None:
                 kw[name] = None
         used = dist.Backend("gloo" if spec["real"] else "fake")
         made = make(size, place, members, used, *args, **kw)
-        wanted[made[0]] = str(backend)
+        # groups that are made of others ask these for their backend
+        wanted[made[0]] = str(backend) if str(backend) != "fake" else get_backend()
         return made
 
     @functools.wraps(backend_of)

@@ -19,7 +19,7 @@ from .calls import (
     read_arguments,
 )
 from .computes import Computes
-from .gloo import execute
+from .gloo import execute, summed
 from .oracle import Place, RoutingOracle
 from .peers import Peers
 from .places import call_site
@@ -147,6 +147,8 @@ class Session(TorchDispatchMode):
             return self._reply(func, arguments, call, args, kwargs)
         if execute(arguments):
             return self._done(func, arguments, call)
+        if call.reduction == "premul_sum":
+            args = summed(func, args)
         return func(*args, **kwargs)
 
     def _routed(self, call: IssuedCall, sent: list[int], received: list[int]) -> int | None:
