@@ -298,3 +298,30 @@ def test_calls_of_one_rank_are_nobody_elses():
     program = graph.roles[0].program
     assert len(program) == 1
     assert program.family[0] != NO_INDEX
+
+
+def test_all_to_alls_of_groups_of_several_sizes_share_a_server():
+    """Of a server of four GPUs, pairs of one family and all of another: ranks are GPUs then."""
+    wide, pairs = tuple(range(8)), [(rank, rank + 4) for rank in range(4)]
+    groups = [ProcessGroup("ep", wide), *(ProcessGroup("sp", one) for one in pairs)]
+    recorded = []
+    for rank in range(8):
+        both = [("ep", wide, 8), ("sp", pairs[rank % 4], 2)]
+        recorded.append(recording(rank, [
+            dataclasses.replace(
+                PLAIN, op="all_to_all", group=name, ranks=ranks, input_bytes=100 * size,
+                output_bytes=100 * size,
+            )
+            for name, ranks, size in both
+        ]))  # fmt: skip
+    workload = built(make_trace(8, ["python"], recorded, groups), 4)
+    assert [one.ranks_per_member for one in workload.graph.demands] == [4, 4]
+    assert workload.traffic["ep"].total_bytes == 8 * 700
+    assert workload.traffic["ep"].network_bytes == 8 * 400
+    assert workload.traffic["cp"].network_bytes == 8 * 100
+    # each GPU sends to the one at its own place alone
+    np.testing.assert_array_equal(
+        workload.graph.demands[1].rank_counts[0, 0], np.roll(np.eye(8, dtype=np.int64), 4, axis=1)
+    )
+    for fabric in ("fat-tree", "rail"):
+        assert step_time_s(workload.graph, 4, fabric) > 0

@@ -223,8 +223,9 @@ def _given(scenario: Scenario) -> Iterator[str]:
 def summary_of_trace(job: TraceJob, workload: TraceWorkload | None) -> list[str]:
     """Program, roles, computes and demand of a job, a line each."""
     trace, step = job.step.trace, job.step
+    recorder = "" if job.name == job.form else f" ({job.form})"
     lines = [
-        f"{job.name} ({job.form}): {trace.world_size} ranks in {len(step.job.roles)} roles, "
+        f"{job.name}{recorder}: {trace.world_size} ranks in {len(step.job.roles)} roles, "
         f"{len(trace.ranks)} recorded; step {step.job.step}",
         *(f"about the trace: {remark}" for remark in job.remarks),
     ]

@@ -23,6 +23,7 @@ from lightloom.trace.step.demand import (
     RoleBlocks,
     WorkerRows,
     choice_sizes,
+    distinct_ranks,
     find_blocks,
     fold_rows,
 )
@@ -234,16 +235,20 @@ class StepBuilder:
         """Add families and demand tables; index of the table of each family, and its rows."""
         demands: dict[int, int] = {}
         folded: dict[int, WorkerRows] = {}
-        for index, family in enumerate(self.placement.families):
+        every = [
+            GroupRows(self.placement, index, self.blocks, self.step.job.calls)
+            for index in range(len(self.placement.families))
+        ]
+        ranks = distinct_ranks(self.placement, every)
+        for index, (family, rows) in enumerate(zip(self.placement.families, every, strict=True)):
             graph.family(family.name, family.groups)
-            rows = GroupRows(self.placement, index, self.blocks, self.step.job.calls)
             if rows.blocks:
-                folded[index] = found = fold_rows(rows, source, step)
+                folded[index] = found = fold_rows(rows, source, step, ranks)
                 demands[index] = graph.demand(
                     family.name,
                     index,
                     found.counts,
-                    ranks_per_member=0 if found.rank_counts is None else family.on_worker,
+                    ranks_per_member=0 if found.rank_counts is None else ranks,
                     rank_counts=found.rank_counts,
                 )
         return demands, folded

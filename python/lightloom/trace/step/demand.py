@@ -8,7 +8,7 @@ Where a source of demand is given, it draws the blocks of all ranks instead.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -270,8 +270,23 @@ class WorkerRows:
     received: Ints
 
 
-def fold_rows(rows: GroupRows, source: DemandSource | None, step: int) -> WorkerRows:
-    """Add up what the ranks of workers send each other.
+def distinct_ranks(placement: WorkerPlacement, demands: Sequence[GroupRows]) -> int:
+    """Ranks of a worker in the demand tables of a graph, which is one number for all; 0 for none.
+
+    Members of groups that share a worker, or its GPUs where families differ; none where all tables
+    together would be too large.
+    """
+    crossing = [one for one in demands if one.blocks and one.family.workers > 1]
+    found = {one.family.on_worker for one in crossing}
+    ranks = next(iter(found), 0) if len(found) < 2 else placement.gpus_per_worker
+    counts = sum(
+        len(one.family.groups) * one.blocks * (one.family.workers * ranks) ** 2 for one in crossing
+    )
+    return ranks if ranks > 1 and counts <= MAX_RANK_COUNTS else 0
+
+
+def fold_rows(rows: GroupRows, source: DemandSource | None, step: int, ranks: int) -> WorkerRows:
+    """Add up what the ranks of workers send each other; ``ranks`` of a worker are told apart.
 
     Raises
     ------
@@ -279,18 +294,22 @@ def fold_rows(rows: GroupRows, source: DemandSource | None, step: int) -> Worker
         If a count does not fit 32 bits.
     """
     family = rows.family
-    members, here = family.workers, family.on_worker
-    size, groups = members * here, len(family.groups)
-    keeps = here > 1 and groups * rows.blocks * size**2 <= MAX_RANK_COUNTS
+    members, groups = family.workers, len(family.groups)
+    here = ranks if members > 1 and ranks > 1 else family.on_worker
+    size = members * here
+    keeps = members > 1 and ranks > 1
     ranked = np.zeros((groups, rows.blocks, size, size), dtype=np.int64) if keeps else None
     counts = np.zeros((groups, rows.blocks, members, members), dtype=np.int64)
-    received = np.zeros((len(family.rank_groups), rows.blocks, size), dtype=np.int64)
+    own = family.rank_groups.shape[1]
+    received = np.zeros((len(family.rank_groups), rows.blocks, own), dtype=np.int64)
     for group, of_workers in enumerate(family.of_rank_group.tolist()):
         found = rows.of_group(group, source, step)
         received[group, : len(found)] = rows.received(found)
-        order = family.order[group]
-        found = found[:, order][:, :, order]
-        found[:, np.arange(size), np.arange(size)] = 0  # what stays on a GPU
+        found[:, np.arange(own), np.arange(own)] = 0  # what stays on a GPU
+        at = _positions(rows, group, here)
+        spread = np.zeros((len(found), size, size), dtype=np.int64)
+        spread[:, at[:, None], at] = found
+        found = spread
         if ranked is not None:
             ranked[of_workers, : len(found)] += found
         folded = found.reshape(len(found), members, here, members, here).sum(axis=(2, 4))
@@ -299,6 +318,18 @@ def fold_rows(rows: GroupRows, source: DemandSource | None, step: int) -> Worker
         raise InputError(f"group {family.name}: more rows than 2^32 between two servers")
     fine = None if ranked is None else ranked.astype(np.uint32)
     return WorkerRows(counts.astype(np.uint32), fine, received)
+
+
+def _positions(rows: GroupRows, group: int, here: int) -> Ints:
+    """Index of each place of a group of ranks among so many ranks of each of its workers."""
+    family, gpus = rows.family, rows.placement.gpus_per_worker
+    if here == family.on_worker:
+        at = np.zeros(family.rank_groups.shape[1], dtype=np.int64)
+        at[family.order[group]] = np.arange(len(at))
+        return at
+    ranks = family.rank_groups[group]
+    workers = family.groups[family.of_rank_group[group]]
+    return np.asarray(np.searchsorted(workers, ranks // gpus) * gpus + ranks % gpus)
 
 
 def choice_sizes(
