@@ -37,7 +37,7 @@ from lightloom.trace.importers.chakra_nodes import (
     nodes_of_bytes,
     nodes_of_json,
 )
-from lightloom.trace.importers.imported import Imported
+from lightloom.trace.importers.imported import Imported, advance
 from lightloom.trace.importers.operations import operation_of
 from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, message_bytes
 from lightloom.trace.trace import Call, ProcessGroup, RankTrace, make_trace
@@ -76,8 +76,7 @@ def read_chakra(path: Path, progress: Progress | None = None) -> Imported:
     reader = _Reader(size, known)
     recorded = []
     for done, (rank, file) in enumerate(sorted(ranks.items())):
-        if progress is not None:
-            progress(done / len(ranks), f"reading rank {rank}")
+        advance(progress, done / len(ranks), f"reading rank {rank}")
         recorded.append(reader.recording(rank, file))
     if not any(one.calls or one.computes for one in recorded):
         raise InputError(f"{name}: the trace neither computes nor communicates")

@@ -6,8 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lightloom.errors import InputError
+from lightloom.progress import Progress
 from lightloom.trace.importers.program import Span
 from lightloom.trace.trace import RankTrace, Trace
+
+
+def advance(progress: Progress | None, share: float, activity: str) -> None:
+    """Say how far reading is, if somebody listens.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If whoever listens wants it to stop.
+    """
+    if progress is not None and progress(share, activity) is False:
+        raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)

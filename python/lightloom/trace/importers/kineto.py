@@ -31,7 +31,7 @@ from lightloom.inputs.formats import parse_json
 from lightloom.progress import Progress
 from lightloom.trace.check import MESSAGES
 from lightloom.trace.computes import StreamPlace
-from lightloom.trace.importers.imported import Imported
+from lightloom.trace.importers.imported import Imported, advance
 from lightloom.trace.importers.kineto_events import (
     MAX_RANKS,
     Events,
@@ -76,8 +76,7 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
     found: dict[int, tuple[RankTrace, tuple[Span, ...]]] = {}
     job = _Job()
     for done, file in enumerate(files):
-        if progress is not None:
-            progress(done / len(files), f"reading {file.name}")
+        advance(progress, done / len(files), f"reading {file.name}")
         content = read_compressed(file, "trace", MAX_FILE_BYTES)
         events = events_of(parse_json(content, shown_path(file)), shown_path(file))
         del content

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import decode, read_compressed, shown_path
 from lightloom.progress import Progress
-from lightloom.trace.importers.imported import Imported
+from lightloom.trace.importers.imported import Imported, advance
 from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, message_bytes
 from lightloom.trace.trace import ProcessGroup, RankTrace, make_trace
 
@@ -126,8 +126,7 @@ def read_simai(path: Path, progress: Progress | None = None) -> Imported:
         raise InputError(f"{name}: {calls:,} calls of all stages; the limit is {MAX_CALLS:,}")
     recorded = []
     for stage in range(sizes.pp):
-        if progress is not None:
-            progress(stage / sizes.pp, f"stage {stage}")
+        advance(progress, stage / sizes.pp, f"stage {stage}")
         recorded.append(_Stage(sizes, families, stage).recording(*parts))
     groups = [
         ProcessGroup(family, tuple(group))

@@ -101,3 +101,14 @@ def test_what_is_no_file(tmp_path):
         form_of(tmp_path / "absent")
     with pytest.raises(InputError, match="expected a folder of Chakra's NAME"):
         form_of(tmp_path)
+
+
+def test_reading_stops_where_it_is_interrupted(tmp_path):
+    table, folder = tmp_path / "table.txt", tmp_path / "profiles"
+    table.write_text(TABLE)
+    folder.mkdir()
+    (folder / "rank0.json").write_text(profile())
+    chakra = write(tmp_path / "job", [node(0, 7, comm_type=0, comm_size=8)])
+    for path in (table, folder, chakra):
+        with pytest.raises(KeyboardInterrupt):
+            read_any(path, lambda *_: False)
