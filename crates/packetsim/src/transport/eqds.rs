@@ -13,7 +13,8 @@
 //! up its header, too, so flows run at 98.5 % of a link of packets of 4,160 B.
 //!
 //! A sender that hears nothing sends a request for credit; the receiver responds with what it has
-//! received and granted. That recovers lost control packets.
+//! received and granted. That recovers lost control packets. A request states how many packets are
+//! to be sent again; the simulator of the authors requests one, and flows of large incasts starve.
 
 use super::ledger::{Ledger, Sending};
 use super::overdue::{Checks, longest_timeout};
