@@ -259,7 +259,7 @@ def simulate_flows(
         Hosts of the network and the rate of their links, Gb/s or text.
     transport
         ``roce``, ``dctcp``, ``dcqcn``, ``hpcc``, ``swift``, ``ndp``, ``eqds``, ``uet-nscc``,
-        ``ideal``; or a table of its name and its parameters.
+        ``uet-rccc``, ``ideal``; or a table of its name and its parameters.
     seed
         Of all random choices.
     record

@@ -16,6 +16,7 @@ use crate::transport::hpcc::{Hpcc, HpccParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
 use crate::transport::nscc::{Nscc, NsccParameters};
+use crate::transport::rccc::{Rccc, RcccParameters};
 use crate::transport::swift::{Swift, SwiftParameters};
 use lightloom_model::{Duration, Invalid, Rate, choices};
 
@@ -40,6 +41,8 @@ pub enum TransportKind {
     Nscc(NsccParameters),
     /// Credit from the receiver, over such switches.
     Eqds(EqdsParameters),
+    /// The same as Ultra Ethernet has it.
+    Rccc(RcccParameters),
 }
 
 choices! {
@@ -54,6 +57,7 @@ choices! {
         Ndp = "ndp": "Pulls by the receiver, over switches that trim packets",
         Eqds = "eqds": "Credit from the receiver, over switches that trim packets",
         Nscc = "uet-nscc": "Ultra Ethernet: windows by delay and marks, over such switches",
+        Rccc = "uet-rccc": "Ultra Ethernet: credit from the receiver, over such switches",
     }
 }
 
@@ -79,6 +83,7 @@ pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), Packet
         TransportName::Ndp => (trimming(true), TransportKind::Ndp(NdpParameters::default())),
         TransportName::Eqds => (trimming(false), TransportKind::Eqds(EqdsParameters::default())),
         TransportName::Nscc => (uet_network(rate), TransportKind::Nscc(NsccParameters::default())),
+        TransportName::Rccc => (uet_network(rate), TransportKind::Rccc(RcccParameters::default())),
     })
 }
 
@@ -216,6 +221,7 @@ impl TransportKind {
             Self::Ndp(_) => TransportName::Ndp,
             Self::Eqds(_) => TransportName::Eqds,
             Self::Nscc(_) => TransportName::Nscc,
+            Self::Rccc(_) => TransportName::Rccc,
         }
     }
 
@@ -263,6 +269,11 @@ impl TransportKind {
                 let nscc = |core: &Core| Nscc::new(core, parameters).expect("just validated");
                 Ok(Box::new(Simulation::new(topology, config, nscc)?))
             }
+            Self::Rccc(parameters) => {
+                parameters.validate()?;
+                let rccc = |core: &Core| Rccc::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, rccc)?))
+            }
             Self::Eqds(parameters) => {
                 parameters.validate()?;
                 let eqds = |core: &Core| Eqds::new(core, parameters).expect("just validated");
@@ -281,6 +292,7 @@ impl TransportKind {
             Self::Swift(parameters) => parameters.timeout,
             Self::Ndp(parameters) => parameters.longest_timeout(),
             Self::Nscc(parameters) => parameters.longest_timeout(),
+            Self::Rccc(parameters) => parameters.longest_timeout(),
             Self::Eqds(parameters) => parameters.longest_timeout(),
         }
     }
@@ -364,6 +376,7 @@ mod tests {
                 TransportKind::Swift(it) => assert_eq!(longest, it.timeout),
                 TransportKind::Ndp(it) => assert_eq!(longest.0, 64 * it.timeout.0),
                 TransportKind::Nscc(it) => assert_eq!(longest.0, 64 * it.timeout.0),
+                TransportKind::Rccc(it) => assert_eq!(longest.0, 64 * it.timeout.0),
                 TransportKind::Eqds(it) => assert_eq!(longest.0, 64 * it.timeout.0),
             }
         }

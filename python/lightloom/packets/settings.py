@@ -153,6 +153,8 @@ def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) ->
             if not 0 <= number <= maximum or (suffix == "_bytes" and not is_whole):
                 raise InputError(f"{equals}: expected {_EXPECTED[suffix]}")
             return round(number) if suffix == "_bytes" else number
+    # what is found out unless it is given is a number
+    default = 0 if default is None else default
     maximum = _MAX_PATHS if key == "paths" else _MAX
     expected = _EXPECTED[type(default)].format(maximum=maximum)
     if isinstance(default, bool) or isinstance(value, bool):

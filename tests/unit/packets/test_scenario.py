@@ -243,3 +243,17 @@ def test_paths_are_below_the_folder_of_the_file(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(f'transport = "roce"\n{NETWORK}[traffic]\nflows = "flows.csv"\n')
     assert len(flows_of(load_scenario(path))) == 1
+
+
+def test_a_window_that_is_found_out_may_be_given_as_a_number():
+    def window(given):
+        text = f"transport = {{ name = 'uet-rccc'{given} }}\n{NETWORK}"
+        described = parse_scenario(f"{text}{TRAFFIC}".encode(), "S")
+        return resolve(described).tables["transport"]["window"]
+
+    assert window("") is None
+    assert window(", window = 'auto'") is None
+    assert window(", window = 30") == 30
+    for wrong in ("'many'", "-1", "2.5", "true"):
+        with pytest.raises(InputError, match=r"transport\.window = .*: expected a whole number"):
+            window(f", window = {wrong}")

@@ -20,6 +20,7 @@ mod programs;
 mod properties;
 mod queues;
 mod rates;
+mod rccc;
 mod receiver_driven;
 mod replay;
 mod routes;

@@ -4,6 +4,7 @@
 //! the NIC that it is for, and when a timer of the transport expires. All state of flows that only
 //! a transport understands is in the transport, indexed by flow or NIC.
 
+mod avoidance;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod eqds;
@@ -14,6 +15,7 @@ pub mod line_rate;
 pub mod ndp;
 pub mod nscc;
 mod overdue;
+pub mod rccc;
 mod round_robin;
 mod spray;
 pub mod swift;

@@ -9,22 +9,23 @@
 //! packet off the window, and when hardly anything arrives, what did becomes the window (quick
 //! adaptation).
 //!
-//! Packets are sprayed over all paths. A path is skipped once for a mark and four times for a
-//! trimmed packet, up to 15 times.
+//! Packets are sprayed over all paths, which are avoided where packets were marked or trimmed.
 //!
 //! Assumes one base round trip for all flows and acknowledges every packet, where the specification
-//! allows one for several. Leaves out the receiver's credit (RCCC; [`super::eqds`] is its origin),
-//! loss inference without trimming other than timeouts, and recycled paths (REPS).
+//! allows one for several. Leaves out the receiver's credit
+//! ([`super::rccc`] has that alone), loss inference without trimming other than timeouts, and
+//! recycled paths (REPS).
 
 mod parameters;
 mod window;
 
 pub use parameters::NsccParameters;
 
+use super::avoidance::{Avoidance, MARK_PENALTY, TRIM_PENALTY};
 use super::ledger::Ledger;
 use super::overdue::Checks;
 use super::round_robin::RoundRobin;
-use super::spray::{Spray, Walk};
+use super::spray::Walk;
 use super::table::PerFlow;
 use super::{Next, Transport};
 use crate::error::PacketError;
@@ -37,11 +38,6 @@ use window::{Acknowledgement, Scale, Window};
 
 /// In acknowledgements: the receiver has all packets.
 const COMPLETE: u8 = TRANSPORT_A;
-/// Times that a path is skipped for a mark, for a trimmed packet, and at most.
-const MARK_PENALTY: u8 = 1;
-const TRIM_PENALTY: u8 = 4;
-const MAX_PENALTY: u8 = 15;
-
 /// The sending end of a flow.
 #[derive(Debug, Clone, Copy)]
 struct Sender {
@@ -59,12 +55,10 @@ struct Sender {
 pub struct Nscc {
     parameters: NsccParameters,
     ledger: Ledger,
-    spray: Spray,
+    paths: Avoidance,
     /// The longest round trip of the flows that were there at the first start.
     longest: Option<Duration>,
     senders: PerFlow<Option<Sender>>,
-    /// How often each path of each flow is still to be skipped.
-    penalties: Vec<u8>,
     sending: RoundRobin,
 }
 
@@ -78,10 +72,9 @@ impl Nscc {
         Ok(Self {
             parameters,
             ledger: Ledger::default(),
-            spray: Spray::new(core.config()),
+            paths: Avoidance::new(core.config()),
             longest: None,
             senders: PerFlow::default(),
-            penalties: Vec::new(),
             sending: RoundRobin::new(core.nic_count()),
         })
     }
@@ -109,27 +102,6 @@ impl Nscc {
         if self.may_send(core, flow) {
             self.sending.add(core.endpoints(flow).source(), flow);
         }
-    }
-
-    /// The next path that is not to be skipped; after a round of skipped ones, any.
-    fn next_path(&mut self, flow: PacketFlowId) -> u16 {
-        let paths = self.spray.paths();
-        let Some(sender) = &mut self.senders[flow] else { return 0 };
-        let mut path = self.spray.step(&mut sender.walk);
-        for _ in 0..paths {
-            let penalty = &mut self.penalties[flow.index() * paths + usize::from(path)];
-            if *penalty == 0 {
-                break;
-            }
-            *penalty -= 1;
-            path = self.spray.step(&mut sender.walk);
-        }
-        path
-    }
-
-    fn avoid(&mut self, flow: PacketFlowId, path: u16, penalty: u8) {
-        let place = flow.index() * self.spray.paths() + usize::from(path);
-        self.penalties[place] = (self.penalties[place] + penalty).min(MAX_PENALTY);
     }
 
     /// The receiver gets a packet or its header.
@@ -160,7 +132,7 @@ impl Nscc {
         let scale = self.scale(core, flow);
         let is_marked = packet.flags & ECHO != 0;
         if is_marked {
-            self.avoid(flow, packet.path, MARK_PENALTY);
+            self.paths.avoid(flow, packet.path, MARK_PENALTY);
         }
         let was_in_flight = self.ledger.acknowledge_one(flow, packet.sequence);
         let Some(sender) = &mut self.senders[flow] else { return };
@@ -178,7 +150,7 @@ impl Nscc {
     /// The sender learns that a packet was trimmed.
     fn lose(&mut self, core: &Core, packet: &Packet) {
         let flow = packet.flow;
-        self.avoid(flow, packet.path, TRIM_PENALTY);
+        self.paths.avoid(flow, packet.path, TRIM_PENALTY);
         let is_new = self.ledger.lose(flow, packet.sequence);
         let scale = self.scale(core, flow);
         if let Some(sender) = &mut self.senders[flow] {
@@ -205,15 +177,13 @@ impl Transport for Nscc {
         }
         self.ledger.open(flow, core.flow(flow).packets);
         self.senders.make_room(flow, None);
-        let size = (flow.index() + 1) * self.spray.paths();
-        self.penalties.resize(self.penalties.len().max(size), 0);
         let timeout = self.parameters.timeout;
         self.senders[flow] = Some(Sender {
             window: Window::new(&self.scale(core, flow)),
             in_flight: 0,
             timeout,
             checks: Checks::default(),
-            walk: self.spray.begin(),
+            walk: self.paths.begin(flow),
         });
         self.try_to_send(core, flow);
         core.set_timer(flow, core.now() + timeout);
@@ -227,11 +197,10 @@ impl Transport for Nscc {
                 continue;
             };
             self.ledger.send(flow, sending);
-            if let Some(sender) = &mut self.senders[flow] {
-                sender.in_flight += 1;
-            }
+            let Some(sender) = &mut self.senders[flow] else { continue };
+            sender.in_flight += 1;
+            let path = self.paths.next(flow, &mut sender.walk);
             self.sending.rotate(nic);
-            let path = self.next_path(flow);
             let id = core.new_data(flow, sending.sequence, path);
             core.packet_mut(id).value = nanoseconds(at);
             return Next::Packet(id);

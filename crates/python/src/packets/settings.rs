@@ -11,6 +11,7 @@ use lightloom_packetsim::transport::eqds::EqdsParameters;
 use lightloom_packetsim::transport::hpcc::HpccParameters;
 use lightloom_packetsim::transport::ndp::NdpParameters;
 use lightloom_packetsim::transport::nscc::NsccParameters;
+use lightloom_packetsim::transport::rccc::RcccParameters;
 use lightloom_packetsim::transport::swift::SwiftParameters;
 use lightloom_packetsim::{Config, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind};
 use pyo3::prelude::*;
@@ -127,6 +128,15 @@ struct NsccTable {
     timeout_ps: u64,
 }
 
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct RcccTable {
+    paths: u16,
+    window: Option<u32>,
+    pull_percent: u32,
+    timeout_ps: u64,
+}
+
 /// Of NDP and EQDS, which spray.
 #[derive(FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
@@ -202,6 +212,11 @@ impl<'py> PacketTables<'py> {
                 let timeout = Duration(timeout_ps);
                 TransportKind::Nscc(NsccParameters { base_rtt, target_delay, timeout })
             }
+            TransportKind::Rccc(_) => {
+                let table = own.extract::<Given<RcccTable>>()?.0;
+                config.paths = PathChoice::Spray(table.paths);
+                TransportKind::Rccc(table.into())
+            }
             TransportKind::Ndp(_) => {
                 let PulledTable { paths, window, pull_percent, timeout_ps } =
                     own.extract::<Given<PulledTable>>()?.0;
@@ -243,6 +258,10 @@ fn transport_table<'py>(
             NsccTable { paths, base_rtt_ps, target_delay_ps, timeout_ps: timeout.0 }
                 .into_pyobject(py)?
         }
+        TransportKind::Rccc(RcccParameters { window, pull_percent, timeout }) => {
+            let timeout_ps = timeout.0;
+            RcccTable { paths, window, pull_percent, timeout_ps }.into_pyobject(py)?
+        }
         TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
         | TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout }) => {
             let timeout_ps = timeout.0;
@@ -250,6 +269,13 @@ fn transport_table<'py>(
         }
     };
     Ok(table.into_any())
+}
+
+impl From<RcccTable> for RcccParameters {
+    fn from(table: RcccTable) -> Self {
+        let RcccTable { window, pull_percent, timeout_ps, .. } = table;
+        Self { window, pull_percent, timeout: Duration(timeout_ps) }
+    }
 }
 
 impl From<Ecn> for EcnTable {
