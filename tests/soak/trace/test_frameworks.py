@@ -53,10 +53,6 @@ CASES = {
     "DeepSpeed, ZeRO-1": (8, "cuda", ["deepspeed"], "deepspeed_moe 1 native"),
     "DeepSpeed, ZeRO-2": (16, "cuda", ["deepspeed"], "deepspeed_moe 2 native"),
     "DeepSpeed, ZeRO-3": (8, "cuda", ["deepspeed", "transformers"], "deepspeed_moe 3 automatic"),
-    "torchtitan, DeepSeek-V3": (
-        8, "cuda", ["torchtitan"], "torchtitan_deepseek --parallelism.expert_parallel_degree 4 "
-        "--parallelism.tensor_parallel_degree 2",
-    ),
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(
