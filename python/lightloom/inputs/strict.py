@@ -216,6 +216,8 @@ _EXPECTED = {
     "dict_": "expected a table of keys and values",
     "model_": "expected a table of keys and values",
 }
+#: whole numbers below this are shown with all their digits
+MAX_SHOWN_IN_FULL = 10**15
 _LIMITS = {
     "greater_than": ("expected more than", "gt"),
     "greater_than_equal": ("expected at least", "ge"),
@@ -229,7 +231,7 @@ def expectation(problem: Mapping[str, Any]) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     if kind in _LIMITS:
         words, key = _LIMITS[kind]
-        return f"{words} {context[key]:,g}"
+        return f"{words} {_in_full(context[key])}"
     if kind in {"literal_error", "enum"}:
         return expected_one_of(problem["input"], literal_words(problem))
     if kind == "string_pattern_mismatch":
@@ -241,6 +243,12 @@ def expectation(problem: Mapping[str, Any]) -> str:
             return words
     message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
     return message[:1].lower() + message[1:]
+
+
+def _in_full(limit: float) -> str:
+    """A limit that a user can type: all digits of a whole number."""
+    is_whole = limit == int(limit) and abs(limit) < MAX_SHOWN_IN_FULL
+    return f"{int(limit):,}" if is_whole else f"{limit:,g}"
 
 
 def literal_words(problem: Mapping[str, Any]) -> list[str]:

@@ -71,7 +71,7 @@ def message(call=None, **values):
         ({"name": "a", "inner": {"size": 0}}, "f.toml: inner.size = 0: expected at least 1"),
         (
             {"name": "a", "inner": {"size": 10**10}},
-            "f.toml: inner.size = 10000000000: expected at most 1e+09",
+            "f.toml: inner.size = 10000000000: expected at most 1,000,000,000",
         ),
         (
             {"name": "a", "inner": {"size": 1.5}},
