@@ -32,6 +32,12 @@ def prepare(spec: dict[str, Any]) -> None:
     os.environ.setdefault("MASTER_PORT", "29500")
 
 
+def record_rank(spec: dict[str, Any]) -> dict[str, Any]:
+    """Set the environment, run the program as one rank and return what was recorded."""
+    prepare(spec)
+    return record(spec)
+
+
 def record(spec: dict[str, Any]) -> dict[str, Any]:
     """Run the program as one rank and return what was recorded."""
     import torch
@@ -48,7 +54,6 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .stubs import USED
     from .values import Values
 
-    prepare(spec)
     log = None
     if spec["routing_shape"]:
         counts = bytearray((Path(spec["folder"]) / "routing").read_bytes())
@@ -83,7 +88,6 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         print(f"rank {spec['rank']}: {error}", file=sys.stderr)
     if note.exists():
         reason = note.read_text(encoding="utf-8")
-    session.computes.close()
     return {
         "error": error,
         "reason": reason,
@@ -91,7 +95,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "status": status,
         "steps": session.step + session.stepped,
         "calls": [dataclasses.asdict(call) for call in session.calls],
-        "computes": [dataclasses.asdict(one) for one in session.computes.entries],
+        "computes": computes_of(session),
         "stream_waits": session.computes.waits,
         "choices": choices_of(session),
         "invented": {} if session.values is None else dict(session.values.invented),
@@ -104,6 +108,12 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         # the first rank's are those of all
         "groups": MADE if spec["first"] else [],
     }
+
+
+def computes_of(session: Any) -> list[dict[str, Any]]:
+    """What was computed, up to the end."""
+    session.computes.close()
+    return [dataclasses.asdict(one) for one in session.computes.entries]
 
 
 def choices_of(session: Any) -> list[list[int]]:
@@ -211,7 +221,7 @@ def main(specification: str) -> None:
 
     spec = json.loads(Path(specification).read_text(encoding="utf-8"))
     adopt_descendants()
-    runs = Runs(spec, record)
+    runs = Runs(spec, record_rank)
     signal.signal(signal.SIGTERM, lambda *_: runs.give_up())
     if spec["many"]:
         import torch._dynamo  # noqa: F401 - optimizers import it, which takes more seconds
