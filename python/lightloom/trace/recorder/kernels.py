@@ -69,7 +69,8 @@ class _RMSNorm(torch.autograd.Function):
     def forward(ctx: Any, data: Any, weight: Any) -> Any:
         ctx.save_for_backward(data, weight)
         note_kernel("elementwise", data.dtype, 0, 2 * _bytes(data))
-        return torch.empty_like(data)
+        # the kernel lays out its result in order, however its input lies
+        return torch.empty_like(data, memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
