@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from lightloom.errors import InputError, echo
 from lightloom.packets.requests import OperationColumns
@@ -101,22 +99,40 @@ class Programs:
         InputError
             Naming some of them.
         """
-        count = len(self)
-        waiting = np.repeat(np.arange(count), np.diff(self.wait_starts))
-        pairs = (waiting, self.waits)
-        edges = csr_array((np.ones(len(self.waits), np.int32), pairs), (count, count))
-        _, group = connected_components(edges, connection="strong")
-        found = np.flatnonzero(np.bincount(group)[group] > 1)
+        waiting = np.repeat(np.arange(len(self)), np.diff(self.wait_starts))
         themselves = waiting[waiting == self.waits]
         if len(themselves):
             one = self.title(int(themselves[0]))
             raise InputError(f"{name}: {one} waits for itself; expected another one, or none")
-        if len(found):
-            cycle = [one for one in found.tolist() if self.kind[one]]
-            cycle = [one for one in cycle if group[one] == group[cycle[0]]]
+        cycle = [one for one in self._cycle(waiting) if self.kind[one]]
+        if cycle:
             named = ", ".join(self.title(one) for one in cycle[:_NAMED])
             more = f" and {len(cycle) - _NAMED:,} more" if len(cycle) > _NAMED else ""
             raise InputError(f"{name}: {named}{more} wait for one another; none can ever begin")
+
+    def _cycle(self, waiting: Whole) -> list[int]:
+        """Operations that wait for one another in a circle, in order; none if all can begin."""
+        order = np.argsort(self.waits, kind="stable")
+        later = waiting[order].tolist()
+        starts = np.searchsorted(self.waits[order], np.arange(len(self) + 1)).tolist()
+        left = np.diff(self.wait_starts).tolist()
+        ready = [one for one, number in enumerate(left) if not number]
+        while ready:
+            one = ready.pop()
+            for other in later[starts[one] : starts[one + 1]]:
+                left[other] -= 1
+                if not left[other]:
+                    ready.append(other)
+        one = next((one for one, number in enumerate(left) if number), -1)
+        if one < 0:
+            return []
+        # each of those left waits for another one of them
+        seen: dict[int, int] = {}
+        while one not in seen:
+            seen[one] = len(seen)
+            waits = self.waits[self.wait_starts[one] : self.wait_starts[one + 1]].tolist()
+            one = next(other for other in waits if left[other])
+        return sorted(list(seen)[seen[one] :])
 
 
 class OperationBuilder:

@@ -15,7 +15,7 @@ from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIG
 
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands
-DIFFERENT = {"--set", "--reconfiguration-delay"}
+DIFFERENT = {"--set", "--reconfiguration-delay", "--micro-batches"}
 
 
 def described(name):

@@ -79,6 +79,16 @@ WRONG_OF_RECORD = {
         "--memory-limit 5": "--memory-limit 5: expected at least 100,000,000",
     },
     "--writable": {"--writable": "option '--writable' requires an argument; see lightloom --help"},
+    "--micro-batches": {
+        "--micro-batches 9,10,64": "--micro-batches 9,10,64: write {micro_batches} where the "
+        "program takes their number, such as --num-microbatches {micro_batches}",
+        "--micro-batches x,y,z": "--micro-batches x,y,z: expected numbers such as 0,3",
+    },
+    "--routing-log": {"--routing-log none.jsonl": "none.jsonl: no such file"},
+    "--processes": {
+        "--processes 0": "--processes 0: expected at least 1",
+        "--processes 1025": "--processes 1025: expected at most 1,024",
+    },
     "--connections": {
         "--connections=no": "option '--connections' does not take a value; see lightloom --help"
     },
@@ -101,6 +111,9 @@ USED_BY_RECORD = {
     "--memory-limit": ("--memory-limit 2GB", "memory_limit_bytes", 2_000_000_000),
     "--writable": ("--writable a,b", "writable", (Path("a"), Path("b"))),
     "--connections": ("--connections", "network", True),
+    "--processes": ("--processes 3", "processes", 3),
+    "--routing-log": ("--routing-log log.jsonl", "routing", Path("log.jsonl")),
+    "--micro-batches": ("--micro-batches 2,3,9", "programs", ["2", "3"]),
 }
 
 
@@ -121,16 +134,21 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def seen(monkeypatch):
     """Stop before anything is recorded; what would be."""
     found = {}
 
-    def stop(program, job, ranks, _progress):
-        found.update(vars(job), program=tuple(program), ranks=ranks)
+    def stop(program, job, ranks, *_):
+        stop_all([program], job, ranks)
+
+    def stop_all(programs, job, ranks, *_):
+        last = [program[-1] for program in programs]
+        found.update(vars(job), program=tuple(programs[0]), programs=last, ranks=ranks)
         raise InputError("enough")
 
     monkeypatch.setattr(recording, "record", stop)
-    monkeypatch.setattr(recording, "record_roles", stop)
+    monkeypatch.setattr(recording, "record_roles", stop_all)
+    monkeypatch.setattr(recording, "record_programs", stop_all)
     return found
 
 
@@ -168,15 +186,16 @@ def test_record_refuses(refused, folder, words, line):
 
 
 @pytest.mark.parametrize(("words", "name", "value"), USED_BY_RECORD.values())
-def test_record_uses(refused, told, words, name, value):
+def test_record_uses(refused, seen, words, name, value):
     size = () if "--world-size" in words else ("--world-size 4",)
-    assert refused("trace record", *size, words, *PROGRAM) == "enough"
-    assert told[name] == value
+    place = ("{micro_batches}",) if name == "programs" else ()
+    assert refused("trace record", *size, words, *PROGRAM, *place) == "enough"
+    assert seen[name] == value
     if words:
         refused("trace record --world-size 8", *PROGRAM)
-        assert told[name] != value, "it is not the default"
+        assert seen[name] != value, "it is not the default"
 
 
-def test_roles_are_recorded_with_the_ranks_beside_them(refused, told):
+def test_roles_are_recorded_with_the_ranks_beside_them(refused, seen):
     refused("trace record --world-size 4 --rank roles,3", *PROGRAM)
-    assert told["ranks"] == [3]
+    assert seen["ranks"] == [3]

@@ -53,7 +53,7 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set mixnett.degree=4", "--set mixnett.degree=4: unknown table 'mixnett'; did you mean "
          "'mixnet'?"),
         ("--set x.degree=4", "--set x.degree=4: unknown table 'x'; known: fat-tree, oversub, rail, "
-         "topoopt, mixnet, all, cluster, compute, plan, demand, counting, packets"),
+         "topoopt, mixnet, chronos, all, cluster, compute, plan, demand, counting, packets"),
         ("--set mixnet.degre=4", "--set mixnet.degre=4: mixnet has no option 'degre'; did you mean "
          "'degree'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "

@@ -10,7 +10,7 @@ from lightloom.cli import run_command
 
 JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
 SCHEDULE = "schedule --synthetic pair --servers 4 --reconfiguration-delay 0"
-KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
+KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_help_has_panels_examples_and_defaults(lightloom, monkeypatch):
     for panel in ("Job", "Parallelism plan", "Fabrics", "Output", "Examples"):
         assert re.search(rf"^{panel}.*:$", text, re.MULTILINE), panel
     assert "lightloom compare path/to/config.json --gpus 512" in text
-    for default in ("[default: a100]", "[default: 6]", "4 x pp by default", "[default: best]"):
+    for default in ("[default: a100]", "[default: 6]", "[default: best]"):
         assert default in text, default
 
 

@@ -74,6 +74,8 @@ def run():
         settings=resolve(SCENARIO),
         fct_s=column(np.float64, 2e-6, 1e-3, NAN),
         slowdown=column(np.float64, 1.0, 3.5, NAN),
+        began_s=column(np.float64, 0.0, 0.0, 0.0),
+        operations=None,
         end_s=1e-3,
         nodes=("0", "1", "switch"),
         layers=("host up", "host down"),

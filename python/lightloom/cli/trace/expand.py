@@ -24,7 +24,6 @@ EXAMPLES = (
     "lightloom trace expand trace.json --parquet calls.parquet",
     "lightloom trace expand trace.json --chakra traces",
     "lightloom trace expand trace.json --goal step.goal",
-    "lightloom trace expand trace.json --only-ranks 5,77 --json some.json",
     "lightloom trace expand trace.json --only-ranks roles --csv roles.csv --map ranks.csv",
 )
 NOTES = (

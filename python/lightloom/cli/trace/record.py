@@ -14,15 +14,11 @@ if TYPE_CHECKING:
     from lightloom.trace.record import Progress, TracedJob
     from lightloom.trace.trace import Trace
 
-#: see `lightloom.trace.extend`, which is imported where it is needed
-PLACEHOLDER = "{micro_batches}"
-
 EXAMPLES = (
     "lightloom trace record --world-size 16 -- python train.py --layers 8",
     "lightloom trace record --world-size 1024 --rank 0,77 --json trace.json -- python train.py",
     "lightloom trace record --world-size 64 --rank roles --json trace.json -- python train.py",
-    "lightloom trace record --world-size 64 --rank roles --micro-batches 9,10,64 -- "
-    "python train.py --micro-batches {micro_batches}",
+    "lightloom trace record --world-size 64 --micro-batches 9,10,64 -- python t.py {micro_batches}",
     "lightloom trace record --world-size 8 --rank all --device cpu -- torchrun train.py",
 )
 NOTES = (
@@ -48,9 +44,9 @@ class RecordOptions(Strict):
     )
     micro_batches: Name | None = Field(
         None,
-        description=f"Record a step with few micro-batches, written as {PLACEHOLDER} in PROGRAM, "
-        "and extend it to many: 9,10,64 records 9 and 10 and extends to 64; of 9,10,12,64 12 is "
-        "what the extension is held against.",
+        description="Record a step with few micro-batches, and extend it to many: 9,10,64 records "
+        "9 and 10, in place of micro_batches in braces in PROGRAM, and extends to 64; with "
+        "9,10,12,64 it is compared at 12.",
     )
     processes: Annotated[Whole, Field(le=1024)] | None = Field(
         None, description="Ranks that run at a time; as many as there are cores and memory for."
@@ -68,10 +64,9 @@ class RecordOptions(Strict):
         0.0,
         description="Standard deviation of the logarithm of expert loads; 0 spreads tokens evenly.",
     )
-    routing: File | None = Field(
+    routing_log: File | None = Field(
         None,
-        description="A routing log (JSONL, or a folder of them): experts are loaded as there, "
-        "instead of by --skew.",
+        description="Load experts as this log does (JSONL, or a folder), not by --skew.",
     )
     timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=10**6)] = Field(
         600.0, description="How long the program may run, all ranks together."
@@ -87,7 +82,7 @@ def command() -> Command:
     """Describe the command."""
     names = (
         "world_size", "rank", "micro_batches", "local_world_size", "device", "seed", "skew",
-        "routing", "processes",
+        "routing_log", "processes",
     )  # fmt: skip
     return Command(
         panels=(
@@ -134,7 +129,7 @@ def _run(given: Given) -> None:
         writable=options.writable,
         network=options.connections,
         processes=options.processes or 0,
-        routing=options.routing,
+        routing=options.routing_log,
     )
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
         trace = _recorded(options, job, monitor.progress)
