@@ -68,7 +68,7 @@ bench: .venv/installed-test
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py tests/fuzz -n auto
-	$(BIN)/python -m pytest tests/unit/trace
+	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace
 	$(BIN)/python -m tests.control_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
 		--requirement tests/soak/trace/requirements.txt

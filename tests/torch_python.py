@@ -6,11 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 #: as it is found, as `make torch` installs it, or that of the tests
 INSTALLED = Path(__file__).parents[1] / ".venv/torch/bin/python"
 PYTHON = os.environ.get(
     "LIGHTLOOM_TORCH_PYTHON", str(INSTALLED) if INSTALLED.exists() else sys.executable
 )
+
+#: of tests of the recorder, all of which would take too long for every change
+in_soak = pytest.mark.skipif("LIGHTLOOM_SOAK" not in os.environ, reason="takes long: make soak")
 
 
 @functools.cache

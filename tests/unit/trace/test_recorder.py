@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.torch_python import PYTHON
+from tests.torch_python import PYTHON, in_soak
 
 from lightloom.errors import InputError
 from lightloom.trace.check import disagreements
@@ -14,7 +14,10 @@ from lightloom.trace.extend import extend, micro_batch_programs
 from lightloom.trace.record import TracedJob, TraceError, record, record_roles
 
 PROGRAMS = Path(__file__).parent / "programs"
-PROGRAM_NAMES = ["expert_parallel", "fully_sharded", "pipeline", "recomputed"]
+PROGRAM_NAMES = [
+    "expert_parallel",
+    *(pytest.param(name, marks=in_soak) for name in ("fully_sharded", "pipeline", "recomputed")),
+]
 pytestmark = pytest.mark.usefixtures("pytorch")
 
 
@@ -47,6 +50,7 @@ def test_a_trace_has_the_calls_of_a_real_run(monkeypatch, name):
         assert traced.ranks[rank].steps == real[rank].steps > 0
 
 
+@in_soak
 def test_layers_of_transformer_engine_compute_and_communicate(monkeypatch):
     traced = record(command("transformer_engine_layers"), TracedJob(4), range(4))
     # in a real run the program compares its values with those of layers that are not split
@@ -63,6 +67,7 @@ def test_layers_of_transformer_engine_compute_and_communicate(monkeypatch):
     ]  # fmt: skip
 
 
+@in_soak
 def test_a_gpu_that_is_not_there_changes_no_call():
     on_cpu, on_gpu = (
         record(command("fully_sharded"), TracedJob(8, device=device), [5]).ranks[5]
@@ -136,6 +141,7 @@ def test_a_log_that_no_gate_can_follow_is_refused(tmp_path):
         record(command("recomputed"), job)
 
 
+@in_soak
 def test_the_same_program_has_the_same_trace():
     first, again = (
         record(command("expert_parallel"), TracedJob(8, device="cpu", skew=1.0)) for _ in "ab"
@@ -175,6 +181,7 @@ assert not os.read(0, 1), "asks for what is to be recorded are not the program's
 """
 
 
+@in_soak
 def test_ranks_side_by_side_hear_those_before_them(tmp_path):
     """As they would one after the other, whichever is done first."""
     script = tmp_path / "hears.py"

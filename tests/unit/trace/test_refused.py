@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.torch_python import PYTHON
+from tests.torch_python import PYTHON, in_soak
 
 from lightloom.trace.record import TracedJob, TraceError, record
 
@@ -158,6 +158,7 @@ def test_connections_are_refused(tmp_path):
     assert "--connections" in line
 
 
+@in_soak
 def test_connections_may_be_allowed(tmp_path):
     text = """
 import socket
@@ -187,6 +188,7 @@ with open({str(tmp_path / "number")!r}, "w") as file:
         os.kill(number, 0)
 
 
+@in_soak
 def test_what_is_drawn_at_random_is_drawn_alike(tmp_path):
     text = """
 import random
