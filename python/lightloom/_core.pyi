@@ -1048,6 +1048,7 @@ class OperationTimeColumns:
     @property
     def makespan_ps(self) -> int: ...
 
+@final
 class PacketReport:
     @property
     def end_ps(self) -> int: ...
