@@ -1,11 +1,11 @@
 //! The shortest schedule of all methods, in the order of what they promise for their time.
 //!
 //! It stops as soon as a schedule meets the lower bound or the budget is spent. With a delay, whole
-//! pairs come first, then Birkhoff-von Neumann if it may be shorter, a greedy matching per slot,
-//! the critical-line method, and what helps less often. At last groups of slots are rebuilt: for
-//! small demand always, for large demand as long as a limit allows. Demand of a few lines is
-//! searched by branch and bound. The order does not depend on the budget, so that more of it is
-//! never worse.
+//! pairs come first, at any budget, then Birkhoff-von Neumann if it may be shorter, a greedy
+//! matching per slot, the critical-line method, and what helps less often. At last groups of slots
+//! are rebuilt: for small demand always, for large demand as long as a limit allows; and the holds
+//! of the best are found anew by a linear program. Demand of a few lines is searched by branch and
+//! bound. The order does not depend on the budget, so that more of it is never worse.
 
 use super::budget::Budget;
 use super::bvn;
@@ -15,6 +15,7 @@ use super::fewest;
 use super::improve::improve;
 use super::methods::plan_by;
 use super::optimum::shorter_than;
+use super::previous::keep;
 use super::rebuild::rebuild;
 use super::schedule::{Method, Schedule};
 use super::slots::{Matchings, Slots};
@@ -43,7 +44,11 @@ pub(super) fn decompose(demand: &Demand, kept: Option<Schedule>, budget: &Budget
     {
         return kept.clone();
     }
-    let bound = demand.lower_bound();
+    // The bound sorts the pairs, as whole pairs do: these then cost little more.
+    let sorted = (demand.delay > 0 && !demand.partial).then(|| demand.largest_pairs());
+    let bound = sorted
+        .as_deref()
+        .map_or_else(|| demand.lower_bound(), |sorted| demand.all_stop_bound(sorted));
     // With partial reconfiguration the open shop is nearly always the shortest by far.
     let cheapest = if demand.partial { Method::OpenShop } else { Method::RoundRobin };
     let best = Schedule::of(cheapest, plan_by(demand, cheapest), demand, bound);
@@ -51,7 +56,7 @@ pub(super) fn decompose(demand: &Demand, kept: Option<Schedule>, budget: &Budget
     if demand.delay == 0 {
         search.without_delay();
     } else {
-        search.with_delay();
+        search.with_delay(sorted.as_deref());
     }
     if let Some(kept) = kept {
         search.start_from(kept);
@@ -93,8 +98,16 @@ impl Search<'_> {
         }
     }
 
-    fn with_delay(&mut self) {
-        let whole = self.serve_whole();
+    /// Whole pairs whatever the budget, if they are sorted: shifts alone may be far too long.
+    fn with_delay(&mut self, sorted: Option<&[(u64, u32)]>) {
+        let whole = match sorted {
+            Some(sorted) if self.best.length > self.best.lower_bound => {
+                let slots = whole::of_pieces(self.demand, sorted);
+                self.offer(Method::Greedy, Matchings::Slots(slots.clone()));
+                Some(slots)
+            }
+            _ => self.serve_whole(),
+        };
         self.serve_exactly();
         let greedy = self.serve_greedily();
         let mut starts: Vec<Slots> = whole.into_iter().chain(greedy).collect();
@@ -122,6 +135,7 @@ impl Search<'_> {
             }
         }
         self.rebuild();
+        self.refit();
         if self.may_continue()
             && self.lines() <= FEW
             && !self.demand.partial
@@ -223,6 +237,17 @@ impl Search<'_> {
                 let slots = rebuild(self.demand, &slots, self.budget);
                 self.offer(Method::Critical, Matchings::Slots(slots));
             }
+        }
+    }
+
+    /// Holds anew for the best slots, with idle lines joined in them: a pair may then be divided.
+    fn refit(&mut self) {
+        if self.may_continue()
+            && !self.demand.partial
+            && let Matchings::Slots(slots) = &self.best.plan
+        {
+            let refitted = keep(self.demand, slots, 0, self.budget);
+            self.offer(self.best.method, refitted.plan);
         }
     }
 

@@ -19,7 +19,21 @@ impl Demand<'_> {
         if self.partial || self.delay == 0 {
             return self.line_bounds().own;
         }
-        all_stop(self)
+        self.all_stop_bound(&self.largest_pairs())
+    }
+
+    /// The all-stop bound of one crossbar, given [`Demand::largest_pairs`].
+    pub(super) fn all_stop_bound(&self, sorted: &[(u64, u32)]) -> u64 {
+        let lines = Lines::of(self, sorted);
+        let mut smallest = u64::MAX;
+        for slots in lines.busiest.. {
+            let delays = slots as u64 * self.delay;
+            if lines.longest + delays >= smallest {
+                break;
+            }
+            smallest = smallest.min(delays + lines.longest.max(lines.holds(slots).iter().sum()));
+        }
+        smallest
     }
 
     /// Bytes of the longest line.
@@ -81,14 +95,18 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(demand: &Demand) -> Self {
+        Self::of(demand, &demand.largest_pairs())
+    }
+
+    /// The same of pairs that are sorted.
+    fn of(demand: &Demand, sorted: &[(u64, u32)]) -> Self {
         let (rows, columns) = (demand.rows, demand.columns);
-        let row = |row: usize| demand.row(row).to_vec();
-        let column =
-            |column: usize| (0..rows).map(|row| demand.bytes[row * columns + column]).collect();
-        let mut pairs: Vec<Vec<u64>> = (0..rows).map(row).chain((0..columns).map(column)).collect();
-        for line in &mut pairs {
-            line.retain(|&bytes| bytes > 0);
-            line.sort_unstable_by(|x, y| y.cmp(x));
+        let mut pairs = vec![Vec::with_capacity(columns); rows];
+        pairs.resize_with(rows + columns, || Vec::with_capacity(rows));
+        for &(bytes, cell) in sorted {
+            let (row, column) = (cell as usize / columns, cell as usize % columns);
+            pairs[row].push(bytes);
+            pairs[rows + column].push(bytes);
         }
         let longest = pairs.iter().map(|line| line.iter().sum()).max().unwrap_or(0);
         let busiest = pairs.iter().map(Vec::len).max().unwrap_or(0);
@@ -106,18 +124,4 @@ impl Lines {
         }
         holds
     }
-}
-
-/// The all-stop bound of one crossbar.
-fn all_stop(demand: &Demand) -> u64 {
-    let lines = Lines::new(demand);
-    let mut smallest = u64::MAX;
-    for slots in lines.busiest.. {
-        let delays = slots as u64 * demand.delay;
-        if lines.longest + delays >= smallest {
-            break;
-        }
-        smallest = smallest.min(delays + lines.longest.max(lines.holds(slots).iter().sum()));
-    }
-    smallest
 }

@@ -7,25 +7,35 @@
 //! keep the slots few. Of equal pairs the lower row and column come first, so that relabelling may
 //! change the length a little.
 
+use std::cmp::Reverse;
+
 use super::demand::Demand;
 use super::slots::Slots;
 
 /// Slots that are held for at most `limit`: larger pairs are divided.
 pub(super) fn decompose(demand: &Demand, limit: u64) -> Slots {
-    let (rows, columns) = (demand.rows, demand.columns);
-    let mut pieces: Vec<(u64, usize)> = Vec::with_capacity(demand.bytes.len());
-    for (cell, &bytes) in demand.bytes.iter().enumerate() {
-        let mut left = bytes;
-        while left > 0 {
-            pieces.push((left.min(limit), cell));
-            left -= left.min(limit);
-        }
+    let mut pieces = demand.largest_pairs();
+    if pieces.first().is_some_and(|&(largest, _)| largest > limit) {
+        pieces = pieces.iter().flat_map(|&pair| divided(pair, limit)).collect();
+        pieces.sort_unstable_by_key(|&(bytes, cell)| (Reverse(bytes), cell));
     }
-    pieces.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
+    of_pieces(demand, &pieces)
+}
+
+/// Pieces of a pair of at most `limit`, the smallest last.
+fn divided((bytes, cell): (u64, u32), limit: u64) -> impl Iterator<Item = (u64, u32)> {
+    (0..bytes.div_ceil(limit)).map(move |piece| ((bytes - piece * limit).min(limit), cell))
+}
+
+/// The slots of pairs, or of pieces of them, that are sorted: the largest first.
+pub(super) fn of_pieces(demand: &Demand, pieces: &[(u64, u32)]) -> Slots {
+    let (rows, columns) = (demand.rows, demand.columns);
+    let place = |cell: u32| (cell as usize / columns, cell as usize % columns);
     let mut counts = (vec![0; rows], vec![0; columns]);
-    for &(_, cell) in &pieces {
-        counts.0[cell / columns] += 1;
-        counts.1[cell % columns] += 1;
+    for &(_, cell) in pieces {
+        let (row, column) = place(cell);
+        counts.0[row] += 1;
+        counts.1[column] += 1;
     }
     let busiest = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0);
     // A line waits for no more slots than the others of its piece.
@@ -33,17 +43,17 @@ pub(super) fn decompose(demand: &Demand, limit: u64) -> Slots {
     let mut slots = Slots::default();
     let (mut row_slots, mut column_slots) =
         (vec![0_u64; rows * words], vec![0_u64; columns * words]);
-    for &(bytes, cell) in &pieces {
-        let (row, column) = (cell / columns, cell % columns);
+    for &(bytes, cell) in pieces {
+        let (row, column) = place(cell);
         let own = &mut row_slots[row * words..(row + 1) * words];
         let others = &mut column_slots[column * words..(column + 1) * words];
         let taken = own.iter_mut().zip(others).enumerate();
         let free = |(_, (own, other)): &(usize, (&mut u64, &mut u64))| **own | **other != u64::MAX;
         let (word, (own, other)) = { taken }.find(free).expect("there are slots enough");
-        let place = (*own | *other).trailing_ones() as usize;
-        *own |= 1 << place;
-        *other |= 1 << place;
-        let slot = 64 * word + place;
+        let bit = (*own | *other).trailing_ones() as usize;
+        *own |= 1 << bit;
+        *other |= 1 << bit;
+        let slot = 64 * word + bit;
         if slot == slots.len() {
             slots.holds.push(bytes);
             slots.matchings.resize((slot + 1) * rows, -1);
