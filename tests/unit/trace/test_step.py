@@ -178,6 +178,25 @@ def test_tokens_go_to_experts_and_back_twice(received):
     assert program.size[program.of(Collective.ALL_TO_ALL)].tolist() == [4] * 4
 
 
+def test_ranks_that_disagree_about_rows_are_played_by_what_they_send():
+    """As in the expansion of a recorded rank: each says to receive what that one received."""
+    agreeing = built(routed_job((10, 30), (10, 70)), 1)
+    # each sends 30 and 70 rows over, which take 4 bytes, and then 70 and 30; twice
+    assert agreeing.expected_bytes["ep"] == 4 * 2 * (30 + 70 + 70 + 30)
+    trace = routed_job((10, 30), (10, 70))
+    second = trace.ranks[1]
+    alike = [
+        dataclasses.replace(call, input_splits=call.input_splits[::-1], output_splits=first)
+        for call, first in zip(second.calls, [(70, 10), (30, 10), (70, 10), (30, 10)], strict=True)
+    ]
+    alike = [dataclasses.replace(call, input_bytes=4 * sum(call.input_splits)) for call in alike]
+    second = dataclasses.replace(second, calls=tuple(alike))
+    disagreeing = dataclasses.replace(trace, ranks={**trace.ranks, 1: second})
+    workload = built(disagreeing, 1)
+    assert "ep" not in workload.expected_bytes
+    assert workload.traffic["ep"].total_bytes > 0
+
+
 def test_computes_of_experts_take_as_long_as_their_rows_are_many():
     graph = built(routed_job((10, 30), (10, 70)), 1).graph
     (table,) = graph.tables

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
 
 from lightloom.trace.check import MESSAGES
 from lightloom.trace.job import JobRoles
@@ -33,11 +36,33 @@ def sent_bytes(call: Call, rank: int) -> float:
     return _PASSES.get(call.op, 1.0) * whole * (size - 1) / size
 
 
+def ranks_agree(calls: Sequence[tuple[int, Call]]) -> bool:
+    """Whether each receives the rows that others send it; true as well where that is not known.
+
+    Parameters
+    ----------
+    calls
+        Ranks in order, and the call of each.
+    """
+    if any(not call.input_splits or not call.output_splits for _, call in calls):
+        return True
+    ranks = np.array([rank for rank, _ in calls])
+    groups = np.array([call.ranks for _, call in calls])
+    sent = np.array([call.input_splits for _, call in calls])
+    received = np.array([call.output_splits for _, call in calls])
+    row = np.minimum(np.searchsorted(ranks, groups), len(ranks) - 1)
+    if (ranks[row] != groups).any():
+        return True
+    place = np.argmax(groups == ranks[:, None], axis=1)
+    return bool((received[row, place[:, None]] == sent).all())
+
+
 def expected_bytes(job: JobRoles) -> dict[str, float]:
     """Bytes that all ranks send by purpose, as far as the calls say.
 
     Ranks send what their role's recorded rank does, and the rows of tokens that were recorded of
-    them; purposes with rows of ranks that were not recorded are left out.
+    them. Purposes with rows of ranks that were not recorded are left out, and those whose ranks do
+    not say to receive what others say to send, as in a trace that was expanded from some ranks.
     """
     sums: dict[str, float] = defaultdict(float)
     unknown: set[str] = set()
@@ -49,8 +74,9 @@ def expected_bytes(job: JobRoles) -> dict[str, float]:
             purpose = purpose_of(call)
             if not (call.input_splits or call.op in ("gather", "scatter")):
                 sums[purpose] += len(role.ranks) * sent_bytes(call, role.recorded[0])
-            elif everyone:
-                own = ((rank, job.calls[rank][number]) for rank in role.recorded)
+            elif everyone and ranks_agree(
+                own := [(rank, job.calls[rank][number]) for rank in role.recorded]
+            ):
                 sums[purpose] += sum(sent_bytes(one, rank) for rank, one in own)
             else:
                 unknown.add(purpose)
