@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
-from lightloom.errors import HardwareError, did_you_mean
+from lightloom.errors import HardwareError
 from lightloom.hardware.values import (
     Provenance,
     Source,
     Table,
     Value,
+    entry_of,
     read_toml,
     resolve,
     values_of,
 )
-
-Item = TypeVar("Item")
 
 PACKAGED = "crossbars.toml"
 
@@ -127,7 +126,7 @@ def crossbar_technology(name: str) -> CrossbarTechnology:
         If the name is unknown.
     """
     file = _file()
-    table = _known("crossbar technology", name, file.technologies)
+    table = entry_of(file.technologies, name, "crossbar technology")
     return CrossbarTechnology(
         name=name,
         title=table.title,
@@ -152,13 +151,6 @@ def decision_times(name: str) -> DecisionTimes:
         If the name is unknown.
     """
     file = _file()
-    table = _known("decision", name, file.decisions)
+    table = entry_of(file.decisions, name, "decision")
     found = resolve(table, file.sources)
     return DecisionTimes(name, {int(ports): value for ports, value in found.items()})
-
-
-def _known(what: str, name: str, known: Mapping[str, Item]) -> Item:
-    if name not in known:
-        hint = did_you_mean(name, known)
-        raise HardwareError(f"unknown {what} '{name}'{hint}; known: {', '.join(known)}")
-    return known[name]

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from lightloom.errors import HardwareError, did_you_mean
+from lightloom.errors import HardwareError
 from lightloom.hardware.values import (
     Provenance,
     Source,
     Table,
     Value,
+    entry_of,
     read_toml,
     resolve,
     values_of,
@@ -151,10 +152,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
         return read_gpu(Path(name))
     file = read_toml(path, PACKAGED, GpuFile)
     key = name.strip().lower()
-    if key not in file.gpus:
-        known = ", ".join(file.gpus)
-        raise HardwareError(f"unknown GPU '{name}'{did_you_mean(key, file.gpus)}; known: {known}")
-    table = file.gpus[key]
+    table = entry_of(file.gpus, key, "GPU", name)
     values = values_of(table)
     for field_name in ("peak_bf16_flops", "hbm_capacity_bytes", "hbm_rate_gbps"):
         if values[field_name].value <= 0:

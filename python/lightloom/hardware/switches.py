@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lightloom.errors import HardwareError, did_you_mean
+from lightloom.errors import HardwareError
 from lightloom.hardware.values import (
     Provenance,
     Source,
     Table,
     Value,
+    entry_of,
     read_toml,
     resolve,
     values_of,
@@ -124,11 +125,7 @@ def switch_technology(name: str) -> SwitchTechnology:
     """
     file = _file()
     key = name.strip().lower()
-    if key not in file.technologies:
-        hint = did_you_mean(key, file.technologies)
-        known = ", ".join(file.technologies)
-        raise HardwareError(f"unknown switch technology '{name}'{hint}; known: {known}")
-    table = file.technologies[key]
+    table = entry_of(file.technologies, key, "switch technology", name)
     return SwitchTechnology(
         name=key,
         title=table.title,

@@ -21,6 +21,7 @@ from lightloom.errors import HardwareError, InputError, did_you_mean
 from lightloom.inputs import formats
 from lightloom.inputs.strict import Strict, check
 
+Item = TypeVar("Item")
 Schema = TypeVar("Schema", bound=Strict)
 
 
@@ -87,6 +88,28 @@ def values_of(table: Table) -> dict[str, Value]:
     """Return the values that a table has, by name."""
     found = {name: getattr(table, name) for name in type(table).model_fields}
     return {name: value for name, value in found.items() if isinstance(value, Value)}
+
+
+def entry_of(entries: Mapping[str, Item], key: str, what: str, given: str | None = None) -> Item:
+    """Return what a file has by name.
+
+    Parameters
+    ----------
+    entries, key
+        What there is, and the name to look up.
+    what, given
+        What the entries are, and how the name was written, for the message.
+
+    Raises
+    ------
+    HardwareError
+        If the name is unknown.
+    """
+    if key not in entries:
+        known = ", ".join(entries)
+        hint = did_you_mean(key, entries)
+        raise HardwareError(f"unknown {what} '{given or key}'{hint}; known: {known}")
+    return entries[key]
 
 
 def read_toml(path: Path | None, packaged: str, schema: type[Schema]) -> Schema:
