@@ -226,8 +226,10 @@ def parse_numbers(text: str, option: str, also: str = "") -> list[int]:
     return [int(part) for part in parts]
 
 
-def parse_ranks(text: str, world_size: int, option: str = "--rank") -> list[int]:
-    """Ranks from text such as ``0,3`` or ``all``.
+def parse_ranks(
+    text: str, world_size: int, option: str = "--rank", also: str = ", or all"
+) -> list[int]:
+    """Ranks from text such as ``0,3`` or ``all``; `also` says what else may be written.
 
     Raises
     ------
@@ -236,7 +238,7 @@ def parse_ranks(text: str, world_size: int, option: str = "--rank") -> list[int]
     """
     if text == "all":
         return list(range(world_size))
-    ranks = sorted(set(parse_numbers(text, option, ", or all")))
+    ranks = sorted(set(parse_numbers(text, option, also)))
     if ranks[-1] >= world_size:
         raise InputError(f"{option} {ranks[-1]}: the job has ranks 0 to {world_size - 1}")
     return ranks
@@ -252,10 +254,10 @@ def parse_roles(text: str, world_size: int) -> tuple[bool, list[int], int]:
     """
     first, *rest = (part.strip() for part in text.split(","))
     if first != "roles":
-        return False, parse_ranks(text, world_size), 0
+        return False, parse_ranks(text, world_size, also=", all, or roles"), 0
     drawn = [part.removeprefix("random:") for part in rest if part.startswith("random:")]
     numbers = ",".join(part for part in rest if not part.startswith("random:"))
-    ranks = parse_ranks(numbers, world_size) if numbers else []
+    ranks = parse_ranks(numbers, world_size, also=", or random:2") if numbers else []
     if len(drawn) > 1:
         raise InputError(f"--rank {echo(text, quoted=False)}: expected random:NUMBER once")
     return True, ranks, sum(parse_numbers(one, "--rank roles,random:")[0] for one in drawn)

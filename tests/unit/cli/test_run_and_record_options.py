@@ -51,9 +51,9 @@ WRONG_OF_RECORD = {
     },
     "--rank": {
         "--rank 4": "--rank 4: the job has ranks 0 to 3",
-        "--rank -1": "--rank -1: expected numbers such as 0,3, or all",
-        "--rank 1-2": "--rank 1-2: expected numbers such as 0,3, or all",
-        "--rank roles,x": "--rank x: expected numbers such as 0,3, or all",
+        "--rank -1": "--rank -1: expected numbers such as 0,3, all, or roles",
+        "--rank 1-2": "--rank 1-2: expected numbers such as 0,3, all, or roles",
+        "--rank roles,x": "--rank x: expected numbers such as 0,3, or random:2",
     },
     "--local-world-size": {
         "--local-world-size 0": "--local-world-size 0: expected at least 1",
@@ -78,7 +78,10 @@ WRONG_OF_RECORD = {
         "--memory-limit much": "--memory-limit much: cannot read 'much' as a quantity in byte",
         "--memory-limit 5": "--memory-limit 5: expected at least 100,000,000",
     },
-    "--writable": {"--writable": "option '--writable' requires an argument; see lightloom --help"},
+    "--writable": {
+        "--writable": "option '--writable' requires an argument; see lightloom --help",
+        "--writable none": "--writable none: expected a folder that exists",
+    },
     "--micro-batches": {
         "--micro-batches 9,10,64": "--micro-batches 9,10,64: write {micro_batches} where the "
         "program takes their number, such as --num-microbatches {micro_batches}",
@@ -109,7 +112,7 @@ USED_BY_RECORD = {
     "--skew": ("--skew 0.5", "skew", 0.5),
     "--timeout": ("--timeout 2min", "time_limit_s", 120.0),
     "--memory-limit": ("--memory-limit 2GB", "memory_limit_bytes", 2_000_000_000),
-    "--writable": ("--writable a,b", "writable", (Path("a"), Path("b"))),
+    "--writable": ("--writable folder,.", "writable", (Path("folder"), Path("."))),
     "--connections": ("--connections", "network", True),
     "--processes": ("--processes 3", "processes", 3),
     "--routing-log": ("--routing-log log.jsonl", "routing", Path("log.jsonl")),

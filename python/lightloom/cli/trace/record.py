@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
+from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Number, Strict, Whole, quantity
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ def _run(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check()
     options = given.build(RecordOptions)
+    for folder in options.writable:
+        if not folder.is_dir():
+            raise InputError(f"--writable {folder}: expected a folder that exists")
     job = TracedJob(
         world_size=options.world_size,
         local_world_size=options.local_world_size,

@@ -23,9 +23,10 @@ from typing import Any
 def prepare(spec: dict[str, Any]) -> None:
     """The environment that a launcher would set."""
     rank, world, local = spec["rank"], spec["world_size"], spec["local_world_size"]
+    here = min(local, world - rank // local * local)  # the last server may have fewer ranks
     os.environ |= {
         "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank % local),
-        "LOCAL_WORLD_SIZE": str(local), "GROUP_RANK": str(rank // local),
+        "LOCAL_WORLD_SIZE": str(here), "GROUP_RANK": str(rank // local),
         "NODE_RANK": str(rank // local), "GROUP_WORLD_SIZE": str(-(-world // local)),
     }  # fmt: skip
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
