@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,11 @@ from rich.text import Text
 
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.prediction import Evaluation, Prediction, Score
+from lightloom.study.prediction.score import STATIC
 from lightloom.units import show_time
+
+#: regrets that differ by less are the same: the core's times are whole picoseconds
+SAME_S = 1e-12
 
 
 def print_prediction(found: Prediction, console: Console) -> None:
@@ -38,6 +43,25 @@ def print_prediction(found: Prediction, console: Console) -> None:
         )
     if found.interrupted:
         console.print(Text("warning: interrupted; finished predictors only", style="yellow"))
+    console.print(Text(f"\n{verdict(found.scores)}"), soft_wrap=True)
+
+
+def verdict(scores: Sequence[Score]) -> str:
+    """Whether predictions are worth anything to circuits, in one sentence."""
+    regrets = {item.predictor: item.regret_s for item in scores if item.regret_s is not None}
+    static = regrets.pop(STATIC, None)
+    if static is None or not regrets:
+        return "No predictor has been scored."
+    best, lowest = min(regrets.items(), key=lambda item: item[1])
+    if all(math.isclose(regret, static, abs_tol=SAME_S) for regret in regrets.values()):
+        return (
+            "Prediction does not change the time here: circuits chosen for any predictor lose "
+            f"{show_time(static)}, as static circuits do."
+        )
+    return (
+        f"Circuits chosen for the prediction of {best} lose least, {show_time(lowest)}; static "
+        f"circuits lose {show_time(static)}."
+    )
 
 
 def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:

@@ -46,6 +46,9 @@ MIN_STEPS = 100
 #: 0.1, sqrt(2 / (64 pi))
 MIN_COPIES_PER_EXPERT = 64
 
+#: the name of circuits that follow no prediction, among the predictors
+STATIC = "static circuits"
+
 #: bytes of one token copy, at most
 MAX_TOKEN_BYTES = 10**9
 
@@ -251,7 +254,7 @@ class Truth:
     def static_score(self) -> Score:
         """What demand-oblivious circuits lose."""
         lost = [taken - best for taken, best in zip(self.static_s, self.best_s, strict=True)]
-        return Score("static circuits", len(lost), **self.score(lost, lost))
+        return Score(STATIC, len(lost), **self.score(lost, lost))
 
 
 class Evaluation:
