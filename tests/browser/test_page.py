@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.report.hand_made_results import comparison
 
+from lightloom.report.explain import WORDS
 from lightloom.report.page import render
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
@@ -18,6 +19,18 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 def test_every_text_can_be_told_from_its_ground(open_page, hand_made, scheme):
     page = open_page(hand_made, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert page.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_time_in_a_part_of_a_bar_can_be_read(open_page, hand_made, scheme):
+    page = open_page(hand_made, scheme=scheme)
+    page.evaluate(
+        """(names) => document.querySelector("main").insertAdjacentHTML("beforeend", names.map(
+            (name) => `<div class="bar"><span class="cat-${name}" style="width: 99px"><b>${name}` +
+            "</b></span></div>").join(""))""",
+        [name for name in WORDS if name != "bubble"],  # time of no part of a critical path
+    )
     assert page.evaluate(CONTRAST) == []
 
 
