@@ -657,8 +657,10 @@ impl Fabric {
         // time at which the one before it has arrived.
         if let Some(packet) = self.packets.get(wire.head()) {
             let span = self.links.transmission(link, packet.size).0;
-            let missing = arrival.since(now).0.min(span);
-            left -= u64::from(packet.size) * (span - missing) / span;
+            let arrived = span - arrival.since(now).0.min(span);
+            // A packet of no bytes takes no time.
+            let bytes = (u128::from(packet.size) * u128::from(arrived)).checked_div(span.into());
+            left -= bytes.map_or(0, |bytes| bytes as u64);
         }
         self.links.sent_bytes(link) - left
     }

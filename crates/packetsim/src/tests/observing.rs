@@ -97,6 +97,25 @@ fn samples_are_what_a_flow_does() {
     }
 }
 
+/// A packet is half out of a link after half of its time, however long that is; one without a
+/// header and without bytes takes no time, and has carried nothing.
+#[test]
+fn samples_see_the_largest_packets_on_the_slowest_links_and_empty_ones() {
+    let config = Config { mtu: 65_000, header: 0, full_tail: false, ..plain() };
+    let size = 65_000;
+    let slow = Rate(1_000);
+    let sending = slow.transmission(Bytes(size));
+    let network = star(3, slow, Duration(US)).unwrap();
+    let mut scenario = scenario("ideal", network, vec![flow((0, 1), size), flow((2, 1), 0)]);
+    scenario.config = config;
+    scenario.sampling = Some(Sampling { period: Duration(US + sending.0 / 2), max_periods: 1_000 });
+    scenario.until = Time(4 * sending.0);
+    let rows = play(&scenario).unwrap().0.samples.unwrap().rows;
+    let up: Vec<u64> = rows.iter().filter(|row| row.layer == 0).map(|row| row.carried.0).collect();
+    // The acknowledgment of the empty flow goes up, too.
+    assert_eq!(up[..2], [size / 2 + 64, size / 2]);
+}
+
 #[test]
 fn many_samples_are_merged_and_nothing_is_lost() {
     let mut scenario = scenario("ideal", tree(), crossing());
