@@ -221,3 +221,147 @@ fn rarest(
         .min_by(|x, y| x.1.total_cmp(&y.1).then(x.0.cmp(&y.0)))
         .map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(servers: u32, degree: u32, circuits: &[(u32, u32)]) -> Links {
+        let mut links = Links::new(servers, degree);
+        circuits.iter().for_each(|&(a, b)| links.add(a, b));
+        links
+    }
+
+    /// Servers from `first` on, each joined to the next and the last to the first.
+    fn ring(first: u32, count: u32) -> Vec<(u32, u32)> {
+        (0..count).map(|i| (first + i, first + (i + 1) % count)).collect()
+    }
+
+    fn plan(links: Links, demand: &[(u32, u32, f64)], max_routes: u32) -> Plan {
+        let (pairs, bytes) = columns(demand);
+        evaluate(links, &pairs, &bytes, max_routes)
+    }
+
+    fn columns(demand: &[(u32, u32, f64)]) -> (Vec<(u32, u32)>, Vec<f64>) {
+        demand.iter().map(|&(from, to, bytes)| ((from, to), bytes)).unzip()
+    }
+
+    fn swapped(
+        plan: &Plan,
+        demand: &[(u32, u32, f64)],
+        batch: usize,
+        futile: &[(u32, u32)],
+    ) -> Vec<(u32, u32)> {
+        let (pairs, bytes) = columns(demand);
+        swap(plan, &pairs, &bytes, batch, &futile.iter().copied().collect()).1
+    }
+
+    fn relieved(links: Links, demand: &[(u32, u32, f64)], max_routes: u32) -> Links {
+        let (pairs, bytes) = columns(demand);
+        relieve(links, &pairs, &bytes, max_routes).0
+    }
+
+    /// 8 bytes one way and 4 the other over two circuits: 4 and 2 on each of them.
+    #[test]
+    fn parallel_circuits_share_what_a_pair_sends() {
+        let plan = plan(links(2, 2, &[(0, 1), (0, 1)]), &[(0, 1, 8.0), (1, 0, 4.0)], 1);
+        let loads = &plan.loads;
+        assert_eq!([loads.directed(0, 1), loads.directed(1, 0)], [4.0, 2.0]);
+        assert_eq!([loads.of(0, 1), loads.of(1, 0)], [4.0, 4.0]);
+        assert_eq!(plan.norm, 2.0 * 256.0 + 2.0 * 16.0);
+    }
+
+    /// Two ways round a square: half of the bytes each.
+    #[test]
+    fn paths_share_what_a_pair_sends() {
+        let plan = plan(links(4, 2, &ring(0, 4)), &[(0, 2, 10.0)], 2);
+        for (from, to) in [(0, 1), (1, 2), (0, 3), (3, 2)] {
+            assert_eq!((plan.loads.directed(from, to), plan.loads.directed(to, from)), (5.0, 0.0));
+        }
+    }
+
+    /// By two hops of 5 bytes each way round: 10 x 10; by one of 2 circuits with 30 bytes each,
+    /// of which a third would take over 1 / 3: 60 x 30 / 3; the worse direction counts.
+    #[test]
+    fn pairs_suffer_for_the_loads_that_a_circuit_more_would_save_them() {
+        let circuits = [&ring(0, 4)[..], &[(4, 5), (4, 5)]].concat();
+        let demand = [(0, 1, 0.0), (0, 2, 10.0), (2, 0, 4.0), (4, 5, 60.0), (5, 4, 30.0)];
+        let plan = plan(links(6, 2, &circuits), &demand, 2);
+        let (pairs, bytes) = columns(&demand);
+        assert_eq!(suffering(&plan, &pairs, &bytes), [(600.0, 4, 5), (100.0, 0, 2)]);
+    }
+
+    /// Circuits of 10, 30 (towards the server) and 20 bytes.
+    #[test]
+    fn a_server_gives_up_its_least_loaded_circuit() {
+        let demand = [(0, 1, 10.0), (0, 3, 20.0), (2, 0, 30.0)];
+        let circuits = [(0, 1), (0, 2), (0, 3)];
+        let full = plan(links(5, 3, &circuits), &demand, 1);
+        let given = |plan: &Plan, peer, taken: &[u32]| {
+            rarest(plan, &plan.links, 0, peer, &taken.iter().copied().collect())
+        };
+        assert_eq!(given(&full, 4, &[]), Some(Some((1, 10.0))));
+        assert_eq!(given(&full, 1, &[]), Some(Some((3, 20.0))), "not the one to its new peer");
+        assert_eq!(given(&full, 4, &[1, 3]), Some(Some((2, 30.0))));
+        assert_eq!(given(&full, 4, &[1, 2, 3]), None);
+        let with_room = plan(links(5, 4, &circuits), &demand, 1);
+        assert_eq!(given(&with_room, 4, &[]), Some(None));
+    }
+
+    /// Opposite servers of a ring of six: 3 x 100 bytes become 100 over one circuit, then 50 over
+    /// each of two; the servers that lost their circuits to them have them with each other.
+    #[test]
+    fn a_pair_far_apart_gets_circuits_for_idle_ones() {
+        let found = relieved(links(6, 2, &ring(0, 6)), &[(0, 3, 100.0)], 1);
+        assert_eq!(found.count(0, 3), 2);
+        assert_eq!(found.circuits().iter().map(|circuit| circuit.count).sum::<u32>(), 6);
+    }
+
+    /// Both ways round, 6 x 50^4 is less than the 100^4 of one circuit.
+    #[test]
+    fn circuits_stay_where_a_swap_would_concentrate_loads() {
+        let before = links(6, 2, &ring(0, 6));
+        let demand = [(0, 3, 100.0)];
+        assert_eq!(swapped(&plan(before.clone(), &demand, 2), &demand, 1, &[]), [(0, 3)]);
+        let circuits = before.circuits();
+        assert_eq!(relieved(before, &demand, 2).circuits(), circuits);
+    }
+
+    #[test]
+    fn a_server_is_in_one_swap_only() {
+        let demand = [(0, 2, 90.0), (0, 3, 100.0)];
+        let ring_of_six = plan(links(6, 2, &ring(0, 6)), &demand, 1);
+        assert_eq!(swapped(&ring_of_six, &demand, 4, &[]).len(), 1);
+        let two = [ring(0, 6), ring(6, 6)].concat();
+        let demand = [(0, 3, 100.0), (6, 9, 200.0)];
+        let plan = plan(links(12, 2, &two), &demand, 1);
+        assert_eq!(swapped(&plan, &demand, 2, &[]), [(6, 9), (0, 3)], "most suffering first");
+        assert_eq!(swapped(&plan, &demand, 1, &[]), [(6, 9)]);
+        assert_eq!(swapped(&plan, &demand, 2, &[(6, 9)]), [(0, 3)]);
+    }
+
+    /// Two circuits of 1,000 bytes for a pair of 1 that crosses 3 such: 4 x 3,003 against 2 x 10^6.
+    #[test]
+    fn light_pairs_take_no_busy_circuits() {
+        let mut demand: Vec<(u32, u32, f64)> = ring(0, 6)
+            .into_iter()
+            .flat_map(|(a, b)| [(a, b, 1_000.0), (b, a, 1_000.0)])
+            .chain([(0, 3, 1.0)])
+            .collect();
+        demand.sort_by_key(|entry| (entry.0, entry.1));
+        let busy = plan(links(6, 2, &ring(0, 6)), &demand, 1);
+        assert_eq!(swapped(&busy, &demand, 1, &[]), []);
+    }
+
+    /// A ring of seven, where circuits pay (3 x 100^4, 100^4, 2 x 50^4), and one of six, where the
+    /// first costs more: both together fail, as does the second alone, which suffers more.
+    #[test]
+    fn swaps_that_fail_together_are_tried_one_by_one() {
+        let before = links(13, 2, &[ring(0, 7), ring(7, 6)].concat());
+        let demand = [(0, 3, 100.0), (7, 10, 200.0)];
+        let first = plan(before.clone(), &demand, 2);
+        assert_eq!(swapped(&first, &demand, 2, &[]), [(7, 10), (0, 3)]);
+        let found = relieved(before, &demand, 2);
+        assert_eq!((found.count(0, 3), found.count(7, 10)), (2, 0));
+    }
+}
