@@ -27,6 +27,9 @@ PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
 #: columns of steps.csv that are degrees, with their short names
 DEGREES = {"tp": "TP", "cp": "CP", "pp": "PP", "ep": "EP"}
 
+#: experts have a capacity of their even share, and every copy is sent by an all-to-all
+EXPERTS = {"imbalance": "balanced", "capacity_factor": 1.0, "dispatcher": "alltoall"}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -89,7 +92,7 @@ def scenario(values: dict[str, str]) -> Scenario:
         gpus=8,
         cluster={"gpu": "b200", "rate_gbps": 400},
         plan=plan,
-        demand={"imbalance": "balanced", "capacity_factor": 1.0} if is_moe else {},
+        demand=EXPERTS if is_moe else {},
         compute={"expert_products": "grouped", "permutation": "unfused"},
         fabrics=("fat-tree",),
         seeds=1,
