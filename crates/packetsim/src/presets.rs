@@ -9,6 +9,20 @@ const TOR: [&str; 2] = ["tor up", "tor down"];
 const AGGREGATION: [&str; 2] = ["agg up", "agg down"];
 const NVLINK: [&str; 2] = ["nvlink up", "nvlink down"];
 
+/// Maximum number of hosts, and of duplex links: what memory of some gigabytes holds.
+const MAX_SIZE: (u32, u64) = (1 << 20, 1 << 22);
+
+/// Refuses networks that would not fit memory, before anything is built.
+fn check_size(hosts: u32, links: u64) -> Result<(), PacketError> {
+    if hosts <= MAX_SIZE.0 && links <= MAX_SIZE.1 {
+        return Ok(());
+    }
+    Err(PacketError::invalid(format!(
+        "{hosts} hosts and {links} links; expected at most {} and {}",
+        MAX_SIZE.0, MAX_SIZE.1
+    )))
+}
+
 /// Switches `kind-0`, `kind-1` and so on.
 fn named(topology: &mut Topology, kind: &str, count: u32) -> Vec<NodeId> {
     (0..count).map(|index| topology.add_named_switch(format!("{kind}-{index}"))).collect()
@@ -44,10 +58,12 @@ pub fn fat_tree(
             smallest_radix(hosts)
         )));
     }
-    let (mut topology, cable) = (Topology::new(), Cable { rate, delay });
-    let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let tors = hosts.div_ceil(half);
     let pods = tors.div_ceil(half);
+    let above = u64::from(tors) + u64::from(pods) * u64::from(half);
+    check_size(hosts, u64::from(hosts) + above * u64::from(half))?;
+    let (mut topology, cable) = (Topology::new(), Cable { rate, delay });
+    let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let tor_nodes = named(&mut topology, "tor", tors);
     for (host, &node) in host_nodes.iter().enumerate() {
         topology.connect(node, tor_nodes[host / half as usize], cable, HOST)?;
@@ -91,6 +107,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Duration) -> Result<Topology, PacketE
     if hosts == 0 {
         return Err(PacketError::invalid("a topology needs at least one host"));
     }
+    check_size(hosts, hosts.into())?;
     let mut topology = Topology::new();
     let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let switch = topology.add_named_switch("switch");
@@ -119,9 +136,10 @@ pub fn leaf_spine(
              expected at least one of each"
         )));
     }
+    let leaves = hosts.div_ceil(hosts_per_leaf);
+    check_size(hosts, u64::from(hosts) + u64::from(leaves) * u64::from(spines))?;
     let mut topology = Topology::new();
     let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let leaves = hosts.div_ceil(hosts_per_leaf);
     let leaf_nodes = named(&mut topology, "leaf", leaves);
     for (host, &node) in host_nodes.iter().enumerate() {
         let leaf = leaf_nodes[host / hosts_per_leaf as usize];
@@ -155,6 +173,7 @@ pub fn rail(
             "{hosts} hosts in servers of {per_server}; expected full servers"
         )));
     }
+    check_size(hosts, 2 * u64::from(hosts))?;
     let mut topology = Topology::new();
     let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let rails = named(&mut topology, "rail", per_server);
@@ -204,6 +223,25 @@ mod tests {
     use crate::flow::Endpoints;
     use crate::hash::mix;
     use crate::network::routing::Routing;
+
+    #[test]
+    fn networks_that_no_memory_holds_are_refused_at_once() {
+        let cable = Cable { rate: Rate(1), delay: Duration(1) };
+        let (many, most) = (1 << 20, "expected at most 1048576 and 4194304");
+        let of_spines = |spines| leaf_spine(4, 2, spines, cable.rate, cable.rate, cable.delay);
+        for (refused, text) in [
+            (star(many + 1, cable.rate, cable.delay), "1048577 hosts and 1048577 links"),
+            (rail(2 * many, many, cable, cable), "2097152 hosts and 4194304 links"),
+            (of_spines(u32::MAX), "4 hosts and 8589934594 links"),
+            (
+                fat_tree(many + 1, 1 << 10, cable.rate, cable.delay),
+                "1048577 hosts and 3408385 links",
+            ),
+        ] {
+            assert_eq!(refused.unwrap_err().to_string(), format!("{text}; {most}"));
+        }
+        assert_eq!(of_spines(100).unwrap().links().len(), 2 * (4 + 200));
+    }
 
     #[test]
     fn a_fat_tree_has_the_shortest_paths_of_its_formula() {

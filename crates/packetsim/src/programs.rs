@@ -123,9 +123,10 @@ impl Programs {
             if let Action::Compute { span, unit } = *action
                 && (span > LONGEST || unit.is_some_and(|unit| unit as usize >= count))
             {
+                let unit = unit.map_or(String::new(), |unit| format!(" on unit {unit}"));
                 return Err(PacketError::invalid(format!(
-                    "operation {operation} computes for {} ps on unit {unit:?}; expected at most \
-                     2^60 ps and fewer units than operations",
+                    "operation {operation} computes for {} ps{unit}; expected at most 2^60 ps and \
+                     fewer units than operations",
                     span.0
                 )));
             }

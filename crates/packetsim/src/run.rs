@@ -13,7 +13,7 @@ use crate::sampling::Sampler;
 use crate::scenario::PacketScenario;
 use crate::stall::stall_error;
 use crate::topology::LinkSpec;
-use lightloom_kernel::{Observer, RunHash};
+use lightloom_kernel::{Interrupted, Observer, RunHash};
 use lightloom_model::{Bytes, Duration, Time};
 
 /// Kinds of records in the run hash.
@@ -169,6 +169,11 @@ impl RunningScenario {
             && core.now() == sample_at
         {
             sampler.sample(core);
+            // Many samples may lie between two events.
+            let (now, done) = (core.now(), core.counters().data_hops);
+            if observer.progress(now, done).is_break() {
+                return Err(Interrupted { now, done }.into());
+            }
         }
         if core.now() == self.check_at {
             let received = core.received_packets();

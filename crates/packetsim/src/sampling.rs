@@ -6,6 +6,9 @@ use crate::report::{LayerSample, Samples};
 use crate::topology::{PacketLinkId, Topology};
 use lightloom_model::{Bytes, Duration, Time};
 
+/// Maximum of the maximum number of periods: some hundred bytes each per layer.
+const MAX_PERIODS: usize = 1_000_000;
+
 /// Samples queues and links in regular periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
@@ -38,9 +41,10 @@ struct Layer {
 
 impl Sampler {
     pub(crate) fn new(sampling: Sampling, topology: &Topology) -> Result<Self, PacketError> {
-        if sampling.period.0 == 0 || sampling.max_periods < 2 {
+        if sampling.period.0 == 0 || !(2..=MAX_PERIODS).contains(&sampling.max_periods) {
             return Err(PacketError::invalid(format!(
-                "samples every {} ps, at most {}; expected a period above 0 and at least 2 samples",
+                "samples every {} ps, at most {}; expected a period above 0 and 2 to {MAX_PERIODS} \
+                 samples",
                 sampling.period.0, sampling.max_periods
             )));
         }

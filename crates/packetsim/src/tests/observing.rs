@@ -220,16 +220,37 @@ fn a_trace_has_every_loss_and_every_mark() {
 #[test]
 fn samples_that_make_no_sense_are_refused() {
     let mut scenario = scenario("ideal", tree(), vec![]);
-    for (every, max_periods) in [(0, 10), (5, 1)] {
+    for (every, max_periods) in [(0, 10), (5, 1), (5, 1_000_001)] {
         scenario.sampling = Some(Sampling { period: Duration(every), max_periods });
         assert_eq!(
             play(&scenario).unwrap_err().to_string(),
             format!(
                 "samples every {every} ps, at most {max_periods}; expected a period above 0 \
-                 and at least 2 samples"
+                 and 2 to 1000000 samples"
             )
         );
     }
+}
+
+/// A picosecond is a period like others: who watches is asked often enough to end it.
+#[test]
+fn a_run_that_does_little_but_sample_can_be_stopped() {
+    struct Impatient(u32);
+    impl lightloom_kernel::Observer for Impatient {
+        fn progress(&mut self, _: Time, _: u64) -> std::ops::ControlFlow<()> {
+            self.0 += 1;
+            if self.0 < 100 {
+                return std::ops::ControlFlow::Continue(());
+            }
+            std::ops::ControlFlow::Break(())
+        }
+    }
+    let mut scenario = scenario("ideal", star(2, Rate(1_000), Duration(US)).unwrap(), vec![]);
+    scenario.flows = vec![flow((0, 1), 4096)];
+    scenario.sampling = Some(Sampling { period: Duration(1), max_periods: 1_000_000 });
+    let run = crate::RunningScenario::new(&scenario).unwrap();
+    let stopped = run.run(&mut Impatient(0), &mut |_| ()).unwrap_err().to_string();
+    assert!(stopped.starts_with("interrupted at 0.0000000001"), "{stopped}");
 }
 
 #[test]

@@ -4,6 +4,9 @@ use crate::error::PacketError;
 use crate::transport::line_rate::TIMEOUT;
 use lightloom_model::{Duration, Rate};
 
+/// Shortest time between increases: NICs count in microseconds.
+const MIN_INTERVAL: Duration = Duration(100_000);
+
 /// Parameters of the NICs; their rates scale with the link, see [`Self::of_rate`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DcqcnParameters {
@@ -75,10 +78,17 @@ impl DcqcnParameters {
             ("minimum rate", self.minimum.0),
             ("timeout", self.timeout.0),
         ];
-        match spans.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => wrong(format!("DCQCN {name} 0; expected more than 0")),
-            None => Ok(()),
+        if let Some((name, _)) = spans.iter().find(|(_, value)| *value == 0) {
+            return wrong(format!("DCQCN {name} 0; expected more than 0"));
         }
+        // Each interval that has passed is calculated, however long nothing was sent.
+        if self.increase_interval < MIN_INTERVAL {
+            return wrong(format!(
+                "DCQCN increase interval {} ps; expected {} ps at least",
+                self.increase_interval.0, MIN_INTERVAL.0
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -99,6 +109,10 @@ mod tests {
         assert_eq!(
             text(DcqcnParameters { minimum: Rate(0), ..base }),
             "DCQCN minimum rate 0; expected more than 0"
+        );
+        assert_eq!(
+            text(DcqcnParameters { increase_interval: Duration(99_999), ..base }),
+            "DCQCN increase interval 99999 ps; expected 100000 ps at least"
         );
     }
 }
