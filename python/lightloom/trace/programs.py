@@ -212,7 +212,10 @@ class _Builder:
     def finish(self) -> Flows:
         """All messages as flows."""
         if not self.flows:
-            raise InputError(f"{self.name}: ranks send nothing to each other")
+            raise InputError(
+                f"{self.name}: ranks send nothing to each other; expected a collective or message "
+                "of two ranks or more"
+            )
         programs = self.operations.build()
         programs.check(self.name)
         columns = np.array(self.flows, dtype=np.int64).T

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import polars
 import pytest
+from tests.chakra_files import node, write
 from tests.trace_jobs import GridJob
 
 from lightloom.cli.trace import expand
@@ -147,3 +148,40 @@ def test_a_trace_becomes_programs_that_packets_play(lightloom, tmp_path, trace_f
     refused = lightloom(f"trace expand {trace_file} --goal {goal} --only-ranks 0,1")
     assert refused.status == 2
     assert "--goal is for all ranks; leave out --only-ranks" in refused.err
+
+
+def test_what_went_through_chakra_is_the_same_programs(lightloom, tmp_path, trace_file):
+    traces, before, after = (tmp_path / name for name in ("traces", "before.goal", "after.goal"))
+    assert not lightloom(f"trace expand {trace_file} --goal {before} --chakra {traces}").status
+    assert not lightloom(f"trace expand {traces} --goal {after}").status
+    assert after.read_text() == before.read_text()
+
+
+def test_traces_of_chakra_are_played_as_packets(lightloom, tmp_path):
+    """A message of 100 packets from 0 to 1, then an all-to-all of all four: three rounds of one."""
+    compute, send, receive, collective = 4, 5, 6, 7
+    ends = {"comm_src": 0, "comm_dst": 1, "comm_size": 409_600}
+    message = {0: [node(1, send, **ends)], 1: [node(1, receive, **ends)]}
+    ranks = [
+        [
+            *message.get(rank, [node(1, compute, micros=3)]),
+            node(2, collective, after=[1], comm_type=6, comm_size=4 * 4096),
+        ]
+        for rank in range(4)
+    ]
+    write(tmp_path / "job", *ranks)
+    goal, run = tmp_path / "step.goal", tmp_path / "run.json"
+    assert not lightloom(f"trace expand {tmp_path}/job --goal {goal}").status
+    assert not lightloom(
+        f"packets --hosts 4 --rate 100 --topology star --link-delay 1us --transport ideal "
+        f"--programs {goal} --json {run}"
+    ).status
+    found = json.loads(run.read_text())
+    assert found["unfinished"] == []
+    packet_s, ack_s = 4160 * 8 / 100e9, 64 * 8 / 100e9
+    # what ranks 2 and 3 send each other waits for nobody; the message of 0 is acknowledged before
+    # it begins, and the last round of 0 and 1 is the last of all
+    message_s = 101 * packet_s + 2 * (2e-6 + ack_s)
+    rounds_s = 3 * (2 * packet_s + 2e-6)
+    makespan_s = found["operations"]["makespan_s"]
+    assert message_s + rounds_s <= makespan_s <= message_s + rounds_s + 6 * (2e-6 + 2 * ack_s)

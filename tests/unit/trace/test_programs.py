@@ -153,7 +153,11 @@ def test_programs_of_a_trace_survive_goal():
          "to rank 1, which receives 0"),
         ({0: [call("magic", 8, (0, 1))], 1: [call("magic", 8, (0, 1))]},
          "operation 'magic': how it is carried out is not known"),
-        ({0: []}, "trace: ranks send nothing to each other"),
+        (
+            {0: []},
+            "trace: ranks send nothing to each other; expected a collective or message of two "
+            "ranks or more",
+        ),
     ],
 )  # fmt: skip
 def test_calls_that_do_not_fit_are_refused(calls, message):
