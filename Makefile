@@ -1,4 +1,4 @@
-# make demo | test | torch | check | docs | bench | soak | mutants | golden | library (for C)
+# make demo | test | torch | check | docs | bench | soak | mutants | tables | golden | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -9,10 +9,11 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
+TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' experiments/*/run.py))
 TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --python .venv/torch torch==2.15.0 numpy
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo test torch browser check docs bench soak mutants golden library clean
+.PHONY: demo test torch browser check docs bench soak mutants tables golden library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -78,6 +79,13 @@ soak: .venv/installed-test torch
 # Five of each room, drawn by a seed, take some two hours: make mutants SAMPLE=5 SEED=7
 mutants: .venv/installed-test
 	$(BIN)/python benches/mutants/run.py $(ROOMS) $(SAMPLE:%=--sample %) $(SEED:%=--seed %)
+
+# Recomputes what experiments have measured and names each table that is out of date, in an hour or
+# two; all but those that need measurements that are not shipped.
+tables: .venv/installed-test
+	@for run in $(TABLES); do \
+		echo $$run; $(BIN)/python $$run --check >/dev/null 2>out.log || { grep differs out.log || tail -1 out.log; late=1; }; \
+	done; rm -f out.log; [ -z "$$late" ]
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden
