@@ -350,7 +350,7 @@ def upcoming_all_to_alls(
         raise DemandError(
             f"demand: expected one matrix or several of equal size, got shape {given.shape}"
         )
-    matrices = given[np.newaxis] if given.ndim == 2 else given
+    matrices = [given] if given.ndim == 2 else given
     hidden = _hidden_ps(hidden_s, len(matrices))
     return [
         Upcoming(_whole_bytes(matrix), time_ps)
@@ -377,9 +377,8 @@ def _timing(timing: SwitchTiming | float | str) -> _TimingValues:
 
 
 def _hidden_ps(hidden_s: float | str | Sequence[float | str], count: int) -> list[int]:
-    if isinstance(hidden_s, float) and hidden_s == 0:
-        return [0] * count
-    if isinstance(hidden_s, str) or not isinstance(hidden_s, Sequence | np.ndarray):
+    # One time is told by its type: whether anything else is a sequence takes longer to find out.
+    if isinstance(hidden_s, float | str) or not isinstance(hidden_s, Sequence | np.ndarray):
         return [_ps(hidden_s, "hidden_s")] * count
     if len(hidden_s) != count:
         raise InputError(f"hidden_s: expected one time or {count}, got {len(hidden_s)}")

@@ -73,6 +73,19 @@ def test_several_all_to_alls_and_their_hidden_times():
     assert decided("1 ms", demand=given, proposals=[COUPLES]) == later
 
 
+def test_an_all_to_all_may_be_decided_for_again():
+    """It is not copied, and nothing changes it."""
+    decider = Decider(4, REGION, timing="1 ms")
+    held = decider.hold(RING)
+    alone = upcoming_all_to_alls(DEMAND, "600 us")
+    first = decider.decide(held, alone)
+    assert first == decider.decide(held, alone) == decided("1 ms", np.float64(600e-6))
+    assert first.reason == "pays"
+    both = decider.decide(held, np.stack([DEMAND, DEMAND]), hidden_s="600 us")
+    assert decider.decide(held, alone + alone) == both
+    np.testing.assert_array_equal(alone[0].demand, DEMAND)
+
+
 def test_one_hidden_time_is_that_of_each_all_to_all():
     both = np.stack([DEMAND, DEMAND])
 

@@ -15,6 +15,7 @@ use lightloom_schedule::NicCircuit;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// Adds the classes to the module.
@@ -524,10 +525,14 @@ impl PyDecider {
         &self,
         py: Python<'_>,
         held: &PyHeld,
-        upcoming: Vec<PyRef<'_, PyUpcoming>>,
+        upcoming: Vec<Py<PyUpcoming>>,
         proposals: Option<Vec<PyReadonlyArray2<'_, u16>>>,
     ) -> PyResult<PyDecision> {
-        let upcoming: Vec<Upcoming> = upcoming.iter().map(|next| next.0.clone()).collect();
+        // Nobody changes an upcoming all-to-all: one alone, as is usual, need not be copied.
+        let upcoming: Cow<[Upcoming]> = match upcoming.as_slice() {
+            [next] => Cow::Borrowed(std::slice::from_ref(&next.get().0)),
+            several => several.iter().map(|next| next.get().0.clone()).collect(),
+        };
         let cells = self.servers * self.servers;
         if held.0.circuits.len() != cells || upcoming.iter().any(|next| next.demand.len() != cells)
         {
