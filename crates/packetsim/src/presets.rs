@@ -4,6 +4,7 @@ use crate::error::PacketError;
 use crate::topology::{Cable, NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate};
 
+const NIC: [&str; 2] = ["nic up", "nic down"];
 const HOST: [&str; 2] = ["host up", "host down"];
 const TOR: [&str; 2] = ["tor up", "tor down"];
 const AGGREGATION: [&str; 2] = ["agg up", "agg down"];
@@ -23,9 +24,167 @@ fn check_size(hosts: u32, links: u64) -> Result<(), PacketError> {
     )))
 }
 
-/// Switches `kind-0`, `kind-1` and so on.
-fn named(topology: &mut Topology, kind: &str, count: u32) -> Vec<NodeId> {
-    (0..count).map(|index| topology.add_named_switch(format!("{kind}-{index}"))).collect()
+/// What joins hosts: a network design with its sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// A three-tier fat tree of `radix`-port switches, see [`fat_tree`].
+    FatTree {
+        /// Ports of a switch.
+        radix: u32,
+        /// All links.
+        cable: Cable,
+    },
+    /// One switch.
+    Star {
+        /// All links.
+        cable: Cable,
+    },
+    /// Leaves and spines, see [`leaf_spine`].
+    LeafSpine {
+        /// Hosts of a leaf.
+        hosts_per_leaf: u32,
+        /// Spines.
+        spines: u32,
+        /// Links of hosts.
+        host: Cable,
+        /// Links between leaves and spines.
+        spine: Cable,
+    },
+}
+
+/// Where a fabric is built: the ends of its links to hosts, and how names of its switches begin.
+struct Site<'a> {
+    topology: &'a mut Topology,
+    ends: &'a [NodeId],
+    prefix: &'a str,
+}
+
+impl Site<'_> {
+    /// Switches `kind-0`, `kind-1` and so on.
+    fn switches(&mut self, kind: &str, count: u32) -> Vec<NodeId> {
+        let name = |index| format!("{}{kind}-{index}", self.prefix);
+        (0..count).map(|index| self.topology.add_named_switch(name(index))).collect()
+    }
+}
+
+impl Preset {
+    /// Hosts with one NIC each: NIC `h` is that of host `h`.
+    ///
+    /// # Errors
+    /// If a size is wrong, or a rate 0.
+    pub fn build(self, hosts: u32) -> Result<Topology, PacketError> {
+        self.check(hosts, 1)?;
+        let mut topology = Topology::new();
+        let ends: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
+        self.add(Site { topology: &mut topology, ends: &ends, prefix: "" })?;
+        Ok(topology)
+    }
+
+    /// Hosts with a NIC on each of several copies of the fabric, its planes: NIC `p * hosts + h` is
+    /// that of host `h` on plane `p`. Names of switches begin with `plane-0/` and so on.
+    ///
+    /// # Errors
+    /// As [`Self::build`]; if there is no plane.
+    pub fn build_planes(self, hosts: u32, planes: u32) -> Result<Topology, PacketError> {
+        self.check(hosts, planes)?;
+        let mut topology = Topology::new();
+        let ends: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
+        self.add_planes(&mut topology, &ends, planes)?;
+        Ok(topology)
+    }
+
+    /// As [`Self::build_planes`], where the ports on all planes are those of one NIC, that sends
+    /// each packet by the port that is free first. The NIC `nic-h` is a node between host `h` and
+    /// its ports, which takes packets as fast as all ports send them.
+    ///
+    /// # Errors
+    /// As [`Self::build_planes`].
+    pub fn build_sprayed_planes(self, hosts: u32, planes: u32) -> Result<Topology, PacketError> {
+        self.check(hosts, planes)?;
+        let port = self.host_cable();
+        let rate = Rate(port.rate.0.saturating_mul(u64::from(planes)));
+        let mut topology = Topology::new();
+        let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
+        let nic = |index| topology.add_spraying_nic(format!("nic-{index}"), planes);
+        let nics: Vec<NodeId> = (0..hosts).map(nic).collect();
+        for (&host, &nic) in nodes.iter().zip(&nics) {
+            topology.connect(host, nic, Cable { rate, delay: Duration::ZERO }, NIC)?;
+        }
+        self.add_planes(&mut topology, &nics, planes)?;
+        Ok(topology)
+    }
+
+    fn add_planes(
+        self,
+        topology: &mut Topology,
+        ends: &[NodeId],
+        planes: u32,
+    ) -> Result<(), PacketError> {
+        for plane in 0..planes {
+            let prefix = format!("plane-{plane}/");
+            self.add(Site { topology, ends, prefix: &prefix })?;
+        }
+        Ok(())
+    }
+
+    /// The links that lead to hosts.
+    fn host_cable(self) -> Cable {
+        match self {
+            Self::FatTree { cable, .. } | Self::Star { cable } => cable,
+            Self::LeafSpine { host, .. } => host,
+        }
+    }
+
+    fn check(self, hosts: u32, planes: u32) -> Result<(), PacketError> {
+        if planes == 0 {
+            return Err(PacketError::invalid("0 planes; expected at least one"));
+        }
+        match self {
+            Self::FatTree { radix, .. } => check_fat_tree(hosts, radix)?,
+            Self::Star { .. } if hosts == 0 => {
+                return Err(PacketError::invalid("a topology needs at least one host"));
+            }
+            Self::LeafSpine { hosts_per_leaf, spines, .. }
+                if hosts == 0 || hosts_per_leaf == 0 || spines == 0 =>
+            {
+                return Err(PacketError::invalid(format!(
+                    "a leaf-spine network of {hosts} hosts, {hosts_per_leaf} per leaf, {spines} \
+                     spines; expected at least one of each"
+                )));
+            }
+            _ => {}
+        }
+        // Of sprayed planes also those between hosts and NICs.
+        let inside = if planes == 1 { 0 } else { u64::from(hosts) };
+        check_size(hosts, inside + u64::from(planes).saturating_mul(self.link_count(hosts)))
+    }
+
+    /// Duplex links of one plane.
+    fn link_count(self, hosts: u32) -> u64 {
+        u64::from(hosts)
+            + match self {
+                Self::FatTree { radix, .. } => {
+                    let half = radix / 2;
+                    let tors = hosts.div_ceil(half);
+                    let above = u64::from(tors) + u64::from(tors.div_ceil(half)) * u64::from(half);
+                    above * u64::from(half)
+                }
+                Self::Star { .. } => 0,
+                Self::LeafSpine { hosts_per_leaf, spines, .. } => {
+                    u64::from(hosts.div_ceil(hosts_per_leaf)) * u64::from(spines)
+                }
+            }
+    }
+
+    fn add(self, mut site: Site<'_>) -> Result<(), PacketError> {
+        match self {
+            Self::FatTree { radix, cable } => add_fat_tree(&mut site, radix, cable),
+            Self::Star { cable } => add_star(&mut site, cable),
+            Self::LeafSpine { hosts_per_leaf, spines, host, spine } => {
+                add_leaf_spine(&mut site, hosts_per_leaf, spines, [host, spine])
+            }
+        }
+    }
 }
 
 /// A three-tier fat tree of `radix`-port switches (Al-Fares et al., SIGCOMM 2008), all links alike.
@@ -43,6 +202,10 @@ pub fn fat_tree(
     rate: Rate,
     delay: Duration,
 ) -> Result<Topology, PacketError> {
+    Preset::FatTree { radix, cable: Cable { rate, delay } }.build(hosts)
+}
+
+fn check_fat_tree(hosts: u32, radix: u32) -> Result<(), PacketError> {
     if hosts == 0 || radix == 0 || radix % 2 == 1 || radix > 1 << 10 {
         return Err(PacketError::invalid(format!(
             "a fat tree of {hosts} hosts on {radix}-port switches; expected at least one host and \
@@ -58,39 +221,40 @@ pub fn fat_tree(
             smallest_radix(hosts)
         )));
     }
-    let tors = hosts.div_ceil(half);
+    Ok(())
+}
+
+fn add_fat_tree(site: &mut Site<'_>, radix: u32, cable: Cable) -> Result<(), PacketError> {
+    let half = radix / 2;
+    let tors = (site.ends.len() as u32).div_ceil(half);
     let pods = tors.div_ceil(half);
-    let above = u64::from(tors) + u64::from(pods) * u64::from(half);
-    check_size(hosts, u64::from(hosts) + above * u64::from(half))?;
-    let (mut topology, cable) = (Topology::new(), Cable { rate, delay });
-    let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let tor_nodes = named(&mut topology, "tor", tors);
-    for (host, &node) in host_nodes.iter().enumerate() {
-        topology.connect(node, tor_nodes[host / half as usize], cable, HOST)?;
+    let tor_nodes = site.switches("tor", tors);
+    for (host, &node) in site.ends.iter().enumerate() {
+        site.topology.connect(node, tor_nodes[host / half as usize], cable, HOST)?;
     }
     if tors == 1 {
-        return Ok(topology);
+        return Ok(());
     }
-    let aggregation = named(&mut topology, "agg", pods * half);
+    let aggregation = site.switches("agg", pods * half);
     for (tor, &node) in tor_nodes.iter().enumerate() {
         let pod = tor / half as usize;
         for position in 0..half as usize {
             let above = aggregation[pod * half as usize + position];
-            topology.connect(node, above, cable, TOR)?;
+            site.topology.connect(node, above, cable, TOR)?;
         }
     }
     if pods == 1 {
-        return Ok(topology);
+        return Ok(());
     }
-    let cores = named(&mut topology, "core", half * half);
+    let cores = site.switches("core", half * half);
     for (index, &node) in aggregation.iter().enumerate() {
         let position = index % half as usize;
         for row in 0..half as usize {
             let core = cores[position + half as usize * row];
-            topology.connect(node, core, cable, AGGREGATION)?;
+            site.topology.connect(node, core, cable, AGGREGATION)?;
         }
     }
-    Ok(topology)
+    Ok(())
 }
 
 /// The minimum number of ports of the switches of a fat tree with this many hosts.
@@ -104,17 +268,15 @@ pub fn smallest_radix(hosts: u32) -> u32 {
 /// # Errors
 /// If there is no host, or the rate is 0.
 pub fn star(hosts: u32, rate: Rate, delay: Duration) -> Result<Topology, PacketError> {
-    if hosts == 0 {
-        return Err(PacketError::invalid("a topology needs at least one host"));
+    Preset::Star { cable: Cable { rate, delay } }.build(hosts)
+}
+
+fn add_star(site: &mut Site<'_>, cable: Cable) -> Result<(), PacketError> {
+    let switch = site.topology.add_named_switch(format!("{}switch", site.prefix));
+    for &node in site.ends {
+        site.topology.connect(node, switch, cable, HOST)?;
     }
-    check_size(hosts, hosts.into())?;
-    let mut topology = Topology::new();
-    let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let switch = topology.add_named_switch("switch");
-    for node in nodes {
-        topology.connect(node, switch, Cable { rate, delay }, HOST)?;
-    }
-    Ok(topology)
+    Ok(())
 }
 
 /// Leaf switches with `hosts_per_leaf` hosts each and a duplex link to every one of `spines`
@@ -130,30 +292,31 @@ pub fn leaf_spine(
     spine_rate: Rate,
     delay: Duration,
 ) -> Result<Topology, PacketError> {
-    if hosts == 0 || hosts_per_leaf == 0 || spines == 0 {
-        return Err(PacketError::invalid(format!(
-            "a leaf-spine network of {hosts} hosts, {hosts_per_leaf} per leaf, {spines} spines; \
-             expected at least one of each"
-        )));
-    }
-    let leaves = hosts.div_ceil(hosts_per_leaf);
-    check_size(hosts, u64::from(hosts) + u64::from(leaves) * u64::from(spines))?;
-    let mut topology = Topology::new();
-    let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let leaf_nodes = named(&mut topology, "leaf", leaves);
-    for (host, &node) in host_nodes.iter().enumerate() {
+    let [host, spine] = [host_rate, spine_rate].map(|rate| Cable { rate, delay });
+    Preset::LeafSpine { hosts_per_leaf, spines, host, spine }.build(hosts)
+}
+
+fn add_leaf_spine(
+    site: &mut Site<'_>,
+    hosts_per_leaf: u32,
+    spines: u32,
+    [host_cable, spine_cable]: [Cable; 2],
+) -> Result<(), PacketError> {
+    let leaves = (site.ends.len() as u32).div_ceil(hosts_per_leaf);
+    let leaf_nodes = site.switches("leaf", leaves);
+    for (host, &node) in site.ends.iter().enumerate() {
         let leaf = leaf_nodes[host / hosts_per_leaf as usize];
-        topology.connect(node, leaf, Cable { rate: host_rate, delay }, HOST)?;
+        site.topology.connect(node, leaf, host_cable, HOST)?;
     }
     if leaves > 1 {
-        let spine_nodes = named(&mut topology, "spine", spines);
+        let spine_nodes = site.switches("spine", spines);
         for &leaf in &leaf_nodes {
             for &spine in &spine_nodes {
-                topology.connect(leaf, spine, Cable { rate: spine_rate, delay }, TOR)?;
+                site.topology.connect(leaf, spine, spine_cable, TOR)?;
             }
         }
     }
-    Ok(topology)
+    Ok(())
 }
 
 /// Servers of `per_server` hosts (GPUs) on an NVSwitch each; host `i` of every server is on rail
@@ -176,8 +339,9 @@ pub fn rail(
     check_size(hosts, 2 * u64::from(hosts))?;
     let mut topology = Topology::new();
     let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let rails = named(&mut topology, "rail", per_server);
-    let servers = named(&mut topology, "nvswitch", hosts / per_server);
+    let mut site = Site { topology: &mut topology, ends: &nodes, prefix: "" };
+    let rails = site.switches("rail", per_server);
+    let servers = site.switches("nvswitch", hosts / per_server);
     for (host, &node) in nodes.iter().enumerate() {
         let (server, slot) = (host / per_server as usize, host % per_server as usize);
         topology.connect(node, rails[slot], nic, HOST)?;
@@ -223,25 +387,6 @@ mod tests {
     use crate::flow::Endpoints;
     use crate::hash::mix;
     use crate::network::routing::Routing;
-
-    #[test]
-    fn networks_that_no_memory_holds_are_refused_at_once() {
-        let cable = Cable { rate: Rate(1), delay: Duration(1) };
-        let (many, most) = (1 << 20, "expected at most 1048576 and 4194304");
-        let of_spines = |spines| leaf_spine(4, 2, spines, cable.rate, cable.rate, cable.delay);
-        for (refused, text) in [
-            (star(many + 1, cable.rate, cable.delay), "1048577 hosts and 1048577 links"),
-            (rail(2 * many, many, cable, cable), "2097152 hosts and 4194304 links"),
-            (of_spines(u32::MAX), "4 hosts and 8589934594 links"),
-            (
-                fat_tree(many + 1, 1 << 10, cable.rate, cable.delay),
-                "1048577 hosts and 3408385 links",
-            ),
-        ] {
-            assert_eq!(refused.unwrap_err().to_string(), format!("{text}; {most}"));
-        }
-        assert_eq!(of_spines(100).unwrap().links().len(), 2 * (4 + 200));
-    }
 
     #[test]
     fn a_fat_tree_has_the_shortest_paths_of_its_formula() {
@@ -294,6 +439,25 @@ mod tests {
         assert!(text(0, 16).starts_with("a fat tree of 0 hosts"));
         assert!(text(4, 7).contains("an even number of ports"));
         assert_eq!((smallest_radix(1024), smallest_radix(1025), smallest_radix(1)), (16, 18, 2));
+    }
+
+    #[test]
+    fn networks_that_no_memory_holds_are_refused_at_once() {
+        let cable = Cable { rate: Rate(1), delay: Duration(1) };
+        let (many, most) = (1 << 20, "expected at most 1048576 and 4194304");
+        let of_spines = |spines| leaf_spine(4, 2, spines, cable.rate, cable.rate, cable.delay);
+        for (refused, text) in [
+            (star(many + 1, cable.rate, cable.delay), "1048577 hosts and 1048577 links"),
+            (rail(2 * many, many, cable, cable), "2097152 hosts and 4194304 links"),
+            (of_spines(u32::MAX), "4 hosts and 8589934594 links"),
+            (
+                fat_tree(many + 1, 1 << 10, cable.rate, cable.delay),
+                "1048577 hosts and 3408385 links",
+            ),
+        ] {
+            assert_eq!(refused.unwrap_err().to_string(), format!("{text}; {most}"));
+        }
+        assert_eq!(of_spines(100).unwrap().links().len(), 2 * (4 + 200));
     }
 
     /// Links of each layer, in the order of their names.

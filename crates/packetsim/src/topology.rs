@@ -87,6 +87,9 @@ pub struct Topology {
     links: Vec<LinkSpec>,
     uplinks: Vec<PacketLinkId>,
     layers: Vec<String>,
+    /// NICs with several ports that spray packets over them, and over how many.
+    spraying: Vec<NodeId>,
+    ports: u32,
 }
 
 impl Topology {
@@ -112,6 +115,27 @@ impl Topology {
         let node = self.add_switch();
         self.names.insert(node, name.into());
         node
+    }
+
+    /// Adds a NIC that is joined to its host and sprays packets over its other links, its ports on
+    /// so many planes; all such NICs of a topology are alike.
+    pub fn add_spraying_nic(&mut self, name: impl Into<String>, ports: u32) -> NodeId {
+        let node = self.add_named_switch(name);
+        self.spraying.push(node);
+        self.ports = ports;
+        node
+    }
+
+    /// The NICs that spray packets over their ports.
+    pub fn spraying_nics(&self) -> &[NodeId] {
+        &self.spraying
+    }
+
+    /// Over how many links like this one, side by side, NICs spray the packets of a flow.
+    pub fn width(&self, link: PacketLinkId) -> u32 {
+        let LinkSpec { from, to, .. } = self.links[link.index()];
+        let inside = self.is_host(from) || self.is_host(to);
+        if self.spraying.is_empty() || inside { 1 } else { self.ports }
     }
 
     /// The name of a node in messages: that of a switch if it has one, else its kind and index.

@@ -1,7 +1,7 @@
 //! The closed sets of names that the core knows, for `lightloom.schedule.choices` and others.
 
 use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
-use lightloom_packetsim::{Balancing, TransportName};
+use lightloom_packetsim::{Balancing, PlaneChoice, TransportName};
 use lightloom_predict::PredictorName;
 use lightloom_schedule::hybrid::{ChunkMethod, HybridMethod};
 use lightloom_schedule::permutation::Method;
@@ -30,7 +30,7 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 18] = [
+const SETS: [Set; 19] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
     (Balancing::KEY, entries::<Balancing>),
@@ -45,6 +45,7 @@ const SETS: [Set; 18] = [
     (Reading::KEY, entries::<Reading>),
     (Reconfigure::KEY, entries::<Reconfigure>),
     (PathKind::KEY, entries::<PathKind>),
+    (PlaneChoice::KEY, entries::<PlaneChoice>),
     (RelayVerdict::KEY, entries::<RelayVerdict>),
     (Strides::KEY, entries::<Strides>),
     (TransportName::KEY, entries::<TransportName>),

@@ -108,6 +108,8 @@ def _network() -> Panel:
             option(NetworkTable, "link_delay_s", common=True, below="network"),
             *(option(NetworkTable, name, below="network") for name in rest),
             option(NetworkTable, "nvlink_gbps", "--nvlink", below="network"),
+            option(NetworkTable, "planes", below="network"),
+            option(NetworkTable, "plane_choice", below="network"),
             option(NetworkTable, "links", below="network"),
             option(NetworkTable, "routing", below="network"),
             option(NetworkTable, "flowlet_gap_s", "--flowlet-gap", below="network"),

@@ -36,6 +36,8 @@ class PacketTopologyRequest(NamedTuple):
     hosts_per_server: int = 0
     nvlink_rate_bps: int = 0
     nvlink_delay_ps: int = 0
+    planes: int = 1
+    plane_choice: str = "hash"
     links: LinkColumns | None = None
 
 

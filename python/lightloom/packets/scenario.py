@@ -29,10 +29,12 @@ from lightloom.schedule.named_sets import choices
 
 #: maximum number of hosts (routes are numbered in 16 bits), and of bytes of a flow
 MAX_HOSTS, MAX_SIZE = 16_384, 2**42
+#: maximum number of planes; hosts times planes are at most :data:`MAX_HOSTS`
+MAX_PLANES = 64
 #: names of all transports
 TRANSPORTS = tuple(choices("transport"))
-#: how switches choose among equal paths
-ROUTINGS = choices("routing")
+#: how switches choose among equal paths, and flows among planes
+ROUTINGS, PLANE_CHOICES = choices("routing"), choices("plane_choice")
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
 Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "links"]
 
@@ -59,6 +61,7 @@ class NetworkTable(Strict):
     spine; these links are as fast as ``oversubscription`` to 1 allows. A star is one switch. A
     ``rail`` network is servers of ``hosts_per_server`` hosts on an NVSwitch, and a switch per rail
     that host ``i`` of every server is on. ``links`` are listed in a file; see :mod:`.graph`.
+    With several ``planes`` every host has a NIC of ``rate_gbps`` on each copy of the fabric.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"circuits": "outages"}
@@ -69,7 +72,7 @@ class NetworkTable(Strict):
         "the links of a file (links).",
     )
     hosts: Annotated[Whole, Field(ge=2, le=MAX_HOSTS, examples=[128])] = Field(
-        description="Number of hosts, each with one NIC."
+        description="Number of hosts, each with a NIC on each plane."
     )
     rate_gbps: Annotated[
         float, quantity("gigabit / second"), Field(ge=1e-3, le=1e5, examples=['"100 Gb/s"'])
@@ -105,6 +108,14 @@ class NetworkTable(Strict):
         None,
         description="rail: propagation delay of a link to an NVSwitch; by default that of other "
         "links.",
+    )
+    planes: Annotated[Whole, Field(le=MAX_PLANES)] | None = Field(
+        None,
+        description="Copies of the fabric, on each of which every host has a NIC; 1 by default.",
+    )
+    plane_choice: Annotated[str, OneOf(tuple(PLANE_CHOICES))] | None = Field(
+        None,
+        description="How flows choose among planes: {choices}; by hash by default.",
     )
     links: File | None = Field(
         None,

@@ -19,7 +19,7 @@ from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
 from lightloom.packets.requests import PacketTopologyRequest
-from lightloom.packets.scenario import TRANSPORTS, NetworkTable, PacketScenario
+from lightloom.packets.scenario import MAX_HOSTS, TRANSPORTS, NetworkTable, PacketScenario
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
 
 #: tables that are there or not: what their keys are before any is given
@@ -220,11 +220,14 @@ def topology_of(network: NetworkTable) -> PacketTopologyRequest:
                 f"{key} is for the topology {owner}, not {network.topology}; leave it out"
             )
     hosts, rate = network.hosts, network.rate_gbps
+    planes, plane_choice = _planes(network)
     built = PacketTopologyRequest(
         topology=network.topology,
         hosts=hosts,
         rate_bps=to_bps(rate),
         link_delay_ps=to_ps(network.link_delay_s),
+        planes=planes,
+        plane_choice=plane_choice,
     )
     if network.topology == "fat-tree":
         return built._replace(radix=network.radix or smallest_radix(hosts))
@@ -238,6 +241,25 @@ def topology_of(network: NetworkTable) -> PacketTopologyRequest:
         links = read_links(network.links, hosts, rate, network.link_delay_s)
         return built._replace(links=links)
     return built
+
+
+def _planes(network: NetworkTable) -> tuple[int, str]:
+    """Number of planes and how flows choose among them."""
+    planes, choice = network.planes or 1, network.plane_choice
+    if choice is not None and planes == 1:
+        raise InputError(
+            f"plane_choice {choice} is for several planes; add planes, or leave it out"
+        )
+    if planes > 1 and network.topology in ("rail", "links"):
+        raise InputError(
+            f"{planes} planes: the topology {network.topology} lists all of its links; expected a "
+            "fat-tree, leaf-spine or star"
+        )
+    if network.hosts * planes > MAX_HOSTS:
+        raise InputError(
+            f"{network.hosts:,} hosts on {planes} planes; expected at most {MAX_HOSTS:,} NICs"
+        )
+    return planes, choice or "hash"
 
 
 def flowlet_gap_of(network: NetworkTable) -> float:

@@ -56,16 +56,23 @@ def network_text(network: NetworkTable) -> str:
     built = topology_of(network)
     links = f"{network.rate_gbps:g} Gb/s, {show_time(network.link_delay_s)} per link"
     hosts = f"{network.hosts:,} hosts at {links}"
+    if built.planes > 1:
+        return f"{built.planes} planes ({built.plane_choice}), each {_fabric_text(network)}{hosts}"
+    return f"{_fabric_text(network)}{hosts}"
+
+
+def _fabric_text(network: NetworkTable) -> str:
+    built = topology_of(network)
     if network.topology == "star":
-        return f"one switch with {hosts}"
+        return "one switch with "
     if network.topology == "fat-tree":
-        return f"a fat tree of {built.radix}-port switches with {hosts}"
+        return f"a fat tree of {built.radix}-port switches with "
     if network.topology == "rail":
         slots, nvlink = built.hosts_per_server, f"{built.nvlink_rate_bps / 1e9:g} Gb/s"
-        return f"{slots:,} rails and servers of {slots:,}, NVLinks of {nvlink}, with {hosts}"
+        return f"{slots:,} rails and servers of {slots:,}, NVLinks of {nvlink}, with "
     uplink = f"{built.uplink_rate_bps / 1e9:g} Gb/s"
     leaves = -(-network.hosts // built.hosts_per_leaf)
-    return f"{leaves:,} leaves and {built.spines:,} spines, uplinks of {uplink}, with {hosts}"
+    return f"{leaves:,} leaves and {built.spines:,} spines, uplinks of {uplink}, with "
 
 
 def grids(run: PacketRun) -> list[Grid]:

@@ -109,13 +109,19 @@ def test_switches():
         ({"topology": "leaf-spine", "hosts": 64, "spines": 4},
          {"hosts_per_leaf": 16, "spines": 4, "uplink_rate_bps": 400_000_000_000}),
         ({"topology": "star"}, {}),
+        ({"topology": "star", "planes": 4}, {"planes": 4}),
+        ({"topology": "star", "planes": 4, "plane_choice": "spray"},
+         {"planes": 4, "plane_choice": "spray"}),
     ],
 )  # fmt: skip
 def test_topologies(network, built):
     found = topology_of(NetworkTable(**{"hosts": 8, "rate_gbps": 100, **network}))
     common = {"topology", "hosts", "rate_bps", "link_delay_ps"}
+    one = {"planes": 1, "plane_choice": "hash"}
     assert {
-        key: value for key, value in found._asdict().items() if value and key not in common
+        key: value
+        for key, value in found._asdict().items()
+        if value and key not in common and one.get(key) != value
     } == built
 
 
@@ -210,6 +216,12 @@ def test_wrong_parameters(more, expected):
         ({"topology": "leaf-spine", "hosts": 16_384, "hosts_per_leaf": 2, "spines": 1},
          "8,192 leaves and 1 spines have 8,192 links; expected at most 4,096 leaves and 32,768 "
          "links: put more hosts on a leaf"),
+        ({"plane_choice": "spray"},
+         "plane_choice spray is for several planes; add planes, or leave it out"),
+        ({"topology": "rail", "planes": 2},
+         "2 planes: the topology rail lists all of its links; expected a fat-tree, leaf-spine or "
+         "star"),
+        ({"hosts": 4096, "planes": 8}, "4,096 hosts on 8 planes; expected at most 16,384 NICs"),
     ],
 )  # fmt: skip
 def test_wrong_topologies(network, expected):

@@ -136,6 +136,8 @@ def test_columns_are_there_for_what_is_on(run):
         ({}, "a fat tree of 8-port switches with 64 hosts at 100 Gb/s, 1 us per link"),
         ({"topology": "leaf-spine", "oversubscription": 2, "spines": 4, "link_delay_s": 5e-7},
          "4 leaves and 4 spines, uplinks of 200 Gb/s, with 64 hosts at 100 Gb/s, 500 ns per link"),
+        ({"topology": "star", "planes": 8, "plane_choice": "spray"},
+         "8 planes (spray), each one switch with 64 hosts at 100 Gb/s, 1 us per link"),
     ],
 )  # fmt: skip
 def test_networks_in_words(network, text):

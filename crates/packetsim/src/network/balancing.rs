@@ -2,7 +2,8 @@
 //!
 //! A flowlet is packets of a flow that follow one another closely: as long as the gap between them
 //! is longer than paths differ, it may take another path without overtaking what came before
-//! (CONGA, Alizadeh et al., SIGCOMM 2014).
+//! (CONGA, Alizadeh et al., SIGCOMM 2014). A NIC with ports on several planes chooses among these
+//! by load, however switches choose.
 //!
 //! Assumes that a switch knows its own queues alone, and these exactly.
 
@@ -11,7 +12,7 @@ use super::links::Queue;
 use crate::config::{Balancing, Config};
 use crate::flow::PacketFlowId;
 use crate::packet::Packet;
-use crate::topology::{NodeId, PacketLinkId};
+use crate::topology::{NodeId, PacketLinkId, Topology};
 use lightloom_model::{Bytes, Duration, Time};
 use rustc_hash::FxHashMap;
 
@@ -31,18 +32,26 @@ pub(super) struct Balancer {
     balancing: Balancing,
     gap: Duration,
     flowlets: FxHashMap<FlowletKey, Flowlet>,
+    /// Per node whether it is a NIC that sprays packets; empty if there is none.
+    sprays: Vec<bool>,
 }
 
 impl Balancer {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, topology: &Topology) -> Self {
         let Config { balancing, flowlet_gap, .. } = *config;
-        Self { balancing, gap: flowlet_gap, flowlets: FxHashMap::default() }
+        let nics = topology.spraying_nics();
+        let nodes = if nics.is_empty() { 0 } else { topology.node_count() };
+        let mut sprays = vec![false; nodes];
+        for nic in nics {
+            sprays[nic.index()] = true;
+        }
+        Self { balancing, gap: flowlet_gap, flowlets: FxHashMap::default(), sprays }
     }
 
     /// Whether queues have a say in where packets go.
     #[inline]
     pub(super) fn reads_queues(&self) -> bool {
-        self.balancing != Balancing::Hash
+        self.balancing != Balancing::Hash || !self.sprays.is_empty()
     }
 
     /// The link that a packet takes from a switch, of several that are settled; a hash would choose
@@ -56,8 +65,12 @@ impl Balancer {
         packet: &Packet,
         now: Time,
     ) -> PacketLinkId {
-        if self.balancing != Balancing::Flowlets {
+        let sprays = self.sprays.get(node.index()).is_some_and(|&it| it);
+        if sprays || self.balancing == Balancing::Adaptive {
             return first_free(fabric, links, hashed, now);
+        }
+        if self.balancing == Balancing::Hash {
+            return hashed;
         }
         let key = (node, packet.flow, packet.path, packet.kind.is_forward());
         let last = self.flowlets.get(&key);

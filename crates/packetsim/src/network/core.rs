@@ -13,7 +13,7 @@ use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
-use crate::config::Config;
+use crate::config::{Config, PathChoice};
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
@@ -47,13 +47,20 @@ const MAX_PACKETS: u64 = 60_000_000;
 impl Core {
     pub(super) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
         config.validate()?;
+        if !topology.spraying_nics().is_empty() && config.paths == PathChoice::Ecmp {
+            return Err(PacketError::invalid(
+                "packets that are sprayed over planes overtake one another, which this transport \
+                 takes for losses; choose one that sprays packets, such as ndp, or keep each flow \
+                 on one plane",
+            ));
+        }
         let fabric = Fabric::new(&topology, &config)?;
         let nics = Nics::new(&topology);
         let horizon = fabric.links().longest_hop().unwrap_or(Duration(1));
         Ok(Self {
             clock: Clock::new(fabric.links().len(), nics.len(), horizon),
             routing: Routing::new(&topology, config.seed)?,
-            balancer: Balancer::new(&config),
+            balancer: Balancer::new(&config, &topology),
             failures: Failures::default(),
             flows: Flows::default(),
             fabric,
@@ -529,19 +536,24 @@ impl Core {
         let state = self.flow(flow);
         let full = self.config.packet_bytes() as u16;
         let tail = self.packet_size(flow, state.packets - 1) as u16;
-        // Equal packets follow one another at the pace of the slowest link so far; the last one
-        // waits for the one before it, which may be longer.
+        // Equal packets follow one another at the pace of the slowest links so far, of as many side
+        // by side as they are sprayed over. The last one waits for the one before it on its link,
+        // which may be longer.
         let others = u64::from(state.packets - 1);
-        let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, 0_u64, 0_u64);
+        let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, (0_u64, 1_u64), 0_u64);
         for &link in &path {
             let links = self.fabric.links();
             let delay = links.delay(link).0;
             let span = links.transmission(link, full).0;
-            slowest = slowest.max(span);
+            let width = u64::from(self.topology.width(link));
+            if u128::from(span) * u128::from(slowest.1) > u128::from(slowest.0) * u128::from(width)
+            {
+                slowest = (span, width);
+            }
             first_arrival += span + delay;
-            let free_at = match others {
-                0 => 0,
-                _ => first_arrival - delay + (others - 1) * slowest,
+            let free_at = match others.checked_sub(width) {
+                None => 0,
+                Some(before) => first_arrival - delay + before * slowest.0 / slowest.1,
             };
             tail_arrival = tail_arrival.max(free_at) + links.transmission(link, tail).0 + delay;
         }

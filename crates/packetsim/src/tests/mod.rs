@@ -16,6 +16,7 @@ mod loss_recovery;
 mod nscc;
 mod observing;
 mod pause_replay;
+mod planes;
 mod programs;
 mod properties;
 mod queues;

@@ -111,7 +111,7 @@ fn packet_simulate(
     let scenario = PacketScenario {
         config,
         transport,
-        flows: flows.0.specs(&network, &topology)?,
+        flows: flows.0.specs(&network, &topology, options.seed)?,
         programs: options.operations.map_or(Ok(Programs::default()), OperationColumns::programs)?,
         circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
         failures: options.failures.map_or(Ok(Vec::new()), |failures| failures.failures())?,

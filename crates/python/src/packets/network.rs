@@ -2,10 +2,12 @@
 
 use super::errors::refuse;
 use crate::arrays::Column;
+use crate::choices::Named;
 use lightloom_model::{Bytes, Duration, Rate, Time};
+use lightloom_packetsim::presets::{self, Preset};
 use lightloom_packetsim::{
-    Cable, CircuitSwitching, Failure, FlowSpec, NicId, NodeId, PacketError, PacketLinkId, Topology,
-    presets,
+    Cable, CircuitSwitching, Failure, FlowSpec, NicId, NodeId, PacketError, PacketLinkId,
+    PlaneChoice, PlaneTurns, Topology,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -34,6 +36,8 @@ pub(super) struct PacketTopologyRequest {
     hosts_per_server: u32,
     nvlink_rate_bps: u64,
     nvlink_delay_ps: u64,
+    planes: u32,
+    plane_choice: Named<PlaneChoice>,
     links: Option<LinkColumns>,
 }
 
@@ -45,32 +49,61 @@ impl PacketTopologyRequest {
 
     /// Builds the network.
     pub(super) fn build(&self) -> PyResult<Topology> {
-        let (hosts, rate, delay) = (self.hosts, self.rate(), Duration(self.link_delay_ps));
-        let built = match self.topology.as_str() {
-            "fat-tree" => presets::fat_tree(hosts, needed("radix", self.radix)?, rate, delay),
-            "star" => presets::star(hosts, rate, delay),
+        match self.topology.as_str() {
+            "rail" => self.build_rail().and_then(|built| built.map_err(refuse)),
+            "links" => match &self.links {
+                Some(links) => of_links(self.hosts, links),
+                None => Err(PyValueError::new_err("this topology needs links")),
+            },
+            _ => self.build_fabric(self.fabric()?).map_err(refuse),
+        }
+    }
+
+    /// A fabric that may have several planes.
+    fn fabric(&self) -> PyResult<Preset> {
+        let cable = self.cable();
+        Ok(match self.topology.as_str() {
+            "fat-tree" => Preset::FatTree { radix: needed("radix", self.radix)?, cable },
+            "star" => Preset::Star { cable },
             "leaf-spine" => {
-                let uplinks = Rate(needed("uplink_rate_bps", self.uplink_rate_bps)?);
-                let leaf = needed("hosts_per_leaf", self.hosts_per_leaf)?;
-                let spines = needed("spines", self.spines)?;
-                presets::leaf_spine(hosts, leaf, spines, rate, uplinks, delay)
+                let rate = Rate(needed("uplink_rate_bps", self.uplink_rate_bps)?);
+                Preset::LeafSpine {
+                    hosts_per_leaf: needed("hosts_per_leaf", self.hosts_per_leaf)?,
+                    spines: needed("spines", self.spines)?,
+                    host: cable,
+                    spine: Cable { rate, ..cable },
+                }
             }
-            "rail" => {
-                let nvlink_rate = Rate(needed("nvlink_rate_bps", self.nvlink_rate_bps)?);
-                let nvlink_delay = Duration(self.nvlink_delay_ps);
-                let nvlink = Cable { rate: nvlink_rate, delay: nvlink_delay };
-                let servers = needed("hosts_per_server", self.hosts_per_server)?;
-                presets::rail(hosts, servers, Cable { rate, delay }, nvlink)
+            other => {
+                let unknown = format!("there is no topology '{other}'");
+                return Err(refuse(PacketError::Invalid(unknown)));
             }
-            "links" => {
-                return match &self.links {
-                    Some(links) => of_links(hosts, links),
-                    None => Err(PyValueError::new_err("this topology needs links")),
-                };
-            }
-            other => Err(PacketError::Invalid(format!("there is no topology '{other}'"))),
-        };
-        built.map_err(refuse)
+        })
+    }
+
+    fn build_fabric(&self, fabric: Preset) -> Result<Topology, PacketError> {
+        match (self.planes, self.plane_choice.0) {
+            (1, _) => fabric.build(self.hosts),
+            (planes, PlaneChoice::Spray) => fabric.build_sprayed_planes(self.hosts, planes),
+            (planes, _) => fabric.build_planes(self.hosts, planes),
+        }
+    }
+
+    fn build_rail(&self) -> PyResult<Result<Topology, PacketError>> {
+        let rate = Rate(needed("nvlink_rate_bps", self.nvlink_rate_bps)?);
+        let nvlink = Cable { rate, delay: Duration(self.nvlink_delay_ps) };
+        let servers = needed("hosts_per_server", self.hosts_per_server)?;
+        Ok(presets::rail(self.hosts, servers, self.cable(), nvlink))
+    }
+
+    /// The links of hosts.
+    fn cable(&self) -> Cable {
+        Cable { rate: self.rate(), delay: Duration(self.link_delay_ps) }
+    }
+
+    /// Which plane flows take.
+    fn plane_turns(&self, seed: u64) -> PlaneTurns {
+        PlaneTurns::new(self.plane_choice.0, self.planes, seed)
     }
 
     /// Hosts of a server, where flows between servers take the rail-aware route.
@@ -175,18 +208,22 @@ impl FlowColumns {
     }
 
     /// Flows from host to host: along the links of their route, if they have one; else, over rails,
-    /// by the rail-aware one, and everywhere else from first NIC to first NIC.
+    /// by the rail-aware one, and everywhere else between the NICs of one plane, by default the
+    /// first.
     pub(super) fn specs(
         &self,
         network: &PacketTopologyRequest,
         topology: &Topology,
+        seed: u64,
     ) -> PyResult<Vec<FlowSpec>> {
         self.check()?;
+        let mut turns = network.plane_turns(seed);
         let per_server = network.rail_servers()?;
         let nics = Nics::new(topology);
-        let flow = |flow: usize| {
+        let mut flow = |flow: usize| {
             let (from, to) = (self.source.0[flow], self.destination.0[flow]);
-            let (source, destination) = (nics.first_of(from)?, nics.first_of(to)?);
+            let plane = turns.next(from);
+            let (source, destination) = (nics.of(from, plane)?, nics.of(to, plane)?);
             let rail = || per_server.map(|hosts| presets::rail_route(hosts, from, to));
             let route = self.route(flow).or_else(rail);
             let [source, destination] = match route.as_deref() {
@@ -199,30 +236,32 @@ impl FlowColumns {
             let (size, start) = (Bytes(self.size_bytes.0[flow]), Time(self.start_ps.0[flow]));
             Ok(FlowSpec { source, destination, size, start, route })
         };
-        (0..self.source.0.len()).map(flow).collect()
+        (0..self.source.0.len()).map(&mut flow).collect()
     }
 }
 
 /// Which NICs hosts have, and which link is that of which NIC.
 struct Nics {
-    first: Vec<Option<NicId>>,
+    by_host: Vec<Vec<NicId>>,
     by_link: Vec<Option<NicId>>,
 }
 
 impl Nics {
     fn new(topology: &Topology) -> Self {
-        let mut first = vec![None; topology.node_count()];
+        let mut by_host = vec![Vec::new(); topology.node_count()];
         let mut by_link = vec![None; topology.links().len()];
         for nic in (0..topology.nic_count() as u32).map(NicId) {
-            first[topology.host_of(nic).0 as usize].get_or_insert(nic);
+            by_host[topology.host_of(nic).0 as usize].push(nic);
             by_link[topology.uplink(nic).0 as usize] = Some(nic);
         }
-        Self { first, by_link }
+        Self { by_host, by_link }
     }
 
-    fn first_of(&self, host: u32) -> PyResult<NicId> {
-        let found = self.first.get(host as usize).copied().flatten();
-        found.ok_or_else(|| PyValueError::new_err(format!("no link joins host {host} to others")))
+    /// The NIC of a host on a plane.
+    fn of(&self, host: u32, plane: u32) -> PyResult<NicId> {
+        let found = self.by_host.get(host as usize).and_then(|nics| nics.get(plane as usize));
+        let text = || format!("no link joins host {host} to others");
+        found.copied().ok_or_else(|| PyValueError::new_err(text()))
     }
 
     fn sending_by(&self, link: PacketLinkId) -> PyResult<NicId> {
