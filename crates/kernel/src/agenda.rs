@@ -6,18 +6,29 @@
 //! narrow, so the times in one are mostly in order already. Events beyond the wheel's horizon, and
 //! timers, of which there are few, wait in a heap.
 //!
-//! Order: time; at one time the heap before the wheel; then the order of scheduling.
+//! Order: time; at one time timers before sources; timers by their own order, sources by their
+//! *turn*, a permutation that differs from time to time so that none is always preferred. It does
+//! not depend on when anything was scheduled, so whoever has some of the sources alone takes their
+//! events in the same order.
 
-use crate::queue::EventQueue;
 use lightloom_model::{Duration, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// An event that is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due<T> {
-    /// The pending event of a source.
-    Source(u32),
     /// A timer.
     Timer(T),
+    /// The pending event of a source.
+    Source(u32),
+}
+
+/// The turn of a source at a time, and the source whose turn it is: bits that a hash of the time
+/// chooses are flipped.
+#[inline]
+fn turn(time: Time, source: u32) -> u32 {
+    source ^ (time.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 /// Events of a chunk.
@@ -27,7 +38,7 @@ const CHUNK: usize = 7;
 const NONE: u32 = u32::MAX;
 
 /// Some events of a bucket, in order of scheduling: the time since the bucket's begin in the upper
-/// half, the source in the lower half.
+/// half, the turn of the source in the lower half, so that they compare as the events do.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Chunk {
@@ -70,14 +81,17 @@ pub struct Agenda<T> {
     current: Vec<SourceEvent>,
     /// Number of events of `current` that have been taken.
     taken: usize,
+    /// A bucket that is being sorted.
+    sorting: Vec<u64>,
     /// Index of the last bucket in `current`, counted from time zero.
     cursor: u64,
-    far: EventQueue<Due<T>>,
+    /// Sources by their turn.
+    far: BinaryHeap<Reverse<(Time, Due<T>)>>,
     /// When the first event of `far` is due.
     far_time: Time,
 }
 
-impl<T: Copy> Agenda<T> {
+impl<T: Copy + Ord> Agenda<T> {
     /// An agenda for this number of sources, most of which schedule at most `horizon` ahead.
     pub fn new(sources: usize, horizon: Duration) -> Self {
         // Most sources schedule far less than the horizon ahead, or nothing.
@@ -93,8 +107,9 @@ impl<T: Copy> Agenda<T> {
             spare: NONE,
             current: Vec::new(),
             taken: 0,
+            sorting: Vec::new(),
             cursor: 0,
-            far: EventQueue::new(),
+            far: BinaryHeap::new(),
             far_time: Time(u64::MAX),
         }
     }
@@ -105,7 +120,7 @@ impl<T: Copy> Agenda<T> {
         let slot = time.0 >> self.shift;
         if slot > self.cursor && slot - self.cursor < self.buckets.len() as u64 {
             let bucket = slot as usize & (self.buckets.len() - 1);
-            let event = (time.0 & ((1 << self.shift) - 1)) << 32 | u64::from(source);
+            let event = (time.0 & ((1 << self.shift) - 1)) << 32 | u64::from(turn(time, source));
             if let Some(chunk) = self.chunks.get_mut(self.buckets[bucket] as usize)
                 && let Some(place) = chunk.events.get_mut(chunk.len as usize)
             {
@@ -140,11 +155,14 @@ impl<T: Copy> Agenda<T> {
     fn schedule_elsewhere(&mut self, source: u32, time: Time) {
         if time.0 >> self.shift <= self.cursor {
             self.drop_taken();
-            // There are few, and those due at the same time were scheduled earlier.
-            let place = self.current[self.taken..].partition_point(|other| other.time <= time);
-            self.current.insert(self.taken + place, SourceEvent { time, source });
+            // There are few.
+            let key = |event: &SourceEvent| (event.time, turn(event.time, event.source));
+            let event = SourceEvent { time, source };
+            let later = &self.current[self.taken..];
+            let place = later.partition_point(|other| key(other) < key(&event));
+            self.current.insert(self.taken + place, event);
         } else {
-            self.push_far(time, Due::Source(source));
+            self.push_far(time, Due::Source(turn(time, source)));
         }
     }
 
@@ -154,7 +172,7 @@ impl<T: Copy> Agenda<T> {
     }
 
     fn push_far(&mut self, time: Time, due: Due<T>) {
-        self.far.push(time, 0, due);
+        self.far.push(Reverse((time, due)));
         self.far_time = self.far_time.min(time);
     }
 
@@ -190,8 +208,9 @@ impl<T: Copy> Agenda<T> {
                 self.load(slot);
             }
         }
+        let far = self.far.peek().map(|Reverse(event)| *event);
         if let Some(&SourceEvent { time, source }) = self.current.get(self.taken)
-            && time < self.far_time
+            && far.is_none_or(|far| (time, Due::Source(turn(time, source))) < far)
         {
             if time > limit {
                 return None;
@@ -199,13 +218,17 @@ impl<T: Copy> Agenda<T> {
             self.taken += 1;
             return Some((time, Due::Source(source)));
         }
-        let event = self.far.pop_until(limit)?;
-        self.far_time = self.far.peek().map_or(Time(u64::MAX), |(time, _)| time);
+        let (time, due) = far.filter(|&(time, _)| time <= limit)?;
+        self.far.pop();
+        self.far_time = self.far.peek().map_or(Time(u64::MAX), |Reverse((time, _))| *time);
         if self.taken == self.current.len() {
             // Nothing is due before this, so the horizon moves along.
-            self.cursor = self.cursor.max(event.time.0 >> self.shift);
+            self.cursor = self.cursor.max(time.0 >> self.shift);
         }
-        Some((event.time, event.payload))
+        Some(match due {
+            Due::Source(place) => (time, Due::Source(turn(time, place))),
+            timer @ Due::Timer(_) => (time, timer),
+        })
     }
 
     /// Whether nothing is pending.
@@ -250,24 +273,27 @@ impl<T: Copy> Agenda<T> {
         self.occupied_count -= 1;
         self.cursor = slot;
         let begin = slot << self.shift;
-        let first = self.current.len();
+        self.sorting.clear();
         let mut is_sorted = true;
-        let mut latest = Time::ZERO;
+        let mut latest = 0;
         let mut index = self.reversed(bucket);
         while index != NONE {
             let chunk = &mut self.chunks[index as usize];
-            self.current.extend(chunk.events[..chunk.len as usize].iter().map(|event| {
-                let time = Time(begin + (event >> 32));
-                is_sorted &= latest <= time;
-                latest = time;
-                SourceEvent { time, source: *event as u32 }
-            }));
+            for &event in &chunk.events[..chunk.len as usize] {
+                is_sorted &= latest <= event;
+                latest = event;
+                self.sorting.push(event);
+            }
             let next = std::mem::replace(&mut chunk.next, self.spare);
             self.spare = std::mem::replace(&mut index, next);
         }
         if !is_sorted {
-            self.current[first..].sort_by_key(|event| event.time);
+            self.sorting.sort_unstable();
         }
+        self.current.extend(self.sorting.iter().map(|event| {
+            let time = Time(begin + (event >> 32));
+            SourceEvent { time, source: turn(time, *event as u32) }
+        }));
     }
 
     /// Detaches the chunks of a bucket in order; returns the first, each leads to the next.
@@ -295,11 +321,17 @@ impl<T: Copy> Agenda<T> {
                 source: *event as u32,
             })
         });
-        let far = self.far.iter().filter_map(|(time, due)| match due {
-            Due::Source(source) => Some(SourceEvent { time, source: *source }),
+        let far = self.far.iter().filter_map(|&Reverse((time, due))| match due {
+            Due::Source(source) => Some(SourceEvent { time, source }),
             Due::Timer(_) => None,
         });
-        current.chain(later).chain(far)
+        let by_turn = later.chain(far);
+        current.chain(
+            by_turn.map(|SourceEvent { time, source }| SourceEvent {
+                time,
+                source: turn(time, source),
+            }),
+        )
     }
 }
 
@@ -320,30 +352,31 @@ mod tests {
         ) {
             const SOURCES: u32 = 16;
             let mut agenda: Agenda<u32> = Agenda::new(SOURCES as usize, Duration(horizon));
-            let mut list: Vec<(u64, u32, u64, Due<u32>)> = Vec::new();
+            let mut list: Vec<(u64, Due<u32>)> = Vec::new();
             let mut free: Vec<u32> = (0..SOURCES).collect();
             let mut now = 0;
             for (sequence, (is_timer, later, pick)) in operations.into_iter().enumerate() {
                 let time = now + if pick % 5 == 0 { 0 } else { later };
                 if is_timer {
-                    agenda.set_timer(Time(time), sequence as u32);
-                    list.push((time, 0, sequence as u64, Due::Timer(sequence as u32)));
+                    // Numbers fall, so that the order of setting is not theirs.
+                    let timer = 1000 - sequence as u32;
+                    agenda.set_timer(Time(time), timer);
+                    list.push((time, Due::Timer(timer)));
                 } else if let Some(source) = free.pop() {
                     agenda.schedule(source, Time(time));
-                    list.push((time, 1, sequence as u64, Due::Source(source)));
+                    list.push((time, Due::Source(source)));
                 }
                 if pick % 3 == 0 {
                     let limit = now + pick % 150_000;
-                    let first = list.iter().copied().min_by_key(|entry| (entry.0, entry.2));
+                    let first = list.iter().copied().min_by_key(|&(time, due)| match due {
+                        Due::Source(source) => (time, 1, turn(Time(time), source)),
+                        Due::Timer(timer) => (time, 0, timer),
+                    });
                     let found = agenda.pop(Time(limit));
                     match (first, found) {
                         (Some(entry), Some((Time(time), due))) => {
-                            // Among equal times only one order is promised: that of scheduling
-                            // within the wheel.
-                            prop_assert_eq!(entry.0, time);
-                            let place = list.iter().position(|other| other.3 == due).unwrap();
-                            prop_assert_eq!(list[place].0, time);
-                            list.remove(place);
+                            prop_assert_eq!(entry, (time, due));
+                            list.retain(|other| *other != entry);
                             if let Due::Source(source) = due { free.push(source); }
                             now = time;
                         }
@@ -356,7 +389,7 @@ mod tests {
                 let mut sources: Vec<_> = agenda.pending().map(pair).collect();
                 let mut listed: Vec<_> = list
                     .iter()
-                    .filter_map(|&(time, _, _, due)| match due {
+                    .filter_map(|&(time, due)| match due {
                         Due::Source(source) => Some((source, time)),
                         Due::Timer(_) => None,
                     })
@@ -379,19 +412,35 @@ mod tests {
     }
 
     #[test]
-    fn equal_times_keep_the_order_of_scheduling_and_timers_go_first() {
+    fn at_one_time_timers_go_first_and_sources_by_turn_however_far_they_were() {
         let mut agenda: Agenda<u8> = Agenda::new(8, Duration(1_000_000));
-        for source in [3, 1, 2] {
-            agenda.schedule(source, Time(500_000));
+        let time = Time(5_000_000);
+        // Beyond the horizon, then within it.
+        agenda.schedule(4, time);
+        agenda.set_timer(time, 9);
+        agenda.schedule(6, Time(4_900_000));
+        assert_eq!(agenda.pop(time), Some((Time(4_900_000), Due::Source(6))));
+        for source in [5, 3] {
+            agenda.schedule(source, time);
         }
-        agenda.schedule(7, Time(499_999));
-        agenda.set_timer(Time(500_000), 9);
-        let mut order = Vec::new();
-        while let Some((_, due)) = agenda.pop(Time(u64::MAX)) {
-            order.push(due);
+        agenda.set_timer(time, 2);
+        let due = std::iter::from_fn(|| agenda.pop(time)).map(|(_, due)| due);
+        let mut sources = [3, 4, 5];
+        sources.sort_unstable_by_key(|&source| turn(time, source));
+        let expected = [2, 9].map(Due::Timer).into_iter().chain(sources.map(Due::Source));
+        assert_eq!(due.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+
+    /// A permutation, and over many times every order of a few sources.
+    #[test]
+    fn turns_change_from_time_to_time() {
+        let mut first = [0_u32; 8];
+        for time in (0..8_000).map(|slot| Time(slot * 332_800)) {
+            assert!((0..1 << 12).all(|source| turn(time, turn(time, source)) == source));
+            let one = (40..48).min_by_key(|&source| turn(time, source)).unwrap();
+            first[one as usize - 40] += 1;
         }
-        let sources = [3, 1, 2].map(Due::Source);
-        assert_eq!(order[..2], [Due::Source(7), Due::Timer(9)]);
-        assert_eq!(order[2..], sources);
+        // 1,000 each, within five deviations of 30.
+        assert!(first.iter().all(|count| (850..1_150).contains(count)), "{first:?}");
     }
 }

@@ -9,18 +9,10 @@ use crate::topology::{NicId, PacketLinkId};
 use lightloom_kernel::{Agenda, Due, PREVIEW, SourceEvent};
 use lightloom_model::{Duration, Time};
 
-/// A timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A timer. At one time they expire in this order, so that flows find circuits changed that change
+/// at their start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// A flow starts.
-    Start(PacketFlowId),
-    /// A timer that the transport set for a flow.
-    Flow(PacketFlowId),
-    /// The transport wanted to be woken for a NIC.
-    Wake(NicId),
-    /// PFC reaches the sending end of a link.
-    Pause(PacketLinkId),
-    Resume(PacketLinkId),
     /// A circuit goes dark.
     Darken(PacketLinkId),
     Light(PacketLinkId),
@@ -30,6 +22,15 @@ pub(super) enum Timer {
     /// All switches know that they failed, or were repaired.
     Avoid(u32),
     Restore(u32),
+    /// PFC reaches the sending end of a link: it pauses, or resumes if it is paused. One kind, as
+    /// they take turns and must keep their order at one time.
+    Signal(PacketLinkId),
+    /// A flow starts.
+    Start(PacketFlowId),
+    /// A timer that the transport set for a flow.
+    Flow(PacketFlowId),
+    /// The transport wanted to be woken for a NIC.
+    Wake(NicId),
 }
 
 /// An event other than an arrival.

@@ -230,14 +230,11 @@ impl<T: Transport> Simulation<T> {
                 self.kick(link);
             }
             Timer::Wake(nic) => self.wake(nic),
-            Timer::Pause(link) => {
+            Timer::Signal(link) => {
                 self.settle(link);
-                self.core.fabric.begin_pause(link, self.core.clock.now());
-            }
-            Timer::Resume(link) => {
-                self.settle(link);
-                self.core.fabric.end_pause(link, self.core.clock.now());
-                self.kick(link);
+                if self.core.fabric.signal(link, self.core.clock.now()) {
+                    self.kick(link);
+                }
             }
             Timer::Darken(link) => {
                 self.settle(link);
@@ -374,7 +371,7 @@ impl<T: Transport> Simulation<T> {
     #[cold]
     fn observe_arrival(&mut self, link: PacketLinkId) -> bool {
         // As in [`Self::arrive`].
-        if self.core.fabric.is_lost(link) {
+        if self.core.fabric.is_lost(link, self.core.clock.now()) {
             self.settle(link);
             self.core.fabric.lose_arrived(link, &mut self.core.clock);
             return true;

@@ -13,7 +13,7 @@ use super::links::{
     Waiting,
 };
 use super::pfc::Pfc;
-use super::queueing::Queueing;
+use super::queueing::{Chance, Queueing};
 use super::slab::{NO_PACKET, PacketSlab};
 use super::telemetry::{Stamp, Telemetry};
 use crate::config::Config;
@@ -43,8 +43,8 @@ pub(super) struct Fabric {
     queueing: Queueing,
     pfc: Option<Pfc>,
     telemetry: Option<Box<Telemetry>>,
-    /// Per link the number of packets at the front of its wire that are lost; empty if none ever.
-    lost: Vec<u32>,
+    /// When each link failed last, and whether it ever did; empty if none did.
+    failed_at: Vec<Option<Time>>,
     /// Whether arrivals are recorded or may be lost.
     is_observed: bool,
     data_hops: u64,
@@ -60,7 +60,7 @@ impl Fabric {
             queueing: Queueing::new(config),
             pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc)),
             telemetry: config.telemetry.then(Box::default),
-            lost: Vec::new(),
+            failed_at: Vec::new(),
             is_observed: config.links_fail,
             data_hops: 0,
             control_hops: 0,
@@ -293,7 +293,10 @@ impl Fabric {
 
     /// Marks a packet, certainly or perhaps, at a link where more than Kmin is queued.
     fn mark(&mut self, link: PacketLinkId, id: PacketId, queued: u32, now: Time) {
-        if self.packets[id].kind == PacketKind::Data && self.queueing.marks(queued) {
+        let packet = &self.packets[id];
+        if packet.kind == PacketKind::Data
+            && self.queueing.marks(queued, &Chance { link, packet, time: now })
+        {
             self.packets[id].flags |= MARKED;
             self.links.count(link).marks += 1;
             self.record(now, EventKind::Marked, link, id);
@@ -304,8 +307,9 @@ impl Fabric {
     fn trim(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
         self.links.count(link).trims += 1;
         let last = self.links.last_data(link);
+        let packet = &self.packets[id];
         if last != NO_PACKET
-            && self.queueing.trims_last()
+            && self.queueing.trims_last(&Chance { link, packet, time: now })
             && self.packets[last].kind == PacketKind::Data
         {
             let (old, new) = (self.packets[last].size, self.packets[id].size);
@@ -354,8 +358,8 @@ impl Fabric {
     /// keep what waits in them.
     pub(super) fn fail(&mut self, link: PacketLinkId, clock: &mut Clock) {
         self.links.set(link, FAILED);
-        self.lost.resize(self.links.len(), 0);
-        self.lost[link.index()] = self.packets.chain(self.links.wire(link)).count() as u32;
+        self.failed_at.resize(self.links.len(), None);
+        self.failed_at[link.index()] = Some(clock.now());
         if self.links.has(link, FROM_HOST) {
             return;
         }
@@ -374,14 +378,22 @@ impl Fabric {
         self.links.clear(link, FAILED);
     }
 
-    /// Whether the first packet on the wire of a link is lost.
-    pub(super) fn is_lost(&self, link: PacketLinkId) -> bool {
-        self.lost.get(link.index()).is_some_and(|&count| count > 0)
+    /// Whether the first packet on the wire of a link, which has arrived, is lost: the link failed
+    /// after it began to be sent.
+    pub(super) fn is_lost(&self, link: PacketLinkId, now: Time) -> bool {
+        let Some(&Some(failed_at)) = self.failed_at.get(link.index()) else { return false };
+        let packet = self.packets.get(self.links.wire(link).head());
+        packet.is_some_and(|packet| self.begin_of(link, packet, now) <= failed_at)
+    }
+
+    /// When a packet began to be sent that arrives at a time.
+    fn begin_of(&self, link: PacketLinkId, packet: &Packet, arrival: Time) -> Time {
+        let span = self.links.delay(link).0 + self.links.transmission(link, packet.size).0;
+        Time(arrival.0 - span)
     }
 
     /// Takes the first packet, which is lost, off the wire of a settled link.
     pub(super) fn lose_arrived(&mut self, link: PacketLinkId, clock: &mut Clock) {
-        self.lost[link.index()] -= 1;
         let arrived = self.take_arrived(link, clock);
         self.lose(link, arrived.id, clock.now());
     }
@@ -433,13 +445,15 @@ impl Fabric {
         if let Some(pfc) = &mut self.pfc
             && let Some(over) = pfc.release(link)
         {
-            self.resume(over, self.links.free_at(link), clock);
+            // A link that fails while it sends releases that at once.
+            let time = self.links.free_at(link).min(clock.now());
+            self.resume(over, time, clock);
         }
     }
 
     /// Tells the sending end of a link to resume.
     fn resume(&mut self, over: PacketLinkId, time: Time, clock: &mut Clock) {
-        clock.set_timer(time + self.links.delay(over), Timer::Resume(over));
+        clock.set_timer(time + self.links.delay(over), Timer::Signal(over));
         let Some(pfc) = &mut self.pfc else { return };
         for &out in pfc.resume(self.links.to(over)) {
             self.links.clear(out, WATCHED);
@@ -488,7 +502,7 @@ impl Fabric {
         if !pfc.pause(over, node) {
             return;
         }
-        clock.set_timer(clock.now() + self.links.delay(over), Timer::Pause(over));
+        clock.set_timer(clock.now() + self.links.delay(over), Timer::Signal(over));
         for index in 0..self.out_count(over) {
             let out = self.out(over, index);
             self.links.set(out, WATCHED);
@@ -496,20 +510,21 @@ impl Fabric {
         }
     }
 
-    /// A pause reaches the sending end of a link.
-    pub(super) fn begin_pause(&mut self, link: PacketLinkId, now: Time) {
+    /// PFC reaches the sending end of a link, which pauses or resumes; returns whether it may send
+    /// again.
+    pub(super) fn signal(&mut self, link: PacketLinkId, now: Time) -> bool {
+        if self.links.has(link, PAUSED) {
+            let span = self.current_pause(link, now);
+            self.links.count(link).paused += span;
+            self.links.clear(link, PAUSED);
+            return true;
+        }
         if let Some(pfc) = &mut self.pfc {
             pfc.begin_pause(link, now);
             self.links.count(link).pauses += 1;
         }
         self.links.set(link, PAUSED);
-    }
-
-    /// It may send again.
-    pub(super) fn end_pause(&mut self, link: PacketLinkId, now: Time) {
-        let span = self.current_pause(link, now);
-        self.links.count(link).paused += span;
-        self.links.clear(link, PAUSED);
+        false
     }
 
     /// For how long a link has been paused.
@@ -616,8 +631,7 @@ impl Fabric {
         packet: &Packet,
         arrival: Time,
     ) {
-        let span = self.links.delay(link).0 + self.links.transmission(link, packet.size).0;
-        log.record(Time(arrival.0 - span), EventKind::Sent, link, packet);
+        log.record(self.begin_of(link, packet, arrival), EventKind::Sent, link, packet);
     }
 
     /// The recorded events, as far as links are settled; `arrivals` are those of the first packets

@@ -196,8 +196,9 @@ impl Flows {
         !self.finished.is_empty()
     }
 
-    /// Moves the flows that have finished to `finished`.
+    /// Moves the flows that have finished at one time to `finished`, by index.
     pub(super) fn collect_finished(&mut self, finished: &mut Vec<PacketFlowId>) {
+        self.finished.sort_unstable();
         finished.append(&mut self.finished);
     }
 }

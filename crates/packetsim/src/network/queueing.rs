@@ -1,7 +1,30 @@
 //! What a queue does with a packet: admits, marks, trims or drops it.
+//!
+//! Random choices are hashes of what they are about: no stream of random numbers is shared, so that
+//! one queue does not depend on what happens at others.
 
 use crate::config::{Config, Ecn, Marking, Overflow};
 use crate::hash::mix;
+use crate::packet::Packet;
+use crate::topology::PacketLinkId;
+use lightloom_model::Time;
+
+/// What a random choice is about: no two are about the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chance<'a> {
+    /// The link whose queue it is.
+    pub(super) link: PacketLinkId,
+    pub(super) packet: &'a Packet,
+    /// When the packet comes or goes.
+    pub(super) time: Time,
+}
+
+impl Chance<'_> {
+    fn draw(&self, seed: u64) -> u64 {
+        let place = mix(seed ^ self.time.0 ^ u64::from(self.link.0) << 40);
+        mix(place ^ u64::from(self.packet.flow.0) << 32 ^ u64::from(self.packet.sequence))
+    }
+}
 
 /// The rules of all queues, and their random choices.
 #[derive(Debug, Clone)]
@@ -18,8 +41,8 @@ pub(super) struct Queueing {
     header: u16,
     has_control_queue: bool,
     is_trimming: bool,
-    /// State of the random choices.
-    random: u64,
+    /// Seed of the random choices.
+    seed: u64,
 }
 
 /// No limit.
@@ -45,7 +68,7 @@ impl Queueing {
             header: config.header as u16,
             has_control_queue: config.control_priority,
             is_trimming: config.overflow == Overflow::Trim,
-            random: mix(config.seed ^ 0x7175_6575_6573),
+            seed: mix(config.seed ^ 0x7175_6575_6573),
         }
     }
 
@@ -95,24 +118,19 @@ impl Queueing {
     }
 
     /// Whether a data packet that may be marked is; perhaps drawn at random.
-    pub(super) fn marks(&mut self, queued: u32) -> bool {
+    pub(super) fn marks(&self, queued: u32, chance: &Chance) -> bool {
         let Some(ecn) = self.ecn else { return false };
         if queued > ecn.max_bytes {
             return true;
         }
         let span = f64::from(ecn.max_bytes - ecn.min_bytes);
         let probability = f64::from(queued - ecn.min_bytes) / span * ecn.probability;
-        ((self.draw() >> 11) as f64) < probability * (1_u64 << 53) as f64
+        ((chance.draw(self.seed) >> 11) as f64) < probability * (1_u64 << 53) as f64
     }
 
     /// Whether the last packet of a full queue is trimmed, not the one that finds it full.
-    pub(super) fn trims_last(&mut self) -> bool {
-        self.draw() & 1 == 1
-    }
-
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(1);
-        mix(self.random)
+    pub(super) fn trims_last(&self, chance: &Chance) -> bool {
+        chance.draw(self.seed) & 1 == 1
     }
 }
 
@@ -120,7 +138,53 @@ impl Queueing {
 mod tests {
     use super::*;
     use crate::config::Pfc;
+    use crate::flow::PacketFlowId;
+    use crate::network::slab::NO_PACKET;
+    use crate::packet::PacketKind;
     use crate::tests::plain;
+
+    const CHANCES: u64 = 20_000;
+
+    /// Successive packets of a few flows, some at the same time.
+    fn chances() -> impl Iterator<Item = (Packet, Time)> {
+        (0..CHANCES).map(|index| {
+            let packet = Packet {
+                next_arrival: Time::ZERO,
+                flow: PacketFlowId((index % 3) as u32),
+                sequence: (index / 3) as u32,
+                value: 0,
+                next: NO_PACKET,
+                size: 4160,
+                path: 0,
+                ingress: 0,
+                kind: PacketKind::Data,
+                flags: 0,
+            };
+            (packet, Time(index / 6 * 332_800))
+        })
+    }
+
+    fn at(packet: &Packet, time: Time) -> Chance<'_> {
+        Chance { link: PacketLinkId(4), packet, time }
+    }
+
+    #[test]
+    fn a_choice_depends_on_all_that_it_is_about() {
+        let (packet, time) = chances().nth(1_000).unwrap();
+        let draw = |chance: Chance| chance.draw(1);
+        let one = draw(at(&packet, time));
+        let other_flow = Packet { flow: PacketFlowId(9), ..packet };
+        let other_sequence = Packet { sequence: 9, ..packet };
+        let others = [
+            at(&packet, time).draw(2),
+            draw(at(&packet, Time(time.0 + 1))),
+            draw(Chance { link: PacketLinkId(5), ..at(&packet, time) }),
+            draw(at(&other_flow, time)),
+            draw(at(&other_sequence, time)),
+        ];
+        assert!(!others.contains(&one));
+        assert_eq!(one, draw(at(&packet, time)));
+    }
 
     fn limited() -> Config {
         Config { queue_bytes: 5_000, control_queue_bytes: 128, control_priority: true, ..plain() }
@@ -165,13 +229,14 @@ mod tests {
     fn the_probability_of_a_mark_grows_from_kmin_to_kmax() {
         let ecn =
             Ecn { marking: Marking::Arrival, min_bytes: 1_000, max_bytes: 3_000, probability: 0.4 };
-        let mut queueing = Queueing::new(&Config { ecn: Some(ecn), ..plain() });
-        let mut share = |queued| {
-            let marks = (0..20_000).filter(|_| queueing.marks(queued)).count();
-            marks as f64 / 20_000.0
+        let queueing = Queueing::new(&Config { ecn: Some(ecn), ..plain() });
+        let share = |queued| {
+            let marks =
+                chances().filter(|(packet, time)| queueing.marks(queued, &at(packet, *time)));
+            marks.count() as f64 / CHANCES as f64
         };
         for (queued, expected) in [(1_000, 0.0), (1_500, 0.1), (2_000, 0.2), (3_000, 0.4)] {
-            // Four deviations of 20,000 draws.
+            // Four deviations of as many draws.
             let found = share(queued);
             assert!((found - expected).abs() < 0.014, "{queued} B: {found}");
         }
@@ -181,11 +246,12 @@ mod tests {
     #[test]
     fn half_of_the_trims_take_the_last_packet_and_seeds_differ() {
         let draws = |seed| {
-            let mut queueing = Queueing::new(&Config { seed, ..plain() });
-            (0..2_000).map(|_| queueing.trims_last()).collect::<Vec<_>>()
+            let queueing = Queueing::new(&Config { seed, ..plain() });
+            let trims = |(packet, time)| queueing.trims_last(&at(&packet, time));
+            chances().map(trims).collect::<Vec<_>>()
         };
         let trims = draws(1).into_iter().filter(|&last| last).count();
-        assert!((900..1_100).contains(&trims), "{trims} of 2,000");
+        assert!((9_700..10_300).contains(&trims), "{trims} of 20,000");
         assert_eq!(draws(1), draws(1));
         assert_ne!(draws(1), draws(2));
     }

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, brief};
 use super::scenarios::{play, scenario};
-use super::{flow, plain, run};
+use super::{flow, in_order, plain, run};
 use crate::presets::{leaf_spine, star};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::{
@@ -106,7 +106,7 @@ fn packets_divide_in_proportion_to_rates() {
 /// one of its own; where it does not, a flow never changes its path.
 #[test]
 fn the_gap_between_flowlets_decides() {
-    let specs = crossing(4, 200);
+    let specs = in_order(crossing(4, 200));
     for seed in 1..6 {
         let finish = |balancing, gap| {
             let config = balanced(balancing, gap, seed);

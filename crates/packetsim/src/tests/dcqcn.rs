@@ -1,6 +1,6 @@
 //! DCQCN over a network: its rate where nothing marks, fairness, loss.
 
-use super::{flow, ideal, lossless, plain, run, total};
+use super::{flow, ideal, in_order, lossless, plain, run, total};
 use crate::presets::{fat_tree, star};
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::{
@@ -54,8 +54,8 @@ fn notifications_arrive_after_a_round_trip_and_halve_the_rate() {
     let topology = star(3, FAST, Duration(US)).unwrap();
     let parameters = DcqcnParameters { cnp_interval: Duration(50 * US), ..brisk() };
     let mut simulation = Simulation::new(topology, config, dcqcn(parameters)).unwrap();
-    for source in [0, 1] {
-        simulation.add_flow(&flow((source, 2), 10_000_000)).unwrap();
+    for spec in in_order([0, 1].map(|source| flow((source, 2), 10_000_000))) {
+        simulation.add_flow(&spec).unwrap();
     }
     let silent = &mut Silent;
     // At the port of host 2 a pair of packets arrives in each packet time, and one leaves. Of the

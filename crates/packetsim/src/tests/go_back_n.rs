@@ -1,6 +1,6 @@
 //! Loss and recovery at line rate, and NICs that wait.
 
-use super::{flow, plain, run};
+use super::{flow, in_order, plain, run};
 use crate::presets::star;
 use crate::transport::Next;
 use crate::transport::Transport;
@@ -31,7 +31,7 @@ fn drops<T: Transport>(simulation: &Simulation<T>, hosts: u32) -> u64 {
 fn a_lost_tail_comes_after_the_timeout() {
     let config = Config { queue_bytes: 4160, control_priority: true, ..plain() };
     let topology = star(3, FAST, Duration(US)).unwrap();
-    let specs = [flow((0, 2), 2 * 4096), flow((1, 2), 3 * 4096)];
+    let specs = in_order([flow((0, 2), 2 * 4096), flow((1, 2), 3 * 4096)]);
     let (simulation, flows) = run(topology, config, LineRate::new, &specs);
     // At 2 us and each packet time both send one: of the first pair, one is sent, one queued; of
     // the second, the first flow's joins as the queued one leaves, the second's is lost; its third
@@ -47,7 +47,7 @@ fn a_lost_tail_comes_after_the_timeout() {
     assert_eq!(delivered(&simulation, 2), 2 + 1 + 1 + 2);
 
     // Now the lost packet is the flow's last, and only time tells.
-    let specs = [flow((0, 2), 2 * 4096), flow((1, 2), 2 * 4096)];
+    let specs = in_order([flow((0, 2), 2 * 4096), flow((1, 2), 2 * 4096)]);
     let topology = star(3, FAST, Duration(US)).unwrap();
     let (simulation, flows) = run(topology, config, LineRate::new, &specs);
     assert_eq!(drops(&simulation, 3), 1);

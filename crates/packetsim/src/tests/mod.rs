@@ -77,6 +77,16 @@ pub(crate) fn flow(ends: (u32, u32), bytes: u64) -> FlowSpec {
     }
 }
 
+/// The same flows, each begun a picosecond after the one before it: where several packets would
+/// arrive at one instant, they arrive in this order.
+pub(crate) fn in_order(flows: impl IntoIterator<Item = FlowSpec>) -> Vec<FlowSpec> {
+    let starts = (0..).map(Time);
+    let specs = flows.into_iter().zip(starts);
+    specs
+        .map(|(spec, start)| FlowSpec { start: spec.start + start.since(Time::ZERO), ..spec })
+        .collect()
+}
+
 /// A flow at the end of a run; times in ps.
 pub(crate) struct Finished {
     pub(crate) packets: u32,

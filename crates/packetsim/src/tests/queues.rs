@@ -210,13 +210,18 @@ fn a_leafs_uplinks_have_the_rate_of_spines_and_its_downlinks_that_of_hosts() {
     assert_eq!(flows[0].received_at, 2 * PACKET + 2 * PACKET / 4 + 4 * US);
 }
 
-/// Flows of a permutation and an incast, by a relabeling of hosts.
+/// Flows of a permutation and an incast, by a relabeling of hosts; no two packets of different
+/// hosts arrive at one instant, where their order would be random.
 fn traffic(label: impl Fn(u32) -> u32) -> Vec<FlowSpec> {
     let permutation = (0..8).map(|host| (host, (host + 3) % 8, 60_000));
     let incast = [1, 2, 5].map(|host| (host, 0, 90_000));
     permutation
         .chain(incast)
-        .map(|(from, to, bytes)| flow((label(from), label(to)), bytes))
+        .zip((0..).map(|index| Time(1_238 * index)))
+        .map(|((from, to, bytes), start)| FlowSpec {
+            start,
+            ..flow((label(from), label(to)), bytes)
+        })
         .collect()
 }
 
@@ -227,7 +232,11 @@ fn a_network_that_is_twice_as_fast_takes_half_the_time() {
         let times = |factor: u64| {
             let rate = Rate(factor * FAST.0);
             let topology = star(8, rate, Duration(2 * US / factor)).unwrap();
-            let (_, flows) = run(topology, config, LineRate::new, &traffic(|host| host));
+            let specs: Vec<FlowSpec> = traffic(|host| host)
+                .into_iter()
+                .map(|spec| FlowSpec { start: Time(spec.start.0 / factor), ..spec })
+                .collect();
+            let (_, flows) = run(topology, config, LineRate::new, &specs);
             flows.iter().map(|flow| (flow.received_at, flow.done_at)).collect::<Vec<_>>()
         };
         let halved: Vec<_> = times(1).iter().map(|&(a, b)| (a / 2, b / 2)).collect();
@@ -257,7 +266,7 @@ fn a_run_that_starts_later_ends_later_by_as_much() {
     let times = |start: u64| {
         let specs: Vec<FlowSpec> = traffic(|host| host)
             .into_iter()
-            .map(|spec| FlowSpec { start: Time(start), ..spec })
+            .map(|spec| FlowSpec { start: spec.start + Duration(start), ..spec })
             .collect();
         let topology = fat_tree(8, 4, FAST, Duration(US)).unwrap();
         let (_, flows) = run(topology, lossless(), LineRate::new, &specs);

@@ -30,7 +30,7 @@ impl Avoidance {
     pub(super) fn begin(&mut self, flow: PacketFlowId) -> Walk {
         let size = (flow.index() + 1) * self.spray.paths();
         self.penalties.resize(self.penalties.len().max(size), 0);
-        self.spray.begin()
+        self.spray.begin(flow, true)
     }
 
     /// The next path that is not to be skipped; after a round of skipped ones, any.

@@ -366,7 +366,7 @@ impl Transport for Eqds {
         self.senders[flow] = Sender {
             speculative: self.window.cast_signed(),
             timeout,
-            walk: self.spray.begin(),
+            walk: self.spray.begin(flow, true),
             is_speculating: true,
             ..Sender::default()
         };

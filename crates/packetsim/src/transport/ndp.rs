@@ -207,10 +207,10 @@ impl Transport for Ndp {
         self.senders[flow] = Sender {
             permits: self.parameters.window.min(packets),
             timeout,
-            walk: self.spray.begin(),
+            walk: self.spray.begin(flow, true),
             ..Sender::default()
         };
-        self.receivers[flow].walk = self.spray.begin();
+        self.receivers[flow].walk = self.spray.begin(flow, false);
         self.sending.add(core.endpoints(flow).source(), flow);
         core.set_timer(flow, core.now() + timeout);
     }

@@ -1,15 +1,22 @@
 //! The order in which a flow's packets take its paths.
 
 use crate::config::{Config, PathChoice};
+use crate::flow::PacketFlowId;
 use crate::hash::mix;
 
-/// Per flow a walk over all paths, each once per round, in an order that differs from round to
-/// round: the count of the round, its bits flipped by a random mask.
+/// Per end of a flow a walk over all paths, each once per round, in an order that differs from round
+/// to round: the count of the round, its bits flipped by a random mask.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Walk {
     count: u16,
-    mask: u16,
+    /// A state of a generator of its own; the mask is its upper bits.
+    random: u16,
 }
+
+/// A linear congruential generator modulo 2^16 that takes all values (Hull and Dobell, SIAM Review
+/// 1962: an odd increment, and a factor that is 1 more than a multiple of 4).
+const FACTOR: u16 = 25_173;
+const INCREMENT: u16 = 13_849;
 
 /// The paths of all flows, and the random order of rounds.
 #[derive(Debug, Clone)]
@@ -17,8 +24,9 @@ pub(super) struct Spray {
     paths: u32,
     /// Number of paths, rounded up to a power of two, less one.
     bits: u16,
-    /// Number of rounds begun, over all walks.
-    rounds: u64,
+    /// How far a state is shifted to be a mask.
+    shift: u32,
+    seed: u64,
 }
 
 impl Spray {
@@ -29,7 +37,8 @@ impl Spray {
             PathChoice::Spray(paths) => u32::from(paths),
         };
         let bits = (paths.next_power_of_two() - 1) as u16;
-        Self { paths, bits, rounds: mix(config.seed ^ 0x7370_7261_7973) }
+        let shift = u16::BITS - bits.count_ones();
+        Self { paths, bits, shift, seed: mix(config.seed ^ 0x7370_7261_7973) }
     }
 
     /// Number of paths.
@@ -37,19 +46,20 @@ impl Spray {
         self.paths as usize
     }
 
-    /// The first round of a walk.
-    pub(super) fn begin(&mut self) -> Walk {
-        self.rounds = self.rounds.wrapping_add(1);
-        Walk { count: 0, mask: mix(self.rounds) as u16 & self.bits }
+    /// The first round of a walk, of a flow's packets forward to its receiver or back.
+    pub(super) fn begin(&self, flow: PacketFlowId, is_forward: bool) -> Walk {
+        let hash = mix(self.seed ^ u64::from(flow.0) << 1 ^ u64::from(is_forward));
+        Walk { count: 0, random: hash as u16 }
     }
 
     /// The next path.
     #[inline]
-    pub(super) fn step(&mut self, walk: &mut Walk) -> u16 {
+    pub(super) fn step(&self, walk: &mut Walk) -> u16 {
         loop {
-            let path = walk.count ^ walk.mask;
+            let path = walk.count ^ (u32::from(walk.random) >> self.shift) as u16;
             if walk.count == self.bits {
-                *walk = self.begin();
+                walk.count = 0;
+                walk.random = walk.random.wrapping_mul(FACTOR).wrapping_add(INCREMENT);
             } else {
                 walk.count += 1;
             }
@@ -68,8 +78,8 @@ mod tests {
     #[test]
     fn every_round_takes_every_path_once() {
         for paths in [1, 2, 5, 128, 1000, u16::MAX] {
-            let mut spray = Spray::new(&Config { paths: PathChoice::Spray(paths), ..plain() });
-            let mut walk = spray.begin();
+            let spray = Spray::new(&Config { paths: PathChoice::Spray(paths), ..plain() });
+            let mut walk = spray.begin(PacketFlowId(7), true);
             let mut rounds = Vec::new();
             for _ in 0..3 {
                 let round: Vec<u16> = (0..paths).map(|_| spray.step(&mut walk)).collect();
@@ -80,20 +90,20 @@ mod tests {
             }
             assert!(paths < 128 || rounds[0] != rounds[1] && rounds[1] != rounds[2]);
         }
-        let mut spray = Spray::new(&plain());
+        let spray = Spray::new(&plain());
         assert_eq!(spray.paths(), 1);
-        let mut walk = spray.begin();
+        let mut walk = spray.begin(PacketFlowId(0), false);
         assert_eq!([spray.step(&mut walk), spray.step(&mut walk)], [0, 0]);
     }
 
     #[test]
     fn walks_of_different_flows_and_seeds_differ() {
-        let first = |seed, walks: usize| {
+        let first = |seed, walks: u32| {
             let config = Config { paths: PathChoice::Spray(64), seed, ..plain() };
-            let mut spray = Spray::new(&config);
+            let spray = Spray::new(&config);
             (0..walks)
-                .map(|_| {
-                    let mut walk = spray.begin();
+                .map(|walk| {
+                    let mut walk = spray.begin(PacketFlowId(walk / 2), walk % 2 == 0);
                     (0..64).map(|_| spray.step(&mut walk)).collect::<Vec<u16>>()
                 })
                 .collect::<Vec<_>>()
