@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn networks_that_no_memory_holds_are_refused_at_once() {
         let cable = Cable { rate: Rate(1), delay: Duration(1) };
-        let (many, most) = (1 << 20, "expected at most 1048576 and 4194304");
+        let (many, limits) = (1 << 20, "expected at most 1048576 and 4194304");
         let of_spines = |spines| leaf_spine(4, 2, spines, cable.rate, cable.rate, cable.delay);
         for (refused, text) in [
             (star(many + 1, cable.rate, cable.delay), "1048577 hosts and 1048577 links"),
@@ -455,7 +455,7 @@ mod tests {
                 "1048577 hosts and 3408385 links",
             ),
         ] {
-            assert_eq!(refused.unwrap_err().to_string(), format!("{text}; {most}"));
+            assert_eq!(refused.unwrap_err().to_string(), format!("{text}; {limits}"));
         }
         assert_eq!(of_spines(100).unwrap().links().len(), 2 * (4 + 200));
     }
