@@ -237,6 +237,35 @@ def test_every_message_has_a_receiver():
         built(make_trace(3, ["python"], recorded, job.groups()), 1)
 
 
+def test_a_receive_that_is_waited_for_later_hides_behind_computes():
+    """10 ms and a message of 2 ms at rank 0, next to or before 10 ms at rank 1."""
+    here = {"group": "pp", "ranks": (0, 1), "input_bytes": 10**8, "output_bytes": 10**8}
+    send = dataclasses.replace(PLAIN, op="send", peer=1, **here)
+    at_once = dataclasses.replace(PLAIN, op="receive", peer=0, **here)
+    later = dataclasses.replace(at_once, asynchronous=True, waited_at=StreamPlace(0, 1, 1))
+    first = dataclasses.replace(recording(0, [send]), computes=(measured(0, 10e-3),))
+    times_s = []
+    for receive in (later, at_once):
+        second = dataclasses.replace(recording(1, [receive]), computes=(measured(1, 10e-3),))
+        trace = make_trace(2, ["python"], [first, second], [ProcessGroup("pp", (0, 1))])
+        times_s.append(step_time_s(built(trace, 1).graph, 1))
+    assert times_s == pytest.approx([12e-3, 22e-3], rel=0.02)
+
+
+def test_two_ranks_that_both_send_first_receive_what_the_other_sent():
+    recorded = []
+    for rank in (0, 1):
+        here = {"group": "pp", "ranks": (0, 1), "peer": 1 - rank}
+        sizes = [8, 24] if rank else [40, 80]
+        sends = [dataclasses.replace(PLAIN, op="send", input_bytes=n, **here) for n in sizes]
+        receive = dataclasses.replace(PLAIN, op="receive", **here)
+        recorded.append(recording(rank, [*sends, receive, receive]))
+    trace = make_trace(2, ["python"], recorded, [ProcessGroup("pp", (0, 1))])
+    workload = built(trace, 1)
+    assert workload.traffic["pp"].total_bytes == 8 + 24 + 40 + 80
+    assert step_time_s(workload.graph, 1) > 0
+
+
 def test_messages_around_a_ring_go_to_the_next():
     everyone = tuple(range(4))
     recorded = []
