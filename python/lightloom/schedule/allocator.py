@@ -74,7 +74,8 @@ def allocator_by_name(name: str) -> CircuitAllocator:
     Returns
     -------
     CircuitAllocator
-        It takes what the package's takes, and O(n^2) for the checks.
+        It takes what the package's takes, and O(n^2) for the checks. How to write one:
+        ``docs/how-to/add-an-allocator.md``.
 
     Examples
     --------

@@ -195,8 +195,9 @@ def chunk_lateness_bound_s(
     -------
     float
         The largest, over 16 deadlines d, of the bound of :func:`chunk_lower_bound_s` on what is due
-        by d, less d; O(n^2 log n) for each pair of a release and a deadline. Infinite, below 0, if
-        there is nothing to send.
+        by d, less d (as for open shops with due times: Cho and Sahni, Operations Research 29(3),
+        1981); O(n^2 log n) for each pair of a release and a deadline. Infinite, below 0, if there
+        is nothing to send.
 
     Examples
     --------

@@ -158,7 +158,8 @@ def plan_change(
     -------
     CircuitChange
         The batches in order, and the pairs that go dark. O(c^2 log c) for c circuits that change,
-        and c times as much where some pair must go dark.
+        and c times as much where some pair must go dark. The order is ours:
+        ``docs/explanation/control.md``.
 
     Raises
     ------

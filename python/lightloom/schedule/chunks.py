@@ -241,7 +241,10 @@ def decompose_chunks(  # noqa: PLR0913
     Returns
     -------
     ChunkSchedule
-        Never worse than the other two if ``"pipelined"``: some 0.1 s at 8 lines, 0.5 s at 16.
+        Never worse than the other two if ``"pipelined"``: some 0.1 s at 8 lines, 0.5 s at 16. It
+        replays plans of k slots, O(chunks k) each and 4 million steps in all without a limit; what
+        is ours and what is not: ``docs/explanation/scheduling.md``. ``"in-order"`` as Lina (Li et
+        al., USENIX ATC 2023).
 
     Raises
     ------

@@ -183,7 +183,8 @@ def allocate(
     -------
     Allocation
         Circuits, what goes over them, the makespan and a bound. O(n^2 log n) for ``greedy`` and
-        Algorithm 1 of MixNet (SIGCOMM 2025), ``paper``; the others search.
+        Algorithm 1 of MixNet (SIGCOMM 2025), ``paper``; the others search. All but ``paper`` and
+        ``reference`` are ours: ``docs/explanation/circuits.md``.
 
     Raises
     ------
@@ -227,7 +228,8 @@ def allocate_region(
     Returns
     -------
     Allocation
-        As :func:`allocate`, as fast. With a tolerance O(n^2) where the previous circuits stay.
+        As :func:`allocate`, as fast. With a tolerance, which is ours, O(n^2) where the previous
+        circuits stay.
 
     Examples
     --------
@@ -280,7 +282,8 @@ def allocate_each(
     Returns
     -------
     list of Allocation
-        In order of the demands, each as :func:`allocate_region` returns it.
+        In order of the demands, each as :func:`allocate_region` returns it: O(k n^2 log n) for
+        ``greedy`` and ``paper``. Sources: ``docs/explanation/circuits.md``.
 
     Raises
     ------
@@ -334,7 +337,8 @@ def allocate_exactly(
     -------
     Allocation
         With ``bound_s`` proved by integer programming (HiGHS): nothing finishes before it.
-        O(2^pairs) at worst, which is why there is a time limit; see ``benches/RESULTS.md``.
+        With p ports O((p + 1)^pairs) at worst, which is why there is a time limit. The programs
+        are ours: ``docs/decisions/0005-exact-circuits-by-highs.md``.
 
     Examples
     --------
@@ -405,7 +409,7 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     -------
     Allocation
         These circuits with what goes over them, and the makespan; O(n^2) for each step of Newton's
-        method, few of which are needed.
+        method (Dinkelbach, Management Science 13(7), 1967), few of which are needed.
 
     Raises
     ------
@@ -481,7 +485,9 @@ def map_nics(
     Returns
     -------
     numpy.ndarray
-        ``(circuits, 4)``: server, NIC, server, NIC; sorted.
+        ``(circuits, 4)``: server, NIC, server, NIC; sorted. O(n^2 + c log c + c p) for c circuits
+        and p NICs per server. Step 4 of MixNet's Algorithm 1 (SIGCOMM 2025), for several circuits
+        of a pair on all nodes.
 
     Raises
     ------

@@ -106,7 +106,8 @@ def color_edges(edges: npt.ArrayLike, *, colors: int | None = None) -> npt.NDArr
     Returns
     -------
     numpy.ndarray
-        Color of each edge from 0 on, ``(m,)``.
+        Color of each edge from 0 on, ``(m,)``; O(m log d) for degree d, and O(m^2 / d) more at
+        worst where halves are odd.
 
     Raises
     ------
@@ -191,7 +192,8 @@ def route_permutation(
     Returns
     -------
     FabricRoute
-        The spine (and core) of each host's path, and the circuits in each switch; O(n log n).
+        The spine (and core) of each host's path, and the circuits in each switch; O(n log n), and
+        more where numbers of switches are odd, see :func:`color_edges`.
 
     Examples
     --------

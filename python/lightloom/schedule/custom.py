@@ -50,7 +50,8 @@ def schedule_of_arrays(
     Returns
     -------
     PermutationSchedule
-        With its length, and the lower bound of the demand; O(k rows).
+        With its length; O(k rows). And with the lower bound of the demand, as of
+        :func:`permutation_lower_bound_s` (Gopal and Wong, 1985); O(n^2 log n).
 
     Raises
     ------
@@ -114,7 +115,9 @@ def schedule_by_name(
     Returns
     -------
     PermutationSchedule
-        Its ``time_spent_s`` is that of the scheduler.
+        Its ``time_spent_s`` is that of the scheduler; checks take as long as those of
+        :func:`schedule_of_arrays`, O(k rows + n^2 log n). How to write one:
+        ``docs/how-to/schedule-a-demand.md``.
 
     Examples
     --------

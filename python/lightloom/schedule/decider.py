@@ -330,7 +330,7 @@ def upcoming_all_to_alls(
     Returns
     -------
     list of Upcoming
-        One per demand, in order.
+        One per demand, in order; each is a copy, O(n^2).
 
     Raises
     ------

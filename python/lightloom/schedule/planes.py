@@ -135,7 +135,9 @@ def assign_planes(
     Returns
     -------
     PlanePlan
-        The NICs of the circuits, and what is known of them; at most ``effort`` steps.
+        The NICs of the circuits, and what is known of them. If all p NICs work, crossed and even,
+        O(c log p) as :func:`color_edges` (Petersen, 1891; König, 1916) for c circuits; else a
+        search of O(effort) steps, as an edge coloring need not exist (Shannon, 1949).
 
     Raises
     ------
@@ -188,7 +190,8 @@ def allocate_on_planes(
     -------
     tuple of Allocation and numpy.ndarray
         The allocation, and the NICs of its circuits, ``(circuits, 4)``: server, NIC, server, NIC.
-        As :func:`allocate_region`; the planes take 50 steps per circuit at most.
+        As :func:`allocate_region`, then at most 20,000 steps for the planes and O(n^2) for each
+        circuit that is joined anew. The search is ours: ``docs/explanation/circuits.md``.
 
     Examples
     --------

@@ -275,7 +275,8 @@ def allocate_relayed(
     Returns
     -------
     RelayedAllocation
-        Circuits, the routing over them and whose they are. As :func:`relay`, once per evaluation.
+        Circuits, the routing over them and whose they are. O(n^3) per step of each evaluation, as
+        :func:`relay`; the search is ours: ``docs/explanation/relay.md``.
 
     Examples
     --------

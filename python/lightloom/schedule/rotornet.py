@@ -170,7 +170,9 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
     Returns
     -------
     RotorSchedule
-        Of staggered switches a slot is the time from one turn to the next, delays included.
+        Of staggered switches a slot is the time from one turn to the next, delays included. As
+        :func:`rotornet_schedule`, O(n^2) per turn of n - 1 matchings, O(n^3) with ``relay``;
+        RotorNet (Mellette et al., SIGCOMM 2017), staggered as Opera (Mellette et al., NSDI 2020).
 
     Raises
     ------

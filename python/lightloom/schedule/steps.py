@@ -210,7 +210,7 @@ def xnest_step(
     -------
     XnestStep
         Each configuration on as many switches of the half as its share of the whole traffic;
-        O(n^2 + switches^2).
+        O(n^2 + switches^2). Sub-matrices as read in ``docs/explanation/scheduling.md``.
 
     Raises
     ------
@@ -331,7 +331,8 @@ def serve_over_time(
     Returns
     -------
     OverTime
-        Bytes carried and waiting, and how often switches were set.
+        Bytes carried and waiting, and how often switches were set. A period takes a step, so
+        O(switches n^3) for Helios (SIGCOMM 2010) and O(n^2 + switches^2) for X-NEST+.
 
     Raises
     ------

@@ -116,7 +116,8 @@ def cycles_in_order(topology: TopoOptTopology, rings: Sequence[Ring]) -> Cycles:
     Returns
     -------
     Cycles
-        Servers of all cycles, where each begins, and how often it is there; O(servers).
+        Servers of all cycles, where each begins, and how often it is there; O(servers) for each
+        cycle of TopoOpt (Wang et al., NSDI 2023).
 
     Examples
     --------

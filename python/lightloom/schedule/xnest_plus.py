@@ -81,7 +81,8 @@ def xnest_sub_matrices(
     Returns
     -------
     tuple of numpy.ndarray
-        One per sub-matrix; O(n^2). After X-NEST+, see ``docs/fabrics.md``.
+        One per sub-matrix; O(n^2). X-NEST+ (Gu et al.), as read in
+        ``docs/explanation/scheduling.md``.
 
     Examples
     --------
@@ -121,7 +122,8 @@ def xnest_plan(
     Returns
     -------
     XnestPlan
-        Weights of the sub-matrices, and the configuration of each switch; O(n^2).
+        Weights of the sub-matrices, and the configuration of each switch; O(n^2). X-NEST+ (Gu et
+        al.), as read in ``docs/explanation/scheduling.md``.
 
     Examples
     --------
@@ -183,7 +185,8 @@ def xnest_epochs(
     Returns
     -------
     EpochRun
-        The matchings and how long they take; O(n^2) per epoch.
+        The matchings and how long they take; O(n^2) per epoch. X-NEST+ (Gu et al.), as read in
+        ``docs/explanation/scheduling.md``.
 
     Examples
     --------
