@@ -105,13 +105,13 @@ def measure(servers: int, policy: Policy, count: int) -> list[str]:
     rust, expected = in_rust(servers, policy, held, demands)
     added = []
     for kind in KINDS:
-        least = np.full(count, np.inf)
+        minimum = np.full(count, np.inf)
         for _ in range(TURNS):
             times, pairs = in_python(python_calls(servers, policy, held, demands, kind))
-            least = np.minimum(least, times)
+            minimum = np.minimum(minimum, times)
             if pairs != expected:
                 raise SystemExit(f"not the same decisions: {pairs} pairs, {expected} in Rust")
-        added.append(f"{least.mean() - rust:+.1f}")
+        added.append(f"{minimum.mean() - rust:+.1f}")
     return [str(servers), policy.allocator, policy.when, f"{rust:.1f}", *added]
 
 

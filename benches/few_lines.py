@@ -97,9 +97,9 @@ def shorter_than(demand: Matrix, delay: float, length: float, limit_s: float) ->
 def main() -> None:
     """Print a line per number of lines, kind and delay."""
     draws, limit_s = int(sys.argv[2]), float(sys.argv[3])
-    asked = shorter_than
+    solve = shorter_than
     if sys.argv[4:] == ["cp-sat"]:
-        asked = importlib.import_module("few_lines_cp").shorter_than
+        solve = importlib.import_module("few_lines_cp").shorter_than
     print("| lines | demand | delay / L | cases | none shorter | shorter (by) | undecided |")
     print("|---:|---|---:|---:|---:|---:|---:|")
     for n in map(int, sys.argv[1].split(",")):
@@ -112,7 +112,7 @@ def main() -> None:
                     delay_s = float(longest * part) * 8 / (RATE_GBPS * 1e9)
                     ours = decompose(demand, delay_s=delay_s, rate_gbps=RATE_GBPS)
                     length = float(ours.length_bytes)
-                    other = asked(demand, float(ours.delay_bytes), length, limit_s)
+                    other = solve(demand, float(ours.delay_bytes), length, limit_s)
                     found.append(None if other is None else length / other - 1)
                 by = [ratio for ratio in found if ratio is not None and ratio > 0]
                 text = f"{len(by)} ({max(by):.2%})" if by else "0"

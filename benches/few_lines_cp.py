@@ -67,10 +67,10 @@ def shorter_than(demand: Matrix, delay: float, length: float, limit_s: float) ->
     """
     longest = int(max(demand.sum(axis=0).max(), demand.sum(axis=1).max()))
     parts = -(-demand * PARTS // longest)
-    most = max(np.count_nonzero(demand, axis=axis).max() for axis in (0, 1))
+    max_peers = max(np.count_nonzero(demand, axis=axis).max() for axis in (0, 1))
     goal = length - SHORTER * longest
     left, undecided = limit_s, False
-    for slots in range(int(most), 1 + int((goal - longest) // delay)):
+    for slots in range(int(max_peers), 1 + int((goal - longest) // delay)):
         holds = int((goal - slots * delay) * PARTS / longest) + slots
         model, joined, hold = program(parts, slots, holds)
         solver = cp_model.CpSolver()

@@ -72,22 +72,22 @@ fn replay(path: &str) {
     let text = std::fs::read_to_string(path).expect("a file of cases");
     let (region, policy, timing, held, upcoming): Cases =
         serde_json::from_str(&text).expect("cases");
-    let mut least = vec![f64::INFINITY; upcoming.len()];
+    let mut minimum = vec![f64::INFINITY; upcoming.len()];
     let mut pairs = 0;
     // Other work on the machine only adds; turns after the first one find the processor awake.
     for _ in 0..TURNS {
         let mut decider = Decider::new(region.clone(), policy, timing).expect("consistent");
         let mut last = None;
         pairs = 0;
-        for (next, least) in upcoming.chunks(1).zip(&mut least) {
+        for (next, minimum) in upcoming.chunks(1).zip(&mut minimum) {
             let started = Instant::now();
             // As a caller in Python does, the decision before it is given up.
             let decision = last.insert(counted(&mut decider, &held, next));
-            *least = least.min(started.elapsed().as_secs_f64());
+            *minimum = minimum.min(started.elapsed().as_secs_f64());
             pairs += u64::from(decision.pairs);
         }
     }
-    println!("{:.3} {pairs}", 1e6 * least.iter().sum::<f64>() / least.len() as f64);
+    println!("{:.3} {pairs}", 1e6 * minimum.iter().sum::<f64>() / minimum.len() as f64);
 }
 
 /// Seconds of each decision, and the pairs that all of them change, and move to other NICs.
