@@ -184,7 +184,11 @@ fn world() -> impl Strategy<Value = World> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_global_rejects: 1 << 14, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        max_global_rejects: 1 << 14,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn pauses_come_and_go_when_a_replay_says(world in world()) {
