@@ -101,6 +101,10 @@ def test_a_collective_that_is_waited_for_later_hides_behind_computes():
     shorter = [measured(0, 1e-3), measured(1, 1e-4), measured(1, 50e-3)]
     early = built(job_of([late], shorter), 1).graph
     assert step_time_s(early, 1) > 53e-3 - 1e-4
+    # and behind all of them where nobody waits for it
+    never = dataclasses.replace(REDUCE, asynchronous=True)
+    alone = built(job_of([never], computes[:2]), 1).graph
+    assert step_time_s(alone, 1) == pytest.approx(51e-3, rel=1e-6)
 
 
 def test_a_stream_runs_alongside_until_another_waits_for_it():
@@ -111,6 +115,13 @@ def test_a_stream_runs_alongside_until_another_waits_for_it():
     difference = step_time_s(waited, 1) - step_time_s(alone, 1)
     # 5 ms of the other stream instead of 2 ms of its own come before the last one
     assert difference == pytest.approx(3e-3, rel=1e-3)
+
+
+def test_the_stream_with_most_computes_is_the_first():
+    computes = [measured(0, 2e-3), *[measured(0, 1e-3, stream=4)] * 3]
+    program = built(job_of([dataclasses.replace(REDUCE, stream=9)], computes), 1).graph.roles[0]
+    is_compute = program.program.kind == Kind.COMPUTE
+    assert program.program.stream[is_compute].tolist() == [1, 0, 0, 0]
 
 
 def test_compute_times_are_those_of_the_roofline():
@@ -128,6 +139,13 @@ def test_compute_times_are_those_of_the_roofline():
     # what was measured is not computed
     known = dataclasses.replace(one, duration_s=0.25)
     assert OperatorTimes(KERNELS).seconds(known) == 0.25
+    assert OperatorTimes(KERNELS, 2.0).seconds(known) == 0.5
+    # products of FP32 run at half of the rate
+    times_s = [
+        OperatorTimes(KERNELS).kernel_seconds(product._replace(dtype=dtype))
+        for dtype in ("bfloat16", "float32")
+    ]
+    assert times_s[1] == pytest.approx(2 * times_s[0])
     graph = built(job_of([REDUCE], [one]), 1).graph
     program = graph.roles[0].program
     assert program.size[program.kind == Kind.COMPUTE].tolist() == [round(expected * 1e12)]
@@ -205,6 +223,19 @@ def test_computes_of_experts_take_as_long_as_their_rows_are_many():
     assert table.values[1, 0] == pytest.approx(10**9 * (30 + 30) / 80, rel=0.4)
     known = built(routed_job((10, 30), (10, 70), ranks=(0, 1)), 1).graph
     assert known.tables[0].values[:, 0].tolist() == [10**9, 10**9 * (30 + 10) // 80]
+
+
+def test_computes_after_a_combine_do_not_depend_on_rows():
+    trace = routed_job((10, 30), (10, 70))
+    ranks = {}
+    for rank, recorded in trace.ranks.items():
+        first, last = recorded.computes
+        after = dataclasses.replace(first, before=2)
+        ranks[rank] = dataclasses.replace(recorded, computes=(first, after, last))
+    graph = built(dataclasses.replace(trace, ranks=ranks), 1).graph
+    assert graph.tables[0].values.shape == (2, 2)
+    program = graph.roles[0].program
+    assert program.size[program.kind == Kind.COMPUTE].tolist()[1] == 10**9
 
 
 def test_a_source_of_demand_draws_the_rows_anew():
@@ -290,6 +321,18 @@ def test_workers_are_as_large_as_roles_and_groups_allow():
     assert (names["dp"].workers, names["dp"].on_worker) == (4, 1)
     # two data-parallel groups run along the same four workers
     assert names["dp"].groups.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(("other", "gpus"), [("all_gather", 1), ("all_reduce", 2)])
+def test_ranks_that_call_other_operations_are_workers_of_their_own(other, gpus):
+    groups = [ProcessGroup("dp", ranks) for ranks in ((0, 2), (1, 3))]
+    recorded = []
+    for rank in range(4):
+        op = other if rank % 2 else "all_reduce"
+        call = dataclasses.replace(PLAIN, op=op, group="dp", ranks=groups[rank % 2].ranks)
+        recorded.append(recording(rank, [call]))
+    trace = make_trace(4, ["python"], recorded, groups)
+    assert place(TracedStep.of(trace).job, 2).gpus_per_worker == gpus
 
 
 def test_groups_that_no_worker_fits_are_refused():

@@ -142,9 +142,10 @@ def place(job: JobRoles, gpus_per_server: int) -> WorkerPlacement:
     size = int(np.gcd(gpus_per_server, job.world_size))
     reason = ""
     for gpus in (one for one in range(size, 0, -1) if size % one == 0):
-        reason = _unfit(gpus, role_of_rank, roles)
-        if reason:
+        if (role_of_rank.reshape(-1, gpus) != role_of_rank[::gpus, None]).any():
+            reason = "ranks of one server act differently"
             continue
+        reason = ""
         families: list[WorkerFamily] = []
         family_of: dict[tuple[int, int], int] = {}
         for number, has_demand in used.items():
@@ -216,18 +217,6 @@ def _laid_out(
     if has_demand and (np.diff(servers, axis=1) == 0).any():
         return f"group {name} has all-to-alls between ranks of a server that act differently"
     return WorkerFamily(name, rank_groups, groups, of_rank_group.reshape(-1), order)
-
-
-def _unfit(gpus: int, role_of_rank: Ints, roles: tuple[TracedRole, ...]) -> str:
-    """Why ranks of one server cannot be workers of so many GPUs; empty if they can."""
-    if (role_of_rank.reshape(-1, gpus) != role_of_rank[::gpus, None]).any():
-        return "ranks of one server act differently"
-    for role in roles:
-        for other in role.peers.values():
-            if (roles[other].ranks // gpus != role.ranks // gpus).any():
-                continue
-            return "ranks of a worker send to each other"
-    return ""
 
 
 def _roles(job: JobRoles) -> tuple[TracedRole, ...]:
