@@ -10,9 +10,6 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 /// Maximum number of upcoming all-to-alls of one decision.
 pub const MAX_ALL_TO_ALLS: usize = 64;
 
-/// Maximum number of bytes of one all-to-all, where servers relay: loads are sums in 64 bits.
-const MAX_RELAYED_BYTES: u128 = 1 << 63;
-
 /// A decider as C has it.
 #[derive(Debug)]
 pub struct LightloomDecider(Mutex<State>);
@@ -101,12 +98,13 @@ impl State {
             next.hidden = Duration(hidden);
         }
         self.upcoming.iter().try_for_each(|next| self.check_demand(&next.demand))?;
+        self.decider.check_relayed(&self.upcoming)?;
         self.last = None;
         let decision = self.decider.decide(&self.held, &self.upcoming);
         Ok(self.last.insert(decision))
     }
 
-    /// Refuses demand that servers cannot have, or not relay.
+    /// Refuses demand of servers that have failed.
     fn check_demand(&self, demand: &[u64]) -> Result<(), Refusal> {
         let n = self.servers();
         for &server in &self.decider.region().failures.servers {
@@ -114,14 +112,6 @@ impl State {
             if (0..n).any(|peer| demand[server * n + peer] > 0 || demand[peer * n + server] > 0) {
                 return Err(Refusal::invalid(format!(
                     "demand of server {server}, which has failed"
-                )));
-            }
-        }
-        if self.decider.policy().relaying {
-            let total: u128 = demand.iter().map(|&bytes| u128::from(bytes)).sum();
-            if total > MAX_RELAYED_BYTES {
-                return Err(Refusal::invalid(format!(
-                    "{total} bytes of demand, at most {MAX_RELAYED_BYTES} where servers relay"
                 )));
             }
         }

@@ -251,6 +251,15 @@ fn demand_that_cannot_be_is_refused() {
     );
     let relaying = create(relaying.as_bytes()).unwrap();
     assert!(refusal(&relaying, &[u64::MAX; 16], &[0]).1.ends_with("where servers relay"));
+    // Each may be relayed, but not what they are together.
+    let mut half = [0; 16];
+    half[1] = 1 << 62;
+    relaying.decide(&half, &[0]).unwrap();
+    let text = refusal(&relaying, &[half; 3].concat(), &[0; 3]).1;
+    assert_eq!(
+        text,
+        "13835058055282163712 bytes of demand, at most 9223372036854775808 where servers relay"
+    );
     // The largest numbers are decided on, and times that never end are infinite.
     made.decide(&[u64::MAX; 16], &[u64::MAX]).unwrap();
     let decision = made.decide(&[0; 16], &[0]).unwrap();
@@ -400,6 +409,136 @@ proptest! {
                 prop_assert_eq!(status, Status::Invalid as i32);
                 prop_assert_eq!(made.text(Text::State), state);
             }
+        }
+    }
+}
+
+/// `LIGHTLOOM_SOAK=100` tries a hundred times as many sequences.
+fn sequences() -> u32 {
+    let soak = std::env::var("LIGHTLOOM_SOAK").ok().and_then(|text| text.parse::<u32>().ok());
+    500 * soak.unwrap_or(1).max(1)
+}
+
+/// Any of some texts.
+fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(texts)
+}
+
+/// Regions of up to five servers, most of which can be; times and rates up to their limits.
+fn region() -> impl Strategy<Value = (usize, String)> {
+    let parts = (
+        1..6_usize,
+        one_of(&["0", "1", "2", "3", "6", "256"]),
+        one_of(&["400", "1e9", "1e-9", "0"]),
+        one_of(&["100", "0", "1e9", "1e-9"]),
+        one_of(&[
+            "",
+            r#""planes": "duplex", "#,
+            r#""planes": "crossed", "#,
+            r#""failed": {"servers": [0]}, "#,
+            r#""failed": {"nics": [[0, 1]], "planes": [1]}, "planes": "duplex", "#,
+            r#""split": false, "eps_nics": 2, "numa_nodes": 3, "#,
+        ]),
+        one_of(&["best", "greedy", "paper", "reference", "static"]),
+        one_of(&["break-even", "always", "never"]),
+        one_of(&[
+            "",
+            r#", "relaying": {"chunk_bytes": 1000, "chunk_latency_s": 0}"#,
+            r#", "relaying": {"chunk_bytes": 4611686018427387904, "chunk_latency_s": 1e6,
+                 "nvswitch_gbps": 1e9, "memory_limit_bytes": 0}"#,
+        ]),
+        (one_of(&["0", "1e-4", "1e6"]), one_of(&["0", "1e-12", "1e6"]), any::<bool>()),
+    );
+    parts.prop_map(|(servers, ports, circuit, eps, more, allocator, when, relaying, timing)| {
+        let (fixed, per_pair, keeps) = timing;
+        let text = format!(
+            r#"{{"servers": {servers},
+                "region": {{{more}"ports": {ports}, "circuit_gbps": {circuit}, "eps_gbps": {eps}}},
+                "policy": {{"allocator": "{allocator}", "when": "{when}"{relaying}}},
+                "timing": {{"fixed_s": {fixed}, "per_pair_s": {per_pair}, "control_s": {per_pair},
+                            "link_up_s": {fixed}, "keep_unchanged": {keeps}}}}}"#
+        );
+        (servers, text)
+    })
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    const EXTREMES: [u64; 6] = [50_000_000, 1 << 32, 1 << 53, 1 << 62, 1 << 63, u64::MAX];
+    prop_oneof![0..100_u64, prop::sample::select(&EXTREMES[..])]
+}
+
+fn end() -> impl Strategy<Value = u32> {
+    prop_oneof![9 => 0..6_u32, 1 => prop::sample::select(&[255, 1 << 16, u32::MAX][..])]
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Decide(Vec<u64>, Vec<u64>),
+    Accept,
+    Hold(Vec<(u32, u32, u32, u32)>),
+    /// What is held, with some of it replaced.
+    Restore(prop::sample::Index, usize, String),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cells = 3 * 25;
+    prop_oneof![
+        (prop::collection::vec(number(), cells), prop::collection::vec(number(), 0..4))
+            .prop_map(|(bytes, hidden)| Step::Decide(bytes, hidden)),
+        Just(Step::Accept),
+        prop::collection::vec((end(), end(), end(), end()), 0..8).prop_map(Step::Hold),
+        (any::<prop::sample::Index>(), 0..9_usize, "[\\[\\]{}:,\"a-z0-9-]{0,5}")
+            .prop_map(|(place, length, insert)| Step::Restore(place, length, insert)),
+    ]
+}
+
+/// Takes a step as far as it fits the region.
+fn take(made: &Made, servers: usize, step: &Step) -> Result<(), (i32, String)> {
+    match step {
+        Step::Decide(bytes, hidden) => {
+            let cells = servers * servers * hidden.len();
+            made.decide(&bytes[..cells], hidden).map(|_| ())
+        }
+        Step::Accept => made.accept(),
+        Step::Hold(circuits) => {
+            let circuits: Vec<LightloomCircuit> =
+                circuits.iter().map(|&(a, nic, b, other)| circuit((a, nic), (b, other))).collect();
+            made.hold(&circuits)
+        }
+        Step::Restore(place, length, insert) => {
+            let state = made.text(Text::State);
+            let start = place.index(state.len());
+            let end = (start + length).min(state.len());
+            made.restore(format!("{}{insert}{}", &state[..start], &state[end..]).as_bytes())
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(sequences()))]
+
+    /// Whatever is asked in whatever order, it is done or refused in one line, and what is held
+    /// can be held again.
+    #[test]
+    fn any_sequence_of_calls_is_done_or_refused(
+        (servers, description) in region(),
+        steps in prop::collection::vec(step(), 1..8),
+    ) {
+        let made = match create(description.as_bytes()) {
+            Ok(made) => made,
+            Err((status, line)) => {
+                prop_assert_eq!(status, Status::Invalid as i32, "{}", line);
+                return Ok(());
+            }
+        };
+        for step in &steps {
+            if let Err((status, line)) = take(&made, servers, step) {
+                prop_assert_eq!(status, Status::Invalid as i32, "{:?}: {}", step, line);
+                prop_assert!(!line.is_empty() && !line.contains('\n'), "{}", line);
+            }
+            let held = made.list(List::Held);
+            prop_assert!(made.hold(&held).is_ok(), "{:?}: {}", held, last_error());
+            prop_assert_eq!(made.list(List::Held), held);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The object that decides: its region, policy and timing, and what it has found before.
 
 use crate::cache::Cache;
-use crate::decision::Held;
+use crate::decision::{Held, Upcoming};
 use crate::layout::{Layout, counts};
 use crate::region::Region;
 use lightloom_model::{Allocator, Invalid, Policy, Rate, SwitchTiming};
-use lightloom_schedule::relay::{RelayRequest, Relayed, expander, relay};
+use lightloom_schedule::relay::{MAX_BYTES, RelayRequest, Relayed, expander, relay};
 use lightloom_schedule::{Allocation, EpsRates, Request, allocate, route};
 use std::sync::Arc;
 
@@ -114,6 +114,19 @@ impl Decider {
     /// Names the first NIC or pair that is wrong.
     pub fn check(&self, held: &Held) -> Result<(), Invalid> {
         self.layout.check(&held.circuits, &held.nics)
+    }
+
+    /// Checks that servers can relay all of the upcoming demand, where they relay.
+    ///
+    /// # Errors
+    /// If it is more bytes, all together, than loads can count.
+    pub fn check_relayed(&self, upcoming: &[Upcoming]) -> Result<(), Invalid> {
+        let bytes = upcoming.iter().flat_map(|next| &next.demand);
+        let total: u128 = bytes.map(|&bytes| u128::from(bytes)).sum();
+        if !self.policy.relaying || total <= MAX_BYTES {
+            return Ok(());
+        }
+        Err(Invalid(format!("{total} bytes of demand, at most {MAX_BYTES} where servers relay")))
     }
 
     /// The request to an allocator for a demand, n x n.

@@ -547,6 +547,7 @@ impl PyDecider {
         let found = py.detach(|| {
             self.with(|decider| {
                 decider.check(&held.0)?;
+                decider.check_relayed(&upcoming)?;
                 match (&given, &mut caller) {
                     (Some(given), _) => decider.decide_among(&held.0, &upcoming, given),
                     (None, Some(caller)) => decider.decide_by(&held.0, &upcoming, caller),

@@ -95,7 +95,7 @@ impl RelayRequest<'_> {
 const MAX_SERVERS: usize = 1024;
 
 /// Maximum number of bytes in all: loads are sums over pairs and must fit 64 bits.
-const MAX_BYTES: u128 = 1 << 63;
+pub const MAX_BYTES: u128 = 1 << 63;
 
 choices! {
     /// What carries the bytes of a path, in order.
