@@ -25,6 +25,7 @@ if it does not build. The file is restored after each fault, also on Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import random
 import re
@@ -43,6 +44,8 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
 REPORT = ROOT / "benches" / "MUTANTS.md"
 LIMIT_S = 600.0
+#: what stands between the names of the report's columns and its rows
+RULE = "|---|---|---|---|---|---|\n"
 
 #: The same random cases each time, failures not made smaller, and nothing noted in the tree; and
 #: the Python that runs this, whatever comes first on the path.
@@ -169,8 +172,25 @@ def try_fault(room: Room, fault: Fault, root: Path) -> str:
         return "missed" if succeeds(room.test, root, room.limit_s) else "noticed"
 
 
-def run_room(room: Room, faults: Sequence[Fault], root: Path) -> dict[str, str]:
+@dataclass(frozen=True)
+class Trial:
+    """What became of faults of a room, by their names, and when and how long they were tried."""
+
+    results: dict[str, str]
+    date: str
+    commit: str
+    minutes: float
+
+    def rate(self) -> str:
+        """How many were noticed."""
+        return f"{list(self.results.values()).count('noticed') / max(len(self.results), 1):.0%}"
+
+
+def run_room(room: Room, faults: Sequence[Fault], root: Path) -> Trial:
     """Try faults of a room, and print the result of each as it comes."""
+    command = ["git", "log", "-1", "--format=%h", "--abbrev=8"]
+    commit = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
     begin = time.monotonic()
     if not succeeds(room.test, root, LIMIT_S):
         raise MutantsError(f"{room.name}: its tests fail without any fault")
@@ -178,15 +198,13 @@ def run_room(room: Room, faults: Sequence[Fault], root: Path) -> dict[str, str]:
     for fault in faults:
         results[fault.name] = try_fault(room, fault, root)
         print(f"{room.name}: {results[fault.name]:8} {fault.name}", flush=True)
-    found = list(results.values())
-    rate = found.count("noticed") / max(len(found), 1)
-    took = (time.monotonic() - begin) / 60
+    trial = Trial(results, date, commit.strip(), (time.monotonic() - begin) / 60)
     print(
-        f"{room.name}: {found.count('noticed')} of {len(found)} noticed ({rate:.0%}), "
-        f"{took:.0f} minutes",
+        f"{room.name}: {list(results.values()).count('noticed')} of {len(results)} noticed "
+        f"({trial.rate()}), {trial.minutes:.0f} minutes",
         flush=True,
     )
-    return results
+    return trial
 
 
 def choose(room: Room, only: str, sample: int | None, seed: int) -> list[Fault]:
@@ -198,20 +216,26 @@ def choose(room: Room, only: str, sample: int | None, seed: int) -> list[Fault]:
     return [faults[index] for index in sorted(drawn)]
 
 
-def with_row(report: str, room: Room, results: dict[str, str]) -> str:
+def with_row(report: str, room: Room, trial: Trial) -> str:
     """The report with the room's row replaced, or added in the order of names."""
-    found = list(results.values())
-    noticed, missed = found.count("noticed"), [n for n, r in results.items() if r != "noticed"]
-    faults, tried = len(room.faults), len(found)
-    listed = str(faults) if tried == faults else f"{faults}, {tried} of them tried"
-    cells = [f"`{room.name}`", listed, str(noticed), f"{noticed / max(tried, 1):.0%}"]
-    row = "| " + " | ".join([*cells, "; ".join(missed) or "none"]) + " |"
+    results = trial.results
+    missed = [name for name, result in results.items() if result != "noticed"]
+    faults, tried = len(room.faults), len(results)
+    cells = [
+        f"`{room.name}`",
+        str(faults) if tried == faults else f"{faults}, {tried} of them tried",
+        str(tried - len(missed)),
+        trial.rate(),
+        f"{trial.date}, {trial.commit}, {max(trial.minutes, 1):.0f} min",
+        "; ".join(missed) or "none",
+    ]
+    row = "| " + " | ".join(cells) + " |"
     rows = re.findall(r"^\| `.*\|$", report, re.MULTILINE)
-    head, _, tail = report.partition("|---|---|---|---|---|\n")
+    head, _, tail = report.partition(RULE)
     for old in rows:
         tail = tail.replace(f"{old}\n", "")
     kept = [old for old in rows if not old.startswith(f"| `{room.name}` ")]
-    return f"{head}|---|---|---|---|---|\n" + "\n".join(sorted([*kept, row])) + f"\n{tail}"
+    return f"{head}{RULE}" + "\n".join(sorted([*kept, row])) + f"\n{tail}"
 
 
 def end_by_signal(number: int, _frame: object) -> NoReturn:
@@ -238,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise MutantsError(f"--sample {options.sample}: expected 1 or more")
         rooms = [load(name) for name in options.rooms or room_names()]
         require_clean_tree(ROOT)
-        results = {
+        trials = {
             room.name: run_room(
                 room, choose(room, options.only, options.sample, options.seed), ROOT
             )
@@ -253,9 +277,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.record:
         report = REPORT.read_text()
         for room in rooms:
-            report = with_row(report, room, results[room.name])
+            report = with_row(report, room, trials[room.name])
         REPORT.write_text(report)
-    return int(any(result == "invalid" for one in results.values() for result in one.values()))
+    return int(any("invalid" in trial.results.values() for trial in trials.values()))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -107,27 +108,51 @@ def test_tests_that_fail_by_themselves_are_refused(tree):
         mutants.run_room(_room("false"), [], tree)
 
 
+def _trial(minutes=7.4, **results):
+    return mutants.Trial(results, "2026-11-25", "0a1b2c3d", minutes)
+
+
 def test_a_row_replaces_that_of_its_room():
-    report = "# Title\n\n| a | b | c | d | e |\n|---|---|---|---|---|\n\nEnd.\n"
+    report = f"# Title\n\n| a | b | c | d | e | f |\n{mutants.RULE}\nEnd.\n"
     x, y = _fault("yes", "no"), _fault("again", "always")
     first, second = _room("true", name="a", faults=[x]), _room("true", name="b", faults=[x, y])
-    once = mutants.with_row(report, second, {"x": "noticed", "y": "missed"})
-    twice = mutants.with_row(once, first, {"x": "noticed"})
-    again = mutants.with_row(twice, second, {"x": "noticed", "y": "noticed"})
-    assert "| `b` | 2 | 1 | 50% | y |\n\nEnd." in once
+    once = mutants.with_row(report, second, _trial(x="noticed", y="missed"))
+    twice = mutants.with_row(once, first, _trial(x="noticed", minutes=0.2))
+    again = mutants.with_row(twice, second, _trial(x="noticed", y="noticed"))
+    assert "| `b` | 2 | 1 | 50% | 2026-11-25, 0a1b2c3d, 7 min | y |\n\nEnd." in once
     assert again.splitlines()[4:] == [
-        "| `a` | 1 | 1 | 100% | none |",
-        "| `b` | 2 | 2 | 100% | none |",
+        "| `a` | 1 | 1 | 100% | 2026-11-25, 0a1b2c3d, 1 min | none |",
+        "| `b` | 2 | 2 | 100% | 2026-11-25, 0a1b2c3d, 7 min | none |",
         "",
         "End.",
     ]
 
 
 def test_a_row_says_how_many_of_a_list_were_tried():
-    report = "|---|---|---|---|---|\n"
     room = _room("true", faults=[_fault("yes", "no")] * 5)
-    row = mutants.with_row(report, room, {"x": "noticed", "y": "missed"})
-    assert "| `toy` | 5, 2 of them tried | 1 | 50% | y |\n" in row
+    row = mutants.with_row(mutants.RULE, room, _trial(x="noticed", y="missed"))
+    assert "| `toy` | 5, 2 of them tried | 1 | 50% | " in row
+
+
+def test_the_report_has_the_columns_of_rows_and_says_when_each_was_tried():
+    rows = [line for line in mutants.REPORT.read_text().splitlines() if line.startswith("| `")]
+    assert mutants.RULE in mutants.REPORT.read_text()
+    assert {row.split("`")[1] for row in rows} <= set(mutants.room_names())
+    for row in rows:
+        assert re.search(r"% \| 20\d\d-\d\d-\d\d, [0-9a-f]{8}(, \d+ min)? \| ", row), row
+
+
+def test_a_trial_knows_its_day_its_commit_and_its_time(tree):
+    faults = [_fault("yes\r", "no\r"), mutants.Fault("b", "said.txt", "again", "always")]
+    trial = mutants.run_room(_room("head -1 said.txt | grep -q yes", faults=faults), faults, tree)
+    assert trial.results == {"a fault": "noticed", "b": "missed"}
+    command = ["git", "rev-parse", "HEAD"]
+    head = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout
+    assert head.startswith(trial.commit)
+    assert len(trial.commit) == 8
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", trial.date)
+    assert trial.minutes > 0
+    assert trial.rate() == "50%"
 
 
 def test_a_sample_is_that_of_its_seed():
