@@ -117,7 +117,7 @@ def schedule_by_name(
     PermutationSchedule
         Its ``time_spent_s`` is that of the scheduler; checks take as long as those of
         :func:`schedule_of_arrays`, O(k rows + n^2 log n). How to write one:
-        ``docs/how-to/schedule-a-demand.md``.
+        ``docs/how-to/add-an-allocator.md``.
 
     Examples
     --------
