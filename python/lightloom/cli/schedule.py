@@ -119,8 +119,8 @@ class ScheduleOptions(Strict):
     )
     time_limit_s: Seconds | None = Field(
         None,
-        description="Time after which no other method is started, and the search of auto ends; "
-        "10 s by default.",
+        description="Time after which no other method is started; auto begins, with half of it. "
+        "By default 10 s, and auto comes last.",
     )
     systems: Switch = Field(
         True, description="Compare with RotorNet, Helios and X-NEST+ on the same switches."

@@ -73,6 +73,7 @@ def schedule(given: Given) -> None:
     ports = _ports(given, options)
     name, matrix = _demand(options)
     sent, inside = without_diagonal(matrix)
+    _check_held(options, ports, len(sent))
     gone = 0
     if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
         sent, gone = without_servers(sent, ports.failed.servers)
@@ -209,8 +210,10 @@ def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
     if degree is None:
         for name in _FOR_CIRCUITS:
             if given.has(name) and not (name == "relay" and options.eps_rate_gbps):
+                other = " or --eps-rate" if name == "relay" else ""
                 raise InputError(
-                    f"{given.flag(name)} is for circuits; give --degree as well, or leave it out"
+                    f"{given.flag(name)} is for circuits; give --degree{other} as well, or leave "
+                    "it out"
                 )
         return None
     eps_gbps = _EPS_NICS * rate_gbps if options.eps_rate_gbps is None else options.eps_rate_gbps
@@ -226,6 +229,15 @@ def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
             f"got {eps_gbps:g}"
         )
     return Ports(degree, eps_gbps, held, failed, eps_nics)
+
+
+def _check_held(options: ScheduleOptions, ports: Ports | None, servers: int) -> None:
+    held = None if ports is None or ports.previous is None else np.asarray(ports.previous)
+    if held is not None and len(held) != servers:
+        raise InputError(
+            f"{options.held_circuits}: circuits of {len(held)} servers, but the demand has "
+            f"{servers}"
+        )
 
 
 def _names(

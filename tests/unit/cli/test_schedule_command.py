@@ -32,6 +32,7 @@ def folder(tmp_path, monkeypatch):
     np.save("empty.npy", np.zeros((3, 3)))
     np.save("inside.npy", np.eye(3))
     np.save("held.npy", np.ones((3, 3)) - np.eye(3))
+    np.save("small.npy", np.array([[0, 5], [7, 0]]))
     return tmp_path
 
 
@@ -84,7 +85,7 @@ def folder(tmp_path, monkeypatch):
         (f"{ZERO} --eps-rate -1", "--eps-rate -1: expected at least 0"),
         (f"{ZERO} --held-circuits held.npy", "--held-circuits is for circuits; give "
          "--degree as well, or leave it out"),
-        (f"{ZERO} --relay", "--relay is for circuits; give --degree as well, or "
+        (f"{ZERO} --relay", "--relay is for circuits; give --degree or --eps-rate as well, or "
          "leave it out"),
         (f"{ZERO} --planes", "--planes is for circuits; give --degree as well, or "
          "leave it out"),
@@ -112,6 +113,8 @@ def folder(tmp_path, monkeypatch):
         (f"schedule wide.npy {DELAY} 0 --degree 2 --failed server:1", "wide.npy: circuits need a "
          "square demand, got 2 sources and 3 destinations; leave --degree out for schedules of "
          "permutations"),
+        (f"schedule small.npy {DELAY} 0 --degree 2 --held-circuits held.npy",
+         "held.npy: circuits of 3 servers, but the demand has 2"),
         (f"{ZERO} --degree 1 --held-circuits held.npy",
          "circuits: server 0 has 1 ports but 2 circuits"),
         (f"{ZERO} --degree 6 --held-circuits a.npy",

@@ -28,6 +28,8 @@ from lightloom.study.scheduling.results import KEPT, AllocationRow, ScheduleComp
 DEFAULT_LIMIT_S = 10.0
 #: what auto takes without a limit, in times of all other methods together, measured at 32 to 256
 _AUTO_TAKES = 5.0
+#: part of a limit that is given in which auto searches, before all others
+_AUTO_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class MethodChoice:
         Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
     time_limit_s
         Time after which no other schedule of permutations is begun, and likewise no other system,
-        and which ``exact`` may take for circuits with split, and as much without;
-        ``auto``, and for circuits and packets ``balanced``, search on until then. Without
-        it, it is :data:`DEFAULT_LIMIT_S` and ``auto``
+        and which ``exact`` may take for circuits with split, and as much without. ``auto`` begins,
+        with half of it; for circuits and packets ``balanced`` searches on until then. Without
+        it, it is :data:`DEFAULT_LIMIT_S` and ``auto`` comes last and
         searches as long as it needs, if that is likely to be in time.
     systems
         Of :data:`~lightloom.study.scheduling.other_systems.SYSTEMS`; read for square demand only.
@@ -221,6 +223,8 @@ def _steps(
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
     clock = _Clock(choice.time_limit_s)
+    if clock.given:  # within a limit nothing promises as much
+        names.sort(key=lambda name: name != "auto")
     if problem.earlier is not None:
         names.insert(0, KEPT)
     for name in () if problem.is_large else dict.fromkeys(names):
@@ -276,6 +280,8 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         found.not_begun.append(method)
         return
     problem = found.problem
+    if method == "auto":
+        left_s *= _AUTO_SHARE
     if method not in (*schedule.PERMUTATION_METHODS, "auto", KEPT):
         found.schedules[method] = schedule.schedule_by_name(
             method, problem.demand, delay_s=problem.delay_s, rate_gbps=problem.rate_gbps
@@ -292,6 +298,8 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         previous=problem.earlier if method == KEPT else None,
         new_slots=problem.new_slots if method == KEPT else 0,
     )
+    if "auto" in found.schedules:  # shown after those that it is compared with
+        found.schedules["auto"] = found.schedules.pop("auto")
 
 
 def _divide(found: ScheduleComparison, method: str, clock: _Clock, relay: bool) -> None:

@@ -148,10 +148,12 @@ def test_nothing_to_send_is_a_demand_error():
 
 def test_the_time_limit_leaves_methods_out():
     found = compare_schedules(problem(), MethodChoice(("auto",), (), time_limit_s=0.0))
-    assert list(found.schedules) == ["round-robin"]
-    assert {"round-robin", *found.not_begun} == {*schedule.PERMUTATION_METHODS, "auto"}
-    assert found.not_begun[-2:] == ["maximal", "auto"]
-    assert found.winner == "round-robin"
+    assert list(found.schedules) == ["auto"]
+    assert set(found.not_begun) == set(schedule.PERMUTATION_METHODS)
+    assert found.not_begun[-1] == "maximal"
+    assert found.winner == "auto"
+    kept = compare_schedules(problem(), MethodChoice(("bvn", "maximal"), (), time_limit_s=0.0))
+    assert (list(kept.schedules), kept.not_begun) == (["bvn"], ["maximal"])
 
 
 def test_large_demand_gets_circuits_alone():
@@ -279,8 +281,11 @@ def test_a_limit_that_is_given_is_passed_to_auto(monkeypatch):
     compare_schedules(problem(), MethodChoice(("auto",), ()))
     assert set(limits) == {None}
     limits.clear()
-    compare_schedules(problem(), MethodChoice(("auto",), (), 60.0))
-    assert all(0 < limit <= 60.0 for limit in limits)
+    found = compare_schedules(problem(), MethodChoice(("auto",), (), 60.0))
+    # auto begins, with half of the limit, and is shown last
+    assert 0 < limits[0] <= 30.0 < min(limits[1:])
+    assert max(limits) <= 60.0
+    assert list(found.schedules)[-1] == "auto"
 
 
 def test_an_interrupt_keeps_what_finished():
