@@ -112,7 +112,7 @@ fn an_agenda_shows_what_it_will_pop() {
 
 #[test]
 fn the_order_of_sources_at_one_time_is_not_that_of_scheduling() {
-    // More than a chunk of a bucket holds, of which some have sources of their own.
+    // More than a chunk of a bucket holds, of which some have new sources.
     let order = |step: u32, sources: &[u32]| {
         let mut agenda: Agenda<u8> = Agenda::new(100, Duration(1_000));
         for source in (0..100).map(|index| index * step % 100) {

@@ -15,7 +15,8 @@ from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIG
 
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands
-DIFFERENT = {"--set", "--reconfiguration-delay", "--micro-batches"}
+#: numbers of planes in one command; in another, whether the NICs of a server are on several
+DIFFERENT = {"--set", "--reconfiguration-delay", "--micro-batches", "--planes"}
 
 
 def described(name):

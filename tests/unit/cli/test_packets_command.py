@@ -314,7 +314,7 @@ def test_the_same_ring_without_pauses_or_with_other_routes(lightloom):
     assert outcome.status == 0
     assert "3 flows, 6 MB, by ndp over the links of" in " ".join(outcome.out.split())
     first = rows(Path("a.csv").read_text())[0]
-    assert first["route"] == "2 west north east 1"
+    assert first["route"] == "0 north east west 2"
     # the result has the routes as well, so that it can be simulated again
     assert lightloom(f"{ring} --transport ndp --flows a.csv --csv b.csv").status == 0
     again = {row["src"]: row["fct_us"] for row in rows(Path("b.csv").read_text())}

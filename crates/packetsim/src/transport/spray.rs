@@ -4,8 +4,8 @@ use crate::config::{Config, PathChoice};
 use crate::flow::PacketFlowId;
 use crate::hash::mix;
 
-/// Per end of a flow a walk over all paths, each once per round, in an order that differs from round
-/// to round: the count of the round, its bits flipped by a random mask.
+/// Per end of a flow a walk over all paths, each once per round, in an order that differs from
+/// round to round: the count of the round, its bits flipped by a random mask.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Walk {
     count: u16,
