@@ -7,8 +7,8 @@
 //! any method that takes no longer than the limit, for each limit; over each method at exactly its
 //! own time (to 25 ms), in which `auto` has tried others too; and over `auto` at a lower limit.
 //!
-//! `cargo run --release -p lightloom-schedule --example time_limits 16,64,256 3 10,100,1000`: lines,
-//! draws and delays in microseconds, the longest line being 10 ms.
+//! `cargo run --release -p lightloom-schedule --example time_limits 16,64,256 3 10,100,1000`:
+//! lines, draws and delays in microseconds, the longest line being 10 ms.
 
 use lightloom_schedule::permutation::{Budget, Demand, Method, Schedule, decompose_within};
 use rustix::time::{ClockId, clock_gettime};

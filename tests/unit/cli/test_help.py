@@ -14,8 +14,8 @@ from lightloom.packets import TRANSPORTS
 from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIGURE_POLICIES
 
 LINES, WIDTH = 45, 100
-#: options that take other keys, or more words, in some commands
-#: numbers of planes in one command; in another, whether the NICs of a server are on several
+#: options that take other keys, or more words, in some commands; --planes is a number of them, or
+#: whether a server has them
 DIFFERENT = {"--set", "--reconfiguration-delay", "--micro-batches", "--planes"}
 
 
