@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
+from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import square_matrix
 from lightloom.schedule.circuits import Region, check_circuits, whole_ports
 from lightloom.schedule.installed import custom_allocators, expected_installed, in_one_line
@@ -90,6 +91,7 @@ def allocator_by_name(name: str) -> CircuitAllocator:
         If no package has an allocator of this name, or it cannot be imported.
     """
     known = custom_allocators()
+    instance(name, str, "allocator", "a name")
     if name not in known:
         raise InputError(f"allocator '{name}': {expected_installed(name, known)}")
     with in_one_line(f"allocator '{name}'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,6 +124,13 @@ def whole_number(
             f"{name}: expected a whole number from {minimum} to {maximum}, got {echo(value)}"
         )
     return int(value)
+
+
+def is_number(value: object, minimum: float, maximum: float = sys.float_info.max) -> bool:
+    """Whether a value is a number in these limits, of which a float comes near."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return minimum <= value <= maximum
 
 
 def one_of(

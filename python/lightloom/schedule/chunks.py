@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import DemandError, InputError
+from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, optional_seconds, rate_bps, time_bytes
 from lightloom.schedule.arrays import whole_matrix as _whole_matrix
 from lightloom.schedule.named_sets import choices
@@ -280,7 +280,8 @@ def chunk_arguments(
     """Check chunks, their times and ports (EPS rate, delay, rate); return them for the core."""
     eps_gbps, delay_s, rate_gbps = ports
     circuit = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
-    eps = 0 if eps_gbps == 0 else rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
+    none = isinstance(eps_gbps, int | float) and eps_gbps == 0
+    eps = 0 if none else rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
     sizes = time_bytes(delay_s, "delay_s", circuit), circuit, eps
     cube = _cube(chunks)
     releases = _times(releases_s, "releases_s", cube, circuit, up=True)
@@ -346,6 +347,8 @@ def _times(values: Any, name: str, cube: Times, circuit_bps: int, *, up: bool) -
         ) from None
     known: dict[Any, int] = {}
     for value in each.flat:
+        if not isinstance(value, int | float | str | np.generic):
+            raise InputError(f"{name}: expected numbers or text with a unit, got {echo(value)}")
         if value not in known:
             time = value.item() if isinstance(value, np.generic) else value
             known[value] = time_bytes(time, name, circuit_bps)

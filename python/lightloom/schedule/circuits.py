@@ -19,10 +19,12 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
+from lightloom.inputs.arguments import instance
 from lightloom.optional import need
 from lightloom.schedule.arrays import (
     as_array,
     flag,
+    is_number,
     one_of,
     rate_bps,
     span_text,
@@ -247,8 +249,7 @@ def allocate_region(
         As :func:`allocate`.
     """
     check_method(method, ALLOCATION_METHODS)
-    number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
-    if not number or not 0 <= tolerance < float("inf"):
+    if not is_number(tolerance, 0):
         raise InputError(f"tolerance: expected a number from 0, got {echo(tolerance)}")
     if method == "exact":
         if tolerance:
@@ -302,6 +303,7 @@ def allocate_each(
     if given.ndim != 3 or given.shape[1] != given.shape[2]:
         raise DemandError(f"demands: expected several square matrices, got shape {given.shape}")
     count, n, _ = given.shape
+    instance(region, Region, "region", "a Region")
     rows = whole_matrix(given.reshape(count * n, n), "demands", 2**64 - 1, DemandError)
     if region.failed is not None:
         for matrix in rows.reshape(given.shape):
@@ -354,8 +356,7 @@ def allocate_exactly(
         As :func:`allocate`.
     """
     for name, value in (("gap", gap), ("time_limit_s", time_limit_s)):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < float("inf"):
+        if not is_number(value, 0) or value == 0:
             raise InputError(f"{name}: expected a number above 0, got {echo(value)}")
     request = request_of(demand, region, previous)
     need("scipy", "exact circuits")
@@ -546,6 +547,7 @@ def request_of(
     demand: npt.ArrayLike, region: Region, previous: npt.ArrayLike | None
 ) -> CircuitRequest:
     """Check a demand and a region and return them as the core takes them."""
+    instance(region, Region, "region", "a Region")
     matrix = square_matrix(demand, "demand", 2**64 - 1, DemandError)
     n = len(matrix)
     if n > _MAX_SERVERS:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import DemandError, InputError
+from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import as_array, whole_list, whole_matrix
 from lightloom.schedule.installed import custom_schedulers, expected_installed, in_one_line
 from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule, decompose
@@ -67,11 +68,14 @@ def schedule_of_arrays(
     >>> found.length_bytes, found.over_bound
     (7, 1.0)
     """
+    instance(name, str, "name", "text")
     matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
     bounded = decompose(matrix, delay_s=delay_s, rate_gbps=rate_gbps, method="round-robin")
     holds = whole_list(holds_bytes, "holds_bytes", MAX_BYTES, InputError)
     given = as_array(permutations, "permutations", InputError)
     shape = (len(holds), len(matrix))
+    if given.size == len(holds) == 0:  # no slots, as a list too
+        given = np.zeros(shape, dtype=np.int32)
     if given.shape != shape or (given.size and given.dtype.kind not in "iu"):
         raise InputError(
             f"permutations: expected whole numbers of shape {shape}, got {given.shape}"
@@ -133,6 +137,7 @@ def schedule_by_name(
         schedule is wrong.
     """
     known = custom_schedulers()
+    instance(name, str, "scheduler", "a name")
     if name not in known:
         raise InputError(f"scheduler '{name}': {expected_installed(name, known)}")
     what = f"scheduler '{name}'"

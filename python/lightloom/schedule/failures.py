@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, did_you_mean, echo
+from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import whole_number
 
 #: indices that each kind of part is named by
@@ -90,7 +91,7 @@ def parse_failures(text: str, name: str) -> Failures:
     [3]
     """
     found: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in _KINDS}
-    parts = [part.strip() for part in text.split(",") if part.strip()]
+    parts = [part.strip() for part in instance(text, str, name, "text").split(",") if part.strip()]
     for part in parts:
         kind, _, place = part.partition(":")
         numbers = place.split("/")
@@ -126,6 +127,7 @@ def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.
     working: npt.NDArray[np.bool_] = np.arange(maximum) < ports[:, None]
     if failed is None:
         return working
+    instance(failed, Failures, "failed", "Failures")
     for server in failed.servers:
         working[_index(server, len(ports), "failed server")] = False
     for server, nic in failed.nics:

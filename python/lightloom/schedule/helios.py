@@ -139,9 +139,10 @@ def epoch_arguments(
     switches: int,
     delay_s: float | str,
     rate_gbps: float,
+    name: str = "demand",
 ) -> tuple[npt.NDArray[np.uint64], EpochOptions, int]:
     """Return demand, switches with their epochs, and bits per second."""
-    matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
+    matrix = square_matrix(demand, name, MAX_BYTES, DemandError)
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     epoch = time_bytes(epoch_s, "epoch_s", bits, minimum=1)
     delay = time_bytes(delay_s, "delay_s", bits)

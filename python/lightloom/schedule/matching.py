@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.schedule.arrays import as_array
+from lightloom.schedule.arrays import as_array, flag
 from lightloom.schedule.requests import AssignmentClaim, MatchingClaim
 from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
 
@@ -129,7 +129,7 @@ def max_weight_matching(weights: npt.ArrayLike, *, bipartite: bool) -> Matching:
     >>> max_weight_matching([[5, 4], [4, 1]], bipartite=True).weight
     8
     """
-    matrix = _weights(weights)
+    matrix, bipartite = _weights(weights), flag(bipartite, "bipartite")
     if not bipartite:
         _square(matrix)
     certificate: BipartiteCertificate | GeneralCertificate

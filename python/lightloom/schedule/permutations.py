@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
+from lightloom.inputs.arguments import names
 from lightloom.schedule.arrays import (
     flag,
     one_of,
@@ -458,7 +459,7 @@ def decompose_all(
             partial=partial,
             switches=switches,
         )
-        for method in methods
+        for method in names(methods, "methods")
     }
 
 

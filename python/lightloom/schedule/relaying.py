@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import InputError, did_you_mean
+from lightloom.errors import InputError, echo
+from lightloom.inputs.arguments import instance
 from lightloom.optional import need
+from lightloom.schedule.arrays import one_of
 from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.relay_cost import RelayCost
@@ -181,10 +183,7 @@ def relay(
     InputError
         If another argument cannot be used.
     """
-    if method not in get_args(RelayMethod):
-        known = ", ".join(get_args(RelayMethod))
-        hint = did_you_mean(str(method), get_args(RelayMethod))
-        raise InputError(f"relay method {method!r}: expected one of {known}{hint}")
+    one_of(method, "relay method", get_args(RelayMethod))
     request = relay_request(demand, circuits, region, cost)
     if method == "fast":
         found = _core.schedule_relay(request)
@@ -292,7 +291,7 @@ def allocate_relayed(
         As :func:`relay`.
     """
     if isinstance(evaluations, bool) or not isinstance(evaluations, int) or evaluations < 0:
-        raise InputError(f"evaluations: expected a whole number from 0, got {evaluations!r}")
+        raise InputError(f"evaluations: expected a whole number from 0, got {echo(evaluations)}")
     request = request_of(demand, region, previous)
     servers = len(request.demand)
     none = np.zeros((servers, servers), dtype=np.uint16)
@@ -344,6 +343,7 @@ def relay_loads(
         the memory of a relay.
     """
     request = relay_request(demand, circuits, region, cost)
+    instance(relayed, Relayed, "relayed", "what relay returns")
     columns = (relayed.source, relayed.relay, relayed.destination, relayed.kind)
     paths = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int32)
     return _loads(request, paths, np.ascontiguousarray(relayed.size_bytes, dtype=np.uint64))
@@ -353,7 +353,7 @@ def relay_request(
     demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region, cost: RelayCost | None
 ) -> RoutingRequest:
     """Check a demand, circuits and a region and return them for the core."""
-    if not region.split:
+    if not instance(region, Region, "region", "a Region").split:
         raise InputError("split: relaying divides the bytes of a pair, expected split=True")
     request = request_of(demand, region, None)
     matrix, eps_bps = request.demand, int(request.eps_bps.max(initial=0))
@@ -364,7 +364,8 @@ def relay_request(
     if total > 2**63:
         raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
     np.fill_diagonal(matrix, 0)
-    charges = (cost or RelayCost()).charges()
+    cost = RelayCost() if cost is None else instance(cost, RelayCost, "cost", "a RelayCost")
+    charges = cost.charges()
     return RoutingRequest(matrix, given, request.circuit_bps, eps_bps, charges)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
+from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import (
     flag,
     one_of,
@@ -213,6 +214,7 @@ def rotor_options(rotor: RotorSwitches) -> tuple[RotorOptions, int]:
     InputError
         If they cannot be used.
     """
+    instance(rotor, RotorSwitches, "rotor", 'RotorSwitches, such as RotorSwitches("50 us")')
     bits = rate_bps(rotor.rate_gbps, "rate_gbps", minimum=1e-9)
     slot = None if rotor.slot_s is None else time_bytes(rotor.slot_s, "slot_s", bits, minimum=1)
     delay = time_bytes(rotor.delay_s, "delay_s", bits)

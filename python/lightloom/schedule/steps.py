@@ -9,7 +9,6 @@ assumes such knowledge is called ``"clairvoyant"``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,8 +17,10 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
+from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import (
     as_array,
+    is_number,
     one_of,
     square_matrix,
     whole_matrix,
@@ -173,7 +174,7 @@ def helios_step(
     >>> first.matchings.tolist(), first.turned
     ([[1, 0, -1]], (True,))
     """
-    matrix, options = _arguments(estimate, periods)
+    matrix, options = _arguments(estimate, periods, "estimate")
     before = None if held is None else _peers(held, (options.switches, len(matrix)))
     try:
         found = _core.schedule_helios_step(matrix, before, options, _thousandths(hysteresis))
@@ -228,7 +229,7 @@ def xnest_step(
     """
     one_of(reading, "reading", _READINGS)
     one_of(turning, "turning", _TURNING)
-    matrix, options = _arguments(measured, periods)
+    matrix, options = _arguments(measured, periods, "measured")
     if len(matrix) < 2:
         raise DemandError("measured: expected two nodes or more")
     rows = as_array(held, "held", InputError)
@@ -288,6 +289,8 @@ def rotor_slot(
     """
     matrix = square_matrix(queues, "queues", MAX_BYTES, DemandError)
     options, _ = rotor_options(rotor)
+    if options.slot_bytes is None:
+        raise InputError("rotor: a slot needs its length; give slot_s, such as '50 us'")
     empty = np.zeros((0, 4), dtype=np.uint64)
     waiting = empty if relayed is None else whole_matrix(relayed, "relayed", MAX_BYTES, InputError)
     if waiting.shape[1] != 4:
@@ -357,10 +360,10 @@ def serve_over_time(
         square_matrix(period, f"arrivals[{index}]", MAX_BYTES, DemandError)
         for index, period in enumerate(given)
     ]
-    if not isinstance(weight, int | float) or not 0.001 <= weight <= 1:
+    if not is_number(weight, 0.001, 1):
         raise InputError(f"weight: expected 0.001 to 1, got {echo(weight)}")
     nothing = np.zeros((2, 2), dtype=np.uint64)
-    _, options = _arguments(nothing, periods)
+    _, options = _arguments(nothing, periods, "arrivals")
     controller = ControllerOptions(
         system, estimator, round(1000 * weight), _thousandths(hysteresis)
     )
@@ -368,10 +371,11 @@ def serve_over_time(
 
 
 def _arguments(
-    demand: npt.ArrayLike, periods: Periods
+    demand: npt.ArrayLike, periods: Periods, name: str
 ) -> tuple[npt.NDArray[np.uint64], EpochOptions]:
+    instance(periods, Periods, "periods", 'Periods, such as Periods("1 ms")')
     matrix, options, _ = epoch_arguments(
-        demand, periods.epoch_s, periods.switches, periods.delay_s, periods.rate_gbps
+        demand, periods.epoch_s, periods.switches, periods.delay_s, periods.rate_gbps, name
     )
     return matrix, options
 
@@ -398,7 +402,6 @@ def _peers(held: npt.ArrayLike, shape: tuple[int, int]) -> npt.NDArray[np.int32]
 def _thousandths(hysteresis: float | None) -> int | None:
     if hysteresis is None:
         return None
-    known = isinstance(hysteresis, int | float) and math.isfinite(hysteresis)
-    if not known or not 0 <= hysteresis <= _MAX_HYSTERESIS:
+    if not is_number(hysteresis, 0, _MAX_HYSTERESIS):
         raise InputError(f"hysteresis: expected 0 to {_MAX_HYSTERESIS:g}, got {echo(hysteresis)}")
     return round(1000 * hysteresis)

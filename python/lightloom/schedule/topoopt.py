@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, FabricError, echo
+from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.requests import TopologyRequest
@@ -126,7 +127,13 @@ def cycles_in_order(topology: TopoOptTopology, rings: Sequence[Ring]) -> Cycles:
     >>> cycles_in_order(topoopt_topology(4, 2, rings=rings), rings).servers.tolist()
     [0, 1, 2, 3]
     """
+    instance(topology, TopoOptTopology, "topology", "what topoopt_topology returns")
     kinds, counts = np.unique(topology.cycles, axis=0, return_counts=True)
+    known = isinstance(rings, Sequence) and all(isinstance(ring, Ring) for ring in rings)
+    if not known or len(rings) <= max(kinds[:, 0].tolist(), default=-1):
+        raise DemandError(
+            f"rings: expected the list of Ring that the topology was found for, got {echo(rings)}"
+        )
     orders = []
     for group, stride in kinds.tolist():
         members = np.asarray(rings[group].members, dtype=np.uint32)

@@ -72,6 +72,19 @@ def test_pairs_with_nothing_left_are_parted():
     assert found.length_bytes == 8
 
 
+def test_nothing_to_send_needs_no_slots():
+    for none in ([], np.zeros((0, 2), int)):
+        found = schedule_of_arrays(np.zeros((2, 2), int), none, [])
+        assert (found.length_bytes, found.over_bound) == (0, 1.0)
+    with pytest.raises(InputError, match="row 0 still has 5 bytes for column 1"):
+        schedule_of_arrays([[0, 5], [0, 0]], [], [])
+
+
+def test_a_name_is_text():
+    with pytest.raises(InputError, match=r"^name = 3: expected text$"):
+        schedule_of_arrays([[0, 5], [7, 0]], [[1, 0]], [7], name=3)
+
+
 @pytest.mark.parametrize(
     ("permutations", "holds", "text"),
     [
