@@ -8,8 +8,11 @@ use crate::network::{
 };
 use crate::turns::Together;
 use lightloom_flowsim::LinkId;
-use lightloom_kernel::Observer;
+use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, NvSwitch, ServerId, StartUp, Time, WorkerId};
+
+/// Changes by the clock after which who watches is asked.
+const OBSERVE_EVERY: u32 = 1 << 12;
 
 /// Everything that carries bytes.
 #[derive(Debug)]
@@ -193,6 +196,7 @@ impl Fabric {
         done: &mut Vec<u64>,
         observer: &mut dyn Observer,
     ) -> Result<Option<Time>, ExecuteError> {
+        let mut changes = 0_u32;
         while let Some(change) = self.next_change.filter(|_| self.links.is_busy()) {
             if limit.is_some_and(|limit| limit < change) {
                 break;
@@ -202,6 +206,11 @@ impl Fabric {
                 return Ok(end);
             }
             self.follow_clock(change);
+            // Between two events there may be any number of changes.
+            changes += 1;
+            if changes.is_multiple_of(OBSERVE_EVERY) && observer.progress(change, 0).is_break() {
+                return Err(ExecuteError::Interrupted(Interrupted { now: change, done: 0 }));
+            }
         }
         self.links.run_until(limit, done, observer)
     }

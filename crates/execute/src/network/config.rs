@@ -21,6 +21,9 @@ use lightloom_packetsim::PacketError;
 use std::fmt;
 use std::sync::Arc;
 
+/// Maximum number of servers: each has links of its own, used or not.
+const MAX_SERVERS: u32 = 1 << 20;
+
 /// The network that a step runs on.
 #[derive(Debug, Clone)]
 pub struct Network {
@@ -57,6 +60,12 @@ impl Network {
     pub fn validate(&self) -> Result<(), Invalid> {
         if self.servers == 0 || self.gpus_per_server == 0 {
             return Err(Invalid::new("a network needs at least one server and one GPU in each"));
+        }
+        if self.servers > MAX_SERVERS {
+            return Err(Invalid(format!(
+                "a network of {} servers: expected at most {MAX_SERVERS}",
+                self.servers
+            )));
         }
         positive("nvswitch.all_to_all.gpu_rate", self.nvswitch.all_to_all.gpu_rate)?;
         positive("nvswitch.gather.gpu_rate", self.nvswitch.gather.gpu_rate)?;

@@ -19,6 +19,9 @@ use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Failures, Invalid, Ocs, Rate, ServerId, Time};
 use std::sync::Arc;
 
+/// Maximum number of optical links of a server: searches for circuits join them one by one.
+const MAX_DEGREE: u32 = 256;
+
 impl PartConfig for Ocs {
     fn name(&self) -> &'static str {
         "ocs"
@@ -26,6 +29,12 @@ impl PartConfig for Ocs {
 
     fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
         positive("ocs.nic_rate", self.nic_rate)?;
+        if self.degree > MAX_DEGREE {
+            return Err(Invalid(format!(
+                "ocs.degree = {}: expected at most {MAX_DEGREE}",
+                self.degree
+            )));
+        }
         if self.region_of_server.len() != network.servers as usize {
             return Err(Invalid::new("ocs.region_of_server needs one entry per server"));
         }

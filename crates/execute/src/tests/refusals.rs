@@ -179,15 +179,15 @@ fn routes_are_simple_paths() {
 }
 
 #[test]
-fn regions_must_suit_the_allocators() {
-    let network = mixnet(2).with(Ocs { degree: 70_000, ..ocs(2) });
-    let text = "70000 ports at one server, at most 65535";
+fn networks_must_suit_searches_and_memory() {
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0; 4]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
-    assert_eq!(refuse(&graph, &network), text);
+    let network = mixnet(2).with(Ocs { degree: 257, ..ocs(2) });
+    assert_eq!(refuse(&graph, &network), "ocs.degree = 257: expected at most 256");
+    let network = Network { servers: (1 << 20) + 1, ..packet(2) };
+    assert_eq!(refuse(&graph, &network), "a network of 1048577 servers: expected at most 1048576");
 }
 
-/// A ring over circuits goes around in both directions.
 #[test]
 fn rings_need_routes_to_both_neighbors() {
     let circuits = [(0, 1), (1, 2), (2, 0)].map(|(a, b)| Circuit { a, b, count: 1 }).to_vec();

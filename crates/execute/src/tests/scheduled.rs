@@ -6,8 +6,9 @@ use crate::parts::{Eps, ScheduledCircuits, Slot};
 use crate::testing::{GBPS, all_to_all, empty_graph, eps, packet, with_blocks};
 use crate::{Options, Outcome, PacketTransport, PhaseBook, Plugins, TransferModel, execute_as};
 use lightloom_kernel::Silent;
-use lightloom_model::{AllToAll, Circuit, Duration, Rate, TaskGraph};
+use lightloom_model::{AllToAll, Circuit, Duration, Rate, TaskGraph, Time};
 use proptest::prelude::*;
+use std::ops::ControlFlow;
 
 const DARK: u64 = 10 * US;
 const HOLD: u64 = 100 * US;
@@ -280,4 +281,21 @@ fn messages_that_begin_in_a_slot_share_its_circuits() {
     graph.roles[0].tasks[1] = compute(DARK + 90 * US);
     let later = 3 * (DARK + HOLD) + DARK + 20 * US + US;
     assert_eq!(play(&graph, &alone(rotor())).step.0, later);
+}
+
+/// 4,096 TB take 82,000 s of light, and as many millions of changes.
+#[test]
+fn a_run_that_waits_for_the_clock_alone_can_be_stopped() {
+    struct Impatient(u32);
+    impl lightloom_kernel::Observer for Impatient {
+        fn progress(&mut self, _: Time, _: u64) -> ControlFlow<()> {
+            self.0 += 1;
+            if self.0 < 10 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        }
+    }
+    let (graph, network) = (one_send(1, 0, 1 << 52), alone(rotor()));
+    let (options, plugins) = (Options::default(), Plugins::default());
+    let stopped =
+        execute_as(TransferModel::Flows, &graph, &network, &options, &mut Impatient(0), plugins);
+    assert!(matches!(stopped, Err(crate::ExecuteError::Interrupted(_))), "{stopped:?}");
 }

@@ -8,6 +8,9 @@
 
 use lightloom_model::{Bytes, Duration, Invalid, Rate, Time};
 
+/// Maximum length of a slot.
+const LONGEST: Duration = Duration(3_600_000_000_000_000);
+
 /// What a slot waits for, and how long it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TurnTiming {
@@ -30,6 +33,12 @@ impl TurnTiming {
     /// If they are over before data can arrive, or are asked to be held.
     pub fn validate(&self) -> Result<(), Invalid> {
         let Some(length) = self.length else { return Ok(()) };
+        if length > LONGEST {
+            return Err(Invalid(format!(
+                "crossbar: slots of {} ps: expected {} ps at most, an hour",
+                length.0, LONGEST.0
+            )));
+        }
         let overhead = self.overhead() + if self.is_aligned { self.latency } else { Duration(0) };
         if length <= overhead {
             return Err(Invalid(format!(
@@ -129,6 +138,16 @@ mod tests {
         assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).0, Duration(23 * US));
         assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).1, Duration(13 * US));
         assert_eq!(timing(None).overhead_bytes(RATE), 150_000);
+    }
+
+    #[test]
+    fn slots_of_an_hour_are_long_enough() {
+        let hour = 3_600 * 1_000_000 * US;
+        timing(Some(hour)).validate().unwrap();
+        assert_eq!(
+            timing(Some(hour + 1)).validate().unwrap_err().0,
+            "crossbar: slots of 3600000000000001 ps: expected 3600000000000000 ps at most, an hour"
+        );
     }
 
     #[test]
