@@ -103,7 +103,8 @@ def test_a_collective_that_is_waited_for_later_hides_behind_computes():
     assert step_time_s(early, 1) > 53e-3 - 1e-4
     # and behind all of them where nobody waits for it
     never = dataclasses.replace(REDUCE, asynchronous=True)
-    alone = built(job_of([never], computes[:2]), 1).graph
+    two = [measured(0, 1e-3), measured(2, 50e-3)]
+    alone = built(job_of([never, never], two), 1).graph
     assert step_time_s(alone, 1) == pytest.approx(51e-3, rel=1e-6)
 
 
