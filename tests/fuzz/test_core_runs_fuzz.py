@@ -1,0 +1,223 @@
+"""Whatever runs are asked of the core, it answers, or refuses in one line; and it can be stopped.
+
+A hundred and fifty requests each, drawn by seed; a hundred thousand under ``make soak``. Of a run
+that is told to stop after half a second of processor time no more than three are accepted, and of
+requests of a few kilobytes no more than 256 MB.
+"""
+
+import os
+import random
+import re
+import resource
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.fuzz.core_inputs import EXTREME, SIZES, spoil
+from tests.property.test_core_hostile import CIRCUITS_0_1, ROUTES, look, parts, refusal
+from tests.simulate_graphs import Steps, direct, mixnet, one_ring, packet
+from tests.simulate_graphs import graph as build_graph
+
+from lightloom import _core
+from lightloom.fabric.network import Crossbars, Network, Scheduled
+from lightloom.packets.requests import (
+    FailureColumns,
+    FlowColumns,
+    OperationColumns,
+    PacketTopologyRequest,
+    RunRequest,
+)
+from lightloom.schedule import choices
+
+COUNT = 10_000 * int(os.environ.get("LIGHTLOOM_SOAK", "0")) or 1_500
+PATIENCE_S, LIMIT_S, LIMIT_KB = 0.5, 3.0, 256 * 1024
+NONE = 2**32 - 1
+
+
+def answered(call):
+    """Whether a call is answered, not refused; that it ends in time, in little memory."""
+    begin_s = time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    line = None
+
+    def goes_on(*_):
+        return time.process_time() - begin_s < PATIENCE_S
+
+    try:
+        line = refusal(call, goes_on)
+    except KeyboardInterrupt as stopped:
+        assert re.match(r"interrupted at .* after \d+ \w+", str(stopped))  # noqa: PT017
+    assert line != ""
+    assert time.process_time() - begin_s < LIMIT_S
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < LIMIT_KB
+    return line is None
+
+
+def integers(rng, kind, count, values):
+    return np.array([rng.choice(values) for _ in range(count)], kind)
+
+
+def packet_request(rng, transport):
+    """A small run of any kind, nothing wrong with it yet."""
+    hosts, rate_bps = rng.choice([2, 4, 8]), rng.choice([10**9, 10**11])
+    network = PacketTopologyRequest(
+        rng.choice(["star", "leaf-spine", "rail", "fat-tree"]), hosts, rate_bps,
+        rng.choice([0, 1_000, 10**6]), 4, 2, 2, rate_bps, 2, rate_bps, 1_000,
+    )  # fmt: skip
+    count = rng.randrange(6)
+    source = integers(rng, np.uint32, count, range(hosts))
+    away = integers(rng, np.uint32, count, range(1, hosts))
+    flows = FlowColumns(
+        source,
+        (source + away) % np.uint32(hosts),
+        integers(rng, np.uint64, count, [0, 1, 4_096, 10**5, 10**6]),
+        integers(rng, np.uint64, count, [0, 0, 1_000, 10**8]),
+        np.zeros(0, np.uint64),
+        np.zeros(0, np.uint32),
+    )
+    run = RunRequest(
+        transport, rng.randrange(3), rng.choice([*choices("routing")]), rng.choice([0, 10**5]),
+        rng.choice([None, 10**8]), rng.choice([1, 10**6]), rng.choice([0, 10]),
+        rng.choice([0, 100]), None, failures(rng), operations(rng, count),
+    )  # fmt: skip
+    tables = _core.packet_profile(transport, rate_bps)
+    return [parts(network), tables, parts(flows), parts(run)]
+
+
+def failures(rng):
+    count = rng.randrange(3)
+    starts = np.arange(count + 1, dtype=np.uint64)
+    begin = integers(rng, np.uint64, count, [0, 10**6, 10**8])
+    links = integers(rng, np.uint32, count, range(8))
+    return FailureColumns(
+        begin, begin + 10 ** rng.randrange(9), starts, links, rng.choice([0, 10**5])
+    )
+
+
+def operations(rng, flows):
+    if not flows or rng.randrange(2):
+        return None
+    count = flows + rng.randrange(3)
+    flow = np.array([*range(flows), *[NONE] * (count - flows)], np.uint32)
+    starts = np.arange(-1, count, dtype=np.int64).clip(0).astype(np.uint64)
+    waits = np.array([rng.randrange(place + 1) for place in range(count - 1)], np.uint32)
+    return OperationColumns(
+        flow,
+        np.where(flow == NONE, 1_000_000, 0).astype(np.uint64),
+        np.where(flow == NONE, 0, NONE).astype(np.uint32),
+        starts,
+        waits,
+        integers(rng, np.uint8, count - 1, range(3)),
+    )
+
+
+@pytest.mark.parametrize("transport", choices("transport"))
+def test_packet_runs_end_or_are_refused_in_one_line(transport):
+    rng = random.Random(f"packet runs {transport} 1")
+    count = sum(
+        answered(lambda goes_on, request=request: simulate(*request, goes_on))
+        for request in spoiled_packet_requests(rng, transport, max(COUNT // 10, 100))
+    )
+    assert count > 20
+
+
+def spoiled_packet_requests(rng, transport, count):
+    for _ in range(count):
+        request = packet_request(rng, transport)
+        spoil(rng, *request)
+        # what is large and can be had takes its memory: these are small
+        network = request[0]
+        for name in ("hosts", "planes"):
+            size = getattr(network, name)
+            setattr(network, name, min(size, 64) if isinstance(size, int) else size)
+        yield request
+
+
+def simulate(network, tables, flows, run, goes_on):
+    report = _core.packet_simulate(network, tables, flows, None, run, goes_on)
+    look(report)
+
+
+TURNS = Crossbars(
+    nics=2, nic_rate_bps=400 * 10**9, latency_ps=1_000_000, guard_ps=1_000, method="bvn",
+    decision_ps=np.array([0, 0, 10, 100, 1_000], np.uint64), lateness=(1_000_000, 3),
+    failed=((0, 1),),
+)  # fmt: skip
+FIXED = Crossbars(
+    nics=1, nic_rate_bps=400 * 10**9, latency_ps=1_000_000, guard_ps=1_000, method="auto",
+    decision_ps=np.array([0, 0, 10, 100, 1_000], np.uint64), slot_ps=10_000_000, aligned=True,
+)  # fmt: skip
+ROTOR = Scheduled(
+    link_rate_bps=400 * 10**9, link_delay_ps=1_000_000,
+    circuits=np.array([[0, 0, 1, 1], [0, 2, 3, 1], [1, 0, 2, 1], [1, 1, 3, 1]], np.uint32),
+    dark_ps=np.full(2, 10**6, np.uint64), hold_ps=np.full(2, 10**8, np.uint64),
+)  # fmt: skip
+EPS = packet(4)
+NETWORKS = {
+    "eps": EPS,
+    "ocs": mixnet(4),
+    "ocs-relaying": mixnet(4, relaying=(1_000, 0), reconfigure="break-even"),
+    "direct": direct(4, CIRCUITS_0_1, [*ROUTES, (0, 1, 2), (2, 1, 0), (1, 2, 3), (3, 2, 1)]),
+    "crossbar": Network(4, 8, EPS.nvswitch, "hierarchical", (TURNS,)),
+    "crossbar-fixed": Network(4, 8, EPS.nvswitch, "hierarchical", (FIXED,)),
+    "scheduled": Network(4, 8, EPS.nvswitch, "hierarchical", (*EPS.parts, ROTOR)),
+}
+
+
+def listed(value):
+    """The same with lists for tuples, whose members can be replaced."""
+    if isinstance(value, SimpleNamespace):
+        for name, inner in vars(value).items():
+            setattr(value, name, listed(inner))
+        return value
+    return [listed(inner) for inner in value] if isinstance(value, list) else value
+
+
+def step(rng, network):
+    """A step, its network and its options, spoiled."""
+    tokens = np.arange(8, dtype=np.uint32).reshape(2, 2, 2)
+    programs = [Steps().all_to_all(0, first=True).compute(1e-6).send(1, 0, 8).ring(1, 64).wait(1)]
+    programs.append(Steps().all_to_all(1).receive(0, 0).ring(1, 64).wait(1))
+    graph = listed(parts(build_graph(programs, members=2, tokens=tokens, rings=[one_ring(4)])))
+    network = parts(network)
+    network.parts = list(network.parts)
+    options = SimpleNamespace(timeline_workers=[0], share_equal_work=True, record_decisions=True)
+    packets = SimpleNamespace(transport="dctcp", mtu_bytes=None, queue_bytes=None, seed=1)
+    spoil(rng, graph, network, options, packets)
+    return graph, network, options, packets
+
+
+def play(request, model, goes_on):
+    graph, network, options, packets = request
+    calls = SimpleNamespace(progress=goes_on, allocator=None, predictor=None)
+    if model == "phases":
+        book = _core.PhaseBook(network, packets, 3, None)
+        _core.execute(graph, network, options, calls, book)
+        book.simulate(goes_on)
+        return
+    look(_core.execute(graph, network, options, calls, packets if model == "packets" else None))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_steps_end_or_are_refused_in_one_line(name):
+    rng = random.Random(f"steps {name} 1")
+    count = 0
+    for _ in range(max(COUNT // 10, 100)):
+        request, model = step(rng, NETWORKS[name]), rng.choice(["flows", "packets", "phases"])
+        count += answered(lambda goes_on, r=request, m=model: play(r, m, goes_on))
+    assert count > 20
+
+
+def test_spoiled_values_are_of_their_kind_but_for_a_few():
+    rng = random.Random(1)
+    values = [3, 0.5, True, None, np.arange(4, dtype=np.uint16), [1, 2]]
+    others = 0
+    for _ in range(500):
+        request = SimpleNamespace(values=list(values), inner={"number": 7})
+        spoil(rng, request, most=1)
+        kept = isinstance(request.values, list)
+        others += kept and isinstance(request.inner["number"], int)
+        if kept and isinstance(request.inner["number"], int):
+            assert request.inner["number"] in {-1, 7, 6, 8, 7_000, 0, 2**70, *SIZES, *EXTREME}
+    assert 400 < others < 500
