@@ -410,3 +410,33 @@ impl Transport for Rccc {
         self.try_to_send(core, flow);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::star;
+    use crate::profile;
+    use lightloom_model::Rate;
+
+    /// Four packets a pull as long as so much is wanted, then the rest, and then a window more,
+    /// which is three pulls here.
+    #[test]
+    fn a_pull_grants_what_is_wanted_and_a_window_more() {
+        let rate = Rate(100_000_000_000);
+        let topology = star(2, rate, Duration(1_000_000)).unwrap();
+        let core = Core::with_flows(topology, profile("uet-rccc", rate).unwrap().0, &[]);
+        let mut rccc = Rccc::new(&core, RcccParameters::default()).unwrap();
+        let (nic, flow, full) = (NicId(1), PacketFlowId(0), 4 * 4096 / 256);
+        rccc.window = Some(3 * full * 256);
+        rccc.receivers.make_room(flow, Receiver::default());
+        rccc.receivers[flow].target = full + 5;
+        rccc.wanting.add(nic, flow);
+        let mut grants = Vec::new();
+        while let Some((granted, units)) = rccc.grant(&core, nic) {
+            assert_eq!(granted, flow);
+            grants.push(units);
+        }
+        assert_eq!(grants, [full, 5, full, full, full]);
+        assert_eq!(rccc.receivers[flow].missing(), -3 * full.cast_signed());
+    }
+}
