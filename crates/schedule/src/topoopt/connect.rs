@@ -90,3 +90,26 @@ fn reaches(from: u32, to: u32, links: &Links) -> bool {
     let mut parts = Parts::of(links);
     parts.find(from) == parts.find(to)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two triangles with a bridge, and a pair apart, all ports in use: the bridge is what is
+    /// wanted least, but its part would fall apart without it, so that the next one is given up.
+    #[test]
+    fn a_bridge_is_not_given_up() {
+        let triangle = |first: u32| {
+            let sides = [(0, 1, 5.0), (0, 2, 6.0), (1, 2, 9.0), (1, 2, 9.0)];
+            sides.map(|(a, b, bytes)| (first + a, first + b, bytes))
+        };
+        let wanted = [&triangle(0)[..], &[(0, 3, 0.0)], &triangle(3), &[(6, 7, 9.0); 3]].concat();
+        let mut links = Links::new(8, 3);
+        wanted.iter().for_each(|&(a, b, _)| links.add(a, b));
+        assert!((0..8).all(|server| links.free(server) == 0));
+        connect(&[(0, 6)], &PairDemand { pairs: wanted }, &mut links).unwrap();
+        let found = [(0, 3), (0, 1), (0, 6), (1, 7), (6, 7)].map(|(a, b)| links.count(a, b));
+        assert_eq!(found, [1, 0, 1, 1, 2]);
+        assert!((0..8).all(|server| links.free(server) == 0));
+    }
+}

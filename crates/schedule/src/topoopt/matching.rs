@@ -163,6 +163,19 @@ mod tests {
         assert_eq!(PairDemand::of_rest(&demand).pairs, [(0, 2, 7.0), (1, 3, 60.0)]);
     }
 
+    /// The second cycle of five servers joins each to the one after the next.
+    #[test]
+    fn demand_and_edges_of_cycles_add_up() {
+        let ring = RingGroup { members: vec![0, 1, 2, 3, 4], edge_bytes: 100 };
+        let mut demand = PairDemand::of_rest(&[(2, 0, 7), (1, 0, 5)]);
+        demand.add_ring(&ring, 2);
+        demand.merge();
+        let apart = [(0, 3), (1, 3), (1, 4), (2, 4)].map(|(a, b)| (a, b, 100.0));
+        let mut expected = vec![(0, 1, 5.0), (0, 2, 107.0)];
+        expected.extend(apart);
+        assert_eq!(demand.pairs, expected);
+    }
+
     /// The largest sum over all matchings of these pairs, from the definition.
     fn largest_sum(pairs: &[(u32, u32, f64)], taken: u32) -> f64 {
         let Some((&(a, b, bytes), rest)) = pairs.split_first() else { return 0.0 };

@@ -54,14 +54,7 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     validate(request)?;
     let mut links = Links::new(request.servers, request.degree);
     let cycles = rings::place(request, &mut links);
-    let mut pairs = matching::PairDemand::of_rest(request.demand);
-    // A ring that got no cycle competes for circuits like everything else.
-    for (index, group) in request.rings.iter().enumerate() {
-        if cycles.iter().all(|cycle| cycle.group as usize != index) {
-            pairs.add_ring(group, 1);
-        }
-    }
-    pairs.merge();
+    let mut pairs = without_cycles(request, &cycles);
     matching::serve(&mut pairs, &mut links);
     for cycle in &cycles {
         pairs.add_ring(&request.rings[cycle.group as usize], cycle.stride);
@@ -100,6 +93,19 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
         Some((from, to, _)) => Err(Invalid(format!("demand {from} to {to}: only {n} servers"))),
         None => Ok(()),
     }
+}
+
+/// What pairs want that no cycle serves: a ring that got none competes for circuits like
+/// everything else.
+fn without_cycles(request: &TopoRequest, cycles: &[RingCycle]) -> matching::PairDemand {
+    let mut pairs = matching::PairDemand::of_rest(request.demand);
+    for (index, group) in request.rings.iter().enumerate() {
+        if cycles.iter().all(|cycle| cycle.group as usize != index) {
+            pairs.add_ring(group, 1);
+        }
+    }
+    pairs.merge();
+    pairs
 }
 
 /// Ordered pairs that need a route, sorted, each once; and the bytes of each.
@@ -141,4 +147,81 @@ fn talking_pairs(request: &TopoRequest, cycles: &[RingCycle]) -> (Vec<(u32, u32)
         same
     });
     pairs.into_iter().map(|(from, to, bytes)| ((from, to), bytes)).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(members: &[u32], edge_bytes: u64) -> RingGroup {
+        RingGroup { members: members.to_vec(), edge_bytes }
+    }
+
+    fn request<'a>(
+        rings: &'a [RingGroup],
+        demand: &'a [(u32, u32, u64)],
+        strides: Strides,
+    ) -> TopoRequest<'a> {
+        TopoRequest { servers: 8, degree: 4, rings, strides, demand, max_routes: 1 }
+    }
+
+    fn talking(request: &TopoRequest, cycles: &[RingCycle]) -> Vec<(u32, u32, f64)> {
+        let (pairs, bytes) = talking_pairs(request, cycles);
+        pairs.into_iter().zip(bytes).map(|((from, to), bytes)| (from, to, bytes)).collect()
+    }
+
+    const TWICE: [RingCycle; 2] =
+        [RingCycle { group: 0, stride: 1 }, RingCycle { group: 0, stride: 1 }];
+
+    /// 60 bytes over 2 cycles, both ways: 15 for each way of each.
+    #[test]
+    fn a_ring_sends_equal_parts_over_each_way_of_its_cycles() {
+        let ring = [group(&[5, 3, 6], 60)];
+        let found = talking(&request(&ring, &[], Strides::Geometric), &TWICE);
+        let pairs = [(3, 5), (3, 6), (5, 3), (5, 6), (6, 3), (6, 5)];
+        assert_eq!(found, pairs.map(|(from, to)| (from, to, 30.0)));
+        let once = talking(&request(&ring, &[], Strides::Geometric), &TWICE[..1]);
+        assert_eq!(once, pairs.map(|(from, to)| (from, to, 30.0)));
+    }
+
+    /// Rings in their order run one way, and their pairs have routes both ways.
+    #[test]
+    fn a_ring_of_one_stride_sends_one_way() {
+        let ring = [group(&[5, 3, 6], 60)];
+        let found = talking(&request(&ring, &[], Strides::One), &TWICE);
+        let forth = [(5, 3), (3, 6), (6, 5)];
+        let sends = |from, to| if forth.contains(&(from, to)) { 60.0 } else { 0.0 };
+        assert_eq!(found.len(), 6);
+        assert!(found.iter().all(|&(from, to, bytes)| bytes == sends(from, to)), "{found:?}");
+    }
+
+    #[test]
+    fn two_servers_of_a_ring_send_each_other_everything() {
+        let ring = [group(&[4, 1], 60)];
+        for strides in [Strides::One, Strides::Geometric] {
+            let found = talking(&request(&ring, &[], strides), &TWICE);
+            assert_eq!(found, [(1, 4, 60.0), (4, 1, 60.0)]);
+        }
+    }
+
+    /// Entries of a pair add up, a ring without a cycle runs in its order, and what has no bytes
+    /// needs no route.
+    #[test]
+    fn everything_that_a_pair_sends_adds_up() {
+        let rings = [group(&[0, 1, 2], 8), group(&[6, 7, 5], 0)];
+        let demand = [(0, 1, 10), (1, 1, 9), (0, 1, 30), (3, 4, 0), (1, 0, 7)];
+        let found = talking(&request(&rings, &demand, Strides::Geometric), &[]);
+        let expected =
+            [(0, 1, 44.0), (0, 2, 4.0), (1, 0, 11.0), (1, 2, 4.0), (2, 0, 4.0), (2, 1, 4.0)];
+        assert_eq!(found, expected);
+    }
+
+    /// Of two rings the one that has a cycle wants no other circuits.
+    #[test]
+    fn rings_without_a_cycle_want_circuits_with_everything_else() {
+        let rings = [group(&[0, 1, 2], 8), group(&[1, 2, 3], 50)];
+        let wanted =
+            without_cycles(&request(&rings, &[(2, 1, 10), (4, 5, 1)], Strides::Geometric), &TWICE);
+        assert_eq!(wanted.pairs, [(1, 2, 60.0), (1, 3, 50.0), (2, 3, 50.0), (4, 5, 1.0)]);
+    }
 }
