@@ -55,6 +55,17 @@ impl<const W: usize> Bits<W> {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
+    #[inline]
+    pub(super) fn or(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    /// Number of its lines.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// Lines `64 word` to `64 word + 63`.
     #[inline]
     pub(super) fn word(&self, word: usize) -> u64 {
@@ -108,39 +119,41 @@ impl<const W: usize> Bits<W> {
     }
 }
 
-/// Something for each of up to `64 W` lines, W a power of two.
+/// Something for each of up to `L` lines, L a power of two.
 ///
-/// The size is fixed, and indices are taken modulo it, so that no access needs a check. What holds
-/// these is best boxed as a whole.
-pub(super) struct Lines<T, const W: usize>([[T; 64]; W]);
+/// The size is fixed, and indices are taken modulo it, so that no access needs a check.
+#[derive(Clone, Copy)]
+pub(super) struct Lines<T, const L: usize>([T; L]);
 
-impl<T: Copy, const W: usize> Lines<T, W> {
+impl<T: Copy, const L: usize> Lines<T, L> {
+    #[inline]
     pub(super) fn all(value: T) -> Self {
-        Self([[value; 64]; W])
+        Self([value; L])
     }
 
-    pub(super) fn as_slice(&self) -> &[T] {
-        self.0.as_flattened()
+    #[inline]
+    pub(super) fn as_array(&self) -> &[T; L] {
+        &self.0
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.as_flattened_mut().iter_mut()
+        self.0.iter_mut()
     }
 }
 
-impl<T, const W: usize> Index<usize> for Lines<T, W> {
+impl<T, const L: usize> Index<usize> for Lines<T, L> {
     type Output = T;
 
     #[inline]
     fn index(&self, line: usize) -> &T {
-        &self.0.as_flattened()[line % (64 * W)]
+        &self.0[line % L]
     }
 }
 
-impl<T, const W: usize> IndexMut<usize> for Lines<T, W> {
+impl<T, const L: usize> IndexMut<usize> for Lines<T, L> {
     #[inline]
     fn index_mut(&mut self, line: usize) -> &mut T {
-        &mut self.0.as_flattened_mut()[line % (64 * W)]
+        &mut self.0[line % L]
     }
 }
 
@@ -157,3 +170,20 @@ macro_rules! with_words {
     };
 }
 pub(super) use with_words;
+
+/// Calls `$function::<L, W>($arguments)`, where `$lines` lines are at most L, in W words.
+macro_rules! with_lines {
+    ($lines:expr, $function:ident ( $($argument:expr),* )) => {
+        match $lines {
+            0..=8 => $function::<8, 1>($($argument),*),
+            9..=16 => $function::<16, 1>($($argument),*),
+            17..=32 => $function::<32, 1>($($argument),*),
+            33..=64 => $function::<64, 1>($($argument),*),
+            65..=128 => $function::<128, 2>($($argument),*),
+            129..=256 => $function::<256, 4>($($argument),*),
+            257..=512 => $function::<512, 8>($($argument),*),
+            _ => $function::<1024, 16>($($argument),*),
+        }
+    };
+}
+pub(super) use with_lines;

@@ -16,7 +16,10 @@ impl Demand<'_> {
     /// All-stop, see the module: at least the longest line, and a delay for each peer of the
     /// busiest.
     pub fn lower_bound(&self) -> u64 {
-        if self.partial || self.delay == 0 {
+        if self.delay == 0 {
+            return self.longest_line();
+        }
+        if self.partial {
             return self.line_bounds().own;
         }
         self.all_stop_bound(&self.largest_pairs())
@@ -38,7 +41,14 @@ impl Demand<'_> {
 
     /// Bytes of the longest line.
     pub(super) fn longest_line(&self) -> u64 {
-        self.line_bounds().longest
+        let mut columns = vec![0; self.columns];
+        let mut longest = 0;
+        for row in self.bytes.chunks_exact(self.columns.max(1)) {
+            // Two passes, each of which adds several numbers at once.
+            columns.iter_mut().zip(row).for_each(|(column, bytes)| *column += bytes);
+            longest = longest.max(row.iter().sum());
+        }
+        columns.into_iter().fold(longest, u64::max)
     }
 
     /// An all-stop bound in one pass.

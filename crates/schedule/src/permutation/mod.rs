@@ -28,6 +28,7 @@ mod demand;
 mod exact;
 mod fewest;
 mod improve;
+mod largest;
 mod maximal;
 mod methods;
 mod moments;

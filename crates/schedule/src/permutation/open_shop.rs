@@ -8,13 +8,13 @@
 
 use std::cmp::Reverse;
 
-use super::bitset::{Bits, Lines, with_words};
+use super::bitset::{Bits, Lines, with_lines};
 use super::demand::Demand;
 use super::slots::PairTransfer;
 
 /// Transfers of a demand if each costs its two ports the delay, sorted by start.
 pub(super) fn transfers(demand: &Demand, delay: u64) -> Vec<PairTransfer> {
-    with_words!(demand.rows.max(demand.columns), run(demand, delay))
+    with_lines!(demand.rows.max(demand.columns), run(demand, delay))
 }
 
 const ROW: usize = 0;
@@ -41,31 +41,31 @@ impl<const W: usize> Line<W> {
 type Freed = (Reverse<u64>, u32, u32);
 
 /// One side of the crossbar.
-struct Side<const W: usize> {
-    lines: Lines<Line<W>, W>,
+struct Side<const L: usize, const W: usize> {
+    lines: Lines<Line<W>, L>,
     free: Bits<W>,
 }
 
-impl<const W: usize> Side<W> {
+impl<const L: usize, const W: usize> Side<L, W> {
     fn new(count: usize) -> Self {
         let lines = Lines::all(Line { wants: Bits::EMPTY, load: 0 });
         Self { lines, free: Bits::below(count) }
     }
 }
 
-struct Shop<'a, const W: usize> {
+struct Shop<'a, const L: usize, const W: usize> {
     bytes: &'a [u64],
     columns: usize,
     delay: u64,
-    sides: [Side<W>; 2],
-    ends: Ends<W>,
+    sides: [Side<L, W>; 2],
+    ends: Ends<L>,
     /// Column that each row sends to, if any.
-    partner: Lines<u32, W>,
+    partner: Lines<u32, L>,
     transfers: Vec<PairTransfer>,
 }
 
-fn run<const W: usize>(demand: &Demand, delay: u64) -> Vec<PairTransfer> {
-    let mut shop = Shop::<W>::new(demand, delay);
+fn run<const L: usize, const W: usize>(demand: &Demand, delay: u64) -> Vec<PairTransfer> {
+    let mut shop = Shop::<L, W>::new(demand, delay);
     let mut freed = Vec::with_capacity(demand.rows + demand.columns);
     (0..demand.rows).for_each(|row| shop.free(ROW, row, &mut freed));
     (0..demand.columns).for_each(|column| shop.free(COLUMN, column, &mut freed));
@@ -91,10 +91,10 @@ fn run<const W: usize>(demand: &Demand, delay: u64) -> Vec<PairTransfer> {
     shop.transfers
 }
 
-impl<'a, const W: usize> Shop<'a, W> {
+impl<'a, const L: usize, const W: usize> Shop<'a, L, W> {
     fn new(demand: &Demand<'a>, delay: u64) -> Self {
         let (rows, columns) = (demand.rows, demand.columns);
-        let mut sides = [Side::<W>::new(rows), Side::<W>::new(columns)];
+        let mut sides = [Side::<L, W>::new(rows), Side::<L, W>::new(columns)];
         let [row_side, column_side] = &mut sides;
         let mut pairs = 0;
         for (row, cells) in demand.bytes.chunks_exact(columns.max(1)).enumerate() {
@@ -173,7 +173,10 @@ impl<'a, const W: usize> Shop<'a, W> {
 
 /// The line with the largest load, the lowest of equals.
 #[inline]
-fn longest<const W: usize>(open: &Bits<W>, lines: &Lines<Line<W>, W>) -> Option<usize> {
+fn longest<const L: usize, const W: usize>(
+    open: &Bits<W>,
+    lines: &Lines<Line<W>, L>,
+) -> Option<usize> {
     let mut best = None;
     // What is left of a wanted line is more than nothing.
     let mut largest = 0;
@@ -189,13 +192,13 @@ fn longest<const W: usize>(open: &Bits<W>, lines: &Lines<Line<W>, W>) -> Option<
 /// When each row ends: a tree of minima over the rows.
 ///
 /// Node k is the earlier of nodes 2k and 2k + 1; below the last of them are the rows.
-struct Ends<const W: usize> {
-    nodes: Lines<u64, W>,
-    rows: Lines<u64, W>,
+struct Ends<const L: usize> {
+    nodes: Lines<u64, L>,
+    rows: Lines<u64, L>,
     leaves: usize,
 }
 
-impl<const W: usize> Ends<W> {
+impl<const L: usize> Ends<L> {
     fn new(rows: usize) -> Self {
         let leaves = rows.next_power_of_two().max(2);
         Self { nodes: Lines::all(NEVER), rows: Lines::all(NEVER), leaves }

@@ -77,13 +77,28 @@ impl Slots {
         self.holds.is_empty()
     }
 
-    /// No slots yet, and room for so many of so many rows.
-    pub(super) fn with_capacity(slots: usize, rows: usize) -> Self {
-        Self { matchings: Vec::with_capacity(slots * rows), holds: Vec::with_capacity(slots) }
+    /// No slots yet, and room for so many of so many rows, and for more rows of the last one.
+    pub(super) fn with_capacity(slots: usize, rows: usize, more: usize) -> Self {
+        let matchings = Vec::with_capacity(slots * rows + more);
+        Self { matchings, holds: Vec::with_capacity(slots) }
     }
 
     pub(super) fn push(&mut self, matching: &[i32], hold: u64) {
         self.matchings.extend_from_slice(matching);
+        self.holds.push(hold);
+    }
+
+    /// The same of the first `rows` of a matching: what is copied has a fixed size.
+    #[inline]
+    pub(super) fn push_first<const L: usize>(
+        &mut self,
+        matching: &[i32; L],
+        rows: usize,
+        hold: u64,
+    ) {
+        let end = self.matchings.len() + rows;
+        self.matchings.extend_from_slice(matching);
+        self.matchings.truncate(end);
         self.holds.push(hold);
     }
 

@@ -5,24 +5,24 @@
 //! be held that long; the threshold is a power of two and is halved when there is no such
 //! matching. Few, long slots come first.
 
-use super::bitset::{Bits, Lines, with_words};
+use super::bitset::{Bits, Lines, with_lines};
 use super::demand::Demand;
 use super::exact::{ROWS, State};
 use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
-    with_words!(demand.rows.max(demand.columns), run(demand))
+    with_lines!(demand.rows.max(demand.columns), run(demand))
 }
 
-fn run<const W: usize>(demand: &Demand) -> Slots {
+fn run<const L: usize, const W: usize>(demand: &Demand) -> Slots {
     let mut slots = Slots::default();
-    let (mut state, end) = State::<W>::new(demand);
+    let (mut state, end) = State::<L, W>::new(demand);
     let largest = demand.bytes.iter().copied().max().unwrap_or(0);
     state.within = (largest + 1).next_power_of_two() / 2;
     while state.now < end {
         state.part_all();
         state.allow_long();
-        state.refill();
+        state.refill::<false>();
         state.earliest_due();
         let due = state.due_by(state.now + state.within - 1);
         if !state.join_urgent(&due) {
@@ -31,18 +31,17 @@ fn run<const W: usize>(demand: &Demand) -> Slots {
             continue;
         }
         let next = state.earliest_due();
-        slots.push(state.matching(), next - state.now);
+        slots.push_first(state.matching(), demand.rows, next - state.now);
         state.advance(next);
     }
     slots
 }
 
-impl<const W: usize> State<W> {
+impl<const L: usize, const W: usize> State<L, W> {
     fn part_all(&mut self) {
         for row in 0..self.sides[ROWS].count {
-            let column = self.sides[ROWS].partner[row];
-            if column >= 0 {
-                self.part(row, column as usize);
+            if !self.sides[ROWS].free.contains(row) {
+                self.part(row, self.sides[ROWS].partner[row].into());
             }
         }
     }
