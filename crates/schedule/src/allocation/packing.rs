@@ -9,6 +9,7 @@
 use std::collections::BinaryHeap;
 
 use super::problem::{Circuits, Problem, ROUNDING};
+use super::search::positive;
 
 /// Bundles put in until giving up, per server.
 const MOVES_PER_SERVER: usize = 4;
@@ -43,8 +44,21 @@ struct Packing<'p, 'r> {
     load: Vec<[f64; 2]>,
     /// Servers that each server has a bundle to.
     joined: Vec<Vec<usize>>,
-    /// Bundles that conflict with the one that is looked at, and of the best one.
+    /// Bytes over budget of both lines of each server.
+    over: Vec<[f64; 2]>,
+    /// Bundles to take out for the one that is looked at.
     evicted: Vec<(usize, usize)>,
+    /// What each of its two servers may do without.
+    spare: [Vec<Spare>; 2],
+}
+
+/// A bundle that a server may do without.
+#[derive(Clone, Copy)]
+struct Spare {
+    far: usize,
+    need: u32,
+    /// What it costs both its ends to take it out.
+    damage: f64,
 }
 
 impl<'p, 'r> Packing<'p, 'r> {
@@ -66,7 +80,7 @@ impl<'p, 'r> Packing<'p, 'r> {
                 }
             }
         }
-        Self {
+        let mut packing = Self {
             problem,
             circuits: problem.no_circuits(),
             need,
@@ -75,8 +89,18 @@ impl<'p, 'r> Packing<'p, 'r> {
             weight: vec![1.0; n],
             load,
             joined: vec![Vec::new(); n],
+            over: vec![[0.0; 2]; n],
             evicted: Vec::new(),
-        }
+            spare: [Vec::new(), Vec::new()],
+        };
+        (0..n).for_each(|server| packing.look(server));
+        packing
+    }
+
+    /// Finds the bytes over budget of a server whose load has changed.
+    fn look(&mut self, server: usize) {
+        let budget = self.budget[server];
+        self.over[server] = self.load[server].map(|load| positive(load - budget));
     }
 
     fn need(&self, a: usize, b: usize) -> u32 {
@@ -90,14 +114,15 @@ impl<'p, 'r> Packing<'p, 'r> {
     }
 
     fn excess(&self, server: usize) -> f64 {
-        self.load[server].iter().map(|load| (load - self.budget[server]).max(0.0)).sum()
+        let [tx, rx] = self.over[server];
+        tx + rx
     }
 
     /// Change of a server's excess when these are added to its lines.
     fn cost(&self, server: usize, bytes: [f64; 2]) -> f64 {
-        let over = |load: f64| (load - self.budget[server]).max(0.0);
-        let [tx, rx] = self.load[server];
-        let cost = over(tx + bytes[0]) - over(tx) + over(rx + bytes[1]) - over(rx);
+        let over = |load: f64| positive(load - self.budget[server]);
+        let ([tx, rx], [over_tx, over_rx]) = (self.load[server], self.over[server]);
+        let cost = over(tx + bytes[0]) - over_tx + over(rx + bytes[1]) - over_rx;
         cost * self.weight[server]
     }
 
@@ -113,6 +138,7 @@ impl<'p, 'r> Packing<'p, 'r> {
         for (server, peer, [tx, rx]) in [(a, b, [out, back]), (b, a, [back, out])] {
             self.load[server][0] -= tx;
             self.load[server][1] -= rx;
+            self.look(server);
             self.joined[server].push(peer);
         }
     }
@@ -123,6 +149,7 @@ impl<'p, 'r> Packing<'p, 'r> {
         for (server, peer, [tx, rx]) in [(a, b, [out, back]), (b, a, [back, out])] {
             self.load[server][0] += tx;
             self.load[server][1] += rx;
+            self.look(server);
             self.joined[server].retain(|&other| other != peer);
         }
     }
@@ -138,15 +165,16 @@ impl<'p, 'r> Packing<'p, 'r> {
     /// worked out earlier is an upper bound: only the foremost pair need be looked at again.
     fn fill_all(&mut self) {
         let n = self.problem.n;
-        let mut queue = BinaryHeap::with_capacity(n * n / 2);
+        let mut gains = Vec::with_capacity(n * n / 2);
         for a in 0..n {
             for b in (a + 1..n).filter(|&b| self.is_out(a, b)) {
                 let gain = self.gain(a, b) / f64::from(self.need(a, b));
                 if gain > 0.0 {
-                    queue.push(key(gain, a, b));
+                    gains.push(key(gain, a, b));
                 }
             }
         }
+        let mut queue = BinaryHeap::from(gains);
         while let Some(foremost) = queue.pop() {
             if self.circuits.is_full() {
                 break;
@@ -208,10 +236,11 @@ impl<'p, 'r> Packing<'p, 'r> {
         });
         for &(_, a) in worst.iter().take(TRIES) {
             let mut best = (self.slack, usize::MAX);
+            self.list_spare(0, a);
             for b in 0..self.problem.n {
                 let alone = if self.is_out(a, b) { self.gain(a, b) } else { 0.0 };
                 if alone > best.0 {
-                    let gain = alone - self.make_room(a, b);
+                    let gain = alone - self.make_room(a, b, |cost| alone - cost > best.0);
                     if gain > best.0 {
                         best = (gain, b);
                     }
@@ -225,43 +254,59 @@ impl<'p, 'r> Packing<'p, 'r> {
         false
     }
 
+    /// Lists what a server may do without, as the first or second end of a bundle to put in.
+    fn list_spare(&mut self, end: usize, server: usize) {
+        let mut spare = std::mem::take(&mut self.spare[end]);
+        spare.clear();
+        spare.extend(self.joined[server].iter().map(|&far| {
+            let [out, back] = self.bytes(server, far);
+            let damage = self.cost(server, [out, back]) + self.cost(far, [back, out]);
+            Spare { far, need: self.need(server, far), damage }
+        }));
+        self.spare[end] = spare;
+    }
+
     /// Lists the bundles to take out for this one, cheapest per circuit first; returns the sum of
-    /// what taking out each alone would cost. With this bundle in, which leaves its lines room,
-    /// they cost less together; to reckon with that made no time shorter on average.
-    fn make_room(&mut self, a: usize, b: usize) -> f64 {
+    /// what taking out each alone would cost, or more than any if it is not `worthwhile`. With this
+    /// bundle in, which leaves its lines room, they cost less together; to reckon with that made
+    /// no time shorter on average. What `a` may do without has been listed.
+    fn make_room(&mut self, a: usize, b: usize, worthwhile: impl Fn(f64) -> bool) -> f64 {
         self.evicted.clear();
         let need = self.need(a, b);
         let mut cost = 0.0;
-        for server in [a, b] {
+        for (end, server) in [a, b].into_iter().enumerate() {
             let mut free = self.circuits.free[server];
+            if end == 1 && free < need {
+                self.list_spare(end, server);
+            }
             while free < need {
-                let damage = |far: usize| {
-                    let [out, back] = self.bytes(server, far);
-                    let sum = self.cost(server, [out, back]) + self.cost(far, [back, out]);
-                    let short = f64::from((need - free).min(self.need(server, far)));
-                    (sum / short, sum)
+                let per_circuit = |spare: &Spare| {
+                    let short = f64::from((need - free).min(spare.need));
+                    (spare.damage / short, spare.far)
                 };
-                let known = |far: &usize| {
-                    !self.evicted.contains(&(server, *far))
-                        && !self.evicted.contains(&(*far, server))
+                let known = |far: usize| {
+                    !self.evicted.contains(&(server, far)) && !self.evicted.contains(&(far, server))
                 };
-                let cheapest = self.joined[server]
+                let cheapest = self.spare[end]
                     .iter()
-                    .copied()
-                    .filter(known)
-                    .map(|far| (damage(far), far))
-                    .min_by(|x, y| x.0.0.total_cmp(&y.0.0).then(x.1.cmp(&y.1)));
-                let Some(((_, sum), far)) = cheapest else { return f64::INFINITY };
-                free += self.need(server, far);
-                cost += sum;
-                self.evicted.push((server, far));
+                    .filter(|spare| known(spare.far))
+                    .map(|spare| (per_circuit(spare), spare))
+                    .min_by(|(x, _), (y, _)| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
+                let Some((_, spare)) = cheapest else { return f64::INFINITY };
+                free += spare.need;
+                cost += spare.damage;
+                self.evicted.push((server, spare.far));
+                // What is taken out never gains.
+                if !worthwhile(cost) {
+                    return f64::INFINITY;
+                }
             }
         }
         cost
     }
 
     fn replace(&mut self, a: usize, b: usize) {
-        self.make_room(a, b);
+        self.make_room(a, b, |_| true);
         let evicted = std::mem::take(&mut self.evicted);
         for &(server, far) in &evicted {
             self.take(server, far);

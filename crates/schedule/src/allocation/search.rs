@@ -10,7 +10,6 @@
 //! The search is not exact: for budgets per server the problem is believed to be NP-hard.
 
 use std::collections::BinaryHeap;
-use std::ops::Range;
 
 use super::problem::{Circuits, Problem, ROUNDING};
 
@@ -233,32 +232,42 @@ impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
             wishes: BinaryHeap::new(),
             ends: [End::default(), End::default()],
         };
-        (0..n).for_each(|server| search.load(server));
+        let mut joined = Vec::new();
+        (0..n).for_each(|server| search.load(server, &mut joined));
         search
     }
 
-    /// Sums up what a server sends and receives.
-    fn load(&mut self, server: usize) {
+    /// Sums up what a server sends and receives; `joined` is room for servers.
+    fn load(&mut self, server: usize, joined: &mut Vec<usize>) {
         let row = server * self.problem.n..(server + 1) * self.problem.n;
         let counts = &self.circuits.count[row.clone()];
         let (tx, rx) = (&self.problem.tx[row.clone()], &self.problem.rx[row]);
         let mut load = self.loads[server];
-        for ((&count, &out), &back) in counts.iter().zip(tx).zip(rx) {
-            if count == 0 {
-                load.tx += out;
-                load.rx += back;
-            } else {
-                load.tx += self.beyond(out, count).0;
-                load.rx += self.beyond(back, count).0;
+        if SPLIT {
+            for ((&count, &out), &back) in counts.iter().zip(tx).zip(rx) {
+                if count == 0 {
+                    load.tx += out;
+                    load.rx += back;
+                } else {
+                    load.tx += self.beyond(out, count).0;
+                    load.rx += self.beyond(back, count).0;
+                }
             }
-        }
-        if !SPLIT {
-            let n = self.problem.n;
-            let back = |peers: Range<usize>| peers.map(|peer| (rx[peer], counts[peer]));
-            let out = tx.iter().copied().zip(counts.iter().copied());
-            let pairs = back(0..server).chain(out).chain(back(server..n));
-            let joined = pairs.filter(|&(_, count)| count > 0);
-            load.unsplit = joined.map(|(bytes, count)| self.beyond(bytes, count).1).sum();
+        } else {
+            // Of whole numbers it is the same to the bit to subtract what is on circuits.
+            [load.tx, load.rx] = self.problem.sums()[server];
+            joined.clear();
+            joined.extend((0..counts.len()).filter(|&peer| counts[peer] > 0));
+            for &peer in &*joined {
+                load.tx -= tx[peer];
+                load.rx -= rx[peer];
+            }
+            let (before, after) = joined.split_at(joined.partition_point(|&peer| peer < server));
+            for (bytes, peers) in [(rx, before), (tx, joined.as_slice()), (rx, after)] {
+                for &peer in peers {
+                    load.unsplit += self.beyond(bytes[peer], counts[peer]).1;
+                }
+            }
         }
         load.add(Change::default());
         self.loads[server] = load;
@@ -626,7 +635,7 @@ impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
 
 /// The number, or 0 if it is below: one instruction, as none of these is NaN.
 #[inline]
-fn positive(number: f64) -> f64 {
+pub(super) fn positive(number: f64) -> f64 {
     if number > 0.0 { number } else { 0.0 }
 }
 
