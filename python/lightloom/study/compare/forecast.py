@@ -17,7 +17,7 @@ from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.simulate import simulate
-from lightloom.study.compare import strategies
+from lightloom.study.compare import seeds, strategies
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
@@ -87,6 +87,7 @@ def forecast(job: ModelJob) -> Requirements | None:
         If the comparison needs more memory than this machine has.
     """
     tried, ratio = _short(job)
+    job = seeds.with_fewest(job)
     if ratio * MAX_SHARE < 1:
         return None
     workloads = Workloads(tried)

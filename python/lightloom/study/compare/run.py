@@ -21,7 +21,7 @@ from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
-from lightloom.study.compare import strategies
+from lightloom.study.compare import seeds, strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.failed_parts import failed_variants
 from lightloom.study.compare.forecast import LONG_S, forecast
@@ -209,7 +209,15 @@ def _run_case(
         flows = {met.attempt: met.run for met in survey.run_all(attempts)}
         watcher.remark(prediction(phases))
         check_size(case.job.scenario, phases)
-    found = _all(dataclasses.replace(runner, phases=phases), case.job, attempts, flows=flows)
+    early, late = seeds.divided(case.job, attempts)
+    runner = dataclasses.replace(runner, phases=phases)
+    found = _all(runner, case.job, early, flows=flows)
+    if late and seeds.agree([*chosen, *found]):
+        watcher.remark(seeds.sentence(case.job))
+        case.job = seeds.with_fewest(case.job)
+        progress.total -= len(late)
+    else:
+        found += _all(runner, case.job, late, flows=flows)
     return [*chosen, *tried, *found], phases
 
 

@@ -340,7 +340,9 @@ class Scenario(Strict):
         1, description="Number of training steps; the demand drifts from step to step."
     )
     seeds: Annotated[Whole, Field(le=10_000)] = Field(
-        3, description="Random demands that every fabric is simulated with."
+        3,
+        description="Random demands that every fabric is simulated with; where none is given and a"
+        " step is long, the third only if the first two disagree.",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
         0, description="Seed of the random numbers; the first one where several are used."

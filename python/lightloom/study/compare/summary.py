@@ -26,6 +26,7 @@ from lightloom.study.compare.results import (
     Sample,
 )
 from lightloom.study.compare.scenario import packet_options
+from lightloom.study.compare.seeds import FEWEST, may_end_early
 from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
 from lightloom.trace.step.build import TraceWorkload
 from lightloom.units import show_count, show_time, show_usd
@@ -349,6 +350,8 @@ def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
     seeds = len({sample.seed for sample in samples})
     steps = len({sample.step for sample in samples})
     parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
+    if may_end_early(job):
+        parts[0] += f" (the first {FEWEST} if they agree)"
     if scenario.compute_spread:
         parts.append(f"compute speed +-{scenario.compute_spread:.0%}")
     if (seeds, steps) != (scenario.seeds, scenario.steps):
