@@ -61,6 +61,9 @@ choices! {
         Hash = "ecmp": "By a hash: a path per flow, or per packet where the transport sprays",
         Adaptive = "adaptive": "Each packet to the link that could send it first",
         Flowlets = "flowlet": "As adaptive, but for packets that follow closely on those before",
+        Valiant = "valiant": "In a dragonfly, over the group of a host at random",
+        UgalLocal = "ugal-l": "So where the queues at the first switch speak for it",
+        UgalGlobal = "ugal-g": "So where the queues on the way out of the group do",
     }
 }
 
@@ -107,6 +110,12 @@ impl Config {
     /// Bytes of a full packet on the wire.
     pub const fn packet_bytes(&self) -> u32 {
         self.mtu + self.header
+    }
+
+    /// Whether packets may take other than shortest paths.
+    pub(crate) fn has_detours(&self) -> bool {
+        use Balancing::{UgalGlobal, UgalLocal, Valiant};
+        matches!(self.balancing, Valiant | UgalLocal | UgalGlobal)
     }
 
     /// Checks sizes and thresholds.

@@ -55,7 +55,7 @@ pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};
 pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
 pub use scenario::{CircuitSwitching, PacketScenario};
-pub use topology::{Cable, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
+pub use topology::{Cable, Dragonfly, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
 
 #[cfg(test)]
 mod tests;

@@ -44,6 +44,9 @@ pub const TRANSPORT_A: u8 = 4;
 /// Packet flag for the transport's use.
 pub const TRANSPORT_B: u8 = 8;
 
+/// Packet flag for switches: it goes to another group of a dragonfly first.
+pub(crate) const DETOUR: u8 = 16;
+
 /// One packet.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]

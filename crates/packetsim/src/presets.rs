@@ -1,12 +1,14 @@
 //! Topologies by name.
 
 use crate::error::PacketError;
-use crate::topology::{Cable, NicId, NodeId, PacketLinkId, Topology};
+use crate::topology::{Cable, Dragonfly, NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate};
 
 const NIC: [&str; 2] = ["nic up", "nic down"];
 const HOST: [&str; 2] = ["host up", "host down"];
 const TOR: [&str; 2] = ["tor up", "tor down"];
+const LOCAL: [&str; 2] = ["local", "local"];
+const GLOBAL: [&str; 2] = ["global", "global"];
 const AGGREGATION: [&str; 2] = ["agg up", "agg down"];
 const NVLINK: [&str; 2] = ["nvlink up", "nvlink down"];
 
@@ -49,6 +51,15 @@ pub enum Preset {
         host: Cable,
         /// Links between leaves and spines.
         spine: Cable,
+    },
+    /// Groups of switches that are joined pairwise, as their switches are; host `h` is on switch
+    /// `h / p`. Consecutive ports of a group lead to consecutive other groups; fewer groups than
+    /// `a h + 1` are joined by as many links each as there are ports for.
+    Dragonfly {
+        /// Its sizes.
+        shape: Dragonfly,
+        /// All links.
+        cable: Cable,
     },
 }
 
@@ -130,7 +141,9 @@ impl Preset {
     /// The links that lead to hosts.
     fn host_cable(self) -> Cable {
         match self {
-            Self::FatTree { cable, .. } | Self::Star { cable } => cable,
+            Self::FatTree { cable, .. } | Self::Star { cable } | Self::Dragonfly { cable, .. } => {
+                cable
+            }
             Self::LeafSpine { host, .. } => host,
         }
     }
@@ -152,6 +165,7 @@ impl Preset {
                      spines; expected at least one of each"
                 )));
             }
+            Self::Dragonfly { shape, .. } => check_dragonfly(hosts, shape)?,
             _ => {}
         }
         // Of sprayed planes also those between hosts and NICs.
@@ -170,6 +184,11 @@ impl Preset {
                     above * u64::from(half)
                 }
                 Self::Star { .. } => 0,
+                Self::Dragonfly { shape, .. } => {
+                    let (groups, links) =
+                        (u64::from(shape.groups(hosts)), shape.switches_per_group);
+                    groups * u64::from(links) * u64::from(links / 2 + shape.global_links)
+                }
                 Self::LeafSpine { hosts_per_leaf, spines, .. } => {
                     u64::from(hosts.div_ceil(hosts_per_leaf)) * u64::from(spines)
                 }
@@ -183,6 +202,7 @@ impl Preset {
             Self::LeafSpine { hosts_per_leaf, spines, host, spine } => {
                 add_leaf_spine(&mut site, hosts_per_leaf, spines, [host, spine])
             }
+            Self::Dragonfly { shape, cable } => add_dragonfly(&mut site, shape, cable),
         }
     }
 }
@@ -316,6 +336,64 @@ fn add_leaf_spine(
             }
         }
     }
+    Ok(())
+}
+
+impl Dragonfly {
+    /// Groups that so many hosts need.
+    pub fn groups(self, hosts: u32) -> u32 {
+        hosts.div_ceil((self.hosts_per_switch * self.switches_per_group).max(1))
+    }
+}
+
+fn check_dragonfly(hosts: u32, shape: Dragonfly) -> Result<(), PacketError> {
+    let Dragonfly { hosts_per_switch: p, switches_per_group: a, global_links: h } = shape;
+    if hosts == 0 || [p, a, h].iter().any(|size| !(1..=1 << 10).contains(size)) {
+        return Err(PacketError::invalid(format!(
+            "a dragonfly of {hosts} hosts, {p} on a switch, {a} switches in a group and {h} global \
+             links of each; expected at least one host, and 1 to 1,024 of each"
+        )));
+    }
+    let capacity = u64::from(p) * u64::from(a) * (u64::from(a) * u64::from(h) + 1);
+    if u64::from(hosts) > capacity {
+        return Err(PacketError::invalid(format!(
+            "{hosts} hosts do not fit a dragonfly with {p} on a switch, {a} switches in a group \
+             and {h} global links of each, which has {capacity}; make one of them larger"
+        )));
+    }
+    Ok(())
+}
+
+fn add_dragonfly(site: &mut Site<'_>, shape: Dragonfly, cable: Cable) -> Result<(), PacketError> {
+    let (a, h) = (shape.switches_per_group as usize, shape.global_links as usize);
+    let groups = shape.groups(site.ends.len() as u32) as usize;
+    let name = |index| format!("{}group-{}/switch-{}", site.prefix, index / a, index % a);
+    let switches: Vec<NodeId> =
+        (0..groups * a).map(|index| site.topology.add_named_switch(name(index))).collect();
+    for (host, &node) in site.ends.iter().enumerate() {
+        let switch = switches[host / shape.hosts_per_switch as usize];
+        site.topology.connect(node, switch, cable, HOST)?;
+    }
+    for group in switches.chunks(a) {
+        for (index, &one) in group.iter().enumerate() {
+            for &other in &group[index + 1..] {
+                site.topology.connect(one, other, cable, LOCAL)?;
+            }
+        }
+    }
+    let others = groups - 1;
+    let rounds = (a * h).checked_div(others).unwrap_or(0);
+    for (first, second) in (0..groups).flat_map(|one| (one + 1..groups).map(move |it| (one, it))) {
+        for round in 0..rounds {
+            // The place of each among the others of the other.
+            let ports = [second - 1, first].map(|place| place + round * others);
+            let [one, other] = [(first, ports[0]), (second, ports[1])]
+                .map(|(it, port)| switches[it * a + port / h]);
+            let link = site.topology.connect(one, other, cable, GLOBAL)?;
+            site.topology.set_global(link);
+        }
+    }
+    site.topology.add_dragonfly(shape, &switches);
     Ok(())
 }
 

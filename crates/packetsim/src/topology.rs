@@ -6,7 +6,7 @@
 
 use crate::error::PacketError;
 use lightloom_model::{Duration, Rate};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A host or a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +90,24 @@ pub struct Topology {
     /// NICs with several ports that spray packets over them, and over how many.
     spraying: Vec<NodeId>,
     ports: u32,
+    dragonfly: Option<Dragonfly>,
+    /// Switches of the dragonfly, with their index in its plane.
+    routers: Vec<(NodeId, u32)>,
+    /// Links between its groups, both ways.
+    global: FxHashSet<PacketLinkId>,
+}
+
+/// Sizes of a dragonfly (Kim et al., ISCA 2008): each switch has `hosts_per_switch` hosts (p of the
+/// paper), a link to each other of the `switches_per_group` ones of its group (a), and
+/// `global_links` to other groups (h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dragonfly {
+    /// p of the paper.
+    pub hosts_per_switch: u32,
+    /// a of the paper.
+    pub switches_per_group: u32,
+    /// h of the paper.
+    pub global_links: u32,
 }
 
 impl Topology {
@@ -124,6 +142,33 @@ impl Topology {
         self.spraying.push(node);
         self.ports = ports;
         node
+    }
+
+    /// A dragonfly has these switches, a plane of it, in their order.
+    pub(crate) fn add_dragonfly(&mut self, shape: Dragonfly, switches: &[NodeId]) {
+        self.dragonfly = Some(shape);
+        self.routers.extend(switches.iter().zip(0..).map(|(&node, index)| (node, index)));
+    }
+
+    /// A link, and its reverse, joins two groups of a dragonfly.
+    pub(crate) fn set_global(&mut self, link: PacketLinkId) {
+        self.global.extend([link, link.reverse()]);
+    }
+
+    /// Whether a link joins two groups of a dragonfly.
+    pub fn is_global(&self, link: PacketLinkId) -> bool {
+        self.global.contains(&link)
+    }
+
+    /// The sizes of a dragonfly, and its switches with their index in their plane.
+    pub fn dragonfly(&self) -> Option<(Dragonfly, &[(NodeId, u32)])> {
+        self.dragonfly.map(|shape| (shape, self.routers.as_slice()))
+    }
+
+    /// What a link adds to the length of a path: three if it joins groups of a dragonfly, so that
+    /// no shortest path crosses two of these where one leads there; else one.
+    pub(crate) fn cost(&self, link: PacketLinkId) -> u32 {
+        if self.is_global(link) { 3 } else { 1 }
     }
 
     /// The NICs that spray packets over their ports.

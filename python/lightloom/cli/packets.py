@@ -98,7 +98,8 @@ def _traffic() -> Panel:
 
 
 def _network() -> Panel:
-    rest = ("radix", "hosts_per_leaf", "spines", "oversubscription", "hosts_per_server")
+    tiers = ("radix", "hosts_per_leaf", "spines", "oversubscription", "hosts_per_server")
+    groups = ("hosts_per_switch", "switches_per_group", "global_links", "planes", "plane_choice")
     return Panel(
         "Network",
         (
@@ -106,10 +107,9 @@ def _network() -> Panel:
             _of_file("network.rate_gbps"),
             option(NetworkTable, "topology", common=True, below="network"),
             option(NetworkTable, "link_delay_s", common=True, below="network"),
-            *(option(NetworkTable, name, below="network") for name in rest),
+            *(option(NetworkTable, name, below="network") for name in tiers),
             option(NetworkTable, "nvlink_gbps", "--nvlink", below="network"),
-            option(NetworkTable, "planes", below="network"),
-            option(NetworkTable, "plane_choice", below="network"),
+            *(option(NetworkTable, name, below="network") for name in groups),
             option(NetworkTable, "links", below="network"),
             option(NetworkTable, "routing", below="network"),
             option(NetworkTable, "flowlet_gap_s", "--flowlet-gap", below="network"),

@@ -36,6 +36,9 @@ class PacketTopologyRequest(NamedTuple):
     hosts_per_server: int = 0
     nvlink_rate_bps: int = 0
     nvlink_delay_ps: int = 0
+    hosts_per_switch: int = 0
+    switches_per_group: int = 0
+    global_links: int = 0
     planes: int = 1
     plane_choice: str = "hash"
     links: LinkColumns | None = None

@@ -36,7 +36,7 @@ TRANSPORTS = tuple(choices("transport"))
 #: how switches choose among equal paths, and flows among planes
 ROUTINGS, PLANE_CHOICES = choices("routing"), choices("plane_choice")
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
-Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "links"]
+Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "dragonfly", "links"]
 
 
 def _several(value: Any) -> Any:
@@ -60,16 +60,19 @@ class NetworkTable(Strict):
     leaf-spine network has ``hosts_per_leaf`` hosts on a leaf and a link from every leaf to every
     spine; these links are as fast as ``oversubscription`` to 1 allows. A star is one switch. A
     ``rail`` network is servers of ``hosts_per_server`` hosts on an NVSwitch, and a switch per rail
-    that host ``i`` of every server is on. ``links`` are listed in a file; see :mod:`.graph`.
-    With several ``planes`` every host has a NIC of ``rate_gbps`` on each copy of the fabric.
+    that host ``i`` of every server is on. A dragonfly is groups of ``switches_per_group`` switches
+    that are joined pairwise, each with ``hosts_per_switch`` hosts and ``global_links`` links to
+    other groups, of which there are as many as hosts need. ``links`` are listed in a file; see
+    :mod:`.graph`. With several ``planes`` every host has a NIC of ``rate_gbps`` on each copy of
+    the fabric.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"circuits": "outages"}
 
     topology: Topology = Field(
         "fat-tree",
-        description="Three tiers of switches (fat-tree), leaf-spine, one switch (star), rail, or "
-        "the links of a file (links).",
+        description="Three tiers of switches (fat-tree), leaf-spine, one switch (star), rail, "
+        "dragonfly, or the links of a file (links).",
     )
     hosts: Annotated[Whole, Field(ge=2, le=MAX_HOSTS, examples=[128])] = Field(
         description="Number of hosts, each with a NIC on each plane."
@@ -109,6 +112,19 @@ class NetworkTable(Strict):
         description="rail: propagation delay of a link to an NVSwitch; by default that of other "
         "links.",
     )
+    hosts_per_switch: Annotated[Whole, Field(le=1024)] | None = Field(
+        None,
+        description="dragonfly: hosts of a switch; by default as many as global links.",
+    )
+    switches_per_group: Annotated[Whole, Field(le=1024)] | None = Field(
+        None,
+        description="dragonfly: switches of a group; by default twice as many as hosts of one.",
+    )
+    global_links: Annotated[Whole, Field(le=1024)] | None = Field(
+        None,
+        description="dragonfly: links of a switch to other groups; by default the fewest that "
+        "suffice.",
+    )
     planes: Annotated[Whole, Field(le=MAX_PLANES)] | None = Field(
         None,
         description="Copies of the fabric, on each of which every host has a NIC; 1 by default.",
@@ -125,7 +141,8 @@ class NetworkTable(Strict):
     routing: Annotated[str, OneOf(ROUTINGS)] = Field(
         "ecmp",
         description="How switches choose among equal paths: by hash (ecmp), each packet to the "
-        "link that is free first (adaptive), or so for each flowlet.",
+        "link that is free first (adaptive), or so for each flowlet; in a dragonfly also over a "
+        "group at random (valiant), or so where queues speak for it (ugal-l, ugal-g).",
     )
     flowlet_gap_s: Seconds | None = Field(
         None,

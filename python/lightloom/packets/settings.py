@@ -38,8 +38,10 @@ _OWNERS = {
     "radix": "fat-tree",
     **dict.fromkeys(("hosts_per_leaf", "spines", "oversubscription"), "leaf-spine"),
     **dict.fromkeys(("hosts_per_server", "nvlink_gbps", "nvlink_delay_s"), "rail"),
+    **dict.fromkeys(("hosts_per_switch", "switches_per_group", "global_links"), "dragonfly"),
     "links": "links",
 }
+
 
 Tables = dict[str, dict[str, Any]]
 
@@ -235,6 +237,8 @@ def topology_of(network: NetworkTable) -> PacketTopologyRequest:
         return _leaf_spine(network, built)
     if network.topology == "rail":
         return _rail(network, built)
+    if network.topology == "dragonfly":
+        return _dragonfly(network, built)
     if network.topology == "links":
         if network.links is None:
             raise InputError("the topology links is that of a file of links; name it")
@@ -253,7 +257,7 @@ def _planes(network: NetworkTable) -> tuple[int, str]:
     if planes > 1 and network.topology in ("rail", "links"):
         raise InputError(
             f"{planes} planes: the topology {network.topology} lists all of its links; expected a "
-            "fat-tree, leaf-spine or star"
+            "fat-tree, leaf-spine, star or dragonfly"
         )
     if network.hosts * planes > MAX_HOSTS:
         raise InputError(
@@ -291,6 +295,33 @@ def _rail(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopology
         nvlink_rate_bps=to_bps(network.nvlink_gbps or load_gpu("h100").nvlink_rate_gbps),
         nvlink_delay_ps=to_ps(delay_s),
     )
+
+
+def _dragonfly(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:
+    """By default a group has twice as many switches as a switch has hosts (Kim et al.)."""
+    hosts, switches, links = (
+        network.hosts_per_switch,
+        network.switches_per_group,
+        network.global_links,
+    )
+    half = None if switches is None else max(1, switches // 2)
+    balanced = next(size for size in range(1, 1024) if _balanced_hosts(size) >= network.hosts)
+    links = links or hosts or half or balanced
+    hosts = hosts or half or links
+    switches = switches or 2 * hosts
+    capacity = hosts * switches * (switches * links + 1)
+    if network.hosts > capacity:
+        raise InputError(
+            f"{network.hosts:,} hosts do not fit a dragonfly with {hosts} on a switch, {switches} "
+            f"switches in a group and {links} global links of each, which has {capacity:,}; "
+            "make one of them larger"
+        )
+    return built._replace(hosts_per_switch=hosts, switches_per_group=switches, global_links=links)
+
+
+def _balanced_hosts(size: int) -> int:
+    """Hosts of a dragonfly with ``size`` of them and as many global links on a switch."""
+    return size * 2 * size * (2 * size * size + 1)
 
 
 def _leaf_spine(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:

@@ -70,6 +70,11 @@ def _fabric_text(network: NetworkTable) -> str:
     if network.topology == "rail":
         slots, nvlink = built.hosts_per_server, f"{built.nvlink_rate_bps / 1e9:g} Gb/s"
         return f"{slots:,} rails and servers of {slots:,}, NVLinks of {nvlink}, with "
+    if network.topology == "dragonfly":
+        hosts, switches = built.hosts_per_switch, built.switches_per_group
+        groups = -(-network.hosts // (hosts * switches))
+        sizes = f"{groups:,} groups of {switches:,} switches, {hosts:,} hosts each"
+        return f"a dragonfly of {sizes}, with "
     uplink = f"{built.uplink_rate_bps / 1e9:g} Gb/s"
     leaves = -(-network.hosts // built.hosts_per_leaf)
     return f"{leaves:,} leaves and {built.spines:,} spines, uplinks of {uplink}, with "

@@ -26,7 +26,7 @@ def test_flows_collide_by_hash_and_not_by_load():
 
 def test_ecmp_is_the_default():
     assert times_us() == times_us(routing="ecmp")
-    assert list(ROUTINGS) == ["ecmp", "adaptive", "flowlet"]
+    assert list(ROUTINGS) == ["ecmp", "adaptive", "flowlet", "valiant", "ugal-l", "ugal-g"]
 
 
 def test_a_gap_is_for_flowlets():

@@ -219,8 +219,8 @@ def test_wrong_parameters(more, expected):
         ({"plane_choice": "spray"},
          "plane_choice spray is for several planes; add planes, or leave it out"),
         ({"topology": "rail", "planes": 2},
-         "2 planes: the topology rail lists all of its links; expected a fat-tree, leaf-spine or "
-         "star"),
+         "2 planes: the topology rail lists all of its links; expected a fat-tree, leaf-spine, "
+         "star or dragonfly"),
         ({"hosts": 4096, "planes": 8}, "4,096 hosts on 8 planes; expected at most 16,384 NICs"),
     ],
 )  # fmt: skip

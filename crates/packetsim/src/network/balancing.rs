@@ -69,7 +69,7 @@ impl Balancer {
         if sprays || self.balancing == Balancing::Adaptive {
             return first_free(fabric, links, hashed, now);
         }
-        if self.balancing == Balancing::Hash {
+        if self.balancing != Balancing::Flowlets {
             return hashed;
         }
         let key = (node, packet.flow, packet.path, packet.kind.is_forward());
@@ -81,6 +81,14 @@ impl Balancer {
     }
 }
 
+/// Whether a link is stopped, and how long one more packet would wait for it.
+pub(super) fn wait(fabric: &Fabric, link: PacketLinkId, now: Time) -> (bool, Duration) {
+    let all = fabric.links();
+    let [data, control] = [Queue::Data, Queue::Control].map(|it| all.queued_bytes(link, it));
+    let queued = Bytes(u64::from(data) + u64::from(control));
+    (all.is_stopped(link), all.free_at(link).since(now) + all.rate(link).transmission(queued))
+}
+
 /// The link that could first begin to send one more packet. Of equal ones the first from that of
 /// the hash on, so that switches do not all prefer the same.
 fn first_free(
@@ -89,14 +97,8 @@ fn first_free(
     hashed: PacketLinkId,
     now: Time,
 ) -> PacketLinkId {
-    let all = fabric.links();
-    let begin = |link: PacketLinkId| {
-        let [data, control] = [Queue::Data, Queue::Control].map(|it| all.queued_bytes(link, it));
-        let queued = Bytes(u64::from(data) + u64::from(control));
-        (all.is_stopped(link), all.free_at(link).max(now) + all.rate(link).transmission(queued))
-    };
     let place = links.iter().position(|&link| link == hashed).unwrap_or(0);
     let (before, from) = links.split_at(place);
     let in_turn = from.iter().chain(before).copied();
-    in_turn.min_by_key(|&link| begin(link)).unwrap_or(hashed)
+    in_turn.min_by_key(|&link| wait(fabric, link, now)).unwrap_or(hashed)
 }

@@ -3,8 +3,9 @@
 //! Links are settled lazily (see [`super::fabric`]), and settling them for a reader could change
 //! the order of simultaneous events: what is read is worked out without that.
 
-use super::balancing::Balancer;
+use super::balancing::{Balancer, wait};
 use super::clock::{Clock, Timer};
+use super::detours::{Detour, Detours, KnownPath};
 use super::fabric::Fabric;
 use super::failures::Failures;
 use super::flows::{Flows, RouteKey};
@@ -13,14 +14,14 @@ use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
-use crate::config::{Config, PathChoice};
+use crate::config::{Balancing, Config, PathChoice};
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
 use crate::failure::Failure;
 use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
-use crate::packet::{Control, Packet, PacketId, PacketKind};
+use crate::packet::{Control, DETOUR, Packet, PacketId, PacketKind};
 use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate, Time};
 
@@ -31,6 +32,7 @@ pub struct Core {
     topology: Topology,
     pub(super) routing: Routing,
     pub(super) balancer: Balancer,
+    detours: Option<Detours>,
     failures: Failures,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
@@ -61,6 +63,7 @@ impl Core {
             clock: Clock::new(fabric.links().len(), nics.len(), horizon),
             routing: Routing::new(&topology, config.seed)?,
             balancer: Balancer::new(&config, &topology),
+            detours: Detours::new(&config, &topology)?,
             failures: Failures::default(),
             flows: Flows::default(),
             fabric,
@@ -167,21 +170,54 @@ impl Core {
         self.routing.next(node, key.endpoints.target(is_forward), entropy)
     }
 
-    /// As [`Self::route`], where switches look at their queues: all links of [`Routing::several`]
-    /// are settled.
+    /// As [`Self::route`] towards a NIC, where switches look at their queues: all links of
+    /// [`Routing::several`] are settled.
     pub(super) fn route_by_load(
         &mut self,
         node: NodeId,
+        to: NicId,
         key: RouteKey,
         packet: &Packet,
     ) -> Option<PacketLinkId> {
-        let hashed = self.route(node, key, packet)?;
-        let links = self.routing.several(node, key.endpoints.target(packet.kind.is_forward()));
+        let entropy = key.entropy(packet.path, packet.kind.is_forward());
+        let hashed = self.routing.next(node, to, entropy)?;
+        let links = self.routing.several(node, to);
         if links.is_empty() {
             return Some(hashed);
         }
         let now = self.clock.now();
         Some(self.balancer.choose(&self.fabric, links, hashed, node, packet, now))
+    }
+
+    /// The detour that a packet, which came over `over`, may take or continue at a switch.
+    pub(super) fn detour(
+        &self,
+        node: NodeId,
+        over: PacketLinkId,
+        key: RouteKey,
+        packet: &Packet,
+    ) -> Option<Detour> {
+        let detours = self.detours.as_ref()?;
+        detours.at(&self.topology, &self.routing, node, over, key, packet)
+    }
+
+    /// Whether a packet is to take a detour that is open to it; the links to read are settled.
+    pub(super) fn prefers(&self, detour: &Detour) -> bool {
+        let now = self.clock.now();
+        let cost = |path: &KnownPath| {
+            let waits = path.read.iter().map(|&link| wait(&self.fabric, link, now));
+            let sum = |(stopped, span): (bool, u128), (also, more): (bool, Duration)| {
+                (stopped || also, span + u128::from(more.0))
+            };
+            let (is_stopped, span) = waits.fold((false, 0), sum);
+            (is_stopped, span * u128::from(path.length))
+        };
+        cost(&detour.minimal) > cost(&detour.other)
+    }
+
+    /// Notes that a packet takes a detour.
+    pub(super) fn set_detour(&mut self, id: PacketId) {
+        self.fabric.packet_mut(id).flags |= DETOUR;
     }
 
     /// Adds a failure that is yet to come.
@@ -494,7 +530,17 @@ impl Core {
             let link = |crossed| self.flows.route_link(key, true, crossed);
             return Some((0..).map_while(link).collect());
         }
-        self.initial_routing().path(&self.topology, key.endpoints, key.entropy(0, true))
+        let is_certain = self.config.balancing == Balancing::Valiant;
+        let detoured = if is_certain { self.detoured_path(key) } else { None };
+        let path =
+            || self.initial_routing().path(&self.topology, key.endpoints, key.entropy(0, true));
+        detoured.or_else(path)
+    }
+
+    /// The links of the detour that packets on the first path of a flow may take.
+    fn detoured_path(&self, key: RouteKey) -> Option<Vec<PacketLinkId>> {
+        let detours = self.detours.as_ref().filter(|_| !key.is_explicit())?;
+        detours.path(&self.topology, self.initial_routing(), key.endpoints, key.entropy(0, true))
     }
 
     /// Number of links from the sender of a flow to its receiver.
@@ -520,8 +566,11 @@ impl Core {
             let back = links.delay(link.reverse());
             there + back + links.transmission(link.reverse(), control as u16)
         };
-        let path = self.path_of(flow).unwrap_or_default();
-        path.into_iter().map(there_and_back).fold(Duration::ZERO, |sum, span| sum + span)
+        let path = self.detoured_path(self.flows.key(flow)).or_else(|| self.path_of(flow));
+        path.unwrap_or_default()
+            .into_iter()
+            .map(there_and_back)
+            .fold(Duration::ZERO, |sum, span| sum + span)
     }
 
     /// The longest [`Self::round_trip`] of a flow that has been added.

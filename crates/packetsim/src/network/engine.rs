@@ -5,14 +5,14 @@ use super::clock::{Event, Timer};
 use super::core::Core;
 use super::fabric::Next as Transmitter;
 use super::flows::RouteKey;
-use super::links::NO_LINK;
+use super::links::{Arrived, NO_LINK};
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::events::EventLogging;
 use crate::failure::Failure;
 use crate::flow::{FlowSpec, PacketFlowId};
 use crate::packet::{Packet, PacketId};
-use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
+use crate::topology::{NicId, PacketLinkId, Topology};
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Time};
@@ -345,7 +345,7 @@ impl<T: Transport> Simulation<T> {
         if arrived.is_to_host {
             return self.deliver(arrived.id, arrived.packet);
         }
-        if let Some(next) = self.route(arrived.node, key, &arrived.packet) {
+        if let Some(next) = self.route(link, key, &arrived) {
             return self.enqueue(next, link, arrived.id, &arrived.packet);
         }
         // Since a failure no path leads there.
@@ -353,17 +353,40 @@ impl<T: Transport> Simulation<T> {
         core.fabric.lose(link, arrived.id, core.clock.now());
     }
 
-    /// The link that a packet takes from a switch, if its flow has no explicit route.
+    /// The link that a packet takes from a switch to which `over` leads, if its flow has no
+    /// explicit route.
     #[inline]
-    fn route(&mut self, node: NodeId, key: RouteKey, packet: &Packet) -> Option<PacketLinkId> {
+    fn route(
+        &mut self,
+        over: PacketLinkId,
+        key: RouteKey,
+        arrived: &Arrived,
+    ) -> Option<PacketLinkId> {
+        let Arrived { node, ref packet, .. } = *arrived;
         if !self.core.balancer.reads_queues() {
             return self.core.route(node, key, packet);
         }
-        let to = key.endpoints.target(packet.kind.is_forward());
+        let target = key.endpoints.target(packet.kind.is_forward());
+        let to = self.detour(over, key, arrived).unwrap_or(target);
         for index in 0..self.core.routing.several(node, to).len() {
             self.settle(self.core.routing.several(node, to)[index]);
         }
-        self.core.route_by_load(node, key, packet)
+        self.core.route_by_load(node, to, key, packet)
+    }
+
+    /// The NIC that a packet goes to first, if it takes or continues a detour.
+    fn detour(&mut self, over: PacketLinkId, key: RouteKey, arrived: &Arrived) -> Option<NicId> {
+        let detour = self.core.detour(arrived.node, over, key, &arrived.packet)?;
+        for &link in detour.minimal.read.iter().chain(&detour.other.read) {
+            self.settle(link);
+        }
+        if detour.is_open {
+            if !self.core.prefers(&detour) {
+                return None;
+            }
+            self.core.set_detour(arrived.id);
+        }
+        Some(detour.to)
     }
 
     /// The first packet on a wire has arrived, and is recorded, or was lost there; returns whether

@@ -4,7 +4,7 @@
 //! - `fabric`: moves packets over links (`links`, `slab`, `queueing`, `pfc`, `event_log`);
 //! - `flows`, `nics`, `routing`: progress of flows, wake-ups of NICs, shortest paths;
 //! - `core`: all of these, as a transport (and, read-only, any observer) sees them;
-//! - `balancing`: choices among equal paths by load;
+//! - `balancing`, `detours`: choices among equal paths by load, and other paths of a dragonfly;
 //! - `engine`: the run, generic over the transport;
 //! - `any`: the engine with any transport, for callers that need not know which.
 
@@ -12,6 +12,7 @@ pub(crate) mod any;
 mod balancing;
 mod clock;
 pub(crate) mod core;
+mod detours;
 pub(crate) mod engine;
 mod event_log;
 mod fabric;

@@ -128,7 +128,8 @@ impl Routing {
                 links.extend(out[node].iter().copied().filter(|link| {
                     let to = topology.links()[link.index()].to;
                     let forwards = !topology.is_host(to) || to == root;
-                    forwards && distance[to.index()] == own - 1
+                    let rest = distance[to.index()];
+                    forwards && rest < own && rest + topology.cost(*link) == own
                 }));
                 let choice = known.get(&links).copied().unwrap_or_else(|| {
                     choices[row].push(self.choice(&links));
@@ -227,25 +228,30 @@ impl Routing {
     }
 }
 
-/// Links from every node to the root, not through hosts.
+/// Costs of the links from every node to the root, not through hosts.
 fn distances(topology: &Topology, out: &[Vec<PacketLinkId>], root: NodeId) -> Vec<u32> {
     let mut distance = vec![UNREACHABLE; topology.node_count()];
     distance[root.index()] = 0;
-    let mut reached = vec![root];
-    let mut next = 0;
-    while next < reached.len() {
-        let node = reached[next];
-        next += 1;
-        if topology.is_host(node) && node != root {
-            continue;
-        }
-        for link in &out[node.index()] {
-            let other = topology.links()[link.index()].to;
-            if distance[other.index()] == UNREACHABLE {
-                distance[other.index()] = distance[node.index()] + 1;
-                reached.push(other);
+    // Nodes by their distance, some too early.
+    let mut reached = vec![vec![root]];
+    let mut own = 0;
+    while own < reached.len() {
+        for node in std::mem::take(&mut reached[own]) {
+            let is_late = distance[node.index()] as usize != own;
+            if is_late || topology.is_host(node) && node != root {
+                continue;
+            }
+            for &link in &out[node.index()] {
+                let other = topology.links()[link.index()].to;
+                let next = own as u32 + topology.cost(link);
+                if next < distance[other.index()] {
+                    distance[other.index()] = next;
+                    reached.resize_with(reached.len().max(next as usize + 1), Vec::new);
+                    reached[next as usize].push(other);
+                }
             }
         }
+        own += 1;
     }
     distance
 }

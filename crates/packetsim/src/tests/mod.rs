@@ -6,6 +6,7 @@ mod closed_forms;
 mod dcqcn;
 mod dctcp;
 mod dctcp_by_hand;
+mod dragonfly;
 mod failures;
 mod go_back_n;
 mod go_back_n_replay;

@@ -51,7 +51,7 @@ impl GoBackN {
         let config = core.config();
         let is_lossless = (config.pfc.is_some() || config.queue_bytes == u32::MAX)
             && !config.links_fail
-            && config.balancing == Balancing::Hash;
+            && matches!(config.balancing, Balancing::Hash | Balancing::Valiant);
         Self {
             senders: PerFlow::default(),
             receivers: PerFlow::default(),

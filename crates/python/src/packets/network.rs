@@ -6,8 +6,8 @@ use crate::choices::Named;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::presets::{self, Preset};
 use lightloom_packetsim::{
-    Cable, CircuitSwitching, Failure, FlowSpec, NicId, NodeId, PacketError, PacketLinkId,
-    PlaneChoice, PlaneTurns, Topology,
+    Cable, CircuitSwitching, Dragonfly, Failure, FlowSpec, NicId, NodeId, PacketError,
+    PacketLinkId, PlaneChoice, PlaneTurns, Topology,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -36,6 +36,9 @@ pub(super) struct PacketTopologyRequest {
     hosts_per_server: u32,
     nvlink_rate_bps: u64,
     nvlink_delay_ps: u64,
+    hosts_per_switch: u32,
+    switches_per_group: u32,
+    global_links: u32,
     planes: u32,
     plane_choice: Named<PlaneChoice>,
     links: Option<LinkColumns>,
@@ -73,6 +76,14 @@ impl PacketTopologyRequest {
                     host: cable,
                     spine: Cable { rate, ..cable },
                 }
+            }
+            "dragonfly" => {
+                let shape = Dragonfly {
+                    hosts_per_switch: needed("hosts_per_switch", self.hosts_per_switch)?,
+                    switches_per_group: needed("switches_per_group", self.switches_per_group)?,
+                    global_links: needed("global_links", self.global_links)?,
+                };
+                Preset::Dragonfly { shape, cable }
             }
             other => {
                 let unknown = format!("there is no topology '{other}'");
