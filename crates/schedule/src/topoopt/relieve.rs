@@ -223,6 +223,7 @@ fn rarest(
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "sums and halves of whole numbers are exact")]
 mod tests {
     use super::*;
 
