@@ -47,6 +47,18 @@ pub struct Direct {
     pub cycles: Vec<Cycle>,
 }
 
+/// Maximum number of parallel circuits of a pair: as packets each is a link.
+const MAX_PARALLEL: u32 = 1 << 10;
+
+/// Refuses more parallel circuits than servers have ports.
+pub(super) fn check_parallel(circuit: &Circuit) -> Result<(), Invalid> {
+    let Circuit { a, b, count } = *circuit;
+    if count <= MAX_PARALLEL {
+        return Ok(());
+    }
+    Err(Invalid(format!("{count} circuits {a} - {b}: expected at most {MAX_PARALLEL}")))
+}
+
 impl PartConfig for Direct {
     fn name(&self) -> &'static str {
         "direct"
@@ -59,6 +71,7 @@ impl PartConfig for Direct {
             if outside(circuit.a) || outside(circuit.b) || circuit.a == circuit.b {
                 return Err(Invalid(format!("circuit {} - {} is no pair", circuit.a, circuit.b)));
             }
+            check_parallel(circuit)?;
         }
         for route in &self.routes {
             if route.servers.len() < 2 || route.servers.iter().any(|&server| outside(server)) {
@@ -314,6 +327,9 @@ mod tests {
         assert_eq!(refusal(Direct { circuits, ..config() }), text);
         let circuits = vec![Circuit { a: 0, b: 2, count: 1 }];
         let text = Err("circuit 0 - 2 is no pair".into());
+        assert_eq!(refusal(Direct { circuits, ..config() }), text);
+        let circuits = vec![Circuit { a: 0, b: 1, count: 1_025 }];
+        let text = Err("1025 circuits 0 - 1: expected at most 1024".into());
         assert_eq!(refusal(Direct { circuits, ..config() }), text);
         let text = Err("direct.link_rate must be above 0 b/s".into());
         assert_eq!(refusal(Direct::default()), text);

@@ -12,6 +12,7 @@
 //! Leaves out directed matchings (acknowledgments of packets return over the circuit that they came
 //! from), relaying through servers, and guard times other than the dark time.
 
+use super::fixed_circuits::check_parallel;
 use crate::error::ExecuteError;
 use crate::links::LinkUse;
 use crate::network::{
@@ -60,6 +61,7 @@ impl ScheduledCircuits {
             if a >= servers || b >= servers || a == b || count == 0 {
                 return Err(Invalid(format!("slot {index}: circuit {a} - {b} is no pair")));
             }
+            check_parallel(circuit)?;
         }
         Ok(())
     }
