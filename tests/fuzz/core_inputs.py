@@ -29,10 +29,10 @@ def leaves(value: Any) -> Iterator[tuple[Any, Any]]:
             yield value, name
 
 
-def spoil(rng: random.Random, *requests: Any, most: int = 3) -> None:
-    """Replace up to ``most`` values of requests."""
+def spoil(rng: random.Random, *requests: Any, maximum: int = 3) -> None:
+    """Replace up to ``maximum`` values of requests."""
     found = [place for request in requests for place in leaves(request)]
-    for owner, name in rng.choices(found, k=rng.randrange(most + 1)):
+    for owner, name in rng.choices(found, k=rng.randrange(maximum + 1)):
         fields = owner if isinstance(owner, dict | list) else vars(owner)
         fields[name] = other(rng, fields[name])
 

@@ -41,11 +41,11 @@ def answered(call):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     line = None
 
-    def goes_on(*_):
+    def continues(*_):
         return time.process_time() - begin_s < PATIENCE_S
 
     try:
-        line = refusal(call, goes_on)
+        line = refusal(call, continues)
     except KeyboardInterrupt as stopped:
         assert re.match(r"interrupted at .* after \d+ \w+", str(stopped))  # noqa: PT017
     assert line != ""
@@ -116,7 +116,7 @@ def operations(rng, flows):
 def test_packet_runs_end_or_are_refused_in_one_line(transport):
     rng = random.Random(f"packet runs {transport} 1")
     count = sum(
-        answered(lambda goes_on, request=request: simulate(*request, goes_on))
+        answered(lambda continues, request=request: simulate(*request, continues))
         for request in spoiled_packet_requests(rng, transport, max(COUNT // 10, 100))
     )
     assert count > 20
@@ -134,8 +134,8 @@ def spoiled_packet_requests(rng, transport, count):
         yield request
 
 
-def simulate(network, tables, flows, run, goes_on):
-    report = _core.packet_simulate(network, tables, flows, None, run, goes_on)
+def simulate(network, tables, flows, run, continues):
+    report = _core.packet_simulate(network, tables, flows, None, run, continues)
     look(report)
 
 
@@ -188,13 +188,13 @@ def step(rng, network):
     return graph, network, options, packets
 
 
-def play(request, model, goes_on):
+def play(request, model, continues):
     graph, network, options, packets = request
-    calls = SimpleNamespace(progress=goes_on, allocator=None, predictor=None)
+    calls = SimpleNamespace(progress=continues, allocator=None, predictor=None)
     if model == "phases":
         book = _core.PhaseBook(network, packets, 3, None)
         _core.execute(graph, network, options, calls, book)
-        book.simulate(goes_on)
+        book.simulate(continues)
         return
     look(_core.execute(graph, network, options, calls, packets if model == "packets" else None))
 
@@ -205,7 +205,7 @@ def test_steps_end_or_are_refused_in_one_line(name):
     count = 0
     for _ in range(max(COUNT // 10, 100)):
         request, model = step(rng, NETWORKS[name]), rng.choice(["flows", "packets", "phases"])
-        count += answered(lambda goes_on, r=request, m=model: play(r, m, goes_on))
+        count += answered(lambda continues, r=request, m=model: play(r, m, continues))
     assert count > 20
 
 
@@ -215,7 +215,7 @@ def test_spoiled_values_are_of_their_kind_but_for_a_few():
     others = 0
     for _ in range(500):
         request = SimpleNamespace(values=list(values), inner={"number": 7})
-        spoil(rng, request, most=1)
+        spoil(rng, request, maximum=1)
         kept = isinstance(request.values, list)
         others += kept and isinstance(request.inner["number"], int)
         if kept and isinstance(request.inner["number"], int):
