@@ -11,7 +11,12 @@ pub fn weighted_shares(
     weights.map(move |weight| {
         before += u128::from(weight);
         // at most `bytes`; below 2^128 as weights and bytes are below 2^64
-        let until = (u128::from(bytes) * before / total) as u64;
+        let product = u128::from(bytes) * before;
+        let until = match (u64::try_from(product), u64::try_from(total)) {
+            // by far the faster division
+            (Ok(product), Ok(total)) => product / total,
+            _ => (product / total) as u64,
+        };
         let share = until - assigned;
         assigned = until;
         share

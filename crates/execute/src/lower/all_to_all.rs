@@ -25,6 +25,8 @@ pub(crate) struct Lowerer {
     mode: AllToAll,
     /// Bytes of a pair from NIC group to NIC group.
     group_bytes: Vec<u64>,
+    /// Bytes of a pair by the rank that they come from or return to.
+    of_home: Vec<u64>,
     inside: Inside,
     delegates: Delegates,
 }
@@ -33,7 +35,8 @@ impl Lowerer {
     /// For networks that spread all-to-alls like this.
     pub(crate) fn new(mode: AllToAll) -> Self {
         let (inside, delegates) = (Inside::default(), Delegates::default());
-        Self { mode, group_bytes: Vec::new(), inside, delegates }
+        let (group_bytes, of_home) = (Vec::new(), Vec::new());
+        Self { mode, group_bytes, of_home, inside, delegates }
     }
 
     /// Whether it wants to know what ranks send each other, where a member has several.
@@ -138,7 +141,9 @@ impl Lowerer {
     fn add_tokens(&mut self, all_to_all: &AllToAllDemand, from: u32, to: u32) {
         let placement = all_to_all.placement;
         let is_returning = all_to_all.copies == Copies::BeforeLeaving;
-        let mut of_home = vec![0_u64; placement.ranks as usize];
+        let of_home = &mut self.of_home;
+        of_home.clear();
+        of_home.resize(placement.ranks as usize, 0);
         let copier = if is_returning { from } else { to };
         for (sending, receiving, bytes) in all_to_all.between_ranks(from, to) {
             let home = if is_returning { receiving } else { sending };

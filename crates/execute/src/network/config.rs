@@ -123,7 +123,7 @@ impl Network {
     pub fn place(&self, graph: &TaskGraph) -> Result<Placement, ExecuteError> {
         let first_gpu = Placement::first_gpus(graph, self.servers, self.gpus_per_server)?;
         let groups = self.groups_per_server(graph)?;
-        Ok(Placement::new(graph, first_gpu, self.gpus_per_server, groups))
+        Ok(Placement::new(graph, &first_gpu, self.gpus_per_server, groups))
     }
 
     /// NIC groups per server: one, or one per EP rank or NIC where data moves rank by rank.

@@ -47,20 +47,20 @@ impl Pair {
 pub struct Placement {
     /// Server and NIC groups of each worker.
     nics: Vec<NicGroups>,
-    /// First GPU of each worker on its server: workers of one server take its GPUs in order of
-    /// their indices.
-    first_gpu: Vec<u32>,
     /// GPUs per worker.
     pub gpus: u32,
     /// EP ranks per worker, at least 1.
     pub ranks: u32,
     /// NIC groups per server.
     pub groups: u32,
+    /// NIC group of each rank of each worker.
+    group_of_rank: Vec<u32>,
     gpus_per_server: u32,
 }
 
 impl Placement {
-    /// The first GPU of each worker on its server, of so many servers of so many GPUs.
+    /// The first GPU of each worker on its server, of so many servers of so many GPUs: workers of
+    /// one server take its GPUs in order of their indices.
     ///
     /// # Errors
     /// If a server does not exist or is too small.
@@ -91,18 +91,23 @@ impl Placement {
     /// Places every worker from its first GPU on, with the NICs of servers in so many groups.
     pub(super) fn new(
         graph: &TaskGraph,
-        first_gpu: Vec<u32>,
+        first_gpu: &[u32],
         gpus_per_server: u32,
         groups: u32,
     ) -> Self {
         let (ranks, gpus) = (ranks_per_worker(graph), graph.gpus_per_worker);
-        let nics = graph.worker_server.iter().zip(&first_gpu).map(|(&server, first)| {
+        let nics = graph.worker_server.iter().zip(first_gpu).map(|(&server, first)| {
             let begin = first * groups / gpus_per_server;
             let end = ((first + gpus) * groups).div_ceil(gpus_per_server);
             let (first, count) = (begin as u16, (end - begin) as u16);
             NicGroups { server: ServerId(server), first, count }
         });
-        Self { nics: nics.collect(), first_gpu, gpus, ranks, groups, gpus_per_server }
+        let gpu = |(&first, rank): (&u32, u32)| first + rank * gpus / ranks;
+        let all_ranks =
+            first_gpu.iter().flat_map(|first| (0..ranks).map(move |rank| (first, rank)));
+        let group_of_rank = all_ranks.map(|rank| gpu(rank) * groups / gpus_per_server).collect();
+        let nics = nics.collect();
+        Self { nics, gpus, ranks, groups, group_of_rank, gpus_per_server }
     }
 
     /// The server of a worker.
@@ -117,8 +122,7 @@ impl Placement {
 
     /// The NIC group of a rank of a worker.
     pub fn group_of_rank(&self, worker: WorkerId, rank: u32) -> u32 {
-        let gpu = self.first_gpu[worker.index()] + rank * self.gpus / self.ranks;
-        gpu * self.groups / self.gpus_per_server
+        self.group_of_rank[worker.index() * self.ranks as usize + rank as usize]
     }
 
     /// The NIC groups of a worker.

@@ -21,6 +21,8 @@ pub struct Workload {
     pub servers_per_tor: usize,
     /// Whether server i of every group sends to server i of the next group all the time.
     pub rings: bool,
+    /// Standard deviation of the logarithm of what a server receives.
+    pub skew: f64,
 }
 
 const ALONE: Workload = Workload {
@@ -29,10 +31,11 @@ const ALONE: Workload = Workload {
     servers: 8,
     servers_per_tor: 0,
     rings: false,
+    skew: 0.77,
 };
 
 /// What is measured.
-pub const WORKLOADS: [Workload; 5] = [
+pub const WORKLOADS: [Workload; 6] = [
     ALONE,
     Workload { name: "b: 16 groups of 8, ToRs", servers_per_tor: 4, ..ALONE },
     Workload { name: "c: 1024 groups of 4, rings", groups: 1024, servers: 4, rings: true, ..ALONE },
@@ -43,7 +46,10 @@ pub const WORKLOADS: [Workload; 5] = [
         servers: 4,
         servers_per_tor: 16,
         rings: true,
+        ..ALONE
     },
+    // as the rails of a training step whose gate is nearly even
+    Workload { name: "f: 256 groups of 8, even", groups: 256, skew: 0.1, ..ALONE },
 ];
 
 /// What came of a run.
@@ -137,7 +143,7 @@ pub fn run(workload: &Workload, rounds: u64) -> Outcome {
     };
     let mut all_to_all = |network: &mut FlowNetwork, now, group: usize| {
         // A rank-one matrix with small deviations, as measured of gates.
-        let heat: Vec<f64> = (0..servers).map(|_| stream.lognormal(0.77)).collect();
+        let heat: Vec<f64> = (0..servers).map(|_| stream.lognormal(workload.skew)).collect();
         for source in 0..servers {
             for target in (0..servers).filter(|&target| target != source) {
                 let bytes = MEAN_BYTES * heat[target] * stream.lognormal(0.1);
