@@ -14,7 +14,7 @@ use super::demand::Demand;
 use super::slots::Slots;
 
 /// Matchings and holds whose bound is computed.
-const EVALUATIONS: u32 = 150_000;
+const EVALUATIONS: u32 = 1_000_000;
 
 /// A shorter schedule than one of that length, if it is found.
 pub(super) fn shorter_than(demand: &Demand, length: u64, budget: &Budget) -> Option<Slots> {
