@@ -231,6 +231,19 @@ impl<T: Copy + Ord> Agenda<T> {
         })
     }
 
+    /// When the next event is due.
+    pub fn next_time(&mut self) -> Option<Time> {
+        if self.taken == self.current.len() && self.occupied_count > 0 {
+            let slot = self.next_occupied();
+            if slot << self.shift <= self.far_time.0 {
+                self.load(slot);
+            }
+        }
+        let first = self.current.get(self.taken).map(|event| event.time);
+        let far = self.far.peek().map(|Reverse((time, _))| *time);
+        first.into_iter().chain(far).min()
+    }
+
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.taken == self.current.len() && self.occupied_count == 0 && self.far.is_empty()

@@ -1,13 +1,14 @@
 //! How fast packets are simulated.
 //!
-//! `speed TRANSPORT HOSTS RATE_GBPS MEGABYTES permutation|all-to-all [SEED]`: a fat tree of
-//! smallest switches, 1 us per link; one cycle through all hosts in random order, or all pairs in
-//! groups of 8 hosts, each group spread over the tree. Prints completion times, packet-hops (a
-//! packet that leaves a link), processor time of the run without its set-up, and peak memory.
+//! `speed TRANSPORT HOSTS RATE_GBPS MEGABYTES permutation|all-to-all [SEED [THREADS]]`: a fat tree
+//! of smallest switches, 1 us per link; one cycle through all hosts in random order, or all pairs
+//! in groups of 8 hosts, each group spread over the tree. Prints completion times, packet-hops (a
+//! packet that leaves a link), time of the run without its set-up, and peak memory. The time is
+//! processor time for one thread, and time on the clock for two.
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
-use lightloom_packetsim::{FlowSpec, NicId, PacketFlowId, presets, profile};
+use lightloom_packetsim::{Balance, FlowSpec, NicId, PacketFlowId, presets, profile};
 
 /// Fisher and Yates by a small generator (splitmix64): any order does.
 fn shuffled(count: u32, seed: u64) -> Vec<u32> {
@@ -55,6 +56,16 @@ fn processor_time() -> f64 {
     text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
+fn print_balance(balance: Balance, events: u64) {
+    println!(
+        "{} windows; {:.3} M events of the half that had more in each: at most {:.2} times one \
+         thread",
+        balance.windows,
+        balance.critical_events as f64 / 1e6,
+        events as f64 / balance.critical_events as f64
+    );
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word =
@@ -71,17 +82,27 @@ fn main() {
     let topology = presets::fat_tree(hosts, radix, rate, Duration(1_000_000)).expect("a fat tree");
     let (mut config, transport) = profile(&name, rate).expect("a transport");
     config.seed = seed;
-    let mut network = transport.simulation(topology, config).expect("a valid configuration");
+    let is_divided = word(6, "1") == "2";
+    let network = if is_divided {
+        transport.simulation_in_halves(topology, config)
+    } else {
+        transport.simulation(topology, config)
+    };
+    let mut network = network.expect("a valid configuration");
     for (from, to) in pairs(hosts, &pattern, seed) {
         let size = Bytes((megabytes * 1e6) as u64);
         let (source, destination) = (NicId(from), NicId(to));
         let spec = FlowSpec { source, destination, size, start: Time::ZERO, route: None };
         network.add_flow(&spec).expect("hosts are joined");
     }
-    let begin = processor_time();
+    let (begin, clock) = (processor_time(), std::time::Instant::now());
     let mut done = Vec::new();
-    while network.advance(Time(u64::MAX), &mut done, &mut Silent).expect("not interrupted") {}
-    let seconds = processor_time() - begin;
+    let flows = network.core().flow_count();
+    while done.len() < flows {
+        network.advance(Time(u64::MAX), &mut done, &mut Silent).expect("not interrupted");
+    }
+    let elapsed = clock.elapsed().as_secs_f64();
+    let seconds = if is_divided { elapsed } else { processor_time() - begin };
 
     let core = network.core();
     let time = |&flow: &PacketFlowId| core.flow(flow).done_at.0 as f64 / 1e6;
@@ -97,17 +118,20 @@ fn main() {
         at(0.99),
         at(1.0)
     );
-    let counters = core.counters();
+    let counters = network.counters();
     let hops = counters.data_hops + counters.control_hops;
     println!(
-        "{:.2} + {:.2} M packet-hops (data + control), {:.2} M events, {seconds:.2} CPU s: {:.2} M \
+        "{:.2} + {:.2} M packet-hops (data + control), {:.2} M events, {seconds:.2} s: {:.2} M \
          packet-hops/s, {:.2} M data; {} packets at most at once, {} MB",
         counters.data_hops as f64 / 1e6,
         counters.control_hops as f64 / 1e6,
         counters.events as f64 / 1e6,
         hops as f64 / seconds / 1e6,
         counters.data_hops as f64 / seconds / 1e6,
-        core.peak_packets(),
+        network.peak_packets(),
         status("VmHWM") / 1000
     );
+    if let Some(balance) = network.balance() {
+        print_balance(balance, counters.events);
+    }
 }

@@ -45,6 +45,18 @@ pub struct Counters {
     pub events: u64,
 }
 
+impl std::ops::Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            data_hops: self.data_hops + other.data_hops,
+            control_hops: self.control_hops + other.control_hops,
+            events: self.events + other.events,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,6 +46,7 @@ pub use flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 pub use network::any::AnySimulation;
 pub use network::core::Core;
 pub use network::engine::Simulation;
+pub use network::halves::Balance;
 pub use network::telemetry::Stamp;
 pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
 pub use planes::{PlaneChoice, PlaneTurns};

@@ -8,7 +8,10 @@ use crate::error::PacketError;
 use crate::network::any::AnySimulation;
 use crate::network::core::Core;
 use crate::network::engine::Simulation;
+use crate::network::halves::Halves;
+use crate::network::pair::Pair;
 use crate::topology::Topology;
+use crate::transport::Transport;
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::eqds::{Eqds, EqdsParameters};
@@ -234,50 +237,73 @@ impl TransportKind {
         topology: Topology,
         config: Config,
     ) -> Result<Box<dyn AnySimulation>, PacketError> {
+        self.build(topology, config, None)
+    }
+
+    /// As [`Self::simulation`], by two threads with the same results, for flows without explicit
+    /// routes. What it records of packet events is not put together.
+    ///
+    /// # Errors
+    /// If the network cannot be divided into two halves.
+    pub fn simulation_in_halves(
+        self,
+        topology: Topology,
+        config: Config,
+    ) -> Result<Box<dyn AnySimulation>, PacketError> {
+        let halves = Halves::of(&topology);
+        let halves = halves.map_err(|why| PacketError::invalid(format!("no two halves: {why}")))?;
+        self.build(topology, config, Some(halves))
+    }
+
+    /// A network in one piece or in two halves.
+    pub(crate) fn build(
+        self,
+        topology: Topology,
+        config: Config,
+        halves: Option<Halves>,
+    ) -> Result<Box<dyn AnySimulation>, PacketError> {
         match self {
-            Self::Ideal | Self::Roce => {
-                Ok(Box::new(Simulation::new(topology, config, LineRate::new)?))
-            }
+            Self::Ideal | Self::Roce => boxed(topology, config, halves, LineRate::new),
             Self::Dctcp(parameters) => {
                 parameters.validate()?;
                 let dctcp = |core: &Core| Dctcp::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, dctcp)?))
+                boxed(topology, config, halves, dctcp)
             }
             Self::Dcqcn(parameters) => {
                 parameters.validate()?;
                 let dcqcn = |core: &Core| Dcqcn::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, dcqcn)?))
+                boxed(topology, config, halves, dcqcn)
             }
             Self::Hpcc(parameters) => {
                 parameters.validate()?;
                 let config = Config { telemetry: true, ..config };
                 let hpcc = |core: &Core| Hpcc::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, hpcc)?))
+                boxed(topology, config, halves, hpcc)
             }
             Self::Swift(parameters) => {
                 parameters.validate()?;
                 let swift = |core: &Core| Swift::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, swift)?))
+                boxed(topology, config, halves, swift)
             }
             Self::Ndp(parameters) => {
                 parameters.validate()?;
                 let ndp = |core: &Core| Ndp::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, ndp)?))
+                boxed(topology, config, halves, ndp)
             }
             Self::Nscc(parameters) => {
                 parameters.validate()?;
                 let nscc = |core: &Core| Nscc::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, nscc)?))
+                boxed(topology, config, halves, nscc)
             }
             Self::Rccc(parameters) => {
                 parameters.validate()?;
                 let rccc = |core: &Core| Rccc::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, rccc)?))
+                boxed(topology, config, halves, rccc)
             }
             Self::Eqds(parameters) => {
                 parameters.validate()?;
                 let eqds = |core: &Core| Eqds::new(core, parameters).expect("just validated");
-                Ok(Box::new(Simulation::new(topology, config, eqds)?))
+                boxed(topology, config, halves, eqds)
             }
         }
     }
@@ -296,6 +322,19 @@ impl TransportKind {
             Self::Eqds(parameters) => parameters.longest_timeout(),
         }
     }
+}
+
+/// A network with a transport, in one piece or in two halves.
+fn boxed<T: Transport + Send + 'static>(
+    topology: Topology,
+    config: Config,
+    halves: Option<Halves>,
+    transport: impl Fn(&Core) -> T,
+) -> Result<Box<dyn AnySimulation>, PacketError> {
+    Ok(match halves {
+        None => Box::new(Simulation::new(topology, config, transport)?),
+        Some(halves) => Box::new(Pair::new(&topology, halves, config, transport)?),
+    })
 }
 
 #[cfg(test)]

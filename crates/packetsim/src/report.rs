@@ -86,8 +86,10 @@ pub struct Report {
     pub totals: LinkCounters,
     /// Packet-hops and events.
     pub counters: Counters,
-    /// Maximum number of packets in the network at one time.
+    /// Maximum number of packets in the network at one time; of two threads, of each half apart.
     pub peak_packets: u64,
+    /// Why one thread ran it though two were requested.
+    pub undivided: Option<&'static str>,
     /// Flows that had not finished by the end.
     pub unfinished: Vec<PacketFlowId>,
     /// Of all completions and the final counters: same input, same hash.

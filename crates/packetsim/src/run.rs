@@ -1,12 +1,13 @@
 //! Runs a scenario: hands over flows that finish, samples the network, and detects when nothing
 //! will ever finish.
 
-use crate::config::Config;
+use crate::config::{Balancing, Config};
 use crate::counters::LinkCounters;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::any::AnySimulation;
 use crate::network::core::Core;
+use crate::network::halves::Halves;
 use crate::programs::Execution;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
@@ -55,6 +56,8 @@ pub struct RunningScenario {
     check_at: Time,
     /// Packets received by then.
     received: u64,
+    /// See [`Report::undivided`].
+    undivided: Option<&'static str>,
     sampler: Option<Sampler>,
     programs: Option<Programmed>,
     hash: RunHash,
@@ -70,7 +73,11 @@ impl RunningScenario {
     pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
         let transport = scenario.transport;
         let config = Config { links_fail: !scenario.failures.is_empty(), ..scenario.config };
-        let mut simulation = transport.simulation(scenario.topology.clone(), config)?;
+        let (halves, undivided) = match halves(scenario) {
+            Ok(halves) => (halves, None),
+            Err(why) => (None, Some(why)),
+        };
+        let mut simulation = transport.build(scenario.topology.clone(), config, halves)?;
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {
@@ -114,6 +121,7 @@ impl RunningScenario {
             patience,
             check_at: last_start(scenario) + patience,
             received: 0,
+            undivided,
             sampler: scenario.sampling.map(sampler).transpose()?,
             programs,
             hash: RunHash::new(),
@@ -162,8 +170,8 @@ impl RunningScenario {
             return Ok(true);
         }
         let core = self.simulation.core();
-        if core.is_idle() && due == Time(u64::MAX) {
-            return Err(stall_error(core));
+        if self.simulation.is_idle() && due == Time(u64::MAX) {
+            return Err(stall_error(&*self.simulation));
         }
         if let Some(sampler) = &mut self.sampler
             && core.now() == sample_at
@@ -179,7 +187,7 @@ impl RunningScenario {
             let received = core.received_packets();
             let is_waiting = due != Time(u64::MAX) || self.has_just_started(core.now());
             if received == self.received && !is_waiting {
-                return Err(stall_error(core));
+                return Err(stall_error(&*self.simulation));
             }
             self.received = received;
             self.check_at += self.patience;
@@ -236,20 +244,22 @@ impl RunningScenario {
         let core = self.simulation.core();
         let samples = self.sampler.map(|sampler| sampler.samples(core));
         self.simulation.settle_all();
-        let core = self.simulation.core();
+        let simulation = &*self.simulation;
+        let core = simulation.core();
         let links: Vec<LinkReport> = core
             .topology()
             .link_ids()
-            .map(|link| LinkReport {
+            .map(|link| (simulation.core_of(link), link))
+            .map(|(core, link)| LinkReport {
                 sent: Bytes(core.sent_bytes(link)),
                 peak_queue: Bytes(u64::from(core.peak_bytes(link))),
-                counters: core.link_counters(link),
+                counters: simulation.link_counters(link),
             })
             .collect();
         let counters = links.iter().map(|link| link.counters);
         let totals = counters.fold(LinkCounters::default(), |sum, link| sum + link);
         let unfinished = core.unfinished();
-        let counters = core.counters();
+        let counters = simulation.counters();
         for (index, link) in links.iter().enumerate() {
             let c = link.counters;
             let ids = [index as u64, link.sent.0, link.peak_queue.0, c.drops, c.trims, c.marks];
@@ -266,7 +276,8 @@ impl RunningScenario {
             links,
             totals,
             counters,
-            peak_packets: core.peak_packets(),
+            peak_packets: simulation.peak_packets(),
+            undivided: self.undivided,
             unfinished,
             programs,
             hash: self.hash,
@@ -274,6 +285,33 @@ impl RunningScenario {
             events: core.packet_events(),
         }
     }
+}
+
+/// The halves of a network that two threads are to simulate; says why if it stays whole.
+fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
+    if !scenario.in_halves {
+        return Ok(None);
+    }
+    if !scenario.programs.is_empty() {
+        return Err("flows wait for others");
+    }
+    if scenario.sampling.is_some() {
+        return Err("queues are sampled over time");
+    }
+    if scenario.event_logging.is_some() {
+        return Err("packet events are recorded");
+    }
+    if scenario.flows.iter().any(|flow| flow.route.is_some()) {
+        return Err("flows have routes of their own");
+    }
+    // A detour is noted where the packet is, and may be chosen by queues elsewhere.
+    if !matches!(
+        scenario.config.balancing,
+        Balancing::Hash | Balancing::Adaptive | Balancing::Flowlets
+    ) {
+        return Err("packets take detours");
+    }
+    Halves::of(&scenario.topology).map(Some)
 }
 
 /// The programs of a scenario, if there are any.

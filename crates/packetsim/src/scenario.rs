@@ -42,6 +42,10 @@ pub struct PacketScenario {
     pub sampling: Option<Sampling>,
     /// Whether to record packet events.
     pub event_logging: Option<EventLogging>,
+    /// Whether to use two threads, where possible: same results, but for [`Report::peak_packets`].
+    ///
+    /// [`Report::peak_packets`]: crate::Report::peak_packets
+    pub in_halves: bool,
     /// When to stop, though flows may be unfinished.
     pub until: Time,
 }

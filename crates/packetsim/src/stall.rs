@@ -2,6 +2,7 @@
 
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
+use crate::network::any::AnySimulation;
 use crate::network::core::Core;
 use crate::topology::PacketLinkId;
 
@@ -9,11 +10,12 @@ use crate::topology::PacketLinkId;
 const NAMED: usize = 3;
 
 /// The error that says what flows wait for that will never finish.
-pub(crate) fn stall_error(core: &Core) -> PacketError {
+pub(crate) fn stall_error(simulation: &dyn AnySimulation) -> PacketError {
+    let core = simulation.core();
     let (unfinished, waiting): (Vec<_>, Vec<_>) =
         core.unfinished().into_iter().partition(|&flow| core.flow(flow).start <= core.now());
-    let dark = dark_links(core, &unfinished);
-    let cause = if let Some(cycle) = cycle(core) {
+    let dark = dark_links(simulation, &unfinished);
+    let cause = if let Some(cycle) = cycle(simulation) {
         format!("links paused by PFC wait for one another, {}", route(core, &cycle))
     } else if dark.is_empty() {
         "nothing new is received any more".to_owned()
@@ -55,22 +57,29 @@ fn route(core: &Core, links: &[PacketLinkId]) -> String {
 }
 
 /// Dark links before which packets wait or flows begin.
-fn dark_links(core: &Core, unfinished: &[PacketFlowId]) -> Vec<PacketLinkId> {
+fn dark_links(simulation: &dyn AnySimulation, unfinished: &[PacketFlowId]) -> Vec<PacketLinkId> {
+    let core = simulation.core();
     let mut begins = vec![false; core.topology().links().len()];
     for &flow in unfinished {
         begins[core.first_link(flow).index()] = true;
     }
-    let waits = |link: PacketLinkId| begins[link.index()] || core.waiting_bytes(link) > 0;
-    core.topology().link_ids().filter(|&link| core.is_dark(link) && waits(link)).collect()
+    let waits = |link: PacketLinkId| {
+        begins[link.index()] || simulation.core_of(link).waiting_bytes(link) > 0
+    };
+    let is_dark = |link: PacketLinkId| simulation.core_of(link).is_dark(link);
+    core.topology().link_ids().filter(|&link| is_dark(link) && waits(link)).collect()
 }
 
 /// Paused links, each of which waits until the next one may send, and the last for the first.
-fn cycle(core: &Core) -> Option<Vec<PacketLinkId>> {
-    let is_paused = |link: &PacketLinkId| core.is_paused(*link);
+fn cycle(simulation: &dyn AnySimulation) -> Option<Vec<PacketLinkId>> {
+    let core = simulation.core();
+    let is_paused = |link: &PacketLinkId| simulation.core_of(*link).is_paused(*link);
     let paused: Vec<PacketLinkId> = core.topology().link_ids().filter(is_paused).collect();
     let mut waits_for: Vec<Vec<PacketLinkId>> = vec![Vec::new(); core.topology().links().len()];
     for &link in &paused {
-        waits_for[link.index()] = core.stopped_behind(link).into_iter().filter(is_paused).collect();
+        // The switch at its far end is where the reverse link begins.
+        let stopped = simulation.core_of(link.reverse()).stopped_behind(link);
+        waits_for[link.index()] = stopped.into_iter().filter(is_paused).collect();
     }
     // A link that waits for none of those left is in no cycle; each of the others has a next one.
     let mut left = paused;

@@ -158,6 +158,7 @@ def _simulation() -> Panel:
             ),
             option(ScenarioFile, "seed", common=True),
             option(ScenarioFile, "until_s"),
+            option(ScenarioFile, "threads"),
         ),
     )
 

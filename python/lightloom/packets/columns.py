@@ -118,6 +118,7 @@ def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
             "control_hops": run.control_hops,
             "events": run.events,
             "peak_packets": run.peak_packets,
+            "threads": 1 if run.undivided else run.scenario.threads,
             "wall_s": run.wall_s,
         },
         "run_hash": run.run_hash,

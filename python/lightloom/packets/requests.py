@@ -106,5 +106,6 @@ class RunRequest(NamedTuple):
     max_samples: int
     max_events: int
     traced_flow: int | None
+    in_halves: bool = False
     failures: FailureColumns | None = None
     operations: OperationColumns | None = None

@@ -188,7 +188,10 @@ class PacketRun:
     data_hops, control_hops
         Links that packets left: packets with payload, and all others.
     events, peak_packets
-        How much was simulated; most packets that there were at one time.
+        How much was simulated; most packets that there were at one time, in each half apart if two
+        threads simulated it.
+    undivided
+        Why one thread simulated it though two were requested; ``None`` if that is not so.
     run_hash
         Of all completions and counters; equal inputs have equal hashes.
     wall_s
@@ -219,6 +222,7 @@ class PacketRun:
     control_hops: int
     events: int
     peak_packets: int
+    undivided: str | None
     run_hash: str
     wall_s: float
 

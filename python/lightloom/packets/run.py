@@ -115,6 +115,7 @@ def simulate_flows(
         max_samples=record.samples,
         max_events=record.trace,
         traced_flow=record.trace_flow,
+        in_halves=scenario.threads == 2,
         failures=failures,
         operations=None if programs is None else programs.for_core(),
     )
@@ -247,6 +248,7 @@ def _run(
         control_hops=report.control_hops,
         events=report.events,
         peak_packets=report.peak_packets,
+        undivided=report.undivided,
         run_hash=report.run_hash,
         wall_s=wall_s,
     )

@@ -266,6 +266,11 @@ class PacketScenario(Strict):
     until_s: Annotated[float, quantity("second"), Field(gt=0, le=1e6)] | None = Field(
         None, description="Simulated time at which to stop, such as '10 ms', finished or not."
     )
+    threads: Annotated[int, Field(strict=True, ge=1, le=2)] = Field(
+        1,
+        description="Threads of a run: 2 simulate half of the switches each, with the same "
+        "results. One does it alone, and says so, where that is not possible.",
+    )
 
 
 class TrafficTable(Strict):

@@ -178,12 +178,13 @@ def programs_text(run: PacketRun) -> list[str]:
 
 
 def work_text(run: PacketRun) -> str:
-    """The amount of simulation, and its speed."""
+    """The amount of simulation, its speed, and why two threads did not share it."""
     hops = run.data_hops + run.control_hops
+    alone = f" One thread did it alone: {run.undivided}." if run.undivided else ""
     return (
         f"{show_count(hops)} packet-hops ({show_count(run.data_hops)} data, "
         f"{show_count(run.control_hops)} control) and {show_count(run.events)} events in "
-        f"{run.wall_s:.3g} s: {show_count(hops / run.wall_s)} packet-hops/s."
+        f"{run.wall_s:.3g} s: {show_count(hops / run.wall_s)} packet-hops/s.{alone}"
     )
 
 

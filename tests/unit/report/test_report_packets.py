@@ -86,6 +86,7 @@ def run():
         control_hops=300,
         events=1600,
         peak_packets=40,
+        undivided=None,
         run_hash="0f" * 16,
         wall_s=0.5,
     )

@@ -2,6 +2,8 @@
 
 use super::core::Core;
 use super::engine::Simulation;
+use super::halves::Balance;
+use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::EventLogging;
 use crate::failure::Failure;
@@ -57,8 +59,39 @@ pub trait AnySimulation {
     /// See [`Simulation::settle_all`].
     fn settle_all(&mut self);
 
-    /// The state of the network.
+    /// The state of the network: all of its flows, and what is not about a link or a total.
     fn core(&self) -> &Core;
+
+    /// The state in which the sending end of a link is.
+    fn core_of(&self, link: PacketLinkId) -> &Core {
+        let _ = link;
+        self.core()
+    }
+
+    /// See [`Core::link_counters`].
+    fn link_counters(&self, link: PacketLinkId) -> LinkCounters {
+        self.core().link_counters(link)
+    }
+
+    /// See [`Core::counters`].
+    fn counters(&self) -> Counters {
+        self.core().counters()
+    }
+
+    /// Maximum number of packets in the network at one time, or an upper bound of that.
+    fn peak_packets(&self) -> u64 {
+        self.core().peak_packets()
+    }
+
+    /// Whether no event is pending.
+    fn is_idle(&self) -> bool {
+        self.core().is_idle()
+    }
+
+    /// How evenly the work was divided, if there are two threads.
+    fn balance(&self) -> Option<Balance> {
+        None
+    }
 }
 
 impl<T: Transport> AnySimulation for Simulation<T> {

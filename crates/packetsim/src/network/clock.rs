@@ -102,6 +102,16 @@ impl Clock {
         Some(due)
     }
 
+    /// When the next event is due.
+    pub(super) fn next_time(&mut self) -> Option<Time> {
+        self.agenda.next_time()
+    }
+
+    /// The last event does not count: the other half of the network has it, too.
+    pub(super) fn discount(&mut self) {
+        self.events -= 1;
+    }
+
     /// The link of an event that is the arrival of the first packet on its wire.
     #[inline]
     pub(super) fn arrival(&self, due: Due<Timer>) -> Option<PacketLinkId> {

@@ -9,6 +9,7 @@ use super::detours::{Detour, Detours, KnownPath};
 use super::fabric::Fabric;
 use super::failures::Failures;
 use super::flows::{Flows, RouteKey};
+use super::halves::Half;
 use super::links::{DARK, PAUSED};
 use super::nics::Nics;
 use super::routing::Routing;
@@ -38,6 +39,8 @@ pub struct Core {
     pub(super) fabric: Fabric,
     pub(super) flows: Flows,
     pub(super) nics: Nics,
+    /// Which half of a network this is, if it is one.
+    pub(super) half: Option<Half>,
     /// Maximum number of packets in the network at one time.
     max_packets: u64,
 }
@@ -68,6 +71,7 @@ impl Core {
             flows: Flows::default(),
             fabric,
             nics,
+            half: None,
             topology,
             config,
             max_packets: MAX_PACKETS,
@@ -80,6 +84,14 @@ impl Core {
         let flow = self.insert_flow(spec);
         self.clock.set_timer(spec.start, Timer::Start(flow));
         Ok(flow)
+    }
+
+    /// Adds a flow that starts in the other half of the network.
+    pub(super) fn add_foreign_flow(&mut self, spec: &FlowSpec) -> Result<(), PacketError> {
+        self.check_flow(spec)?;
+        self.insert_flow(spec);
+        self.flows.leave_to_other_half();
+        Ok(())
     }
 
     /// Adds a flow that starts when [`Self::start_flow`] says so.
@@ -109,7 +121,12 @@ impl Core {
     /// Fails where packets pile up in the network beyond all bounds, as they do in queues without
     /// a limit.
     pub(super) fn check_packets(&self) -> Result<(), PacketError> {
-        if self.peak_packets() <= self.max_packets {
+        self.check_packet_count(self.peak_packets())
+    }
+
+    /// As [`Self::check_packets`], where so many packets were in the network.
+    pub(super) fn check_packet_count(&self, packets: u64) -> Result<(), PacketError> {
+        if packets <= self.max_packets {
             return Ok(());
         }
         Err(PacketError::invalid(format!(

@@ -5,6 +5,7 @@ use super::clock::{Event, Timer};
 use super::core::Core;
 use super::fabric::Next as Transmitter;
 use super::flows::RouteKey;
+use super::halves::Half;
 use super::links::{Arrived, NO_LINK};
 use crate::config::Config;
 use crate::error::PacketError;
@@ -14,11 +15,11 @@ use crate::flow::{FlowSpec, PacketFlowId};
 use crate::packet::{Packet, PacketId};
 use crate::topology::{NicId, PacketLinkId, Topology};
 use crate::transport::{Next, Transport};
-use lightloom_kernel::{Interrupted, Observer};
+use lightloom_kernel::{Due, Interrupted, Observer};
 use lightloom_model::{Duration, Time};
 
 /// Events between two calls of the observer.
-const OBSERVE_EVERY: u64 = 1 << 16;
+pub(super) const OBSERVE_EVERY: u64 = 1 << 16;
 
 /// The shortest time there is.
 const PICOSECOND: Duration = Duration(1);
@@ -26,8 +27,8 @@ const PICOSECOND: Duration = Duration(1);
 /// A network, a transport, and the flows between.
 #[derive(Debug, Clone)]
 pub struct Simulation<T> {
-    core: Core,
-    transport: T,
+    pub(super) core: Core,
+    pub(super) transport: T,
 }
 
 impl<T: Transport> Simulation<T> {
@@ -134,12 +135,7 @@ impl<T: Transport> Simulation<T> {
             // At one instant several may finish.
             let end = if self.core.flows.has_finished() { self.core.now() } else { limit };
             let Some(due) = self.core.clock.next(end) else { break };
-            self.prefetch_upcoming();
-            if let Some(link) = self.core.clock.arrival(due) {
-                self.arrive(link);
-            } else {
-                self.process(self.core.clock.other(due));
-            }
+            self.handle(due);
             if self.core.clock.events().is_multiple_of(OBSERVE_EVERY) {
                 // Of data alone, as the number of these hops can be estimated.
                 let (now, done) = (self.core.now(), self.core.fabric.data_hops());
@@ -159,6 +155,41 @@ impl<T: Transport> Simulation<T> {
         }
         self.core.flows.collect_finished(finished);
         Ok(any)
+    }
+
+    /// Processes an event.
+    #[inline(always)]
+    fn handle(&mut self, due: Due<Timer>) {
+        self.prefetch_upcoming();
+        if let Some(link) = self.core.clock.arrival(due) {
+            self.arrive(link);
+        } else {
+            self.process(self.core.clock.other(due));
+        }
+    }
+
+    /// Runs until a time; if all flows that begin in this half of a network are done by then and
+    /// `stops`, until the time at which the last one was.
+    pub(super) fn run_window(&mut self, limit: Time, stops: bool) {
+        loop {
+            let is_over = stops && self.core.flows.open_count() == 0;
+            let end = if is_over { self.core.now() } else { limit };
+            let Some(due) = self.core.clock.next(end) else { break };
+            self.handle(due);
+        }
+    }
+
+    /// Hands over all that crosses to the other half of the network and begins to be sent until a
+    /// time up to which everything is done; returns when more begins of what waits.
+    pub(super) fn settle_crossing(&mut self, limit: Time) -> Option<Time> {
+        self.core.clock.advance_to(limit);
+        let mut next: Option<Time> = None;
+        for index in 0..self.core.fabric.crossing_count() {
+            let link = self.core.fabric.crossing_link(index);
+            self.settle(link);
+            next = next.into_iter().chain(self.core.fabric.next_begin(link)).min();
+        }
+        next
     }
 
     /// Prefetches what the next events will use: the sooner an event, the more is known of it.
@@ -249,6 +280,13 @@ impl<T: Transport> Simulation<T> {
             Timer::Repair(index) => self.repair(index),
             Timer::Avoid(index) => self.core.reroute(index, true),
             Timer::Restore(index) => self.core.reroute(index, false),
+        }
+        let is_of_all = matches!(
+            timer,
+            Timer::Fail(_) | Timer::Repair(_) | Timer::Avoid(_) | Timer::Restore(_)
+        );
+        if is_of_all && self.core.half == Some(Half::Second) {
+            self.core.clock.discount();
         }
     }
 

@@ -7,10 +7,11 @@
 //! makes sure that the link is touched before the next one would have to arrive.
 
 use super::clock::{Clock, Timer};
+use super::crossing::{Cargo, Crossing, Message};
 use super::event_log::EventLog;
 use super::links::{
-    Arrived, Arriving, DARK, FAILED, FROM_HOST, Flag, Links, PAUSED, Queue, TO_HOST, Turn, WATCHED,
-    Waiting,
+    Arrived, Arriving, CROSSES, DARK, FAILED, FROM_HOST, Flag, Links, PAUSED, Queue, TO_HOST, Turn,
+    WATCHED, Waiting,
 };
 use super::pfc::Pfc;
 use super::queueing::{Chance, Queueing};
@@ -50,6 +51,8 @@ pub(super) struct Fabric {
     data_hops: u64,
     control_hops: u64,
     log: Option<Box<EventLog>>,
+    /// What goes to the other half of the network, where this is one.
+    crossing: Option<Box<Crossing>>,
 }
 
 impl Fabric {
@@ -65,6 +68,7 @@ impl Fabric {
             data_hops: 0,
             control_hops: 0,
             log: None,
+            crossing: None,
         })
     }
 
@@ -171,6 +175,8 @@ impl Fabric {
         let sent = self.links.transmit(link, id, packet.size, begin, &mut self.packets);
         if sent.is_first {
             clock.schedule_arrival(link, sent.arrival);
+        } else if sent.crosses {
+            self.cross(link, id, sent.arrival);
         }
         if sent.is_watched && sent.free_at > clock.now() {
             self.watch_departure(link, clock);
@@ -453,7 +459,7 @@ impl Fabric {
 
     /// Tells the sending end of a link to resume.
     fn resume(&mut self, over: PacketLinkId, time: Time, clock: &mut Clock) {
-        clock.set_timer(time + self.links.delay(over), Timer::Signal(over));
+        self.signal_over(over, time + self.links.delay(over), clock);
         let Some(pfc) = &mut self.pfc else { return };
         for &out in pfc.resume(self.links.to(over)) {
             self.links.clear(out, WATCHED);
@@ -502,7 +508,7 @@ impl Fabric {
         if !pfc.pause(over, node) {
             return;
         }
-        clock.set_timer(clock.now() + self.links.delay(over), Timer::Signal(over));
+        self.signal_over(over, clock.now() + self.links.delay(over), clock);
         for index in 0..self.out_count(over) {
             let out = self.out(over, index);
             self.links.set(out, WATCHED);
@@ -546,6 +552,74 @@ impl Fabric {
                 && queues.into_iter().any(|queue| self.packets.chain(queue).any(came_over))
         };
         pfc.out(self.links.to(over)).iter().copied().filter(holds).collect()
+    }
+}
+
+/// The other half of the network.
+impl Fabric {
+    /// Becomes one half of a network.
+    pub(super) fn halve(&mut self, crossing: Crossing) {
+        for &link in crossing.links() {
+            self.links.set(link, CROSSES);
+        }
+        self.crossing = Some(Box::new(crossing));
+    }
+
+    /// A packet leaves for the other half.
+    #[inline(never)]
+    fn cross(&mut self, link: PacketLinkId, id: PacketId, time: Time) {
+        if let Some(crossing) = &mut self.crossing {
+            let stamps = self.telemetry.as_ref().map(|telemetry| telemetry.of(id));
+            crossing.send(Message { time, link, cargo: Cargo::Packet(self.packets[id]) }, stamps);
+            self.packets.free(id);
+        }
+    }
+
+    /// Tells the sending end of a link to pause or to resume.
+    fn signal_over(&mut self, over: PacketLinkId, time: Time, clock: &mut Clock) {
+        match &mut self.crossing {
+            Some(crossing) if crossing.is_outside(over) => {
+                crossing.send(Message { time, link: over, cargo: Cargo::Signal }, None);
+            }
+            _ => clock.set_timer(time, Timer::Signal(over)),
+        }
+    }
+
+    /// Takes what comes from the other half.
+    pub(super) fn admit_crossing(&mut self, from: &mut Crossing, clock: &mut Clock) {
+        from.deliver(|Message { time, link, cargo }, stamps| match cargo {
+            Cargo::Packet(packet) => {
+                let id = self.packets.insert(packet);
+                if let (Some(telemetry), Some(stamps)) = (&mut self.telemetry, stamps) {
+                    telemetry.restore(id, &stamps);
+                }
+                if self.links.push_arriving(link, id, time, &mut self.packets) {
+                    clock.schedule_arrival(link, time);
+                }
+            }
+            Cargo::Signal => clock.set_timer(time, Timer::Signal(link)),
+        });
+    }
+
+    /// What goes to the other half.
+    pub(super) fn crossing(&mut self) -> Option<&mut Crossing> {
+        self.crossing.as_deref_mut()
+    }
+
+    /// Number of links that lead to the other half.
+    pub(super) fn crossing_count(&self) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.links().len())
+    }
+
+    /// One of these.
+    pub(super) fn crossing_link(&self, index: usize) -> PacketLinkId {
+        self.crossing.as_ref().expect("links cross between halves").links()[index]
+    }
+
+    /// When a settled link begins its next transmission, if anything waits that it may send.
+    pub(super) fn next_begin(&self, link: PacketLinkId) -> Option<Time> {
+        let waits = !self.links.is_empty(link) && !self.links.is_stopped(link);
+        waits.then(|| self.links.free_at(link))
     }
 }
 

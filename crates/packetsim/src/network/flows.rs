@@ -49,8 +49,10 @@ pub(super) struct Flows {
     route_links: Vec<PacketLinkId>,
     /// Number of flows that are done.
     done: usize,
-    /// Flows that have finished and were not collected yet.
-    finished: Vec<PacketFlowId>,
+    /// Flows that begin here and whose senders do not know yet that everything has arrived.
+    open: usize,
+    /// Flows that have finished and were not collected yet, and when.
+    finished: Vec<(Time, PacketFlowId)>,
     /// Whether a flow counts as finished when its receiver has everything.
     finishes_on_arrival: bool,
     /// Whether it does when its sender knows that.
@@ -65,6 +67,7 @@ impl Default for Flows {
             routes: Vec::new(),
             route_links: Vec::new(),
             done: 0,
+            open: 0,
             finished: Vec::new(),
             finishes_on_arrival: false,
             finishes_on_acknowledgement: true,
@@ -82,6 +85,7 @@ impl Flows {
         });
         let endpoints = Endpoints::new(spec.source, spec.destination);
         self.keys.push(RouteKey { endpoints, hash, route });
+        self.open += 1;
         self.state.push(FlowProgress {
             size: spec.size,
             packets: spec.size.0.div_ceil(u64::from(mtu)).max(1) as u32,
@@ -141,6 +145,35 @@ impl Flows {
         Some(self.route_links[(start + length - 1 - crossed) as usize].reverse())
     }
 
+    /// The last flow begins in the other half of the network.
+    pub(super) fn leave_to_other_half(&mut self) {
+        self.open -= 1;
+    }
+
+    /// Number of flows that begin here and whose senders do not know that everything has arrived.
+    #[inline]
+    pub(super) fn open_count(&self) -> usize {
+        self.open
+    }
+
+    /// Takes over what the other half of the network knows of a flow: of its sender, its receiver.
+    pub(super) fn merge(&mut self, other: &mut Self, flow: PacketFlowId, ends: [bool; 2]) {
+        let theirs = other.state[flow.index()];
+        let ours = &mut self.state[flow.index()];
+        if ends[0] && theirs.done_at != ours.done_at {
+            ours.done_at = theirs.done_at;
+            self.done += 1;
+        }
+        if ends[1] {
+            (ours.received, ours.received_at) = (theirs.received, theirs.received_at);
+        }
+    }
+
+    /// Takes over the flows that have finished in the other half of the network.
+    pub(super) fn merge_finished(&mut self, other: &mut Self) {
+        self.finished.append(&mut other.finished);
+    }
+
     /// From now on a flow finishes when its receiver has everything.
     pub(super) fn finish_on_arrival(&mut self) {
         self.finishes_on_arrival = true;
@@ -170,7 +203,7 @@ impl Flows {
         if state.received == state.packets {
             state.received_at = now;
             if self.finishes_on_arrival {
-                self.finished.push(flow);
+                self.finished.push((now, flow));
             }
             return true;
         }
@@ -180,12 +213,12 @@ impl Flows {
     /// The sender knows that everything has arrived.
     pub(super) fn complete(&mut self, flow: PacketFlowId, now: Time) {
         let state = &mut self.state[flow.index()];
-        debug_assert_eq!(state.received, state.packets, "nothing is acknowledged unseen");
         if !state.is_done() {
             state.done_at = now;
             self.done += 1;
+            self.open -= 1;
             if self.finishes_on_acknowledgement {
-                self.finished.push(flow);
+                self.finished.push((now, flow));
             }
         }
     }
@@ -196,10 +229,10 @@ impl Flows {
         !self.finished.is_empty()
     }
 
-    /// Moves the flows that have finished at one time to `finished`, by index.
+    /// Moves the flows that have finished to `finished`, by time and index.
     pub(super) fn collect_finished(&mut self, finished: &mut Vec<PacketFlowId>) {
         self.finished.sort_unstable();
-        finished.append(&mut self.finished);
+        finished.extend(self.finished.drain(..).map(|(_, flow)| flow));
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) const DARK: Flag = Flag(8);
 pub(super) const FAILED: Flag = Flag(32);
 /// PFC: other links wait for what leaves here, see [`super::pfc`].
 pub(super) const WATCHED: Flag = Flag(16);
+/// The receiving end is in the other half of the network.
+pub(super) const CROSSES: Flag = Flag(64);
 
 /// 64 bytes, for there are many, and each hop uses one or two.
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +169,8 @@ pub(super) struct Transmission {
     pub(super) is_first: bool,
     /// Whether PFC watches the link.
     pub(super) is_watched: bool,
+    /// Whether the packet is on no wire here, but to go to the other half of the network.
+    pub(super) crosses: bool,
 }
 
 /// A packet that has arrived at the far end of a link.
@@ -367,8 +371,21 @@ impl Links {
         let arrival = Time(free_at.0 + class.delay.0);
         link.free_at = free_at;
         link.sent_bytes += u64::from(size);
-        let is_first = packets.push_arriving(&mut link.wire, id, arrival);
-        Transmission { free_at, arrival, is_first, is_watched: link.has(WATCHED) }
+        let crosses = link.has(CROSSES);
+        let is_first = !crosses && packets.push_arriving(&mut link.wire, id, arrival);
+        Transmission { free_at, arrival, is_first, is_watched: link.has(WATCHED), crosses }
+    }
+
+    /// Puts a packet that comes from the other half of the network on the wire of a link; returns
+    /// whether it is the first there.
+    pub(super) fn push_arriving(
+        &mut self,
+        link: PacketLinkId,
+        id: PacketId,
+        arrival: Time,
+        packets: &mut PacketSlab,
+    ) -> bool {
+        packets.push_arriving(&mut self.all[link.index()].wire, id, arrival)
     }
 
     /// Removes the first packet from the wire of a link.

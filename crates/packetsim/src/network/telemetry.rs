@@ -24,7 +24,7 @@ pub struct Stamp {
 
 /// The stamps of one packet.
 #[derive(Debug, Clone, Copy, Default)]
-struct Stamps {
+pub(super) struct Stamps {
     stamps: [Stamp; MAX_STAMPS],
     count: u8,
 }
@@ -47,6 +47,17 @@ impl Telemetry {
             self.packets.resize(slot + 1, Stamps::default());
         }
         self.packets[slot].count = 0;
+    }
+
+    /// What a packet has.
+    pub(super) fn of(&self, id: PacketId) -> &Stamps {
+        &self.packets[id.0 as usize]
+    }
+
+    /// A packet comes from the other half of the network with these.
+    pub(super) fn restore(&mut self, id: PacketId, stamps: &Stamps) {
+        self.begin(id);
+        self.packets[id.0 as usize] = *stamps;
     }
 
     /// A switch begins to send a packet.

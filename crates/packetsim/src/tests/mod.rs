@@ -10,6 +10,7 @@ mod dragonfly;
 mod failures;
 mod go_back_n;
 mod go_back_n_replay;
+mod halves;
 mod hpcc;
 mod log_audit;
 mod long_links;

@@ -33,7 +33,7 @@ enum Shape {
 }
 
 #[derive(Debug, Clone)]
-struct Case {
+pub(super) struct Case {
     shape: Shape,
     rates: Vec<usize>,
     transport: usize,
@@ -96,7 +96,7 @@ fn config() -> impl Strategy<Value = Config> {
     })
 }
 
-fn case() -> impl Strategy<Value = Case> {
+pub(super) fn case() -> impl Strategy<Value = Case> {
     let flow = (0u32..16, 0u32..16, 0u64..100_000, 0u64..20_000_000, any::<bool>());
     let change = (0u64..50_000_000, 0u32..64, any::<bool>());
     (
@@ -152,7 +152,7 @@ fn topology(case: &Case) -> Topology {
 }
 
 /// The case as a scenario, without flows that are refused.
-fn scenario(case: &Case) -> PacketScenario {
+pub(super) fn scenario(case: &Case) -> PacketScenario {
     let topology = topology(case);
     let transport =
         profile(TransportName::ALL[case.transport].name(), Rate(RATES[case.rates[0]])).unwrap().1;
@@ -185,6 +185,7 @@ fn scenario(case: &Case) -> PacketScenario {
         transport,
         sampling: None,
         event_logging: None,
+        in_halves: false,
         until: Time(case.until),
     }
 }

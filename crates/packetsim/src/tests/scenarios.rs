@@ -26,6 +26,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
         failures: Vec::new(),
         sampling: None,
         event_logging: None,
+        in_halves: false,
         until: Time(u64::MAX),
     }
 }

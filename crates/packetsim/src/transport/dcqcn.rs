@@ -100,12 +100,17 @@ impl Dcqcn {
 impl Transport for Dcqcn {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         let nic = core.endpoints(flow).source();
+        self.expect(core, flow);
         self.packets.start(core, flow);
         self.reactions.make_room(flow, Reaction::new(0.0));
         self.reactions[flow] = Reaction::new(self.lines[nic]);
-        self.notify_from.make_room(flow, Time::ZERO);
         self.is_waiting.make_room(flow, false);
         self.add(nic, flow, core.now());
+    }
+
+    fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
+        self.packets.expect(flow);
+        self.notify_from.make_room(flow, Time::ZERO);
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {

@@ -488,11 +488,15 @@ fn nanoseconds(time: Time) -> u32 {
 
 impl Transport for Dctcp {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.expect(core, flow);
         self.senders.make_room(flow, Sender::new(&self.parameters));
-        self.receivers.make_room(flow, Receiver::default());
-        self.arrived.make_room(flow, Arrived::default());
         self.senders[flow].hand_over(core.flow(flow).packets);
         self.active.add(core.endpoints(flow).source(), flow);
+    }
+
+    fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
+        self.receivers.make_room(flow, Receiver::default());
+        self.arrived.make_room(flow, Arrived::default());
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {

@@ -357,9 +357,8 @@ impl Eqds {
 
 impl Transport for Eqds {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.ledger.open(flow, core.flow(flow).packets);
+        self.expect(core, flow);
         self.senders.make_room(flow, Sender::default());
-        self.receivers.make_room(flow, Receiver::default());
         let words = (flow.index() + 1) * self.spray.paths().div_ceil(64);
         self.skipped.resize(self.skipped.len().max(words), 0);
         let timeout = self.parameters.timeout;
@@ -372,6 +371,11 @@ impl Transport for Eqds {
         };
         self.sending.add(core.endpoints(flow).source(), flow);
         core.set_timer(flow, core.now() + timeout);
+    }
+
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.ledger.open(flow, core.flow(flow).packets);
+        self.receivers.make_room(flow, Receiver::default());
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {

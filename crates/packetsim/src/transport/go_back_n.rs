@@ -59,9 +59,14 @@ impl GoBackN {
         }
     }
 
-    pub(super) fn start(&mut self, core: &Core, flow: PacketFlowId) {
-        self.senders.make_room(flow, Sender::default());
+    /// The receiver of a flow is made ready.
+    pub(super) fn expect(&mut self, flow: PacketFlowId) {
         self.receivers.make_room(flow, Receiver::default());
+    }
+
+    pub(super) fn start(&mut self, core: &Core, flow: PacketFlowId) {
+        self.expect(flow);
+        self.senders.make_room(flow, Sender::default());
         self.senders[flow].packets = core.flow(flow).packets;
     }
 

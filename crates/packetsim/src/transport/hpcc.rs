@@ -242,6 +242,10 @@ impl Transport for Hpcc {
         self.0.start(core, flow);
     }
 
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.0.expect(core, flow);
+    }
+
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
         self.0.next(core, nic, at)
     }

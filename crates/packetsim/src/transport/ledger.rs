@@ -142,8 +142,8 @@ impl Ledger {
             self.blocks[entry.place(window.first * BLOCK)] = Block::default();
             window.first += 1;
         }
-        let last = entry.next / BLOCK;
-        if last - window.first > entry.mask {
+        let blocks = entry.next / BLOCK - window.first;
+        while blocks > self.flows[flow].mask {
             self.grow(flow);
         }
     }
@@ -195,9 +195,24 @@ impl Ledger {
         }
     }
 
+    /// The sender has sent a packet, and is in the other half of the network: the receiver slides
+    /// the window itself, by what it has.
+    fn extend(&mut self, flow: PacketFlowId, sequence: u32) {
+        let entry = &mut self.flows[flow];
+        let is_in_block = (sequence + 1) / BLOCK == entry.next / BLOCK;
+        entry.next = sequence + 1;
+        entry.settled = entry.expected;
+        if !is_in_block {
+            self.slide(flow);
+        }
+    }
+
     /// The receiver gets a packet; returns whether it is new.
     #[inline]
     pub(super) fn receive(&mut self, flow: PacketFlowId, sequence: u32) -> bool {
+        if sequence >= self.flows[flow].next {
+            self.extend(flow, sequence);
+        }
         let entry = &mut self.flows[flow];
         let bit = 1 << (sequence % BLOCK);
         let block = &mut self.blocks[entry.place(sequence)];
@@ -226,7 +241,8 @@ impl Ledger {
     pub(super) fn has(&self, flow: PacketFlowId, sequence: u32) -> bool {
         let entry = &self.flows[flow];
         let received = self.blocks[entry.place(sequence)].received;
-        sequence < entry.expected || received >> (sequence % BLOCK) & 1 == 1
+        let may_be_here = sequence < entry.next && received >> (sequence % BLOCK) & 1 == 1;
+        sequence < entry.expected || may_be_here
     }
 
     /// The receiver has all packets before this one.

@@ -34,6 +34,10 @@ impl Transport for LineRate {
         self.active.add(core.endpoints(flow).source(), flow);
     }
 
+    fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
+        self.packets.expect(flow);
+    }
+
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
         while let Some(flow) = self.active.first(nic) {
             if self.packets.has_more(flow) {

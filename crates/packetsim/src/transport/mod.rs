@@ -55,6 +55,13 @@ pub trait Transport {
     /// A flow starts. Called in the order of [`PacketFlowId`]s at equal times, not overall.
     fn start(&mut self, core: &mut Core, flow: PacketFlowId);
 
+    /// The receiver of a flow is made ready, which [`Self::start`] does otherwise: the flow will
+    /// start in the other half of the network, which another instance simulates. Called when all
+    /// flows are known, before any starts.
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        let _ = (core, flow);
+    }
+
     /// The NIC's transmitter is free at `at` (which may be shortly before [`Core::now`]) and
     /// nothing waits in its queues.
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next;

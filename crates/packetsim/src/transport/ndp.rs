@@ -200,9 +200,8 @@ impl Ndp {
 impl Transport for Ndp {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         let packets = core.flow(flow).packets;
-        self.ledger.open(flow, packets);
+        self.expect(core, flow);
         self.senders.make_room(flow, Sender::default());
-        self.receivers.make_room(flow, Receiver::default());
         let timeout = self.parameters.timeout;
         self.senders[flow] = Sender {
             permits: self.parameters.window.min(packets),
@@ -210,9 +209,14 @@ impl Transport for Ndp {
             walk: self.spray.begin(flow, true),
             ..Sender::default()
         };
-        self.receivers[flow].walk = self.spray.begin(flow, false);
         self.sending.add(core.endpoints(flow).source(), flow);
         core.set_timer(flow, core.now() + timeout);
+    }
+
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.ledger.open(flow, core.flow(flow).packets);
+        self.receivers.make_room(flow, Receiver::default());
+        self.receivers[flow].walk = self.spray.begin(flow, false);
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {

@@ -175,7 +175,7 @@ impl Transport for Nscc {
         if self.longest.is_none() {
             self.longest = Some(core.longest_round_trip());
         }
-        self.ledger.open(flow, core.flow(flow).packets);
+        self.expect(core, flow);
         self.senders.make_room(flow, None);
         let timeout = self.parameters.timeout;
         self.senders[flow] = Some(Sender {
@@ -187,6 +187,10 @@ impl Transport for Nscc {
         });
         self.try_to_send(core, flow);
         core.set_timer(flow, core.now() + timeout);
+    }
+
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.ledger.open(flow, core.flow(flow).packets);
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {

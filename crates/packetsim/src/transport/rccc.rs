@@ -163,13 +163,16 @@ impl Rccc {
         })
     }
 
-    /// One and a half times what the longest round trip holds, unless it is given.
-    fn find_window(&self, core: &Core, nic: NicId) -> u32 {
+    /// One and a half times what the longest round trip holds at the rate of the fastest NIC,
+    /// unless it is given.
+    fn find_window(&self, core: &Core) -> u32 {
         let packet = core.config().packet_bytes();
         if let Some(packets) = self.parameters.window {
             return packets * packet;
         }
-        let bits = u128::from(core.nic_rate(nic).0) * u128::from(core.longest_round_trip().0);
+        let rates = (0..core.nic_count() as u32).map(|nic| core.nic_rate(NicId(nic)).0);
+        let rate = rates.max().unwrap_or_default();
+        let bits = u128::from(rate) * u128::from(core.longest_round_trip().0);
         let bytes = bits * 3 / 2 / 8 / 1_000_000_000_000;
         u32::try_from(bytes).unwrap_or(u32::MAX).clamp(packet, packet << 14)
     }
@@ -291,13 +294,8 @@ impl Rccc {
 
 impl Transport for Rccc {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
-        let nic = core.endpoints(flow).source();
-        if self.window.is_none() {
-            self.window = Some(self.find_window(core, nic));
-        }
-        self.ledger.open(flow, core.flow(flow).packets);
+        self.expect(core, flow);
         self.senders.make_room(flow, Sender::default());
-        self.receivers.make_room(flow, Receiver::default());
         let timeout = self.parameters.timeout;
         self.senders[flow] = Sender {
             credit: i64::from(self.window()),
@@ -308,6 +306,14 @@ impl Transport for Rccc {
         };
         self.try_to_send(core, flow);
         core.set_timer(flow, core.now() + timeout);
+    }
+
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        if self.window.is_none() {
+            self.window = Some(self.find_window(core));
+        }
+        self.ledger.open(flow, core.flow(flow).packets);
+        self.receivers.make_room(flow, Receiver::default());
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {

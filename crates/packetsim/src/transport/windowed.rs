@@ -135,6 +135,10 @@ impl<R: WindowRule> Transport for Windowed<R> {
         self.add(core, flow);
     }
 
+    fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
+        self.packets.expect(flow);
+    }
+
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
         while let Some(&Reverse((time, flow))) = self.waiting[nic].peek() {
             if time > at {

@@ -83,6 +83,7 @@ struct RunRequest {
     max_samples: usize,
     max_events: usize,
     traced_flow: Option<u32>,
+    in_halves: bool,
     failures: Option<FailureColumns>,
     operations: Option<OperationColumns>,
 }
@@ -118,6 +119,7 @@ fn packet_simulate(
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
         event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),
+        in_halves: options.in_halves,
         until: options.until_ps.map_or(Time(u64::MAX), Time),
     };
     let (result, error) = py.detach(|| simulate(&scenario, progress));
@@ -247,6 +249,7 @@ struct PacketReport {
     control_hops: u64,
     events: u64,
     peak_packets: u64,
+    undivided: Option<&'static str>,
     run_hash: String,
     nodes: Vec<String>,
     layers: Vec<String>,
@@ -265,6 +268,7 @@ impl PacketReport {
             control_hops: report.counters.control_hops,
             events: report.counters.events,
             peak_packets: report.peak_packets,
+            undivided: report.undivided,
             run_hash: format!("{:032x}", report.hash.digest()),
             nodes: network::names(topology),
             layers: topology.layers().to_vec(),
