@@ -302,7 +302,7 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
         return Err("packet events are recorded");
     }
     if scenario.flows.iter().any(|flow| flow.route.is_some()) {
-        return Err("flows have routes of their own");
+        return Err("flows have explicit routes");
     }
     // A detour is noted where the packet is, and may be chosen by queues elsewhere.
     if !matches!(

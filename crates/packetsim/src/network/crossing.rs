@@ -55,7 +55,7 @@ impl Crossing {
         }
     }
 
-    /// Exchanges what is under way.
+    /// Swaps what is under way.
     pub(super) fn swap(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.messages, &mut other.messages);
         std::mem::swap(&mut self.stamps, &mut other.stamps);

@@ -120,7 +120,7 @@ impl<const L: usize, const W: usize> Moments<L, W> {
 /// The earliest of two of [`Moments::earliest`].
 #[inline]
 pub(super) fn earlier(one: [f64; 2], other: [f64; 2]) -> u64 {
-    least(smaller(one, other)).to_bits()
+    minimum(smaller(one, other)).to_bits()
 }
 
 /// The lines whose number is not 0, if all others are the bits of floats above that.
@@ -136,11 +136,11 @@ pub(super) fn positive<const L: usize, const W: usize>(numbers: &[u64; L]) -> Bi
 
 #[inline]
 fn earliest_of(group: &[f64; GROUP]) -> f64 {
-    least(earliest_two(group))
+    minimum(earliest_two(group))
 }
 
 #[inline]
-fn least([even, odd]: [f64; 2]) -> f64 {
+fn minimum([even, odd]: [f64; 2]) -> f64 {
     if even < odd { even } else { odd }
 }
 
