@@ -105,7 +105,9 @@ mod tests {
         };
         let wanted = [&triangle(0)[..], &[(0, 3, 0.0)], &triangle(3), &[(6, 7, 9.0); 3]].concat();
         let mut links = Links::new(8, 3);
-        wanted.iter().for_each(|&(a, b, _)| links.add(a, b));
+        for &(a, b, _) in &wanted {
+            links.add(a, b);
+        }
         assert!((0..8).all(|server| links.free(server) == 0));
         connect(&[(0, 6)], &PairDemand { pairs: wanted }, &mut links).unwrap();
         let found = [(0, 3), (0, 1), (0, 6), (1, 7), (6, 7)].map(|(a, b)| links.count(a, b));

@@ -150,6 +150,7 @@ fn talking_pairs(request: &TopoRequest, cycles: &[RingCycle]) -> (Vec<(u32, u32)
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "halves of whole numbers are exact")]
 mod tests {
     use super::*;
 

@@ -229,7 +229,9 @@ mod tests {
 
     fn links(servers: u32, degree: u32, circuits: &[(u32, u32)]) -> Links {
         let mut links = Links::new(servers, degree);
-        circuits.iter().for_each(|&(a, b)| links.add(a, b));
+        for &(a, b) in circuits {
+            links.add(a, b);
+        }
         links
     }
 
