@@ -168,8 +168,11 @@ impl CategoryColumns {
             (used_for, purpose) => {
                 let purpose = purpose.map_or_else(|| "none".into(), |name| format!("'{name}'"));
                 return Err(PyValueError::new_err(format!(
-                    "category '{name}': used_for = '{used_for}' with purpose {purpose}: expected \
-                     compute, reconfiguration or idle with none, or communication with one"
+                    "category '{}': used_for = '{}' with purpose {}: expected compute, \
+                     reconfiguration or idle with none, or communication with one",
+                    name.escape_debug(),
+                    used_for.escape_debug(),
+                    purpose.escape_debug()
                 )));
             }
         };

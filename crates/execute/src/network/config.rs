@@ -41,6 +41,9 @@ pub struct Network {
     pub all_to_all: AllToAll,
 }
 
+/// EP ranks of a worker whose NICs are told apart, of each of which is kept where it is.
+const MAX_RANKS: u32 = 1 << 16;
+
 impl Network {
     /// The network with one more part, or with a part replaced by another one of its name.
     #[must_use]
@@ -123,6 +126,12 @@ impl Network {
     pub fn place(&self, graph: &TaskGraph) -> Result<Placement, ExecuteError> {
         let first_gpu = Placement::first_gpus(graph, self.servers, self.gpus_per_server)?;
         let groups = self.groups_per_server(graph)?;
+        let ranks = ranks_per_worker(graph);
+        if groups > 1 && ranks > MAX_RANKS {
+            return Err(unfit(format!(
+                "{ranks} EP ranks per worker: expected at most {MAX_RANKS}"
+            )));
+        }
         Ok(Placement::new(graph, &first_gpu, self.gpus_per_server, groups))
     }
 

@@ -53,7 +53,7 @@ pub struct Placement {
     pub ranks: u32,
     /// NIC groups per server.
     pub groups: u32,
-    /// NIC group of each rank of each worker.
+    /// NIC group of each rank of each worker; empty where there is one group, which has all ranks.
     group_of_rank: Vec<u32>,
     gpus_per_server: u32,
 }
@@ -103,8 +103,8 @@ impl Placement {
             NicGroups { server: ServerId(server), first, count }
         });
         let gpu = |(&first, rank): (&u32, u32)| first + rank * gpus / ranks;
-        let all_ranks =
-            first_gpu.iter().flat_map(|first| (0..ranks).map(move |rank| (first, rank)));
+        let told = if groups > 1 { ranks } else { 0 };
+        let all_ranks = first_gpu.iter().flat_map(|first| (0..told).map(move |rank| (first, rank)));
         let group_of_rank = all_ranks.map(|rank| gpu(rank) * groups / gpus_per_server).collect();
         let nics = nics.collect();
         Self { nics, gpus, ranks, groups, group_of_rank, gpus_per_server }
@@ -122,6 +122,9 @@ impl Placement {
 
     /// The NIC group of a rank of a worker.
     pub fn group_of_rank(&self, worker: WorkerId, rank: u32) -> u32 {
+        if self.groups == 1 {
+            return 0;
+        }
         self.group_of_rank[worker.index() * self.ranks as usize + rank as usize]
     }
 
@@ -155,6 +158,16 @@ mod tests {
         graph.worker_server = vec![0; workers as usize];
         graph.demands = vec![DemandTable { ranks_per_member: ranks, ..DemandTable::default() }];
         packet(1).place(&graph).unwrap()
+    }
+
+    /// Ranks are as many as the graph says; what is kept of them is not.
+    #[test]
+    fn ranks_that_share_all_nics_take_no_memory() {
+        let mut graph = empty_graph(1, 2, 1);
+        graph.demands = vec![DemandTable { ranks_per_member: u32::MAX, ..DemandTable::default() }];
+        let placement = packet(2).place(&graph).unwrap();
+        assert_eq!((placement.groups, placement.group_of_rank.len()), (1, 0));
+        assert_eq!(placement.group_of_rank(WorkerId(1), u32::MAX - 1), 0);
     }
 
     #[test]
