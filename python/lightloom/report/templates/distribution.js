@@ -5,8 +5,11 @@ lightloom.charts.distribution = (chart, element) => {
   const t = theme(), of = element.dataset.of, own = data.distributions[of];
   const { axis: name, quantiles } = own;
   const runs = [data.distributions, ...(data.runs ?? []), ...(data.others ?? [])];
+  // the axis ends at the last flow, rounded: a line at its very end might not be drawn
+  const [[first], [last]] = [own.points[0], own.points.at(-1)];
+  const end = last - 2e-3 * (last - first);
   const marks = Object.entries(quantiles).map(([label, value]) => ({
-    xAxis: value, name: label,
+    xAxis: Math.min(value, end), name: label,
     label: { formatter: `${label} ${value.toPrecision(4)}`, color: t.ink, position: "end", rotate: 0,
       align: label === "p50" ? "center" : "right" },
   }));
