@@ -62,8 +62,9 @@ def packet_request(rng, transport):
     """A small run of any kind, nothing wrong with it yet."""
     hosts, rate_bps = rng.choice([2, 4, 8]), rng.choice([10**9, 10**11])
     network = PacketTopologyRequest(
-        rng.choice(["star", "leaf-spine", "rail", "fat-tree"]), hosts, rate_bps,
-        rng.choice([0, 1_000, 10**6]), 4, 2, 2, rate_bps, 2, rate_bps, 1_000,
+        rng.choice(["star", "leaf-spine", "rail", "fat-tree", "dragonfly"]), hosts, rate_bps,
+        rng.choice([0, 1_000, 10**6]), 4, 2, 2, rate_bps, 2, rate_bps, 1_000, 2, 2, 1,
+        rng.choice([1, 1, 2]), rng.choice([*choices("plane_choice")]),
     )  # fmt: skip
     count = rng.randrange(6)
     source = integers(rng, np.uint32, count, range(hosts))
@@ -79,7 +80,7 @@ def packet_request(rng, transport):
     run = RunRequest(
         transport, rng.randrange(3), rng.choice([*choices("routing")]), rng.choice([0, 10**5]),
         rng.choice([None, 10**8]), rng.choice([1, 10**6]), rng.choice([0, 10]),
-        rng.choice([0, 100]), None, failures(rng), operations(rng, count),
+        rng.choice([0, 100]), None, rng.random() < 0.5, failures(rng), operations(rng, count),
     )  # fmt: skip
     tables = _core.packet_profile(transport, rate_bps)
     return [parts(network), tables, parts(flows), parts(run)]

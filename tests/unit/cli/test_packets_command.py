@@ -188,8 +188,8 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{RUN} --until 0", "--until 0: expected more than 0"),
         (f"{RUN} --seed -1", "--seed -1: expected at least 0"),
         (f"{RUN} --topology tree",
-         "--topology tree: expected one of fat-tree, leaf-spine, star, rail, links; did you "
-         "mean 'fat-tree'?"),
+         "--topology tree: expected one of fat-tree, leaf-spine, star, rail, dragonfly, links; did "
+         "you mean 'fat-tree'?"),
         (f"{RUN} --topology links", "the topology links is that of a file of links; name it"),
         (f"{RUN} --topology rail --hosts-per-server 3",
          "8 hosts in servers of 3; expected full servers"),
@@ -237,7 +237,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{RUN} --set queue.sise_bytes=4", "unknown key 'queue.sise_bytes'; did you mean "
          "'size_bytes'?"),
         (f"{RUN} --set color=4", "unknown key 'color'; known: network, transport, packet, queue, "
-         "seed, until_s, traffic"),
+         "seed, until_s, threads, traffic"),
         (f"{RUN} --set seed", "--set seed: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         (f"{RUN} --set a..b=1", "--set a..b=1: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         # files
