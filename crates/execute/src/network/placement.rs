@@ -147,8 +147,9 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::Network;
     use crate::testing::{empty_graph, packet};
-    use lightloom_model::DemandTable;
+    use lightloom_model::{AllToAll, DemandTable};
     use proptest::prelude::*;
 
     /// So many workers of a server of 8 GPUs and 8 NICs, each of so many EP ranks.
@@ -165,7 +166,8 @@ mod tests {
     fn ranks_that_share_all_nics_take_no_memory() {
         let mut graph = empty_graph(1, 2, 1);
         graph.demands = vec![DemandTable { ranks_per_member: u32::MAX, ..DemandTable::default() }];
-        let placement = packet(2).place(&graph).unwrap();
+        let network = Network { all_to_all: AllToAll::Hierarchical, ..packet(2) };
+        let placement = network.place(&graph).unwrap();
         assert_eq!((placement.groups, placement.group_of_rank.len()), (1, 0));
         assert_eq!(placement.group_of_rank(WorkerId(1), u32::MAX - 1), 0);
     }
