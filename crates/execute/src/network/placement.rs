@@ -103,8 +103,8 @@ impl Placement {
             NicGroups { server: ServerId(server), first, count }
         });
         let gpu = |(&first, rank): (&u32, u32)| first + rank * gpus / ranks;
-        let told = if groups > 1 { ranks } else { 0 };
-        let all_ranks = first_gpu.iter().flat_map(|first| (0..told).map(move |rank| (first, rank)));
+        let kept = if groups > 1 { ranks } else { 0 };
+        let all_ranks = first_gpu.iter().flat_map(|first| (0..kept).map(move |rank| (first, rank)));
         let group_of_rank = all_ranks.map(|rank| gpu(rank) * groups / gpus_per_server).collect();
         let nics = nics.collect();
         Self { nics, gpus, ranks, groups, group_of_rank, gpus_per_server }
