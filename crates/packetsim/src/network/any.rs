@@ -63,8 +63,7 @@ pub trait AnySimulation {
     fn core(&self) -> &Core;
 
     /// The state in which the sending end of a link is.
-    fn core_of(&self, link: PacketLinkId) -> &Core {
-        let _ = link;
+    fn core_of(&self, _link: PacketLinkId) -> &Core {
         self.core()
     }
 

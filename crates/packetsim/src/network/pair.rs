@@ -291,13 +291,10 @@ impl<T: Transport> Pair<T> {
         spec: &FlowSpec,
         add: impl FnOnce(&mut Simulation<T>) -> Result<PacketFlowId, PacketError>,
     ) -> Result<PacketFlowId, PacketError> {
-        let uplinks = self.first.core.topology().nic_count();
-        let is_known = (spec.source.0 as usize) < uplinks;
-        let here = if is_known {
-            self.halves.nic(self.first.core.topology(), spec.source)
-        } else {
-            Half::First
-        };
+        // A NIC that is not there is refused by either half.
+        let topology = self.first.core.topology();
+        let is_known = (spec.source.0 as usize) < topology.nic_count();
+        let here = if is_known { self.halves.nic(topology, spec.source) } else { Half::First };
         let flow = add(self.half_mut(here))?;
         let there = if here == Half::First { Half::Second } else { Half::First };
         self.half_mut(there).core.add_foreign_flow(spec)?;
