@@ -13,10 +13,12 @@
 //!
 //! The parts: [`FlowNetwork`] (events and time), `priority` (classes of flows), `store` (flows,
 //! paths, who crosses which link), `level` (the fair level of one link), `repair` (all links
-//! consistent again after a change), `progress` (bytes sent and finish times).
+//! consistent again after a change), `grid` (the same for all-to-alls that are alone on their
+//! links), `progress` (bytes sent and finish times).
 
 #![warn(unreachable_pub)]
 
+mod grid;
 mod ids;
 mod level;
 mod network;

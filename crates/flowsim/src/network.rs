@@ -1,8 +1,9 @@
 //! The network as its user sees it: links, flows, time.
 
+use crate::grid::Grids;
 use crate::ids::{FlowId, LinkId};
 use crate::level::headroom;
-use crate::store::{Flow, Link, Store};
+use crate::store::{Flow, IN_CELL, Link, Store};
 use lightloom_kernel::IndexedQueue;
 use lightloom_model::{Bytes, Rate, Time};
 use std::cmp::Reverse;
@@ -43,6 +44,7 @@ pub struct FlowNetwork {
     pub(crate) levels: Vec<f64>,
     pub(crate) headroom: Vec<f64>,
     pub(crate) flags: Vec<u8>,
+    pub(crate) grids: Grids,
     /// Next finish time of the flows whose bottleneck each link is.
     pub(crate) queue: IndexedQueue,
     // Work of the next recomputation: links to compute, to settle, to put in the queue anew.
@@ -94,6 +96,7 @@ impl FlowNetwork {
             levels: vec![f64::INFINITY],
             headroom: vec![f64::INFINITY],
             flags: vec![0],
+            grids: Grids::default(),
             queue: IndexedQueue::new(),
             dirty: BinaryHeap::new(),
             touched: Vec::new(),
@@ -135,6 +138,7 @@ impl FlowNetwork {
         self.step_to(now);
         self.store.links[link.0 as usize + 1].capacity = capacity;
         self.make_dirty(link.0 + 1);
+        self.set_line_capacity(link.0 + 1, capacity);
         if let Some(changed) = &mut self.changed {
             changed.push(link.0 + 1);
         }
@@ -160,7 +164,8 @@ impl FlowNetwork {
         let level = self.levels[number as usize];
         let crossing = &self.store.links[number as usize].crossing;
         let rate = |entry| level.min(self.store.cap(entry, number, &self.levels));
-        crossing.iter().map(rate).filter(|rate| rate.is_finite()).sum()
+        let load: f64 = crossing.iter().map(rate).filter(|rate| rate.is_finite()).sum();
+        load + self.load_of_cells(number)
     }
 
     /// Starts a flow of `size` over `path`; `token` is given back when it has finished.
@@ -180,6 +185,12 @@ impl FlowNetwork {
             self.instant.push(flow);
             return FlowId(flow);
         }
+        if let Some(cell) = self.empty_cell(path)
+            && self.enter_cell(cell, flow, path, size.0 as f64 * 8.0)
+        {
+            return FlowId(flow);
+        }
+        self.open_grids(path);
         self.fresh.push(flow);
         self.store.enter(flow, path);
         let level = |link: &LinkId| self.levels[link.0 as usize + 1];
@@ -220,6 +231,9 @@ impl FlowNetwork {
     /// The rate of a flow, in bits per second, as of the last `next_completion` (infinite for a
     /// flow without bytes).
     pub fn rate_of(&self, flow: FlowId) -> f64 {
+        if self.store.flows[flow.0 as usize].bottleneck == IN_CELL {
+            return self.rate_in_cell(flow.0);
+        }
         let path = self.store.path(flow.0);
         path.iter().map(|hop| self.levels[hop.link as usize]).fold(f64::INFINITY, f64::min)
     }
@@ -285,8 +299,10 @@ impl FlowNetwork {
             let mut links = std::mem::take(&mut self.ending);
             self.queue.append_earliest(&mut links);
             for link in links.drain(..) {
-                self.collect_finished(link);
-                self.touch(link);
+                if !self.collect_from_cells(link) {
+                    self.collect_finished(link);
+                    self.touch(link);
+                }
             }
             self.ending = links;
         }
@@ -297,25 +313,38 @@ impl FlowNetwork {
             let Flow { token, size, bottleneck, .. } = self.store.flows[flow as usize];
             done.push(token);
             self.note_path(flow);
-            let rate = self.levels[bottleneck as usize];
+            if bottleneck == IN_CELL {
+                self.leave_cell(flow);
+            } else {
+                self.leave_links(flow, self.levels[bottleneck as usize]);
+            }
             for index in 0..self.store.path(flow).len() {
-                let hop = self.store.path(flow)[index];
-                self.store.remove_entry(hop);
-                self.store.links[hop.link as usize].carried += size;
-                self.load(hop.link, -rate);
-                let link = &self.store.links[hop.link as usize];
-                if link.crossing.is_empty() {
-                    // Exactly, if it was not full; else it is dirty and computed anyway.
-                    self.headroom[hop.link as usize] = headroom(link.capacity, 0.0);
-                }
+                let link = self.store.path(flow)[index].link;
+                self.store.links[link as usize].carried += size;
             }
             self.store.free(flow);
             self.statistics.completions += 1;
         }
         self.finishing = finishing;
         if before >> RENEWAL != self.statistics.completions >> RENEWAL {
+            self.renew_middles();
             for link in 1..self.levels.len() {
                 self.make_dirty(link as u32);
+            }
+        }
+    }
+
+    /// Takes a flow of this rate off the links of its path.
+    fn leave_links(&mut self, flow: u32, rate: f64) {
+        for index in 0..self.store.path(flow).len() {
+            let hop = self.store.path(flow)[index];
+            self.store.remove_entry(hop);
+            self.leave_line(hop.link);
+            self.load(hop.link, -rate);
+            let link = &self.store.links[hop.link as usize];
+            if link.crossing.is_empty() {
+                // Exactly, if it was not full; else it is dirty and computed anyway.
+                self.headroom[hop.link as usize] = headroom(link.capacity, link.in_cells);
             }
         }
     }

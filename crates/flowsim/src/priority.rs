@@ -32,6 +32,8 @@ pub struct PriorityNetwork {
     /// Highest first; never empty.
     classes: Vec<Class>,
     rates: Vec<Rate>,
+    /// What [`FlowNetwork::expect`] was told.
+    expected: Vec<[Vec<LinkId>; 2]>,
     now: Time,
     /// Finished before a start or rate change, not yet reported, and when the first of them did.
     finished: Vec<u64>,
@@ -52,6 +54,7 @@ impl PriorityNetwork {
         Self {
             classes: vec![Class { priority: 0, network: FlowNetwork::new() }],
             rates: Vec::new(),
+            expected: Vec::new(),
             now: Time::ZERO,
             finished: Vec::new(),
             finished_at: Time::ZERO,
@@ -66,6 +69,14 @@ impl PriorityNetwork {
             class.network.add_link(rate);
         }
         LinkId(self.rates.len() as u32 - 1)
+    }
+
+    /// As [`FlowNetwork::expect`], in every class.
+    pub fn expect(&mut self, first: &[LinkId], last: &[LinkId]) {
+        self.expected.push([first.to_vec(), last.to_vec()]);
+        for class in &mut self.classes {
+            class.network.expect(first, last);
+        }
     }
 
     /// Changes the rate of a link; at 0 it is dark and the flows on it stall.
@@ -178,6 +189,9 @@ impl PriorityNetwork {
                 let left = self.left_below(place, link);
                 network.set_capacity(Time::ZERO, link, left);
             }
+        }
+        for [first, last] in &self.expected {
+            network.expect(first, last);
         }
         network.advance(self.now, &mut Vec::new());
         self.classes.insert(place, Class { priority, network });

@@ -10,11 +10,11 @@ use crate::store::{ELSEWHERE, Flow, Link, NO_LINK, smaller};
 use lightloom_model::Time;
 use lightloom_model::units::PS_PER_S;
 
-const PS: f64 = PS_PER_S as f64;
+pub(crate) const PS: f64 = PS_PER_S as f64;
 /// Rounding errors of bits left and of rates, relative to the time to send and absolute in ps,
 /// within which a finish time counts as the whole picosecond that it nearly is.
-const RELATIVE_SNAP: f64 = 1.0 / (1u64 << 42) as f64;
-const ABSOLUTE_SNAP: f64 = 1.0 / 1024.0;
+pub(crate) const RELATIVE_SNAP: f64 = 1.0 / (1u64 << 42) as f64;
+pub(crate) const ABSOLUTE_SNAP: f64 = 1.0 / 1024.0;
 
 /// Picoseconds to send `bits` at `rate` (bits per second), rounded up; `None` for ever.
 pub(crate) fn time_to_send(bits: f64, rate: f64) -> Option<u64> {
@@ -151,7 +151,7 @@ impl FlowNetwork {
     }
 
     /// Makes `number` the bottleneck of `flow`, which has `remaining` bits left.
-    fn join(&mut self, flow: u32, number: u32, remaining: f64) {
+    pub(crate) fn join(&mut self, flow: u32, number: u32, remaining: f64) {
         self.store.flows[flow as usize].bottleneck = number;
         // As if it had been limited by this link since it was settled.
         let remaining =

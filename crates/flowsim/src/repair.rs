@@ -25,7 +25,7 @@ const TOLERANCE: f64 = 1.0 / (1u64 << 46) as f64;
 
 /// Levels so close may yet change their order without anyone taking note: far above what
 /// tolerances and rounding errors add up to.
-const NEARLY: f64 = 1e-9;
+pub(crate) const NEARLY: f64 = 1e-9;
 
 fn differs(old: f64, new: f64, tolerance: f64) -> bool {
     // The lesser is finite if they differ at all.
@@ -62,12 +62,15 @@ impl FlowNetwork {
 
     /// Recomputes rates where dirty, at the current time.
     pub(crate) fn flush(&mut self) {
-        if self.dirty.is_empty() && self.touched.is_empty() && self.fresh.is_empty() {
+        let is_settled = self.touched.is_empty() && self.fresh.is_empty();
+        if is_settled && self.dirty.is_empty() && self.grids.are_settled() {
             return;
         }
         self.statistics.recomputations += 1;
+        self.level_grids();
         self.repair();
         self.settle_touched();
+        self.queue_grids();
     }
 
     fn repair(&mut self) {
@@ -94,9 +97,16 @@ impl FlowNetwork {
         self.statistics.flows_touched += caps.len() as u64;
         let old = self.levels[number as usize];
         let fair = fair_level(link.capacity, &caps, old);
+        let load = fair.load + link.in_cells;
         let full = fair.level.is_finite();
+        if link.in_cells > 0.0 && (full || load > link.capacity) {
+            self.caps = caps;
+            self.open_through(number);
+            self.make_dirty(number);
+            return;
+        }
         self.headroom[number as usize] =
-            if full { f64::NEG_INFINITY } else { headroom(link.capacity, fair.load) };
+            if full { f64::NEG_INFINITY } else { headroom(link.capacity, load) };
         if differs(old, fair.level, tolerance) {
             self.change_level(number, fair.level, &caps, tolerance);
         } else if self.flags[number as usize] & TOUCHED != 0 {

@@ -5,6 +5,7 @@
 //! Links are numbered from 1 here; number 0 is a link without limit that no path contains, which
 //! fills up short paths. Removal is O(path).
 
+use crate::grid::Place;
 use crate::ids::LinkId;
 
 /// The link without limit.
@@ -12,7 +13,9 @@ pub(crate) const NO_LINK: u32 = 0;
 /// As first of [`Entry::others`]: the path is longer than [`SHORT`], look it up.
 pub(crate) const MANY: u32 = u32::MAX;
 /// Longest path that is stored inside the flow and its entries.
-const SHORT: usize = 4;
+pub(crate) const SHORT: usize = 4;
+/// As [`Flow::bottleneck`]: the flow is in a cell of a grid, and has no entries.
+pub(crate) const IN_CELL: u32 = u32::MAX;
 /// [`Entry::remaining`] on links that are not the flow's bottleneck. Less anything, it stays.
 pub(crate) const ELSEWHERE: f64 = f64::INFINITY;
 
@@ -60,12 +63,26 @@ pub(crate) struct Link {
     pub minimum: f64,
     /// Bytes of finished flows.
     pub carried: u64,
+    /// Where it stands in a grid, as the first or the last link of paths.
+    pub place: Place,
+    /// Grids with flows that it is in the middle of the paths of, and the sum of their rates.
+    pub passing: Vec<u32>,
+    pub in_cells: f64,
 }
 
 impl Link {
     pub(crate) fn new(capacity: f64, now: u64) -> Self {
-        let crossing = Vec::new();
-        Self { crossing, capacity, drain: 0.0, settled: now, minimum: ELSEWHERE, carried: 0 }
+        Self {
+            crossing: Vec::new(),
+            capacity,
+            drain: 0.0,
+            settled: now,
+            minimum: ELSEWHERE,
+            carried: 0,
+            place: Place::NONE,
+            passing: Vec::new(),
+            in_cells: 0.0,
+        }
     }
 }
 
@@ -152,6 +169,23 @@ impl Store {
             crossing.push(Entry { flow, others, remaining: ELSEWHERE });
             self.path_mut(flow)[index] = Hop { link, position };
         }
+    }
+
+    /// Gives `flow` a path without putting it on its links: it is in a cell.
+    pub(crate) fn enter_cell(&mut self, flow: u32, path: &[LinkId]) {
+        let flow = &mut self.flows[flow as usize];
+        flow.bottleneck = IN_CELL;
+        flow.length = path.len() as u32;
+        for (hop, link) in flow.hops.iter_mut().zip(path) {
+            hop.link = link.0 + 1;
+        }
+    }
+
+    /// Puts a flow that was in a cell on the links of its path.
+    pub(crate) fn enter_from_cell(&mut self, flow: u32) {
+        let Flow { hops, length, .. } = self.flows[flow as usize];
+        let path = hops.map(|hop| LinkId(hop.link.wrapping_sub(1)));
+        self.enter(flow, &path[..length as usize]);
     }
 
     fn allocate_long(&mut self, length: usize) -> u32 {

@@ -158,6 +158,31 @@ proptest! {
         prop_assert_eq!(network.statistics(), plain.statistics());
     }
 
+    /// Every class has grids of its own, whose capacities are what the higher ones leave.
+    #[test]
+    fn what_is_expected_changes_nothing(starts in starts(), sides in 0..4_u32) {
+        let rates = [8, 5, 3, 11];
+        let mut networks = [links(&rates), links(&rates)];
+        let rest: Vec<LinkId> = (0..4).filter(|&link| link != sides).map(LinkId).collect();
+        networks[1].expect(&[LinkId(sides)], &rest);
+        let [expected, found] = networks.map(|mut network| {
+            let mut found = Vec::new();
+            for (token, start) in starts.iter().enumerate() {
+                let (at, priority) = (Time(start.at), token as u8 % 3);
+                finish_until(&mut network, start.at, &mut found);
+                network.start(at, Bytes(start.size), priority, &start.path, token as u64);
+            }
+            found.extend(finish(&mut network));
+            found.sort_unstable();
+            found
+        });
+        prop_assert_eq!(expected.len(), found.len());
+        for ((token, time), (other, wanted)) in found.into_iter().zip(expected) {
+            prop_assert_eq!(token, other);
+            prop_assert!(time.abs_diff(wanted) <= 2, "{} and {}", time, wanted);
+        }
+    }
+
     #[test]
     fn lower_classes_change_nothing_for_higher(
         urgent in starts(), others in starts(),

@@ -32,6 +32,8 @@ enum Change {
 #[derive(Debug, Clone)]
 struct History {
     rates: Vec<u64>,
+    /// Links that many flows lead from and to, with numbers taken as they are.
+    expected: Vec<[Vec<usize>; 2]>,
     changes: Vec<Change>,
 }
 
@@ -79,8 +81,49 @@ fn history_of<S: Strategy<Value = u64>>(
                 .prop_map(|percent| Change::Advance { percent }),
         ];
         let changes = prop::collection::vec(change, 1..events);
-        (prop::collection::vec(rate(), links), changes)
-            .prop_map(|(rates, changes)| History { rates, changes })
+        (prop::collection::vec(rate(), links), changes).prop_map(|(rates, changes)| History {
+            rates,
+            expected: Vec::new(),
+            changes,
+        })
+    })
+}
+
+/// All-to-alls from rows over middles, or none, to columns, and now and then something else.
+fn all_to_alls(events: usize) -> impl Strategy<Value = History> {
+    let shape = (2..=8_usize, 2..=8_usize, 0..=3_usize);
+    shape.prop_flat_map(move |(rows, columns, middles)| {
+        let links = rows + columns + middles + 1;
+        let cell = (0..rows, 0..columns, 0..=middles.min(2), 0..4_u8).prop_map(
+            move |(row, column, count, kind)| {
+                // Mostly the same middles for the same cell, as in a tree.
+                let first = if kind == 0 { count } else { (row / 4 + column / 4) % (middles + 1) };
+                let middle = (0..first.min(2)).map(|link| rows + columns + link);
+                [row].into_iter().chain(middle).chain([rows + column]).collect::<Vec<_>>()
+            },
+        );
+        let other = prop::collection::btree_set(0..links, 1..=3)
+            .prop_map(|set| set.into_iter().collect::<Vec<_>>())
+            .prop_shuffle();
+        let change = prop_oneof![
+            24 => (size(), cell).prop_map(|(size, path)| Change::Start { size, path }),
+            1 => (size(), other).prop_map(|(size, path)| Change::Start { size, path }),
+            1 => (0..links, rate()).prop_map(|(link, rate)| Change::Rate { link, rate }),
+            8 => prop_oneof![3 => Just(100u64), 1 => 0u64..300]
+                .prop_map(|percent| Change::Advance { percent }),
+        ];
+        let rates = prop_oneof![
+            3 => (rate(), 1..4_u64).prop_map(move |(rate, wide)| {
+                let rate = rate.max(1_000_000_000);
+                let of = |link| if link < rows + columns { rate } else { wide * rate };
+                (0..links).map(of).collect::<Vec<_>>()
+            }),
+            1 => prop::collection::vec(rate(), links),
+        ];
+        (rates, prop::collection::vec(change, 1..events)).prop_map(move |(rates, changes)| {
+            let sides = [(0..rows).collect(), (rows..rows + columns).collect()];
+            History { rates, expected: vec![sides], changes }
+        })
     })
 }
 
@@ -228,6 +271,12 @@ impl Run {
 fn play(history: &History, slow: Option<Slow>) -> Run {
     let mut run = Run::new(&history.rates);
     let mut slow = slow;
+    for sides in &history.expected {
+        let [first, last] =
+            [0, 1].map(|side: usize| sides[side].iter().map(|&link| run.links[link]).collect());
+        let (first, last): (Vec<LinkId>, Vec<LinkId>) = (first, last);
+        run.network.expect(&first, &last);
+    }
     for (token, change) in history.changes.iter().enumerate() {
         let token = token as u64;
         match change {
@@ -288,6 +337,22 @@ proptest! {
     #[test]
     fn levels_that_nearly_tie(history in history_of(close_rate, 12, 4, 80)) {
         play(&history, None);
+    }
+
+    #[test]
+    fn all_to_alls_that_are_expected(history in all_to_alls(160)) {
+        play(&history, Some(Slow::new(&history.rates)));
+    }
+
+    /// What is expected changes no time by more than a rounding error, nor the order of ends.
+    #[test]
+    fn what_is_expected_changes_nothing(history in all_to_alls(200)) {
+        let expected = play(&history, None);
+        let others = play(&History { expected: Vec::new(), ..history }, None);
+        for (token, time) in &expected.finished {
+            prop_assert!(time.abs_diff(others.finished[token]) <= 1, "flow {}", token);
+        }
+        prop_assert_eq!(expected.finished.len(), others.finished.len());
     }
 
     /// The same changes, but completions are only asked for at the end.

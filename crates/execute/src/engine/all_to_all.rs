@@ -141,6 +141,8 @@ pub(super) struct AllToAlls<'a> {
     first_group: Vec<u32>,
     /// Per group, those that some member has reached.
     active: Vec<Vec<u32>>,
+    /// Per group, whether its paths are expected.
+    expected: Vec<bool>,
     /// Streams that wait for an all-to-all of their worker that nobody has reached.
     early: FxHashMap<(WorkerId, TaskIndex), (StreamId, &'a Task)>,
     /// Those that are over, for who decides what comes next.
@@ -165,6 +167,7 @@ impl<'a> AllToAlls<'a> {
             entries: Slab::default(),
             first_group,
             active: vec![Vec::new(); groups as usize],
+            expected: vec![false; groups as usize],
             early: FxHashMap::default(),
             over: Vec::new(),
             straggler_wait: 0,
@@ -327,6 +330,12 @@ impl<'a> AllToAlls<'a> {
         let all_to_all = AllToAllDemand { group, members, demand, rank_demand, copies, placement };
         let lowering = &mut entry.lowering;
         self.lowerer.lower(&all_to_all, &mut context.fabric, circuits, lowering);
+        let GroupKey { family, group } = entry.group;
+        let place = self.first_group[family.index()] as usize + group.index();
+        if !std::mem::replace(&mut self.expected[place], true) {
+            let paths = lowering.transfers.iter().map(|transfer| lowering.links(transfer.path));
+            context.fabric.links.expect(paths);
+        }
         let purpose = context.purpose(task);
         context.ledger.inside(purpose, lowering.nvswitch_bytes);
         let transfers = lowering.transfers.iter().map(|transfer| {

@@ -6,6 +6,7 @@
 //! latency. One of packets, or over circuits that take turns, ends when the receiver has its last
 //! byte.
 
+use super::ends::ends_of;
 use super::link::Link;
 use crate::error::ExecuteError;
 use crate::packets::PacketNetwork;
@@ -125,6 +126,16 @@ impl Links {
             Simulator::Flows { network, .. } => network.set_rate(now, id, link.rate_of(lit)),
             Simulator::Packets(network) => network.set_lit(now, id, lit),
             Simulator::Turns(_) => unreachable!("circuits that take turns follow no one else"),
+        }
+    }
+
+    /// Says that many transfers will take these paths, those of an all-to-all. That changes no time,
+    /// only how fast it is found.
+    pub fn expect<'a>(&mut self, paths: impl Iterator<Item = &'a [LinkId]>) {
+        if let Simulator::Flows { network, .. } = &mut self.simulator {
+            for (first, last) in ends_of(paths) {
+                network.expect(&first, &last);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`Division`] is what of the bytes of a pair takes which path.
 
 mod carrier;
+mod ends;
 pub(crate) mod link;
 mod paths;
 pub(crate) mod shares;
