@@ -44,7 +44,10 @@ class FoldedTokens:
 
 @runtime_checkable
 class FoldingSource(Protocol):
-    """A source that folds as it draws; the numbers are those of ``tokens``."""
+    """A source that folds as it draws; the numbers are those of ``tokens``.
+
+    It is asked for several groups at once, from different threads.
+    """
 
     def folded(
         self,

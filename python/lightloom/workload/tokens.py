@@ -1,7 +1,7 @@
 """Token blocks of a task graph: the demand of every EP group, folded as it is made.
 
-The demand of one group is asked for at a time and folded at once, so that memory holds one
-group's token counts and the folded ones of all, never a matrix over all ranks.
+The demand of a group is asked for and folded at once, of few groups at a time, so that memory holds
+their token counts and the folded ones of all, never a matrix over all ranks.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +28,11 @@ from lightloom.units import PS_PER_S
 from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.options import WorkloadOptions
+
+#: groups that are folded at once, at most
+MAX_AT_ONCE = 4
+
+_Place = TypeVar("_Place")
 
 
 def demand_shape(model: Model, plan: Plan) -> Shape:
@@ -130,32 +138,50 @@ def fold_demand(
         received=np.zeros((*shape, members), dtype=np.int64),
         ranks_per_member=plan.ep // members,
     )
-    for stage, replica in itertools.product(range(stages), range(replicas)):
-        if layers[stage]:
-            index: dict[str, Any] = {
-                "group": replica,
-                "layers": layers[stage],
-                "micro_batches": plan.micro_batches,
-                "step": step,
-            }
-            _add_group(folded, (plan, stage), demand, index, (model, options))
+
+    def fold(place: tuple[int, int]) -> FoldedTokens:
+        stage, replica = place
+        index: dict[str, Any] = {
+            "group": replica,
+            "layers": layers[stage],
+            "micro_batches": plan.micro_batches,
+            "step": step,
+        }
+        shape = (members, folded.ranks_per_member, options.rank_level)
+        return _fold(model, demand, index, options, shape)
+
+    places = [
+        (stage, replica)
+        for stage, replica in itertools.product(range(stages), range(replicas))
+        if layers[stage]
+    ]
+    # a source that is written in Python gains nothing from threads, and may not expect them
+    at_once = min(MAX_AT_ONCE, os.cpu_count() or 1) if isinstance(demand, FoldingSource) else 1
+    for place, found in zip(places, _each(fold, places, at_once), strict=True):
+        _add_group(folded, (plan, *place), found, demand.shape)
     return folded
 
 
+def _each(
+    fold: Callable[[_Place], FoldedTokens], places: Sequence[_Place], at_once: int
+) -> Iterator[FoldedTokens]:
+    """What each place folds to, in their order, with so many under way at once."""
+    if at_once == 1:
+        yield from map(fold, places)
+        return
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        yield from pool.map(fold, places)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def _add_group(
-    folded: Folded,
-    of_plan: tuple[Plan, int],
-    demand: DemandSource,
-    index: dict[str, Any],
-    settings: tuple[Model, WorkloadOptions],
+    folded: Folded, of_plan: tuple[Plan, int, int], found: FoldedTokens, shape: Shape
 ) -> None:
-    model, options = settings
-    members, per_member = folded.slowest.shape[2], folded.ranks_per_member
-    found = _fold(
-        model, demand, index, options, (members, per_member, folded.rank_tokens is not None)
-    )
-    blocks = found.tokens.shape[:2]
-    arrived = found.received.reshape(*blocks, members, per_member)
+    plan, stage, replica = of_plan
+    blocks, members = found.tokens.shape[:2], folded.slowest.shape[2]
+    arrived = found.received.reshape(*blocks, members, folded.ranks_per_member)
     pairs: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = [
         (folded.tokens, found.tokens),
         (folded.slowest, arrived.max(axis=-1)),
@@ -164,9 +190,9 @@ def _add_group(
     if folded.rank_tokens is not None and found.rank_tokens is not None:
         pairs.append((folded.rank_tokens, found.rank_tokens))
     for kept, counts in pairs:
-        _put(kept, of_plan, index["group"], counts)
+        _put(kept, (plan, stage), replica, counts)
     folded.copies += int(found.received.sum())
-    folded.routed += math.prod(blocks) * demand.shape.ranks * demand.shape.copies_per_rank
+    folded.routed += math.prod(blocks) * shape.ranks * shape.copies_per_rank
     folded.stayed += found.stayed
 
 

@@ -1,12 +1,15 @@
 """Demand on workers: folding, sums, shapes, de-duplication, laziness."""
 
 import dataclasses
+import os
+import threading
 import tracemalloc
 
 import numpy as np
 import pytest
 from tests.workload_fakes import FakeCompute, table, toy_model
 
+from lightloom.demand.folding import fold_counts
 from lightloom.demand.generator import synthetic
 from lightloom.errors import DemandError
 from lightloom.parallel import Plan, RankGrid, place_workers
@@ -215,3 +218,49 @@ def test_memory_is_that_of_the_folded_counts():
     tracemalloc.stop()
     assert folded.tokens.shape == (256, 8, 8, 8)
     assert peak < 30e6
+
+
+class _InPython:
+    """A source of someone's own, which notes who asks; and fails at a group, if it is to."""
+
+    def __init__(self, source, fails_at=None):
+        self.name, self.provenance, self.exact = source.name, source.provenance, source.exact
+        self.shape, self.source, self.fails_at = source.shape, source, fails_at
+        self.threads = set()
+
+    def tokens(self, **index):
+        self.threads.add(threading.get_ident())
+        if index["group"] == self.fails_at:
+            raise DemandError("no such group")
+        return self.source.tokens(**index)
+
+
+class _Folding(_InPython):
+    def folded(self, *, members, rank_level=False, **index):
+        return fold_counts(self.tokens(**index), members=members, rank_level=rank_level)
+
+
+@pytest.mark.parametrize("deduplicate", [False, True])
+@pytest.mark.parametrize("kind", [_InPython, _Folding])
+def test_groups_may_be_folded_at_once(monkeypatch, kind, deduplicate):
+    plan = Plan(gpus=256, ep=16, dp=8, pp=2, micro_batches=3, seq_len=128)
+    demand = kind(synthetic("sparse", **vars(demand_shape(MODEL, plan)), seed=3))
+    workers = place_workers(RankGrid(plan), 8)
+    options = WorkloadOptions(deduplicate=deduplicate, rank_level=True)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        found.append(fold_demand(MODEL, plan, workers, demand, options, step=0))
+        assert (demand.threads == {threading.get_ident()}) is (cores == 1 or kind is _InPython)
+    one, other = map(vars, found)
+    for name, value in one.items():
+        assert np.array_equal(value, other[name]), name
+
+
+def test_what_is_wrong_with_a_group_is_said(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    plan = Plan(gpus=256, ep=16, dp=8, pp=2, micro_batches=3, seq_len=128)
+    demand = _Folding(synthetic("sparse", **vars(demand_shape(MODEL, plan)), seed=3), fails_at=5)
+    workers = place_workers(RankGrid(plan), 8)
+    with pytest.raises(DemandError, match="no such group"):
+        fold_demand(MODEL, plan, workers, demand, WorkloadOptions(), step=0)
