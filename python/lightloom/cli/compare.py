@@ -171,6 +171,7 @@ def _simulation() -> Panel:
             option(Scenario, "predictor"),
             option(Scenario, "policies"),
             option(Scenario, "imbalances"),
+            option(Scenario, "whole_steps"),
             option(Scenario, "fail", metavar="PART,..."),
             option(Scenario, "compute_spread"),
         ),

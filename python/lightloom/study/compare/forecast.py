@@ -17,11 +17,12 @@ from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.simulate import simulate
-from lightloom.study.compare import seeds, strategies
+from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.packets import roughly
+from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import few_layers, with_few
@@ -78,8 +79,10 @@ class _Sizes:
         )
 
 
-def forecast(job: ModelJob) -> Requirements | None:
+def forecast(job: ModelJob, part: PartStep | None) -> Requirements | None:
     """Try a step with few layers and micro-batches; ``None`` for a short comparison.
+
+    ``part`` is what of the step all but the first sample is simulated on.
 
     Raises
     ------
@@ -87,7 +90,6 @@ def forecast(job: ModelJob) -> Requirements | None:
         If the comparison needs more memory than this machine has.
     """
     tried, ratio = _short(job)
-    job = seeds.with_fewest(job)
     if ratio * MAX_SHARE < 1:
         return None
     workloads = Workloads(tried)
@@ -101,9 +103,12 @@ def forecast(job: ModelJob) -> Requirements | None:
     for fabric in tried.fabrics:
         network = networks.get(fabric)
         graph = workloads.get(sample, networks.server_size(fabric)).graph
-        run_s += _runs(job, fabric, networks) * _cpu_s(simulate, graph, network)
+        run_s += _runs(job, part, fabric, networks) * _cpu_s(simulate, graph, network)
     cores = os.cpu_count() or 1
     first, later, scaled = _builds(job, networks.is_averaged)
+    if part is not None:
+        # the first whole sample, and all of them in part
+        first, later, scaled = 1, part.share * (first + later), part.share * scaled
     # nothing runs while the first samples are built
     seconds = first * build_s + (later * build_s + scaled * rebuild_s + run_s) / cores
     sizes = _Sizes.of(workloads.get(sample, size), ratio)
@@ -143,7 +148,7 @@ def _loads_to_run(job: ModelJob) -> list[Scenario]:
     return [load for name, load in loads.items() if not is_load_of(job, name)]
 
 
-def _builds(job: ModelJob, is_averaged: bool) -> tuple[int, int, int]:
+def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
     """Demands that are drawn before anything runs, and later; samples that share one of them.
 
     Several are drawn beforehand where a fabric looks at their mean.
@@ -160,8 +165,8 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[int, int, int]:
     return first, later, len(samples) - len(drawn)
 
 
-def _runs(job: ModelJob, fabric: Fabric, networks: Networks) -> float:
-    """Runs of a fabric, all-to-alls that are tried included."""
+def _runs(job: ModelJob, part: PartStep | None, fabric: Fabric, networks: Networks) -> float:
+    """Runs of a fabric, all-to-alls that are tried included; on a part, by its share."""
     loads = _loads_to_run(job)
     tried = 0.0
     is_open = isinstance(fabric, FabricOptions) and fabric.all_to_all == "best"
@@ -169,9 +174,12 @@ def _runs(job: ModelJob, fabric: Fabric, networks: Networks) -> float:
         network, context = networks.get(fabric), networks.context(fabric)
         names = strategies.candidates(network, networks.cluster(fabric), context)
         tried = _TRIED_IN_FULL * (len(names) - 1)
-    own = len(job.samples()) + len(variants(fabric, job.scenario.policies))
-    own += len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
-    return own + len(loads) + tried * (1 + len(loads))
+    others = len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
+    others += len(variants(fabric, job.scenario.policies))
+    samples = len(job.samples())
+    if part is None:
+        return samples + others + len(loads) + tried * (1 + len(loads))
+    return 1 + others + tried + part.share * (samples + len(loads))
 
 
 def _memory(job: ModelJob, sizes: _Sizes, cores: int) -> float:

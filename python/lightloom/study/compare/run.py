@@ -3,9 +3,9 @@
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Each fabric first finds its strategy for all-to-alls
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
-(``imbalance.py``). Runs go in parallel, a core each; the interpreter lock is released while they
-run. All fabrics are planned and priced before the first run, so that wrong input is refused before
-anything is simulated or written.
+(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Runs go in
+parallel, a core each; the interpreter lock is released while they run. All fabrics are planned and
+priced before the first run, so that wrong input is refused before anything is simulated or written.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
-from lightloom.study.compare import seeds, strategies
+from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.failed_parts import failed_variants
 from lightloom.study.compare.forecast import LONG_S, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
+from lightloom.study.compare.part_step import PartStep, part_step
 from lightloom.study.compare.plan_search import planned_job
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.results import Comparison, Sample
-from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress
+from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress, run_all
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import comparison_of, summary_of, warnings_of
@@ -47,11 +48,17 @@ PLAN_COLUMNS = (
 
 @dataclass
 class _Case:
-    """The job under one load; ``imbalance`` is empty for the scenario's own."""
+    """The job under one load; ``imbalance`` is empty for the scenario's own.
+
+    A long step has two of them: the whole one has the first sample alone, and that on a part of
+    it all samples without variants.
+    """
 
     imbalance: str
     job: Job
     with_timeline: bool = False
+    with_samples: bool = True
+    with_variants: bool = True
     workloads: Workloads = field(init=False)
     networks: Networks = field(init=False)
 
@@ -78,12 +85,12 @@ class _Case:
     def attempts(self) -> Iterator[Attempt]:
         """All samples and, of the first, all variants; of another load the first sample alone."""
         samples = self.job.samples()
-        for sample in samples[:1] if self.imbalance else samples:
+        for sample in samples[:1] if self.imbalance or not self.with_samples else samples:
             is_first = sample == samples[0]
             for fabric in self.job.fabrics:
                 with_timeline = self.with_timeline and is_first
                 yield Attempt(fabric, sample, "", with_timeline, self.imbalance)
-                if is_first and not self.imbalance:
+                if is_first and not self.imbalance and self.with_variants:
                     yield from self._variants(fabric, sample)
 
     def _variants(self, fabric: Fabric, sample: Sample) -> Iterator[Attempt]:
@@ -157,10 +164,11 @@ def compare(
         job = traced_job(scenario, watcher.progress)
         scenario = job.scenario
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
-    case = _Case("", job, with_timeline)
+    part = part_step(job)
+    case = _Case("", job, with_timeline, with_samples=part is None)
     watcher.begun(summary_of(job), warnings_of(job))
     _begin(watcher, "planning fabrics")
-    expected = forecast(job) if isinstance(job, ModelJob) else None
+    expected = forecast(job, part) if isinstance(job, ModelJob) else None
     if expected is not None and expected.seconds > LONG_S:
         watcher.remark(expected.sentence())
     first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
@@ -178,13 +186,18 @@ def compare(
     if not case.is_packets:
         trials_only -= len({trial.fabric.name for trial in case.trials})
     own = len(attempts) + trials_only
-    progress = RunProgress(watcher, own + len(loads_to_run) * (len(job.fabrics) + trials_only))
-    done, phases = _run_case(case, progress, plugins)
-    case.workloads.forget()
-    for name, load in loads_to_run.items():
-        other = _Case(name, dataclasses.replace(job, scenario=load))
-        done += _run_case(other, progress, plugins)[0]
-        other.workloads.forget()
+    others = 0 if part else len(loads_to_run) * (len(job.fabrics) + trials_only)
+    progress = RunProgress(watcher, own + others)
+    phases: dict[str, Phases] = {}
+    if part is not None:
+        done = _run_divided(case, part, loads_to_run, progress, plugins)
+    else:
+        done, phases = _run_case(case, progress, plugins)
+        case.workloads.forget()
+        for name, load in loads_to_run.items():
+            other = _Case(name, dataclasses.replace(job, scenario=load))
+            done += _run_case(other, progress, plugins)[0]
+            other.workloads.forget()
     return comparison_of(case.job, done, first, phases, tuple(loads))
 
 
@@ -194,31 +207,67 @@ def _run_case(
     """Run everything of a case; what is done in the order of its attempts."""
     watcher = progress.monitor
     runner = Runner(case.workloads, case.networks, progress, plugins)
-    trials, slower = _contenders(case, runner)
-    tried = _all(runner, case.job, trials, keep_rows=not case.is_packets)
-    chosen = case.choose(tried, slower)
-    for one in chosen:
-        watcher.finished(_row(case.job, one))
-    have = {one.attempt for one in chosen}
-    attempts = [attempt for attempt in case.attempts() if attempt not in have]
+    chosen, tried = _choose(case, runner)
+    attempts = _rest(case, chosen)
     phases = phases_by_fabric(case.job, case.networks)
     flows: dict[Attempt, Run] = {}
     if phases:
         counted = RunProgress(watcher, len(attempts))
         survey = dataclasses.replace(runner, progress=counted, phases=phases, is_survey=True)
-        flows = {met.attempt: met.run for met in survey.run_all(attempts)}
+        flows = {met.attempt: met.run for met in run_all(_of(survey, attempts), counted)}
         watcher.remark(prediction(phases))
         check_size(case.job.scenario, phases)
-    early, late = seeds.divided(case.job, attempts)
     runner = dataclasses.replace(runner, phases=phases)
-    found = _all(runner, case.job, early, flows=flows)
-    if late and seeds.agree([*chosen, *found]):
-        watcher.remark(seeds.sentence(case.job))
-        case.job = seeds.with_fewest(case.job)
-        progress.total -= len(late)
-    else:
-        found += _all(runner, case.job, late, flows=flows)
-    return [*chosen, *tried, *found], phases
+    return [*chosen, *tried, *_all(runner, case.job, attempts, flows=flows)], phases
+
+
+def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:
+    """Give fabrics their strategies for all-to-alls; the runs that were chosen, and all tried."""
+    trials, slower = _contenders(case, runner)
+    tried = _all(runner, case.job, trials, keep_rows=not case.is_packets)
+    chosen = case.choose(tried, slower)
+    for one in chosen:
+        runner.progress.monitor.finished(_row(case.job, one))
+    return chosen, tried
+
+
+def _rest(case: _Case, chosen: Sequence[Done]) -> list[Attempt]:
+    """What is still to run of a case."""
+    have = {one.attempt for one in chosen}
+    return [attempt for attempt in case.attempts() if attempt not in have]
+
+
+def _run_divided(
+    case: _Case,
+    part: PartStep,
+    loads: Mapping[str, Scenario],
+    progress: RunProgress,
+    plugins: Plugins,
+) -> list[Done]:
+    """Run the first sample of a case, and meanwhile all others, and loads, on a part of it."""
+    runner = Runner(case.workloads, case.networks, progress, plugins)
+    chosen, tried = _choose(case, runner)
+    whole = _rest(case, chosen)
+    work = _of(runner, whole)
+    fabrics = [strategies.fixed(fabric, case.networks.get(fabric)) for fabric in case.job.fabrics]
+    own = dataclasses.replace(part.job, fabrics=tuple(fabrics))
+    for name, scenario in {"": own.scenario, **loads}.items():
+        job = dataclasses.replace(own, scenario=scenario)
+        other = _Case(name, job, with_variants=False)
+        on_part = Runner(other.workloads, other.networks, progress.aside(), plugins)
+        work += _of(on_part, list(other.attempts()))
+    ids = {id(attempt) for attempt in whole}
+    done = {}
+    for finished in run_all(work, progress):
+        done[id(finished.attempt)] = finished
+        if id(finished.attempt) in ids:
+            progress.monitor.finished(_row(case.job, finished))
+    found = [done[id(attempt)] for _, attempt in work]
+    simulated = [*chosen, *tried, *found[: len(whole)]]
+    estimates = part.estimates(simulated, found[len(whole) :])
+    for one in estimates:
+        progress.monitor.finished(_row(case.job, one))
+    return [*simulated, *estimates]
 
 
 def _contenders(
@@ -241,6 +290,10 @@ def _contenders(
     return kept, slower
 
 
+def _of(runner: Runner, attempts: Sequence[Attempt]) -> list[tuple[Runner, Attempt]]:
+    return [(runner, attempt) for attempt in attempts]
+
+
 def _all(
     runner: Runner,
     job: Job,
@@ -251,7 +304,7 @@ def _all(
 ) -> list[Done]:
     """Run attempts; in their order, as that in which they end must not reach a result."""
     done = {}
-    for finished in runner.run_all(attempts):
+    for finished in run_all(_of(runner, attempts), runner.progress):
         finished.flows = (flows or {}).get(finished.attempt)
         done[id(finished.attempt)] = finished
         if keep_rows:
@@ -289,6 +342,7 @@ def _row(job: Job, done: Done) -> Row:
         "step": attempt.sample.step,
         "compute_scale": attempt.sample.compute_scale,
         "network": job.scenario.network,
+        "is_estimate": done.is_estimate,
         "step_time_s": run.step_time_s,
         **job.training_rates(run.step_time_s),
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},

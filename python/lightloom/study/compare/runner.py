@@ -49,12 +49,16 @@ class Attempt:
 
 @dataclass
 class Done:
-    """An attempt with its run and how long the simulation took."""
+    """An attempt with its run and how long the simulation took.
+
+    The run is an estimate where only a part of the step was simulated (:mod:`.part_step`).
+    """
 
     attempt: Attempt
     run: Run
     network: Network
     wall_s: float
+    is_estimate: bool = False
     #: the step as fluid flows, where it is packets
     flows: Run | None = None
 
@@ -103,7 +107,7 @@ def timeline_workers(workload: StepWorkload) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs attempts on all cores, building their workloads while others run.
+    """Prepares attempts of one job, whose workloads and networks it has.
 
     With phases by fabric, flows take as long as packets; in a survey the phases are only
     noted.
@@ -116,34 +120,7 @@ class Runner:
     phases: Mapping[str, Phases] = field(default_factory=dict)
     is_survey: bool = False
 
-    def run_all(self, attempts: Sequence[Attempt]) -> Iterator[Done]:
-        """Yield what is done, in the order in which it ends.
-
-        At most one attempt more than there are cores is prepared, so that memory does not grow
-        with their number. On an interrupt the running ones are told to stop and waited for.
-        """
-        cores = os.cpu_count() or 1
-        waiting = list(attempts)[::-1]
-        running: set[Future[Done]] = set()
-        with ThreadPoolExecutor(max_workers=cores) as pool:
-            try:
-                while waiting or running:
-                    while waiting and len(running) <= cores:
-                        running.add(pool.submit(self._prepare(waiting.pop())))
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        running.remove(future)
-                        finished = future.result()
-                        self.progress.update(finished.attempt, 1.0)
-                        yield finished
-                    if self.progress.cancelled.is_set():
-                        raise KeyboardInterrupt
-            except BaseException:
-                self.progress.cancelled.set()
-                for future in running:
-                    future.cancel()
-                raise
-
-    def _prepare(self, attempt: Attempt) -> Callable[[], Done]:
+    def prepare(self, attempt: Attempt) -> Callable[[], Done]:
         """Build what the attempt needs; the result runs it."""
         self.progress.update(attempt, 0.0)
         size = self.networks.server_size(attempt.fabric)
@@ -178,3 +155,32 @@ class Runner:
             return Done(attempt, run, network, time.perf_counter() - started)
 
         return go
+
+
+def run_all(work: Sequence[tuple[Runner, Attempt]], progress: RunProgress) -> Iterator[Done]:
+    """Yield what is done, in the order in which it ends.
+
+    At most one attempt more than there are cores is prepared, so that memory does not grow with
+    their number. On an interrupt the running ones are told to stop and waited for.
+    """
+    cores = os.cpu_count() or 1
+    waiting = list(work)[::-1]
+    running: dict[Future[Done], Runner] = {}
+    with ThreadPoolExecutor(max_workers=cores) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) <= cores:
+                    runner, attempt = waiting.pop()
+                    running[pool.submit(runner.prepare(attempt))] = runner
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    runner = running.pop(future)
+                    finished = future.result()
+                    runner.progress.update(finished.attempt, 1.0)
+                    yield finished
+                if progress.cancelled.is_set():
+                    raise KeyboardInterrupt
+        except BaseException:
+            progress.cancelled.set()
+            for future in running:
+                future.cancel()
+            raise

@@ -388,6 +388,11 @@ class Scenario(Strict):
         True,
         description="Simulate balanced and skewed load of the experts in addition, a sample each.",
     )
+    whole_steps: Switch = Field(
+        False,
+        description="Simulate whole steps of every seed, compute speed and load; by default only"
+        " the first sample of a long step (5 million layers x micro-batches x GPUs) is whole.",
+    )
     fail: tuple[Name, ...] = Field(
         (),
         description="Parts whose failures are simulated on the first sample, one at a time, such as"

@@ -25,7 +25,7 @@ MAX_SHARE = 0.25
 def shortened(job: ModelJob) -> ModelJob | None:
     """The job with a short step; ``None`` where its own is short enough."""
     model, whole = job.model, job.plan
-    job = _with_few_stages(job)
+    job = with_few_stages(job)
     plan = job.plan
     layers = few_layers(model, plan)
     # DualPipe needs two micro-batches per stage
@@ -36,7 +36,7 @@ def shortened(job: ModelJob) -> ModelJob | None:
     return with_few(job, layers, micro_batches)
 
 
-def _with_few_stages(job: ModelJob) -> ModelJob:
+def with_few_stages(job: ModelJob) -> ModelJob:
     """The job with the first stages alone, where they share no servers with the others."""
     plan = job.plan
     stages = min(plan.pp, MAX_STAGES)

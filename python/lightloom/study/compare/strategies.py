@@ -115,6 +115,13 @@ def as_chosen(done: Done, network: Network) -> Done:
     return dataclasses.replace(done, attempt=attempt, network=network)
 
 
+def fixed(fabric: Fabric, network: Network) -> Fabric:
+    """A fabric that spreads all-to-alls as its network does, with no more choice."""
+    if isinstance(fabric, FabricOptions) and fabric.all_to_all == "best":
+        return fabric.replace(all_to_all=network.all_to_all)
+    return fabric
+
+
 def reason(chosen: Done, done: Sequence[Done], slower: Mapping[str, float]) -> str:
     """How long the step takes with the chosen strategy, and how the others of the fabric did.
 

@@ -18,6 +18,7 @@ from lightloom.study.compare.compute_note import compute_line, compute_warning, 
 from lightloom.study.compare.failed_parts import failures_note
 from lightloom.study.compare.job import Job, ModelJob, StepWorkload
 from lightloom.study.compare.packets import packets_note, packets_of
+from lightloom.study.compare.part_step import part_step
 from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
 from lightloom.study.compare.results import (
     Comparison,
@@ -26,7 +27,6 @@ from lightloom.study.compare.results import (
     Sample,
 )
 from lightloom.study.compare.scenario import packet_options
-from lightloom.study.compare.seeds import FEWEST, may_end_early
 from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
 from lightloom.trace.step.build import TraceWorkload
 from lightloom.units import show_count, show_time, show_usd
@@ -96,7 +96,7 @@ def _result(
 ) -> FabricResult:
     mine = [runs[fabric.name, "", sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
-    nominal = [d for d, s in zip(mine, samples, strict=True) if s.compute_scale == 1.0]
+    nominal = [d for d in mine if d.attempt.sample.compute_scale == 1.0 and not d.is_estimate]
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
     first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.effective(job.cluster, first.network)
@@ -324,6 +324,8 @@ def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
     if line := compute_line(job):
         lines.append(line)
     lines.append(_demand_line(job, job.samples()))
+    if (part := part_step(job)) is not None:
+        lines.append(part.sentence())
     if workload and workload.folded is not None and workload.folded.dropped_share:
         lines.append(
             f"capacity factor {scenario.demand.capacity_factor:g}: "
@@ -350,8 +352,6 @@ def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
     seeds = len({sample.seed for sample in samples})
     steps = len({sample.step for sample in samples})
     parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
-    if may_end_early(job):
-        parts[0] += f" (the first {FEWEST} if they agree)"
     if scenario.compute_spread:
         parts.append(f"compute speed +-{scenario.compute_spread:.0%}")
     if (seeds, steps) != (scenario.seeds, scenario.steps):

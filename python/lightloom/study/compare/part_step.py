@@ -1,0 +1,128 @@
+"""Long steps: each fabric's first sample is simulated whole, other samples on a part of the step.
+
+Other seeds, compute speeds and loads only tell how much a step changes with them, and a part of the
+step tells that nearly as well: the first stages of the pipeline with as many layers each, and as
+many micro-batches less as there are fewer stages, so that the bubble is as large a share. A sample
+then takes the whole step of the first one, times the ratio of the two on the part. How far that is
+from whole steps is in ``benches/RESULTS.md``: seeds, speeds and balanced load within 0.4 %; skewed
+load is underestimated, as the part may lack the stage with the busiest experts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lightloom.simulate import Run
+from lightloom.study.compare.job import Job, ModelJob
+from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, with_few, with_few_stages
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.runner import Done
+
+#: layers x micro-batches x GPUs from which a step takes long enough for a part to be worth it
+LONG_WORK = 5_000_000
+
+
+@dataclass(frozen=True)
+class PartStep:
+    """A part of a job's step.
+
+    ``job`` is a job of its own, with the first stages on their servers; ``share`` the part of the
+    whole step's all-to-alls that it has; ``stages`` and ``micro_batches`` those of the whole.
+    """
+
+    job: ModelJob
+    share: float
+    stages: int
+    micro_batches: int
+
+    def sentence(self) -> str:
+        """What a user reads before anything runs."""
+        plan = self.job.plan
+        return (
+            f"a long step: the first seed is simulated whole; other seeds, speeds and loads in"
+            f" proportion to a part of it ({plan.pp} of {self.stages} stages,"
+            f" {plan.micro_batches} of {self.micro_batches} micro-batches), which underestimates"
+            f" skewed load; --whole-steps simulates all of them whole"
+        )
+
+    def estimates(self, whole: Sequence[Done], parts: Sequence[Done]) -> list[Done]:
+        """Runs of the part as they would be of the whole step.
+
+        Parameters
+        ----------
+        whole
+            Runs of whole steps, the first sample of every fabric among them.
+        parts
+            Runs of the part, the same sample of every fabric among them.
+
+        Returns
+        -------
+        list
+            One for each of ``parts`` but these.
+        """
+        first, nominal = _first_samples(whole), _first_samples(parts)
+        found = []
+        for one in parts:
+            name = one.attempt.fabric.name
+            if one is nominal[name]:
+                continue
+            factor = first[name].run.step_time_s / nominal[name].run.step_time_s
+            run = _scaled(one.run, factor)
+            found.append(dataclasses.replace(one, run=run, is_estimate=True))
+        return found
+
+
+def part_step(job: Job) -> PartStep | None:
+    """The part that stands for a job's step in all but the first sample; ``None`` for no part.
+
+    There is one for a long step of a model with experts, as flows, whose stages share no servers
+    and have no chunks.
+    """
+    scenario = job.scenario
+    if scenario.whole_steps or scenario.network == "packet" or not isinstance(job, ModelJob):
+        return None
+    plan, model = job.plan, job.model
+    work = model.num_layers * plan.micro_batches * plan.gpus
+    if not job.has_routing or plan.vpp > 1 or work < LONG_WORK:
+        return None
+    few = with_few_stages(job)
+    stages = few.plan.pp
+    if stages == plan.pp and plan.pp > MAX_STAGES:
+        return None
+    layers = -(-model.num_layers // plan.pp) * stages
+    # DualPipe needs an even number, two for each stage
+    unit = plan.copies
+    micro_batches = unit * max(stages, round(plan.micro_batches * stages / plan.pp / unit))
+    share = layers * micro_batches / (model.num_moe_layers * plan.micro_batches)
+    if share > MAX_SHARE:
+        return None
+    return PartStep(with_few(few, layers, micro_batches), share, plan.pp, plan.micro_batches)
+
+
+def _first_samples(done: Sequence[Done]) -> dict[str, Done]:
+    """The run of each fabric, as it is, that comes first; by its name."""
+    found: dict[str, Done] = {}
+    for one in done:
+        if not one.attempt.variant and not one.attempt.imbalance:
+            found.setdefault(one.attempt.fabric.name, one)
+    return found
+
+
+def _scaled(run: Run, factor: float) -> Run:
+    """A run whose step takes ``factor`` times as long, all of its parts in proportion."""
+
+    def times(seconds: Mapping[str, float]) -> dict[str, float]:
+        return {name: factor * value for name, value in seconds.items()}
+
+    return dataclasses.replace(
+        run,
+        step_time_s=factor * run.step_time_s,
+        critical_path_s=times(run.critical_path_s),
+        mean_s=times(run.mean_s),
+        role_s={name: times(seconds) for name, seconds in run.role_s.items()},
+        straggler_wait_s=factor * run.straggler_wait_s,
+    )

@@ -1,0 +1,173 @@
+"""Long steps: the first sample is whole, other samples are in proportion to a part of the step."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from lightloom.progress import Monitor
+from lightloom.study.compare import PlanOptions, Sample, compare, part_step
+from lightloom.study.compare.forecast import forecast
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.part_step import PartStep
+from lightloom.study.compare.runner import Attempt, Done
+from lightloom.study.compare.summary import summary_of
+
+PLAN = {"tp": 2, "pp": 16, "ep": 8, "micro_batches": 16}
+
+
+class Rows(Monitor):
+    def __init__(self):
+        self.rows = []
+
+    def finished(self, row):
+        self.rows.append(row)
+
+
+@pytest.fixture
+def long(monkeypatch):
+    """Every step is a long one."""
+    monkeypatch.setattr(part_step, "LONG_WORK", 1)
+
+
+@pytest.fixture
+def deep(scenario):
+    """A job with 16 stages of two servers each."""
+
+    def make(plan=PLAN, **changes):
+        given = {"gpus": 256, "plan": PlanOptions(**plan), "memory_check": False, **changes}
+        return scenario(**given)
+
+    return make
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(
+    ("plan", "micro_batches", "share"),
+    [
+        ({}, 4, 1 / 16),
+        ({"micro_batches": 34}, 8, 8 * 8 / 32 / 34),
+        # no fewer than there are stages
+        ({"micro_batches": 8}, 4, 4 / 32),
+    ],
+)
+def test_a_part_has_few_stages_and_micro_batches(deep, plan, micro_batches, share):
+    job = prepare(deep({**PLAN, **plan}))
+    part = part_step.part_step(job)
+    assert part.share == pytest.approx(share)
+    assert (part.job.plan.pp, part.job.plan.gpus, part.job.cluster.gpus) == (4, 64, 64)
+    assert part.job.model.moe_layers == (True,) * 8
+    assert part.job.plan.micro_batches == micro_batches
+    assert (part.stages, part.micro_batches) == (16, job.plan.micro_batches)
+
+
+@pytest.mark.usefixtures("long")
+def test_the_part_of_dualpipe_has_an_even_number_of_micro_batches(scenario):
+    plan = PlanOptions(micro_batches=60)
+    part = part_step.part_step(prepare(scenario(model="deepseek-v3", gpus=2048, plan=plan)))
+    # a quarter of 60 is 15
+    assert (part.job.plan.pp, part.job.plan.micro_batches) == (4, 16)
+    # 61 layers, four of them on a stage at most
+    assert part.job.model.moe_layers == (True,) * 16
+    assert part.share == pytest.approx(16 * 16 / 58 / 60)
+
+
+def test_a_long_step_is_one_of_five_million_layers_micro_batches_and_gpus(deep, monkeypatch):
+    job = prepare(deep())
+    assert part_step.part_step(job) is None
+    monkeypatch.setattr(part_step, "LONG_WORK", 32 * 16 * 256)
+    assert part_step.part_step(job) is not None
+    monkeypatch.setattr(part_step, "LONG_WORK", 32 * 16 * 256 + 1)
+    assert part_step.part_step(job) is None
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"whole_steps": True},
+        {"network": "packet"},
+        {"model": "llama-3-8b", "plan": {**PLAN, "ep": 1}},
+        {"plan": {**PLAN, "vpp": 2}},
+        # a quarter of the all-to-alls and more
+        {"plan": {**PLAN, "pp": 4, "micro_batches": 8}},
+        # stages that share servers
+        {"gpus": 64, "plan": {**PLAN, "tp": 1, "ep": 4}},
+    ],
+)
+def test_other_steps_are_whole(deep, changes):
+    assert part_step.part_step(prepare(deep(**changes))) is None
+
+
+def test_a_run_of_the_part_is_in_proportion_to_the_whole():
+    def done(fabric, step_s, variant="", seed=0):
+        run = SimpleNamespace(step_time_s=step_s)
+        return Done(Attempt(SimpleNamespace(name=fabric), Sample(seed, 0), variant), run, None, 0.0)
+
+    whole = [done("a", 10.0), done("b", 30.0), done("a", 99.0, "failed")]
+    parts = [done("a", 2.0), done("b", 3.0), done("a", 2.2, seed=1), done("b", 1.5, seed=1)]
+    scaled = []
+
+    def scale(run, factor):
+        scaled.append((run.step_time_s, factor))
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(part_step, "_scaled", scale)
+        found = PartStep(None, 0.1, 16, 120).estimates(whole, parts)
+    assert scaled == [(2.2, 5.0), (1.5, 10.0)]
+    assert all(one.is_estimate for one in found)
+    assert [one.attempt for one in found] == [one.attempt for one in parts[2:]]
+
+
+@pytest.mark.usefixtures("long")
+def test_the_first_sample_is_whole_and_the_others_are_close_to_it(deep):
+    given = deep(fabrics=("fat-tree", "mixnet"), seeds=2)
+    rows = Rows()
+    found = compare(given, monitor=rows)
+    whole = compare(given.model_copy(update={"whole_steps": True}))
+    for one, other in zip(found.results, whole.results, strict=True):
+        times, expected = one.sample_step_times_s, other.sample_step_times_s
+        assert len(times) == len(expected) == 4
+        assert one.step_time_s == times[0] == expected[0]
+        assert times == pytest.approx(expected, rel=0.03)
+        assert times[1] < times[0] < times[2]
+        assert sum(one.critical_path_s.values()) == pytest.approx(one.step_time_s)
+        assert one.run_hash == other.run_hash
+        # policies are whole steps
+        assert one.variants_s == other.variants_s
+        assert one.policies == other.policies
+        assert {load.imbalance for load in one.loads} == {"balanced", "skewed"}
+        for load in one.loads:
+            same = other.load(load.imbalance)
+            assert load.step_time_s == pytest.approx(same.step_time_s, rel=0.1)
+            assert (load.straggler_wait_s > 0) is (same.straggler_wait_s > 0)
+    estimated = {
+        (row["seed"], row["compute_scale"], row["imbalance"])
+        for row in rows.rows
+        if row["is_estimate"]
+    }
+    assert len(estimated) == 5
+    assert (0, 1.0, "") not in estimated
+    assert all(row["micro_batches"] == 16 and row["gpus"] == 256 for row in rows.rows)
+
+
+@pytest.mark.usefixtures("long")
+def test_what_is_whole_is_said(deep):
+    job = prepare(deep())
+    text = (
+        "a long step: the first seed is simulated whole; other seeds, speeds and loads in"
+        " proportion to a part of it (4 of 16 stages, 4 of 16 micro-batches), which underestimates"
+        " skewed load; --whole-steps simulates all of them whole"
+    )
+    assert text in summary_of(job)
+    assert text not in summary_of(prepare(deep(whole_steps=True)))
+
+
+def test_a_forecast_knows_what_is_whole(scenario):
+    plan = PlanOptions(micro_batches=60)
+    job = prepare(scenario(model="deepseek-v3", gpus=2048, plan=plan, fabrics=("fat-tree",)))
+    part = part_step.part_step(job)
+    assert forecast(job, part).seconds < forecast(job, None).seconds / 2
+    one = dataclasses.replace(part, share=0.0)
+    assert forecast(job, one).seconds < forecast(job, dataclasses.replace(part, share=1.0)).seconds
