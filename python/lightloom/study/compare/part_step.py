@@ -104,10 +104,10 @@ def part_step(job: Job) -> PartStep | None:
 
 
 def _first_samples(done: Sequence[Done]) -> dict[str, Done]:
-    """The run of each fabric, as it is, that comes first; by its name."""
+    """The first run of each fabric as it is, which is its first sample; by its name."""
     found: dict[str, Done] = {}
     for one in done:
-        if not one.attempt.variant and not one.attempt.imbalance:
+        if not one.attempt.variant:
             found.setdefault(one.attempt.fabric.name, one)
     return found
 
