@@ -99,7 +99,7 @@ impl FlowNetwork {
         let fair = fair_level(link.capacity, &caps, old);
         let load = fair.load + link.in_cells;
         let full = fair.level.is_finite();
-        if link.in_cells > 0.0 && (full || load > link.capacity) {
+        if link.in_cells > 0.0 && load > link.capacity {
             self.caps = caps;
             self.open_through(number);
             self.make_dirty(number);

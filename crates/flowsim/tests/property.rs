@@ -89,38 +89,66 @@ fn history_of<S: Strategy<Value = u64>>(
     })
 }
 
-/// All-to-alls from rows over middles, or none, to columns, and now and then something else.
-fn all_to_alls(events: usize) -> impl Strategy<Value = History> {
+/// Rows, columns, and links between them.
+type Shape = (usize, usize, usize);
+
+/// One all-to-all: rows that begin one after the other, each with a flow to some columns, and then
+/// many ends. A path crosses the links between by the halves that its ends are in, as in a tree.
+fn all_to_all((rows, columns, middles): Shape) -> impl Strategy<Value = Vec<Change>> {
+    let path = move |row: usize, column: usize| {
+        let halves = [row, column].map(|line| usize::from(line >= 4));
+        let between = (0..middles).filter(move |_| halves[0] != halves[1]).take(2);
+        let middle = between.map(move |link| rows + columns + (halves[0] + link) % middles);
+        let path = [row].into_iter().chain(middle).chain([rows + column]);
+        path.collect::<Vec<_>>()
+    };
+    let flows = prop::collection::vec(prop::option::weighted(0.8, size()), columns);
+    let until_next = prop_oneof![3 => Just(0_u64), 2 => 0_u64..100, 1 => Just(300)];
+    let senders = prop::collection::vec((flows, until_next), rows);
+    (senders, 0..rows, 1..70_usize).prop_map(move |(senders, first, ends)| {
+        let mut changes = Vec::new();
+        for (index, (flows, percent)) in senders.into_iter().enumerate() {
+            let row = (first + index) % rows;
+            let flows = flows.into_iter().enumerate();
+            let started = flows.filter_map(|(column, size)| Some((column, size?)));
+            changes.extend(
+                started.map(|(column, size)| Change::Start { size, path: path(row, column) }),
+            );
+            changes.push(Change::Advance { percent });
+        }
+        changes.extend((0..ends).map(|_| Change::Advance { percent: 100 }));
+        changes
+    })
+}
+
+/// All-to-alls one after the other, and now and then something else at any time.
+fn all_to_alls(most: usize) -> impl Strategy<Value = History> {
     let shape = (2..=8_usize, 2..=8_usize, 0..=3_usize);
     shape.prop_flat_map(move |(rows, columns, middles)| {
         let links = rows + columns + middles + 1;
-        let cell = (0..rows, 0..columns, 0..=middles.min(2), 0..4_u8).prop_map(
-            move |(row, column, count, kind)| {
-                // Mostly the same middles for the same cell, as in a tree.
-                let first = if kind == 0 { count } else { (row / 4 + column / 4) % (middles + 1) };
-                let middle = (0..first.min(2)).map(|link| rows + columns + link);
-                [row].into_iter().chain(middle).chain([rows + column]).collect::<Vec<_>>()
-            },
-        );
-        let other = prop::collection::btree_set(0..links, 1..=3)
+        let path = prop::collection::btree_set(0..links, 1..=3)
             .prop_map(|set| set.into_iter().collect::<Vec<_>>())
             .prop_shuffle();
-        let change = prop_oneof![
-            24 => (size(), cell).prop_map(|(size, path)| Change::Start { size, path }),
-            1 => (size(), other).prop_map(|(size, path)| Change::Start { size, path }),
+        let other = prop_oneof![
+            2 => (size(), path).prop_map(|(size, path)| Change::Start { size, path }),
             1 => (0..links, rate()).prop_map(|(link, rate)| Change::Rate { link, rate }),
-            8 => prop_oneof![3 => Just(100u64), 1 => 0u64..300]
-                .prop_map(|percent| Change::Advance { percent }),
         ];
+        let others = prop::collection::vec((other, 0.0..1.0), 0..3);
+        let rounds = prop::collection::vec(all_to_all((rows, columns, middles)), 1..=most);
         let rates = prop_oneof![
-            3 => (rate(), 1..4_u64).prop_map(move |(rate, wide)| {
+            3 => (rate(), 1..12_u64).prop_map(move |(rate, wide)| {
                 let rate = rate.max(1_000_000_000);
-                let of = |link| if link < rows + columns { rate } else { wide * rate };
+                let of = |link| if link < rows + columns { rate } else { wide * rate / 2 };
                 (0..links).map(of).collect::<Vec<_>>()
             }),
             1 => prop::collection::vec(rate(), links),
         ];
-        (rates, prop::collection::vec(change, 1..events)).prop_map(move |(rates, changes)| {
+        (rates, rounds, others).prop_map(move |(rates, rounds, others)| {
+            let mut changes = rounds.concat();
+            for (other, place) in others {
+                let place: f64 = place;
+                changes.insert((place * changes.len() as f64) as usize, other);
+            }
             let sides = [(0..rows).collect(), (rows..rows + columns).collect()];
             History { rates, expected: vec![sides], changes }
         })
@@ -340,13 +368,13 @@ proptest! {
     }
 
     #[test]
-    fn all_to_alls_that_are_expected(history in all_to_alls(160)) {
+    fn all_to_alls_that_are_expected(history in all_to_alls(2)) {
         play(&history, Some(Slow::new(&history.rates)));
     }
 
     /// What is expected changes no time by more than a rounding error, nor the order of ends.
     #[test]
-    fn what_is_expected_changes_nothing(history in all_to_alls(200)) {
+    fn what_is_expected_changes_nothing(history in all_to_alls(3)) {
         let expected = play(&history, None);
         let others = play(&History { expected: Vec::new(), ..history }, None);
         for (token, time) in &expected.finished {

@@ -464,6 +464,12 @@ mod tests {
         assert_eq!(taken(&network), 0);
         network.start(Time(0), Bytes(100), &[b, c], 1);
         assert_eq!(ends(&mut network), [(1, 100 * BYTE), (0, 200 * BYTE)]);
+        // Full from before, not by what is in cells.
+        network.start(Time(300 * BYTE), Bytes(100), &[between], 2);
+        network.next_completion();
+        network.start(Time(300 * BYTE), Bytes(100), &[a, between, d], 3);
+        assert_eq!(taken(&network), 0);
+        assert_eq!(ends(&mut network), [(2, 700 * BYTE), (3, 700 * BYTE)]);
     }
 
     #[test]
@@ -493,6 +499,22 @@ mod tests {
         network.start(Time(0), Bytes(1), &links[16..17], 0);
         network.expect(&links[16..17], &links[18..19]);
         assert_eq!(network.grids.grids.len(), 1);
+    }
+
+    #[test]
+    fn the_middle_of_paths_knows_the_rates_in_cells() {
+        let (mut network, [a, b, c, d, between, _]) = network(80);
+        network.start(Time(0), Bytes(100), &[a, between, c], 0);
+        network.start(Time(0), Bytes(200), &[a, between, d], 1);
+        network.start(Time(0), Bytes(300), &[b, between, d], 2);
+        let mut loads = Vec::new();
+        while let Some(next) = network.next_completion() {
+            loads.push((network.load_of(between), next.0));
+            network.advance(next, &mut Vec::new());
+        }
+        // Each of the first line has half of it, the last one what the second leaves.
+        assert_eq!(loads, [(12e9, 200 * BYTE), (8e9, 400 * BYTE), (8e9, 500 * BYTE)]);
+        assert_eq!(network.load_of(between), 0.0);
     }
 
     #[test]
