@@ -142,6 +142,11 @@ def test_the_first_sample_is_whole_and_the_others_are_close_to_it(deep):
             same = other.load(load.imbalance)
             assert load.step_time_s == pytest.approx(same.step_time_s, rel=0.1)
             assert (load.straggler_wait_s > 0) is (same.straggler_wait_s > 0)
+    run = found.details["runs"]["mixnet"].run
+    twice = part_step._scaled(run, 2.0)
+    assert twice.step_time_s == 2 * run.step_time_s
+    for seconds in (twice.critical_path_s, twice.mean_s, *twice.role_s.values()):
+        assert sum(seconds.values()) == pytest.approx(twice.step_time_s)
     estimated = {
         (row["seed"], row["compute_scale"], row["imbalance"])
         for row in rows.rows
