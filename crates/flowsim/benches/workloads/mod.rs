@@ -23,6 +23,8 @@ pub struct Workload {
     pub rings: bool,
     /// Standard deviation of the logarithm of what a server receives.
     pub skew: f64,
+    /// Whether the network knows of the groups beforehand.
+    pub is_expected: bool,
 }
 
 const ALONE: Workload = Workload {
@@ -32,10 +34,15 @@ const ALONE: Workload = Workload {
     servers_per_tor: 0,
     rings: false,
     skew: 0.77,
+    is_expected: false,
 };
 
+/// As the rails of a training step whose gate is nearly even.
+const EVEN: Workload =
+    Workload { name: "f: 256 groups of 8, even", groups: 256, skew: 0.1, ..ALONE };
+
 /// What is measured.
-pub const WORKLOADS: [Workload; 6] = [
+pub const WORKLOADS: [Workload; 8] = [
     ALONE,
     Workload { name: "b: 16 groups of 8, ToRs", servers_per_tor: 4, ..ALONE },
     Workload { name: "c: 1024 groups of 4, rings", groups: 1024, servers: 4, rings: true, ..ALONE },
@@ -48,8 +55,9 @@ pub const WORKLOADS: [Workload; 6] = [
         rings: true,
         ..ALONE
     },
-    // as the rails of a training step whose gate is nearly even
-    Workload { name: "f: 256 groups of 8, even", groups: 256, skew: 0.1, ..ALONE },
+    EVEN,
+    Workload { name: "g: f in grids", is_expected: true, ..EVEN },
+    Workload { name: "h: a in grids", is_expected: true, ..ALONE },
 ];
 
 /// What came of a run.
@@ -131,6 +139,11 @@ pub fn run(workload: &Workload, rounds: u64) -> Outcome {
     let mut network = FlowNetwork::new();
     let fabric = Fabric::new(workload, &mut network);
     let (groups, servers) = (workload.groups, workload.servers);
+    if workload.is_expected {
+        for (first, last) in fabric.up.chunks(servers).zip(fabric.down.chunks(servers)) {
+            network.expect(first, last);
+        }
+    }
     let mut stream = Stream(42);
     let mut left = vec![0u32; groups];
     let mut round = vec![0u64; groups];

@@ -31,8 +31,9 @@ pub(super) struct Grid {
     pub middles: Vec<Middle>,
     /// Rates below this one are as they were when rates were last computed.
     pub kept_below: f64,
-    /// How long after `settled` the first flow ends, if any does.
+    /// How long after `settled` the first flow ends, if any does, and all cells whose flows do.
     pub first_end: Option<u64>,
+    pub ending: Cells,
     /// Flows on lines that are in no cell, once for each line.
     pub others: u32,
     pub is_stale: bool,
@@ -54,6 +55,7 @@ impl Grid {
             middles: vec![Middle { links: [NO_LINK; SHORT - 2], change: 0.0 }],
             kept_below: 0.0,
             first_end: None,
+            ending: 0,
             others: 0,
             is_stale: false,
         }
@@ -145,7 +147,7 @@ impl Grid {
     }
 
     /// The cells whose flows take no longer than this to end.
-    fn ending(&self, bound: f64) -> Cells {
+    fn ending_within(&self, bound: f64) -> Cells {
         let mut ending = 0;
         for (row, rest) in self.rest.iter().enumerate() {
             for (lane, &rest) in rest.iter().enumerate() {
@@ -155,17 +157,24 @@ impl Grid {
         ending & self.taken
     }
 
-    /// The cells whose flows end now, which is when the first one does.
-    pub(super) fn ended(&mut self, now: u64) -> Cells {
-        let span = (now - self.settled) as f64;
-        self.settle(now);
-        self.ending((span * RELATIVE_SNAP + ABSOLUTE_SNAP).max(self.soonest()))
-    }
-
-    /// Finds out when the first flow ends.
+    /// Finds out when the first flow ends, and which do then.
     pub(super) fn find_first(&mut self) {
-        let first = cells(self.ending(self.soonest())).next();
+        // Whatever ends first rounds up to less than this.
+        let near = self.ending_within(late(self.soonest() + 1.0));
+        let rest = |&(row, column): &(usize, usize)| self.rest[row][column];
+        let first = cells(near).min_by(|one, other| rest(one).total_cmp(&rest(other)));
         self.first_end = first
             .and_then(|(row, column)| time_to_send(self.left[row][column], self.rate[row][column]));
+        let bound = self.first_end.map_or(0.0, |span| late(span as f64));
+        let ending = |(row, column): (usize, usize)| {
+            let is_first = first == Some((row, column));
+            if is_first || self.rest[row][column] <= bound { bit(row, column) } else { 0 }
+        };
+        self.ending = cells(near).map(ending).fold(0, |all, one| all | one);
     }
+}
+
+/// A time that counts as this one.
+fn late(time: f64) -> f64 {
+    time + time * RELATIVE_SNAP + ABSOLUTE_SNAP
 }

@@ -312,7 +312,7 @@ impl FlowNetwork {
         if grid.taken == 0 {
             return false;
         }
-        for (row, column) in cells(grid.ended(self.now)) {
+        for (row, column) in cells(grid.ending) {
             let flow = grid.flow[row][column];
             self.finishing.push((self.store.flows[flow as usize].sequence, flow));
         }
