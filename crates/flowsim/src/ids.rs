@@ -7,3 +7,8 @@ pub struct LinkId(pub u32);
 /// A flow of a [`FlowNetwork`](crate::FlowNetwork): a slot, reused once the flow has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
+
+/// The link without limit.
+pub(crate) const NO_LINK: u32 = 0;
+/// Longest path that is stored inside the flow and its entries.
+pub(crate) const SHORT: usize = 4;

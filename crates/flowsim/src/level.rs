@@ -68,6 +68,16 @@ pub(crate) fn headroom(capacity: f64, load: f64) -> f64 {
     capacity * (1.0 - RESERVE) - load
 }
 
+/// Levels so close may yet change their order without anyone taking note: far above what
+/// tolerances and rounding errors add up to.
+pub(crate) const NEARLY: f64 = 1e-9;
+
+/// `f64::min` without its care for NaN, hence one instruction.
+#[inline]
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
+}
+
 #[cfg(test)]
 // The numbers are chosen so that results are exact.
 #[allow(clippy::float_cmp)]

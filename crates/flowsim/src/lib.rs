@@ -13,11 +13,12 @@
 //!
 //! The parts: [`FlowNetwork`] (events and time), `priority` (classes of flows), `store` (flows,
 //! paths, who crosses which link), `level` (the fair level of one link), `repair` (all links
-//! consistent again after a change), `grid` (the same for all-to-alls that are alone on their
-//! links), `progress` (bytes sent and finish times).
+//! consistent again after a change), `grid` and `all_to_all` (the same for all-to-alls that are
+//! alone on their links), `progress` (bytes sent and finish times), `span` (times in whole ps).
 
 #![warn(unreachable_pub)]
 
+mod all_to_all;
 mod grid;
 mod ids;
 mod level;
@@ -25,6 +26,7 @@ mod network;
 mod priority;
 mod progress;
 mod repair;
+mod span;
 mod store;
 
 pub use ids::{FlowId, LinkId};

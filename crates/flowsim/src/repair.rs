@@ -15,17 +15,14 @@
 //! Lower levels first: a link is affected only by levels below its own, so most links are
 //! computed once; one that was computed too early is simply made dirty again.
 
-use crate::level::{fair_level, headroom};
+use crate::ids::NO_LINK;
+use crate::level::{NEARLY, fair_level, headroom, smaller};
 use crate::network::{DIRTY, FlowNetwork, MOVES, TOUCHED};
-use crate::store::{ELSEWHERE, Entry, MANY, NO_LINK, smaller};
+use crate::store::{ELSEWHERE, Entry, MANY};
 use std::cmp::Reverse;
 
 /// Relative change of a level or rate that counts as none; rounding errors are a few 2^-53.
 const TOLERANCE: f64 = 1.0 / (1u64 << 46) as f64;
-
-/// Levels so close may yet change their order without anyone taking note: far above what
-/// tolerances and rounding errors add up to.
-pub(crate) const NEARLY: f64 = 1e-9;
 
 fn differs(old: f64, new: f64, tolerance: f64) -> bool {
     // The lesser is finite if they differ at all.

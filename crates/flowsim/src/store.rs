@@ -6,14 +6,11 @@
 //! fills up short paths. Removal is O(path).
 
 use crate::grid::Place;
-use crate::ids::LinkId;
+use crate::ids::{LinkId, NO_LINK, SHORT};
+use crate::level::smaller;
 
-/// The link without limit.
-pub(crate) const NO_LINK: u32 = 0;
 /// As first of [`Entry::others`]: the path is longer than [`SHORT`], look it up.
 pub(crate) const MANY: u32 = u32::MAX;
-/// Longest path that is stored inside the flow and its entries.
-pub(crate) const SHORT: usize = 4;
 /// As [`Flow::bottleneck`]: the flow is in a cell of a grid, and has no entries.
 pub(crate) const IN_CELL: u32 = u32::MAX;
 /// [`Entry::remaining`] on links that are not the flow's bottleneck. Less anything, it stays.
@@ -250,10 +247,4 @@ impl Store {
         let lowest = self.path(flow).iter().min_by(|a, b| level(a).total_cmp(&level(b)));
         lowest.map_or(NO_LINK, |hop| hop.link)
     }
-}
-
-/// `f64::min` without its care for NaN, hence one instruction.
-#[inline]
-pub(crate) fn smaller(a: f64, b: f64) -> f64 {
-    if a < b { a } else { b }
 }

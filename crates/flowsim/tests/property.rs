@@ -122,7 +122,7 @@ fn all_to_all((rows, columns, middles): Shape) -> impl Strategy<Value = Vec<Chan
 }
 
 /// All-to-alls one after the other, and now and then something else at any time.
-fn all_to_alls(most: usize) -> impl Strategy<Value = History> {
+fn all_to_alls(rounds: usize) -> impl Strategy<Value = History> {
     let shape = (2..=8_usize, 2..=8_usize, 0..=3_usize);
     shape.prop_flat_map(move |(rows, columns, middles)| {
         let links = rows + columns + middles + 1;
@@ -134,7 +134,7 @@ fn all_to_alls(most: usize) -> impl Strategy<Value = History> {
             1 => (0..links, rate()).prop_map(|(link, rate)| Change::Rate { link, rate }),
         ];
         let others = prop::collection::vec((other, 0.0..1.0), 0..3);
-        let rounds = prop::collection::vec(all_to_all((rows, columns, middles)), 1..=most);
+        let rounds = prop::collection::vec(all_to_all((rows, columns, middles)), 1..=rounds);
         let rates = prop_oneof![
             3 => (rate(), 1..12_u64).prop_map(move |(rate, wide)| {
                 let rate = rate.max(1_000_000_000);

@@ -129,8 +129,8 @@ impl Links {
         }
     }
 
-    /// Says that many transfers will take these paths, those of an all-to-all. That changes no time,
-    /// only how fast it is found.
+    /// Says that many transfers will take these paths, those of an all-to-all. That changes no
+    /// time, only how fast it is found.
     pub fn expect<'a>(&mut self, paths: impl Iterator<Item = &'a [LinkId]>) {
         if let Simulator::Flows { network, .. } = &mut self.simulator {
             for (first, last) in ends_of(paths) {

@@ -84,7 +84,8 @@ mod tests {
             for (first, last) in &sets {
                 let mut reached = vec![first[0]];
                 for _ in 0..16 {
-                    let more = paths.iter().filter(|(a, b)| reached.contains(a) || reached.contains(b));
+                    let is_near = |(a, b): &&(u32, u32)| reached.contains(a) || reached.contains(b);
+                    let more = paths.iter().filter(is_near);
                     reached.extend(more.flat_map(|&(a, b)| [a, b]).collect::<Vec<_>>());
                     reached.sort_unstable();
                     reached.dedup();

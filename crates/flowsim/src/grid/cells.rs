@@ -1,19 +1,19 @@
 //! The cells of one grid: what is left of their flows, how fast they are, and which ends first.
 
-use super::filling::{Cells, Filling, Lanes, SIDE, bit, cells};
-use crate::progress::{ABSOLUTE_SNAP, PS, RELATIVE_SNAP, time_to_send};
-use crate::repair::NEARLY;
-use crate::store::{NO_LINK, SHORT, smaller};
+use super::filling::{Cell, Cells, Filling, Lanes, SIDE, each};
+use crate::ids::{NO_LINK, SHORT};
+use crate::level::{NEARLY, smaller};
+use crate::span::{ABSOLUTE_SNAP, PS, RELATIVE_SNAP, time_to_send};
 
 /// What paths cross between a row and a column, and by how much more than its links know of.
 #[derive(Debug, Clone)]
-pub(super) struct Middle {
+pub(crate) struct Middle {
     pub links: [u32; SHORT - 2],
     pub change: f64,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// Links of the rows and of the columns; `NO_LINK` after the last.
     pub links: [[u32; SIDE]; 2],
     pub capacity: [Lanes; 2],
@@ -41,7 +41,7 @@ pub(super) struct Grid {
 
 impl Grid {
     /// Without flows.
-    pub(super) fn new(links: [[u32; SIDE]; 2]) -> Self {
+    pub(crate) fn new(links: [[u32; SIDE]; 2]) -> Self {
         Self {
             links,
             capacity: [[0.0; SIDE]; 2],
@@ -62,7 +62,7 @@ impl Grid {
     }
 
     /// Brings bits left up to date.
-    pub(super) fn settle(&mut self, now: u64) {
+    pub(crate) fn settle(&mut self, now: u64) {
         if self.settled == now {
             return;
         }
@@ -82,14 +82,9 @@ impl Grid {
     }
 
     /// A flow of this many bits starts in an empty cell.
-    pub(super) fn enter(
-        &mut self,
-        (row, column): (usize, usize),
-        flow: u32,
-        bits: f64,
-        middle: u8,
-    ) {
-        self.taken |= bit(row, column);
+    pub(crate) fn enter(&mut self, cell: Cell, flow: u32, bits: f64, middle: u8) {
+        self.taken |= cell.bit();
+        let Cell { row, column } = cell;
         self.flow[row][column] = flow;
         self.middle[row][column] = middle;
         self.left[row][column] = bits;
@@ -97,8 +92,9 @@ impl Grid {
     }
 
     /// The flow of a cell ends.
-    pub(super) fn leave(&mut self, (row, column): (usize, usize)) {
-        self.taken &= !bit(row, column);
+    pub(crate) fn leave(&mut self, cell: Cell) {
+        self.taken &= !cell.bit();
+        let Cell { row, column } = cell;
         let rate = std::mem::take(&mut self.rate[row][column]);
         self.left[row][column] = 0.0;
         self.rest[row][column] = f64::INFINITY;
@@ -108,8 +104,8 @@ impl Grid {
     }
 
     /// Computes rates; returns how many lines were filled, and how many flows these limit.
-    pub(super) fn fill(&mut self) -> (u64, u64) {
-        let mut filling = Filling::new(self, self.kept_below);
+    pub(crate) fn fill(&mut self) -> (u64, u64) {
+        let mut filling = Filling::new(&self.capacity, self.taken, &self.rate, self.kept_below);
         let (mut lines, flows) = (0, filling.by_row.count_ones().into());
         while let Some((line, rate)) = filling.next() {
             lines += 1;
@@ -120,7 +116,7 @@ impl Grid {
                 let (row, column) = if line < SIDE { (line, other) } else { (other, line - SIDE) };
                 let crossed = if line < SIDE { SIDE + other } else { other };
                 filling.take(crossed, line % SIDE, rate);
-                self.set_rate((row, column), rate);
+                self.set_rate(Cell { row, column }, rate);
             }
         }
         self.kept_below = f64::INFINITY;
@@ -128,7 +124,7 @@ impl Grid {
     }
 
     #[inline]
-    fn set_rate(&mut self, (row, column): (usize, usize), rate: f64) {
+    fn set_rate(&mut self, Cell { row, column }: Cell, rate: f64) {
         let old = std::mem::replace(&mut self.rate[row][column], rate);
         self.middles[usize::from(self.middle[row][column])].change += rate - old;
         let left = self.left[row][column];
@@ -158,19 +154,17 @@ impl Grid {
     }
 
     /// Finds out when the first flow ends, and which do then.
-    pub(super) fn find_first(&mut self) {
+    pub(crate) fn find_first(&mut self) {
         // Whatever ends first rounds up to less than this.
         let near = self.ending_within(late(self.soonest() + 1.0));
-        let rest = |&(row, column): &(usize, usize)| self.rest[row][column];
-        let first = cells(near).min_by(|one, other| rest(one).total_cmp(&rest(other)));
-        self.first_end = first
-            .and_then(|(row, column)| time_to_send(self.left[row][column], self.rate[row][column]));
+        let rest = |cell: &Cell| self.rest[cell.row][cell.column];
+        let first = each(near).min_by(|one, other| rest(one).total_cmp(&rest(other)));
+        self.first_end = first.and_then(|Cell { row, column }| {
+            time_to_send(self.left[row][column], self.rate[row][column])
+        });
         let bound = self.first_end.map_or(0.0, |span| late(span as f64));
-        let ending = |(row, column): (usize, usize)| {
-            let is_first = first == Some((row, column));
-            if is_first || self.rest[row][column] <= bound { bit(row, column) } else { 0 }
-        };
-        self.ending = cells(near).map(ending).fold(0, |all, one| all | one);
+        let is_ending = |cell: &Cell| first == Some(*cell) || rest(cell) <= bound;
+        self.ending = each(near).filter(is_ending).fold(0, |all, cell| all | cell.bit());
     }
 }
 

@@ -3,18 +3,16 @@
 //! All rates grow together until a line is full, whose flows then stop; and so on with the rest.
 //! With at most eight rows and columns, which flows still grow is a bit each in one number.
 
-use super::cells::Grid;
-
 /// Rows, and columns, of a grid at most.
-pub(super) const SIDE: usize = 8;
+pub(crate) const SIDE: usize = 8;
 
 /// A number for each line of one side.
-pub(super) type Lanes = [f64; SIDE];
+pub(crate) type Lanes = [f64; SIDE];
 /// A bit for each cell, row after row.
-pub(super) type Cells = u64;
+pub(crate) type Cells = u64;
 
 /// Progressive filling of the rest of a grid: rows first, then columns.
-pub(super) struct Filling {
+pub(crate) struct Filling {
     /// What is left of each line, and for how many flows.
     left: [f64; 2 * SIDE],
     growing: [u8; 2 * SIDE],
@@ -32,15 +30,20 @@ impl Filling {
     const PART: [f64; SIDE + 1] =
         [0.0, 1.0, 1.0 / 2.0, 1.0 / 3.0, 0.25, 1.0 / 5.0, 1.0 / 6.0, 1.0 / 7.0, 0.125];
 
-    /// Without the cells whose rates are below a bound.
-    pub(super) fn new(grid: &Grid, kept_below: f64) -> Self {
+    /// Of these lines and cells with flows, without those whose rates are below a bound.
+    pub(crate) fn new(
+        capacity: &[Lanes; 2],
+        taken: Cells,
+        rate: &[Lanes; SIDE],
+        kept_below: f64,
+    ) -> Self {
         let mut left = [0.0; 2 * SIDE];
-        left[..SIDE].copy_from_slice(&grid.capacity[0]);
-        left[SIDE..].copy_from_slice(&grid.capacity[1]);
-        let mut by_row = grid.taken;
+        left[..SIDE].copy_from_slice(&capacity[0]);
+        left[SIDE..].copy_from_slice(&capacity[1]);
+        let mut by_row = taken;
         if kept_below > 0.0 {
             let mut columns = [0.0; SIDE];
-            for (row, rates) in grid.rate.iter().enumerate() {
+            for (row, rates) in rate.iter().enumerate() {
                 let mut kept = 0_u64;
                 let mut sum = 0.0;
                 for lane in 0..SIDE {
@@ -85,7 +88,7 @@ impl Filling {
 
     /// The next line to be full, and the rate of its cells that grow; `None` if none are left.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<(usize, f64)> {
+    pub(crate) fn next(&mut self) -> Option<(usize, f64)> {
         // Four minima, so that comparisons need not wait for one another.
         let mut lowest = [Self::NONE; 4];
         for shares in self.shares.chunks_exact(4) {
@@ -105,7 +108,7 @@ impl Filling {
 
     /// Cells of a line that grow, as bits of the lines across; none do afterwards.
     #[inline]
-    pub(super) fn stop(&mut self, line: usize) -> u8 {
+    pub(crate) fn stop(&mut self, line: usize) -> u8 {
         let shift = SIDE * (line % SIDE);
         let cells = if line < SIDE { &mut self.by_row } else { &mut self.by_column };
         let bits = (*cells >> shift) as u8;
@@ -115,7 +118,7 @@ impl Filling {
 
     /// A line has a cell less that grows, which is at this rate now.
     #[inline]
-    pub(super) fn take(&mut self, line: usize, across: usize, rate: f64) {
+    pub(crate) fn take(&mut self, line: usize, across: usize, rate: f64) {
         let cells = if line < SIDE { &mut self.by_row } else { &mut self.by_column };
         *cells &= !(1 << (SIDE * (line % SIDE) + across));
         self.left[line] -= rate;
@@ -143,17 +146,26 @@ fn transposed(cells: Cells) -> Cells {
     swap(cells, 28, 0x0000_0000_f0f0_f0f0)
 }
 
-/// The cell of a row and a column.
-pub(super) fn bit(row: usize, column: usize) -> Cells {
-    1 << (SIDE * row + column)
+/// A row and a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub row: usize,
+    pub column: usize,
 }
 
-/// Rows and columns of cells.
-pub(super) fn cells(mut cells: Cells) -> impl Iterator<Item = (usize, usize)> {
+impl Cell {
+    /// It alone among all cells.
+    pub(crate) fn bit(self) -> Cells {
+        1 << (SIDE * self.row + self.column)
+    }
+}
+
+/// One cell after the other.
+pub(crate) fn each(mut cells: Cells) -> impl Iterator<Item = Cell> {
     std::iter::from_fn(move || {
         let first = (cells != 0).then(|| cells.trailing_zeros() as usize)?;
         cells &= cells - 1;
-        Some((first / SIDE, first % SIDE))
+        Some(Cell { row: first / SIDE, column: first % SIDE })
     })
 }
 
@@ -166,12 +178,14 @@ mod tests {
         #[test]
         fn bits_of_cells(cells: u64) {
             let across = transposed(cells);
-            for (row, column) in (0..SIDE).flat_map(|row| (0..SIDE).map(move |column| (row, column))) {
-                prop_assert_eq!(cells & bit(row, column) == 0, across & bit(column, row) == 0);
+            for bit in 0..64 {
+                let cell = Cell { row: bit / SIDE, column: bit % SIDE };
+                let turned = Cell { row: cell.column, column: cell.row };
+                prop_assert_eq!(cells & cell.bit() == 0, across & turned.bit() == 0);
             }
             let ones = cells.to_le_bytes().map(|byte| byte.count_ones() as u8);
             prop_assert_eq!(ones_of_bytes(cells), ones);
-            prop_assert_eq!(super::cells(cells).count(), cells.count_ones() as usize);
+            prop_assert_eq!(each(cells).fold(0, |all, cell| all | cell.bit()), cells);
         }
     }
 }

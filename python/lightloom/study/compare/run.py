@@ -192,13 +192,23 @@ def compare(
     if part is not None:
         done = _run_divided(case, part, loads_to_run, progress, plugins)
     else:
-        done, phases = _run_case(case, progress, plugins)
-        case.workloads.forget()
-        for name, load in loads_to_run.items():
-            other = _Case(name, dataclasses.replace(job, scenario=load))
-            done += _run_case(other, progress, plugins)[0]
-            other.workloads.forget()
+        done, phases = _run_loads(case, loads_to_run, progress, plugins)
     return comparison_of(case.job, done, first, phases, tuple(loads))
+
+
+def _run_loads(
+    case: _Case, loads: Mapping[str, Scenario], progress: RunProgress, plugins: Plugins
+) -> tuple[list[Done], dict[str, Phases]]:
+    """Run everything of a case, and then of the same job under other loads."""
+    # every load chooses its own all-to-alls
+    job = case.job
+    done, phases = _run_case(case, progress, plugins)
+    case.workloads.forget()
+    for name, load in loads.items():
+        other = _Case(name, dataclasses.replace(job, scenario=load))
+        done += _run_case(other, progress, plugins)[0]
+        other.workloads.forget()
+    return done, phases
 
 
 def _run_case(
