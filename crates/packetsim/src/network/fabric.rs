@@ -658,6 +658,11 @@ impl Fabric {
             pfc.prefetch(next);
         }
     }
+
+    /// See [`Links::forget_next_hops`].
+    pub(super) fn forget_next_hops(&mut self) {
+        self.links.forget_next_hops();
+    }
 }
 
 /// Observation.

@@ -529,6 +529,13 @@ impl Links {
         self.all[link.index()].next_hop = next;
     }
 
+    /// What was looked up does not hold any more: paths have changed.
+    pub(super) fn forget_next_hops(&mut self) {
+        for link in &mut self.all {
+            link.next_hop = NO_LINK;
+        }
+    }
+
     /// Prefetches a link.
     #[inline]
     pub(super) fn prefetch(&self, link: PacketLinkId) {

@@ -3,10 +3,11 @@
 use super::scenarios::{play, scenario};
 use super::{flow, run, total};
 use crate::presets::{leaf_spine, star};
+use crate::run::RunningScenario;
 use crate::transport::line_rate::LineRate;
 use crate::{
-    Config, Failure, FlowSpec, NodeId, PacketError, PacketLinkId, PacketScenario, Simulation,
-    Topology, TransportName,
+    Config, EventKind, EventLogging, Failure, FlowSpec, NodeId, PacketError, PacketLinkId,
+    PacketScenario, Simulation, Topology, TransportName,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
@@ -194,4 +195,28 @@ fn packets_are_lost_until_a_failure_is_known() {
     };
     let more = drops(150) - drops(30);
     assert!(more.abs_diff(120 * US / SPAN) <= 2, "{more} packets in 120 us");
+}
+
+/// Packets that are on a wire when a failure becomes known take another path from its end on.
+#[test]
+fn a_failure_that_is_known_loses_nothing_any_more() {
+    let topology = leaf_spine(32, 8, 4, FAST, FAST, Duration(US)).unwrap();
+    let flows: Vec<FlowSpec> = (0..32).map(|host| flow((host, (host + 8) % 32), 600_000)).collect();
+    for (name, known_ps) in [("ideal", 31 * US), ("roce", 32 * US + 7), ("eqds", 33 * US + 99)] {
+        let mut failing = scenario(name, topology.clone(), flows.clone());
+        let links = links_of(&topology, "spine-2");
+        let (time, detection) = (Time(known_ps - 9 * US), Duration(9 * US));
+        failing.failures = vec![Failure { links: links.clone(), time, repaired: None, detection }];
+        failing.event_logging = Some(EventLogging { max_events: 1 << 20, flow: None });
+        let mut run = RunningScenario::new(&failing).unwrap();
+        while run.advance(&mut Silent, &mut |_| {}).unwrap() {}
+        let events = run.simulation.core().packet_events();
+        let lost: Vec<u64> = events
+            .iter()
+            .filter(|event| event.event == EventKind::Dropped && links.contains(&event.link))
+            .map(|event| event.time.0)
+            .collect();
+        assert!(lost.len() > 10, "{name}: {} are lost", lost.len());
+        assert!(lost.last() <= Some(&known_ps), "{name}: lost at {:?}", lost.last());
+    }
 }
