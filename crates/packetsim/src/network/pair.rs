@@ -28,8 +28,11 @@ use lightloom_model::{Duration, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Events of the first half after which [`AnySimulation::advance`] returns.
-const RETURN_EVERY: u64 = 1 << 20;
+/// Events of both halves after which [`AnySimulation::advance`] returns.
+const RETURN_EVERY: u64 = 1 << 21;
+
+/// Events that take as long as a meeting, or less: windows may have none of them.
+const EVENTS_PER_MEETING: u64 = 16;
 
 /// How often a thread looks whether the other is there before it lets others run.
 const SPINS: u32 = 1 << 12;
@@ -57,10 +60,32 @@ struct Word {
     done_at: Option<Time>,
     /// Whether this window is the last for now.
     pauses: bool,
-    packets: u64,
-    /// Its events and packet-hops of data so far.
+    work: Work,
+}
+
+/// What a half has done so far, or both have.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
     events: u64,
+    /// Packet-hops of data.
     hops: u64,
+    /// At most so many packets at once.
+    packets: u64,
+}
+
+impl Work {
+    fn of(core: &Core) -> Self {
+        let (clock, fabric) = (&core.clock, &core.fabric);
+        Self { events: clock.events(), hops: fabric.data_hops(), packets: core.peak_packets() }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            events: self.events + other.events,
+            hops: self.hops + other.hops,
+            packets: self.packets + other.packets,
+        }
+    }
 }
 
 /// Where the two threads meet.
@@ -92,9 +117,8 @@ impl Meeting {
     fn new(crossings: [&Crossing; 2]) -> Self {
         let word = |half: usize| {
             let crossing = crossings[half].empty();
-            let (next, done_at) = (None, None);
-            let (packets, events, hops) = (0, 0, 0);
-            Mutex::new(Word { next, crossing, done_at, pauses: false, packets, events, hops })
+            let (next, done_at, work) = Default::default();
+            Mutex::new(Word { next, crossing, done_at, pauses: false, work })
         };
         Self {
             words: [0, 1].map(|_| [0, 1].map(word)),
@@ -137,6 +161,8 @@ struct Runner<'a, T> {
     meeting: &'a Meeting,
     lookahead: Duration,
     limit: Time,
+    /// Of each half, when it last told.
+    work: [Work; 2],
 }
 
 /// How a run of several windows ended.
@@ -148,35 +174,37 @@ struct Outcome {
 
 impl<T: Transport> Runner<'_, T> {
     /// Runs window by window until the limit, until all flows are done, or until `pauses` says so
-    /// after a window, given the numbers of packets and of packet-hops of both halves before it.
-    fn run(mut self, mut pauses: impl FnMut(&Core, [u64; 2]) -> bool) -> Outcome {
+    /// after a window, given what both halves had done before it.
+    fn run(mut self, mut pauses: impl FnMut(&Core, Work) -> bool) -> Outcome {
         let _presence = Presence(self.meeting);
         let other = 1 - self.half;
-        let mut totals = [0; 2];
-        let mut events = [0; 2];
         let mut balance = Balance::default();
         // The first meeting is about what is pending, at the time that both have reached.
         let mut end = self.simulation.core.now();
         let mut done_at = None;
         for window in 0.. {
             let waiting = self.simulation.settle_crossing(end);
-            self.tell(window, waiting, done_at, pauses(&self.simulation.core, totals));
+            self.tell(window, waiting, done_at, {
+                let [first, second] = self.work;
+                pauses(&self.simulation.core, first.plus(second))
+            });
             self.meeting.reach(self.half, 2 * window + 1);
             self.meeting.wait(other, 2 * window + 1);
             let [mine, theirs] = [self.half, other].map(|half| {
                 let word = self.meeting.word(window, half);
-                let totals = [word.packets, word.hops];
-                (word.next, word.done_at, word.pauses, totals, word.events)
+                (word.next, word.done_at, word.pauses, word.work)
             });
             if window > 0 {
+                let events = |now: Work, before: Work| now.events - before.events;
+                let [my_work, their_work] = self.work;
                 balance.windows += 1;
-                balance.critical_events += (mine.4 - events[0]).max(theirs.4 - events[1]);
+                balance.critical_events +=
+                    events(mine.3, my_work).max(events(theirs.3, their_work));
             }
-            events = [mine.4, theirs.4];
+            self.work = [mine.3, theirs.3];
             self.meeting.word(window, other).crossing.swap(self.inbox);
             let core = &mut self.simulation.core;
             core.fabric.admit_crossing(self.inbox, &mut core.clock);
-            totals = [0, 1].map(|index| mine.3[index] + theirs.3[index]);
             let is_done = mine.1.is_some() && theirs.1.is_some();
             let next = mine.0.into_iter().chain(theirs.0).min();
             let is_over = next.is_none_or(|next| next > self.limit);
@@ -223,8 +251,7 @@ impl<T: Transport> Runner<'_, T> {
             word.crossing.next_time()
         });
         word.next = [pending, waiting, crossing.flatten()].into_iter().flatten().min();
-        (word.done_at, word.pauses, word.packets) = (done_at, pauses, core.peak_packets());
-        (word.events, word.hops) = (core.clock.events(), core.fabric.data_hops());
+        (word.done_at, word.pauses, word.work) = (done_at, pauses, Work::of(core));
     }
 }
 
@@ -361,6 +388,7 @@ impl<T: Transport + Send> AnySimulation for Pair<T> {
         let crossings = [&*to_second, &*to_first];
         let meeting = &Meeting::new(crossings);
         let lookahead = self.halves.lookahead;
+        let work = [Work::of(&self.first.core), Work::of(&self.second.core)];
         let first = Runner {
             simulation: &mut self.first,
             inbox: to_first,
@@ -368,6 +396,7 @@ impl<T: Transport + Send> AnySimulation for Pair<T> {
             meeting,
             lookahead,
             limit,
+            work,
         };
         let second = Runner {
             simulation: &mut self.second,
@@ -376,16 +405,18 @@ impl<T: Transport + Send> AnySimulation for Pair<T> {
             meeting,
             lookahead,
             limit,
+            work: [work[1], work[0]],
         };
-        let begin = first.simulation.core.clock.events();
+        let begin = work[0].plus(work[1]).events;
         let mut observed = begin;
+        let mut meetings = 0;
         let mut error = None;
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| second.run(|_, _| false));
-            first.run(|core, [packets, done]| {
-                let events = core.clock.events();
-                if events - observed >= OBSERVE_EVERY {
-                    observed = events;
+            first.run(|core, Work { events, hops: done, packets }| {
+                meetings += 1;
+                if events - observed + EVENTS_PER_MEETING * meetings >= OBSERVE_EVERY {
+                    (observed, meetings) = (events, 0);
                     let now = core.now();
                     if observer.progress(now, done).is_break() {
                         error = Some(Interrupted { now, done }.into());
