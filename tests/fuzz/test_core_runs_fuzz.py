@@ -127,9 +127,9 @@ def spoiled_packet_requests(rng, transport, count):
     for _ in range(count):
         request = packet_request(rng, transport)
         spoil(rng, *request)
-        # what is large and can be had takes its memory: these are small
+        # what is large and can be had takes its memory (up to 4 million links): these are small
         network = request[0]
-        for name in ("hosts", "planes"):
+        for name in ("hosts", "planes", "spines", "switches_per_group"):
             size = getattr(network, name)
             setattr(network, name, min(size, 64) if isinstance(size, int) else size)
         yield request
