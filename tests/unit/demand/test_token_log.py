@@ -78,6 +78,8 @@ def test_it_is_demand_and_loads_as_any_stream_is(log):
     ("lines", "message"),
     [
         ((LINES[0], line("a", 0, 7, [1])), "line 2: top-1 routing, but the lines before are top-2"),
+        ((LINES[0], line("a", 0, 7, [1, 2, 3])), "line 2: top-3 routing, but the lines before are"),
+        ((LINES[0], line("a", 1, 7, [1, 0])), "token 0 of request 'a' is in only one of the"),
         (LINES[:4], "token 0 of request 'a' is in only one of the layers 3 and 7"),
         ((*LINES, LINES[0]), "token 0 of request 'a' occurs twice in layer 3"),
         ((LINES[0], '{"req_id": "a"}'), "line 2: 'token_idx' is missing"),

@@ -41,6 +41,8 @@ def test_what_is_not_given_is_that_of_a_known_gpu(written):
     assert gpu.hbm_capacity_bytes == 192e9
     assert (gpu.peak_fp8_flops, gpu.operators) == (h200.peak_fp8_flops, "h100")
     assert gpu.provenance["power_w"] == h200.provenance["power_w"]
+    own = gpu.provenance["hbm_capacity_bytes"]
+    assert (own.value, own.source) == (192e9, gpu.name)
     # a GPU that is given nothing of its own computes and communicates as that one does
     name = written('like = "b200"')
     alike = [Cluster.of(gpus=16, nic_gbps=400, gpu=gpu) for gpu in (name, "b200")]

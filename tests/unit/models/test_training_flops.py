@@ -6,6 +6,7 @@ import pytest
 
 from lightloom.models import Attention, Model, load_model
 from lightloom.models.attention_work import (
+    linear_elements,
     linear_flops,
     score_flops,
     training_flops_per_token,
@@ -69,6 +70,18 @@ def test_linear_attention_does_not_grow_with_the_sequence():
     assert products(DELTA, seq_len=1 << 20) == products(DELTA, seq_len=128)
     # in chunks of 64 tokens: their products with each other, and with the state
     assert linear_flops(DELTA) == 2 * 4 * (64 * (3 * 8 + 2 * 16) + 3 * 8 * 16)
+    # of 256: scores and values, and the state's two
+    assert linear_flops(LIGHTNING) == 2 * 4 * (256 * (8 + 8) + 2 * 8 * 8)
+
+
+def test_linear_attention_moves_its_operands_and_the_state_of_each_chunk():
+    # per head and token: query, key, value, result; a chunk's state of 8 x 8, stored and loaded;
+    # the norm reads and writes the result
+    assert linear_elements(LIGHTNING) == 4 * (4 * 8 + 2 * 8 * 8 / 256 + 2 * 8)
+    # a gate is read by the norm; the convolution of 2 x 4 keys' and queries' heads and 4 values'
+    gated = replace(LIGHTNING, output_gate=True, conv_width=4)
+    convolved = 2 * (2 * 4 * 8 + 4 * 8)
+    assert linear_elements(gated) - linear_elements(LIGHTNING) == 4 * 8 + convolved
 
 
 def test_chunks_see_only_themselves():

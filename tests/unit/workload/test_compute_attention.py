@@ -26,6 +26,12 @@ def test_linear_attention_takes_its_flops_and_its_bytes():
     assert core(DELTA, TOKENS) == pytest.approx(flops.kernel_s + moved.kernel_s)
 
 
+def test_the_backward_pass_of_linear_attention_moves_twice_the_bytes():
+    flops = KERNELS.scores(TOKENS * linear_flops(DELTA), False, True)
+    moved = KERNELS.elementwise(TOKENS * linear_elements(DELTA), 2, 8)
+    assert core(DELTA, TOKENS, backward=True) == pytest.approx(flops.kernel_s + moved.kernel_s)
+
+
 def test_linear_attention_grows_with_tokens_and_softmax_with_pairs():
     linear = core(DELTA, 16 * TOKENS) / core(DELTA, TOKENS)
     softmax = core(SOFTMAX, 16 * TOKENS) / core(SOFTMAX, TOKENS)
