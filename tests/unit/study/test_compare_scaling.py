@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 
 import pytest
 
@@ -64,6 +65,23 @@ def test_a_crossover_is_where_two_fabrics_are_equal(by_hand):
     assert speed.fixed == {"rate_gbps": 400.0, "gpu": "a100"}
 
 
+def test_a_crossover_is_nearer_to_where_fabrics_are_more_alike(by_hand):
+    by_hand.results = {0: content(fat_tree=2.0, mixnet=1.0), 2: content(fat_tree=1.0, mixnet=8.0)}
+    # ratios 2 and 1/8: a quarter of the way on a logarithmic scale
+    assert by_hand.crossovers()[0].at == pytest.approx(128 * (2048 / 128) ** 0.25)
+
+
+def test_points_are_compared_in_the_order_of_their_values(by_hand):
+    backwards = Scaling(by_hand.points[::-1], {2 - n: one for n, one in by_hand.results.items()})
+    assert backwards.lines("gpus") == [[2, 1, 0]]
+    assert backwards.crossovers() == by_hand.crossovers()
+
+
+def test_points_that_differ_in_more_are_no_line(by_hand):
+    apart = (point(128), point(2048, rate_gbps=800.0))
+    assert Scaling(apart, {0: by_hand.results[0], 1: by_hand.results[2]}).crossovers() == []
+
+
 def test_equal_fabrics_are_no_crossover(by_hand):
     only = {0: by_hand.results[0], 1: by_hand.results[1]}
     assert dataclasses.replace(by_hand, results=only).crossovers() == []
@@ -105,10 +123,11 @@ class Watcher(Monitor):
     """Notes rows, and stops after so many."""
 
     def __init__(self, limit=math.inf):
-        self.rows, self.limit = [], limit
+        self.rows, self.limit, self.most = [], limit, 0
 
-    def progress(self, share, *_):
+    def progress(self, share, activity="", /):
         assert 0 <= share <= 1.0001
+        self.most = max(self.most, len(activity.split("; ")))
         return len(self.rows) < self.limit
 
     def finished(self, result):
@@ -140,10 +159,23 @@ def test_points_are_compared_in_processes_as_one_by_one():
 
 
 def test_points_that_have_finished_are_kept():
+    watcher = Watcher(limit=3)
     found = compare_points(points_of(scenario(), *[scenario(rate_gbps=r) for r in (100.0, 200.0)]),
-                           monitor=Watcher(limit=3), processes=1)  # fmt: skip
+                           monitor=watcher, processes=1)  # fmt: skip
     assert found.interrupted
     assert len(found.results) < 3
+    assert watcher.most == 1
+
+
+def leave(_comparison, _path):
+    """Ends the process of a point before it has told anything."""
+    os._exit(3)
+
+
+def test_a_process_that_ends_early_is_a_failure(tmp_path):
+    lost = dataclasses.replace(points_of(scenario())[0], timeline=tmp_path / "timeline.json")
+    with pytest.raises(InputError, match="the process ended with status 3"):
+        compare_points([lost], processes=1, write_timeline=leave)
 
 
 def test_if_no_point_can_be_compared_the_first_says_why():
