@@ -153,6 +153,22 @@ fn relays_keep_room_for_what_they_have() {
     assert_eq!(sent, [(2, 4), (0, 3), (1, 3)]);
 }
 
+/// Node 1 holds 8 bytes of each of two sources for 3, of which 10 leave in a slot.
+#[test]
+fn what_is_held_longest_goes_first() {
+    let rotor = Rotor { relay: true, ..rotor(4, 10) };
+    let mut queues = RotorQueues::new(&[0; 16], 4).unwrap();
+    for source in [2, 0] {
+        queues.hold(1, source, 3, 8).unwrap();
+    }
+    for sent in [vec![(2, 8), (0, 2)], vec![(0, 6)]] {
+        let moves = rotor_slot(&mut queues, &rotor, 10, 1).unwrap().moves;
+        let expected = sent.iter().map(|&(source, bytes)| hop(0, [1, 3], [source, 3], bytes));
+        assert_eq!(moves, expected.collect::<Vec<_>>());
+    }
+    assert_eq!(queues.waiting(), 0);
+}
+
 /// Two switches turn in turn: a turn is half of a slot and a delay, rounded up.
 #[test]
 fn a_staggered_turn_may_be_as_short_as_the_delay() {
