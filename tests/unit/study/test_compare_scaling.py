@@ -123,10 +123,11 @@ class Watcher(Monitor):
     """Notes rows, and stops after so many."""
 
     def __init__(self, limit=math.inf):
-        self.rows, self.limit, self.most = [], limit, 0
+        self.rows, self.limit, self.most, self.least = [], limit, 0, 1.0
 
     def progress(self, share, activity="", /):
         assert 0 <= share <= 1.0001
+        self.least = min(self.least, share)
         self.most = max(self.most, len(activity.split("; ")))
         return len(self.rows) < self.limit
 
@@ -151,6 +152,7 @@ def test_points_are_compared_in_processes_as_one_by_one():
     assert set(found.results) == {0, 2}
     assert list(found.failures) == [1]
     assert "130" in found.failures[1]
+    assert watcher.least >= 1 / 3, "what cannot be compared is done"
     alone = compare(scenario()).to_json()
     hashes = [[r["run_hash"] for r in one["results"]] for one in (alone, found.results[0])]
     assert hashes[0] == hashes[1]
