@@ -4,18 +4,22 @@ A mixed-integer program (HiGHS), independent of how ``auto`` searches: as many s
 each a matching, with holds and with bytes per slot and pair. It is asked for a schedule that is
 shorter by a ten-thousandth of the longest line, and proves that there is none or finds one. Printed
 are, per number of lines, kind of demand and delay as a part of the longest line: cases, those
-proven, those where a schedule was found (and how much shorter), those undecided within the limit.
-With ``cp-sat`` the constraint program of ``few_lines_cp.py`` is asked, which decides more.
+proven, those where a schedule was found (and how much shorter), those undecided within the limit,
+and those that ``auto`` itself proves. Draws are as many seeds from 0 on, or from one to another.
+With limit 0 nothing else is asked; with ``cp-sat`` the constraint program of ``few_lines_cp.py`` is
+asked, which decides more.
 
     python benches/few_lines.py 4,5 3 60
     python benches/few_lines.py 4,5,6 2 60 cp-sat
+    python benches/few_lines.py 5 1000-1003 20 cp-sat
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -94,33 +98,42 @@ def shorter_than(demand: Matrix, delay: float, length: float, limit_s: float) ->
     return float(sum(value * found.x[v] for v, value in cost.items()) * longest)
 
 
+def count(
+    solve: Callable[[Matrix, float, float, float], float | None],
+    demands: Iterable[Matrix],
+    part: float,
+    limit_s: float,
+) -> str:
+    """Count what is proven, found and undecided of demands; the last cells of a line."""
+    found: list[float | None] = []
+    proved = 0
+    for demand in demands:
+        longest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
+        delay_s = float(longest * part) * 8 / (RATE_GBPS * 1e9)
+        ours = decompose(demand, delay_s=delay_s, rate_gbps=RATE_GBPS)
+        proved += ours.is_optimal
+        length = float(ours.length_bytes)
+        other = solve(demand, float(ours.delay_bytes), length, limit_s) if limit_s else None
+        found.append(None if other is None else length / other - 1)
+    by = [ratio for ratio in found if ratio is not None and ratio > 0]
+    text = f"{len(by)} ({max(by):.2%})" if by else "0"
+    return f"{len(found)} | {found.count(-1.0)} | {text} | {found.count(None)} | {proved}"
+
+
 def main() -> None:
     """Print a line per number of lines, kind and delay."""
-    draws, limit_s = int(sys.argv[2]), float(sys.argv[3])
+    first, _, last = sys.argv[2].rpartition("-")
+    seeds, limit_s = range(int(first or 0), int(last)), float(sys.argv[3])
     solve = shorter_than
     if sys.argv[4:] == ["cp-sat"]:
         solve = importlib.import_module("few_lines_cp").shorter_than
-    print("| lines | demand | delay / L | cases | none shorter | shorter (by) | undecided |")
-    print("|---:|---|---:|---:|---:|---:|---:|")
-    for n in map(int, sys.argv[1].split(",")):
-        for kind in KINDS:
-            for part in DELAYS:
-                found: list[float | None] = []
-                for seed in range(draws):
-                    demand = draw(kind, n, np.random.default_rng(seed))
-                    longest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
-                    delay_s = float(longest * part) * 8 / (RATE_GBPS * 1e9)
-                    ours = decompose(demand, delay_s=delay_s, rate_gbps=RATE_GBPS)
-                    length = float(ours.length_bytes)
-                    other = solve(demand, float(ours.delay_bytes), length, limit_s)
-                    found.append(None if other is None else length / other - 1)
-                by = [ratio for ratio in found if ratio is not None and ratio > 0]
-                text = f"{len(by)} ({max(by):.2%})" if by else "0"
-                none, unknown = found.count(-1.0), found.count(None)
-                print(
-                    f"| {n} | {kind} | {part:g} | {draws} | {none} | {text} | {unknown} |",
-                    flush=True,
-                )
+    columns = ("lines", "demand", "delay / L", "cases", "none shorter", "shorter (by)", "undecided")
+    print(f"| {' | '.join(columns)} | proved |")
+    print("|---:|---|---:|---:|---:|---:|---:|---:|")
+    for n, kind, part in itertools.product(map(int, sys.argv[1].split(",")), KINDS, DELAYS):
+        demands = (draw(kind, n, np.random.default_rng(seed)) for seed in seeds)
+        cells = count(solve, demands, part, limit_s)
+        print(f"| {n} | {kind} | {part:g} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ from rich.text import Text
 
 from lightloom.report.terminal import plain_table
 
+#: a value over its bound that is proved to be the bound
+OPTIMAL = "optimal"
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -42,6 +45,8 @@ class Grid:
 
 
 def _number(text: str) -> float | None:
+    if text == OPTIMAL:
+        return 1.0
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -285,6 +285,24 @@ def test_best_values_are_marked_cell_by_cell():
     assert grid.best_cells() == {(1, 1)}
 
 
+def test_methods_are_compared_with_what_auto_has_proved():
+    demand = np.random.default_rng(7).integers(0, 10**6, (5, 5)).astype(np.uint64)
+    problem = Problem("five lines", demand, 400.0, 1e-6)
+    methods = ("round-robin", "critical", "auto")
+    found = compare_schedules(problem, MethodChoice(methods=methods, allocators=(), systems=()))
+    auto, others = found.schedules["auto"], ("round-robin", "critical")
+    assert auto.is_optimal
+    (grid,) = grids(found)
+    shown = {row[0].split()[0]: row[2] for row in grid.rows}
+    assert shown["auto"] == "optimal"
+    for name in others:
+        row = found.schedules[name]
+        assert row.lower_bound_bytes < auto.length_bytes < row.length_bytes
+        assert shown[name] == f"{row.length_bytes / auto.length_bytes:.3f}"
+    by_name = {row[0].split()[0]: number for number, row in enumerate(grid.rows)}
+    assert (by_name["auto"], 2) in grid.best_cells()
+
+
 def test_all_tables_of_a_page_have_one_unit_of_time(found):
     headers = [header for grid in grids(found) for header in grid.headers]
     units = {unit for words, unit in headers if words in {"length", "split"}}

@@ -4,8 +4,8 @@
 //! pairs come first, at any budget, then Birkhoff-von Neumann if it may be shorter, a greedy
 //! matching per slot, the critical-line method, and what helps less often. At last groups of slots
 //! are rebuilt: for small demand always, for large demand as long as a limit allows; and the holds
-//! of the best are found anew by a linear program. Demand of a few lines is searched by branch and
-//! bound. The order does not depend on the budget, so that more of it is never worse.
+//! of the best are found anew by a linear program. For demand of a few lines the optimum is sought
+//! and proved. The order does not depend on the budget, so that more of it is never worse.
 
 use super::budget::Budget;
 use super::bvn;
@@ -14,7 +14,7 @@ use super::demand::Demand;
 use super::fewest;
 use super::improve::improve;
 use super::methods::plan_by;
-use super::optimum::shorter_than;
+use super::optimum::{self, Found};
 use super::previous::keep;
 use super::rebuild::rebuild;
 use super::schedule::{Method, Schedule};
@@ -30,9 +30,6 @@ const SMALL: usize = 16;
 /// Lines up to which they are rebuilt in what each rule found, not in the best alone, and up to
 /// which as few slots as possible are tried.
 const TINY: usize = 8;
-
-/// Lines up to which branch and bound is tried.
-const FEW: usize = 6;
 
 /// Lines up to which slots are saved, without a limit, where the length cannot be less.
 const SPARED: usize = 64;
@@ -136,13 +133,20 @@ impl Search<'_> {
         }
         self.rebuild();
         self.refit();
-        if self.may_continue()
-            && self.lines() <= FEW
-            && !self.demand.partial
-            && let Some(slots) = shorter_than(self.demand, self.best.length, self.budget)
-        {
+        self.prove();
+    }
+
+    /// Looks for the shortest schedule of a few lines, and for what no schedule can beat.
+    fn prove(&mut self) {
+        if !self.may_continue() || self.demand.partial {
+            return;
+        }
+        let Found { slots, lower_bound } =
+            optimum::search(self.demand, self.best.length, 1, self.budget);
+        if let Some(slots) = slots {
             self.offer(Method::Critical, Matchings::Slots(slots));
         }
+        self.best.lower_bound = self.best.lower_bound.max(lower_bound);
     }
 
     /// Whole pairs: found nearly as fast as shifts, and close to the bound if delays are long.
@@ -191,7 +195,7 @@ impl Search<'_> {
         let Matchings::Slots(slots) = &kept.plan else { unreachable!("only slots are kept") };
         let slots = slots.clone();
         if kept.length <= self.best.length {
-            self.best = kept;
+            self.best = Schedule { lower_bound: self.best.lower_bound, ..kept };
         }
         if self.demand.delay == 0 || !self.may_continue() {
             return;

@@ -51,6 +51,11 @@ impl Demand<'_> {
         columns.into_iter().fold(longest, u64::max)
     }
 
+    /// Peers of the line with most peers.
+    pub(super) fn busiest_line(&self) -> usize {
+        self.line_bounds().busiest as usize
+    }
+
     /// An all-stop bound in one pass.
     pub(super) fn simple_bound(&self) -> u64 {
         let lines = self.line_bounds();

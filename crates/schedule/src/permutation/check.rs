@@ -2,7 +2,9 @@
 
 use lightloom_model::Invalid;
 
+use super::budget::Budget;
 use super::demand::Demand;
+use super::optimum::{self, Found};
 use super::schedule::Schedule;
 use super::slots::{Matchings, PairTransfer, Slots};
 
@@ -20,12 +22,32 @@ pub fn check(demand: &Demand, schedule: &Schedule) -> Result<(), Invalid> {
     if length != schedule.length {
         return Err(wrong(&format!("it says length {}, but lasts {length}", schedule.length)));
     }
-    let bound = demand.lower_bound();
-    if bound != schedule.lower_bound || bound > length {
-        let said = schedule.lower_bound;
+    let (bound, said) = (demand.lower_bound(), schedule.lower_bound);
+    if said < bound || bound > length {
         return Err(wrong(&format!("it says bound {said}, but {bound} of {length} holds")));
     }
-    Ok(())
+    if said > bound { check_proved(demand, said, length) } else { Ok(()) }
+}
+
+/// How many times as many evaluations a proof may take as those of `auto`.
+const PATIENCE: u32 = 4;
+
+/// A bound above the one of a formula is proved anew by a search.
+fn check_proved(demand: &Demand, said: u64, length: u64) -> Result<(), Invalid> {
+    if demand.partial || demand.delay == 0 || said > length {
+        return Err(wrong(&format!("it says bound {said} of {length}, which is not one")));
+    }
+    let found = optimum::search(demand, said, PATIENCE, &Budget::unlimited());
+    match found {
+        Found { slots: Some(slots), .. } => {
+            let shorter = slots.length(demand.delay);
+            Err(wrong(&format!("it says bound {said}, but there is a schedule of {shorter}")))
+        }
+        Found { lower_bound, .. } if lower_bound < said => {
+            Err(wrong(&format!("it says bound {said}, but only {lower_bound} is proved")))
+        }
+        Found { .. } => Ok(()),
+    }
 }
 
 fn wrong(text: &str) -> Invalid {

@@ -29,6 +29,7 @@ mod matching_exact;
 mod nics;
 mod permutation;
 mod permutation_bounds;
+mod permutation_optimum;
 mod permutation_quality;
 mod permutation_slots;
 mod permutation_swaps;
