@@ -20,6 +20,7 @@ mod round_robin;
 mod spray;
 pub mod swift;
 mod table;
+mod tcp;
 mod windowed;
 
 use crate::flow::PacketFlowId;
