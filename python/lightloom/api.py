@@ -258,8 +258,8 @@ def simulate_flows(
     hosts, rate
         Hosts of the network and the rate of their links, Gb/s or text.
     transport
-        ``roce``, ``dctcp``, ``dcqcn``, ``hpcc``, ``swift``, ``ndp``, ``eqds``, ``uet-nscc``,
-        ``uet-rccc``, ``ideal``; or a table of its name and its parameters.
+        ``roce``, ``dctcp``, ``mptcp``, ``dcqcn``, ``hpcc``, ``swift``, ``ndp``, ``eqds``,
+        ``uet-nscc``, ``uet-rccc``, ``ideal``; or a table of its name and its parameters.
     seed
         Of all random choices.
     record

@@ -136,9 +136,12 @@ values = st.recursive(
 KEYS = {
     "": ("seed", "until_s", "network", "transport", "queue", "traffic"),
     "network.": ("hosts", "rate_gbps", "topology", "radix", "spines", "oversubscription"),
-    "transport.": ("name", "window", "timeout_s", "gain"),
+    "transport.": ("name", "window", "timeout_s", "gain", "subflows"),
     "packet.": ("mtu_bytes", "header_bytes", "full_tail"),
-    "queue.": ("size_bytes", "overflow", "ecn", "ecn.on", "ecn.min_bytes", "pfc.pause_bytes"),
+    "queue.": (
+        *("size_bytes", "overflow", "ecn", "ecn.on", "ecn.min_bytes", "pfc.pause_bytes"),
+        *("early_drop", "early_drop.on", "early_drop.share"),
+    ),
     "traffic.": ("pattern", "size_bytes", "fan_in", "group"),
 }
 keys = st.sampled_from([table + key for table, names in KEYS.items() for key in names])

@@ -59,6 +59,7 @@ MIRRORED = {
     "DemandPredictor",
     "DemandTable",
     "Direct",
+    "EarlyDrop",
     "Ecn",
     "EpochRun",
     "Crossbars",

@@ -37,6 +37,17 @@ pub struct Ecn {
     pub probability: f64,
 }
 
+/// Random early drops (RED, Floyd and Jacobson 1993, on the present queue): data that finds more
+/// than a share of the queue taken is treated as if the queue were full, with a probability that
+/// grows linearly to `probability` where it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EarlyDrop {
+    /// Share of the queue.
+    pub share: f64,
+    /// Probability where the queue is full.
+    pub probability: f64,
+}
+
 /// Priority flow control (IEEE 802.1Qbb), per ingress link of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pfc {
@@ -87,6 +98,8 @@ pub struct Config {
     pub control_queue_bytes: u32,
     /// What happens to more data.
     pub overflow: Overflow,
+    /// Drops before the queue is full.
+    pub early_drop: Option<EarlyDrop>,
     /// Marking.
     pub ecn: Option<Ecn>,
     /// Lossless queues.
@@ -165,6 +178,7 @@ impl Config {
                 ));
             }
         }
+        self.check_early_drop()?;
         if let Some(pfc) = self.pfc
             && (pfc.resume_bytes > pfc.pause_bytes || pfc.pause_bytes == 0 || pfc.resume_bytes == 0)
         {
@@ -175,6 +189,25 @@ impl Config {
         }
         if self.paths == PathChoice::Spray(0) {
             return wrong("packets are sprayed over 0 paths; expected at least 1".into());
+        }
+        Ok(())
+    }
+
+    fn check_early_drop(&self) -> Result<(), PacketError> {
+        let Some(EarlyDrop { share, probability }) = self.early_drop else {
+            return Ok(());
+        };
+        let is_probable = probability > 0.0 && probability <= 1.0;
+        if !(0.0..1.0).contains(&share) || !is_probable {
+            return Err(PacketError::invalid(format!(
+                "early drops from {share} of the queue on with probability {probability}; expected \
+                 0 <= share < 1 and 0 < probability <= 1"
+            )));
+        }
+        if self.pfc.is_some() {
+            return Err(PacketError::invalid(
+                "early drops, and PFC, with which nothing is dropped; turn one of them off",
+            ));
         }
         Ok(())
     }

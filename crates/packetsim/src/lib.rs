@@ -37,7 +37,7 @@ mod stall;
 mod topology;
 pub mod transport;
 
-pub use config::{Balancing, Config, Ecn, Marking, Overflow, PathChoice, Pfc};
+pub use config::{Balancing, Config, EarlyDrop, Ecn, Marking, Overflow, PathChoice, Pfc};
 pub use counters::{Counters, LinkCounters};
 pub use error::PacketError;
 pub use events::{EventKind, EventLogging, PacketEvent};

@@ -57,7 +57,7 @@ _CHOICES = {
     "network.links": ("hosts", "rate_gbps", "link_delay_s"),
 }
 #: keys of a first window, which transports call differently
-_WINDOWS = {"dctcp": "transport.initial_window"}
+_WINDOWS = dict.fromkeys(("dctcp", "mptcp"), "transport.initial_window")
 
 
 def packets(given: Given) -> None:

@@ -207,6 +207,20 @@ class Ecn(Strict):
     )
 
 
+class EarlyDrop(Strict):
+    """Random early drops (RED): a packet that finds more than ``share`` of the queue taken is
+    dropped, with a probability that rises to ``probability`` where the queue is full.
+    """
+
+    on: Switch | None = Field(None, description="Whether packets are dropped early.")
+    share: Annotated[Number, Field(ge=0, lt=1)] | None = Field(
+        None, description="Share of the queue up to which no packet is dropped."
+    )
+    probability: Annotated[Number, Field(gt=0, le=1)] | None = Field(
+        None, description="Probability of a drop where the queue is nearly full."
+    )
+
+
 class Pfc(Strict):
     """Priority flow control: a switch that holds more than ``pause_bytes`` of what came over a link
     pauses its sender until it holds less than ``resume_bytes``.
@@ -236,6 +250,9 @@ class Queue(Strict):
     )
     overflow: Literal["drop", "trim"] | None = Field(
         None, description="Whether data that does not fit is dropped or trimmed to its header."
+    )
+    early_drop: EarlyDrop = Field(
+        EarlyDrop(), description="Random drops before the queue is full (RED)."
     )
     ecn: Ecn = Field(Ecn(), description="Explicit congestion notification.")
     pfc: Pfc = Field(Pfc(), description="Priority flow control.")

@@ -24,6 +24,7 @@ from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_
 
 #: tables that are there or not: what their keys are before any is given
 _BEGIN: dict[str, dict[str, Any]] = {
+    "early_drop": {"share": 0.5, "probability": 0.1},
     "ecn": {"min_bytes": None, "max_bytes": None, "probability": 1.0, "marking": "arrival"},
     "pfc": {"pause_bytes": None, "resume_bytes": None},
 }
@@ -55,8 +56,8 @@ class PacketSettings:
     transport
         Its name.
     tables
-        ``packet``, ``queue`` (in it ``ecn`` and ``pfc``, ``None`` where off) and ``transport``:
-        values by key, units as the keys say.
+        ``packet``, ``queue`` (in it ``early_drop``, ``ecn`` and ``pfc``, ``None`` where off) and
+        ``transport``: values by key, units as the keys say.
     given
         Keys that the scenario gives, such as ``queue.size_bytes``; the others are the profile's.
     """
@@ -157,7 +158,7 @@ def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) ->
             return round(number) if suffix == "_bytes" else number
     # what is found out unless it is given is a number
     default = 0 if default is None else default
-    maximum = _MAX_PATHS if key == "paths" else _MAX
+    maximum = _MAX_PATHS if key in ("paths", "subflows") else _MAX
     expected = _EXPECTED[type(default)].format(maximum=maximum)
     if isinstance(default, bool) or isinstance(value, bool):
         if type(default) is not type(value):

@@ -66,7 +66,7 @@ def test_the_tables_fit_a_terminal(lightloom):
         assert lines[0].startswith("all-to-all in 1 group of 8: 56 flows, 56 MB, by")
         assert max(len(line.rstrip()) for line in lines) <= 80
         text = "\n".join(lines)
-        assert re.search(r"time \[us\] +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+", text)
+        assert re.search(r"time \[[mu]s\] +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+", text)
         assert "host down" in text
         assert re.search(r"packet-hops \([\d,.M]+ data, [\d,.M]+\s+control\)", text)
         assert f"Parameters of {name}'s reference" in text

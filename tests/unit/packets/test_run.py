@@ -55,6 +55,36 @@ def test_one_flow_takes_what_the_closed_form_says():
         assert run.data_hops == 489 * 12
 
 
+def test_subflows_take_several_paths():
+    leaves = NetworkTable(
+        hosts=8, rate_gbps=100, topology="leaf-spine", hosts_per_leaf=4, oversubscription=1
+    )
+
+    def spines(subflows):
+        transport = {"name": "mptcp", "subflows": subflows, "initial_window": 400}
+        run = simulate_flows(
+            make_flows(0, 4, 894 * 8936), scenario(transport, network=leaves, until_s=1e-3)
+        )
+        above = run.links.layer == run.layers.index("tor up")
+        # whichever subflows there are, the host sends at its rate
+        assert run.fct_s[0] * 1e6 == pytest.approx((893 + 4) * 0.72 + 8 + 4 * 0.00512)
+        return np.count_nonzero(run.links.sent_bytes[above])
+
+    assert spines(1) == 2, "there and back"
+    assert spines(8) > 4
+
+
+def test_early_drops_keep_a_queue_short():
+    flows = incast(128, 8, 1_000_000)
+
+    def queue(**early):
+        run = simulate_flows(flows, scenario("mptcp", queue={"early_drop": early}))
+        return run.links.peak_queue_bytes.max()
+
+    assert queue(on=False) == 900_000, "all of it"
+    assert 180_000 < queue(share=0.2, probability=1) < 850_000
+
+
 def test_the_hops_that_will_be_are_known_before():
     for topology in ({}, {"topology": "star"}, {"topology": "leaf-spine", "hosts_per_leaf": 4},
                      {"topology": "rail"}):  # fmt: skip

@@ -92,6 +92,8 @@ def test_switches():
     assert off.given == {"queue.pfc.on"}
     on = resolve(scenario(queue={"ecn": {"min_bytes": 1000, "max_bytes": "3 kB"}}))
     assert on.tables["queue"]["ecn"]["max_bytes"] == 3000
+    early = resolve(scenario(queue={"early_drop": {"on": True}}))
+    assert early.tables["queue"]["early_drop"] == {"share": 0.5, "probability": 0.1}
     part = resolve(scenario(queue={"pfc": {"pause_bytes": "100 kB"}}))
     assert part.tables["queue"]["pfc"] == {"pause_bytes": 100_000, "resume_bytes": 49_152}
 
@@ -172,7 +174,7 @@ def test_wrong_files(text, expected):
     ("more", "expected"),
     [
         ({"transport": "tcp"}, f"transport tcp: expected one of {', '.join(TRANSPORTS)}; did you "
-         "mean 'dctcp'?"),
+         "mean 'mptcp'?"),
         ({"transport": {"window": 3}}, f"transport.name: expected one of {', '.join(TRANSPORTS)}"),
         ({"transport": {"name": "roce", "window": 3}},
          "transport.window is no parameter of roce; it has none of its own"),
@@ -186,6 +188,8 @@ def test_wrong_files(text, expected):
          "transport.initial_window = True: expected a whole number from 0 to 4,294,967,295"),
         ({"transport": {"name": "dctcp", "min_timeout_s": "2 h"}},
          "transport.min_timeout_s = 2 h: expected 0 to 1,000 s"),
+        ({"transport": {"name": "mptcp", "subflows": 70_000}},
+         "transport.subflows = 70000: expected a whole number from 0 to 65,535"),
         ({"transport": {"name": "dcqcn", "additive_gbps": "1 GB"}},
          "transport.additive_gbps: cannot read '1 GB' as a quantity in gigabit / second"),
         ({"transport": {"name": "dcqcn", "increase_bytes": -1}},

@@ -336,6 +336,12 @@ impl Core {
         self.flows.key(flow).endpoints
     }
 
+    /// Whether a flow has an explicit route, which all of its packets take.
+    #[inline]
+    pub fn has_route(&self, flow: PacketFlowId) -> bool {
+        self.flows.key(flow).is_explicit()
+    }
+
     /// Payload of a data packet of a flow, in bytes.
     pub fn payload(&self, flow: PacketFlowId, sequence: u32) -> u32 {
         let mtu = u64::from(self.config.mtu);

@@ -288,6 +288,10 @@ impl Fabric {
         if self.queueing.admits_data(queued, size) {
             return true;
         }
+        let chance = Chance { link, packet: &self.packets[id], time: now };
+        if self.queueing.admits_late_data(queued, size, &chance) {
+            return true;
+        }
         if self.queueing.is_trimming() {
             self.trim(link, id, now);
         } else {

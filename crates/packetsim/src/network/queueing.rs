@@ -24,6 +24,13 @@ impl Chance<'_> {
         let place = mix(seed ^ self.time.0 ^ u64::from(self.link.0) << 40);
         mix(place ^ u64::from(self.packet.flow.0) << 32 ^ u64::from(self.packet.sequence))
     }
+
+    /// Whether it happens: with a probability that grows from 0 to `limit` between two thresholds,
+    /// between which the queue is.
+    fn is_within(&self, seed: u64, [low, high]: [u32; 2], queued: u32, limit: f64) -> bool {
+        let probability = f64::from(queued - low) / f64::from(high - low) * limit;
+        ((self.draw(seed) >> 11) as f64) < probability * (1_u64 << 53) as f64
+    }
 }
 
 /// The rules of all queues, and their random choices.
@@ -33,7 +40,11 @@ pub(super) struct Queueing {
     mark_on_arrival: u32,
     mark_on_departure: u32,
     ecn: Option<Ecn>,
-    /// Maximum number of bytes in a data queue.
+    /// Maximum number of bytes in a data queue up to which no packet is dropped.
+    certain_limit: u32,
+    /// Probability of a drop near the maximum.
+    early_drop: f64,
+    /// Maximum number of bytes in it.
     data_limit: u32,
     /// The same of control packets, and of headers, in a control queue.
     control_limit: u32,
@@ -58,11 +69,16 @@ impl Queueing {
         let is_lossless = config.pfc.is_some();
         let limit = |is_limited, bytes| if is_limited { bytes } else { UNLIMITED };
         let control_limit = config.control_queue_bytes;
+        let data_limit = limit(!is_lossless, config.queue_bytes);
         Self {
             mark_on_arrival: threshold(Marking::Arrival),
             mark_on_departure: threshold(Marking::Departure),
             ecn: config.ecn,
-            data_limit: limit(!is_lossless, config.queue_bytes),
+            certain_limit: config
+                .early_drop
+                .map_or(data_limit, |it| (it.share * f64::from(data_limit)) as u32),
+            early_drop: config.early_drop.map_or(0.0, |it| it.probability),
+            data_limit,
             control_limit: limit(!is_lossless && config.control_priority, control_limit),
             header_limit: control_limit,
             header: config.header as u16,
@@ -84,10 +100,22 @@ impl Queueing {
         queued > self.mark_on_departure
     }
 
-    /// Whether data fits, or is queued though it does not.
+    /// Whether data fits for certain, or is queued though it does not.
     #[inline]
     pub(super) fn admits_data(&self, queued: u32, size: u32) -> bool {
-        queued + size <= self.data_limit
+        queued + size <= self.certain_limit
+    }
+
+    /// Whether data for which that is not certain is admitted; perhaps drawn at random.
+    #[cold]
+    pub(super) fn admits_late_data(&self, queued: u32, size: u32, chance: &Chance) -> bool {
+        let (low, high) = (self.certain_limit, self.data_limit);
+        if queued + size > high {
+            return false;
+        }
+        // A draw of its own, whatever is marked.
+        let seed = mix(self.seed ^ 0x6561_726c_7900);
+        queued <= low || !chance.is_within(seed, [low, high], queued, self.early_drop)
     }
 
     /// Whether a control packet at a switch fits.
@@ -123,9 +151,7 @@ impl Queueing {
         if queued > ecn.max_bytes {
             return true;
         }
-        let span = f64::from(ecn.max_bytes - ecn.min_bytes);
-        let probability = f64::from(queued - ecn.min_bytes) / span * ecn.probability;
-        ((chance.draw(self.seed) >> 11) as f64) < probability * (1_u64 << 53) as f64
+        chance.is_within(self.seed, [ecn.min_bytes, ecn.max_bytes], queued, ecn.probability)
     }
 
     /// Whether the last packet of a full queue is trimmed, not the one that finds it full.
@@ -137,7 +163,7 @@ impl Queueing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Pfc;
+    use crate::config::{EarlyDrop, Pfc};
     use crate::flow::PacketFlowId;
     use crate::network::slab::NO_PACKET;
     use crate::packet::PacketKind;
@@ -241,6 +267,34 @@ mod tests {
             assert!((found - expected).abs() < 0.014, "{queued} B: {found}");
         }
         assert!((share(3_001) - 1.0).abs() < f64::EPSILON, "certain beyond Kmax");
+    }
+
+    /// Up to a share of the queue nothing is dropped, from there on more and more.
+    #[test]
+    fn the_probability_of_an_early_drop_grows_until_the_queue_is_full() {
+        let early_drop = Some(EarlyDrop { share: 0.25, probability: 0.4 });
+        let config = Config { early_drop, queue_bytes: 40_000, ..plain() };
+        let queueing = Queueing::new(&config);
+        assert!(queueing.admits_data(5_840, 4_160) && !queueing.admits_data(5_841, 4_160));
+        let share = |queued, size| {
+            let admitted = |(packet, time): &(Packet, Time)| {
+                queueing.admits_late_data(queued, size, &at(packet, *time))
+            };
+            1.0 - chances().filter(admitted).count() as f64 / CHANCES as f64
+        };
+        for (queued, expected) in [(10_000, 0.0), (17_500, 0.1), (25_000, 0.2), (35_840, 0.344)] {
+            let found = share(queued, 4_160);
+            assert!((found - expected).abs() < 0.014, "{queued} B: {found}");
+        }
+        let exactly = |found: f64, expected: f64| (found - expected).abs() < f64::EPSILON;
+        assert!(exactly(share(35_841, 4_160), 1.0), "beyond the queue");
+        assert!(exactly(share(10_000, 30_000), 0.0) && exactly(share(10_000, 30_001), 1.0));
+        let without = Queueing::new(&Config { early_drop: None, ..config });
+        assert!(without.admits_data(35_840, 4_160) && !without.admits_data(35_841, 4_160));
+        let refuses = |(packet, time): (Packet, Time)| {
+            !without.admits_late_data(35_841, 4_160, &at(&packet, time))
+        };
+        assert!(chances().all(refuses));
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn a_half_that_is_done_follows_the_other_to_the_end() {
         vec![flow((0, 5), 2_000), late(flow((5, 0), 500_000))],
         vec![flow((4, 1), 2_000_000), flow((1, 4), 100)],
     ] {
-        for name in ["roce", "ndp", "dctcp"] {
+        for name in ["roce", "ndp", "dctcp", "mptcp"] {
             assert!(compare(scenario(name, topology.clone(), flows.clone())).unwrap());
         }
     }

@@ -137,7 +137,7 @@ fn every_transport_obeys_the_links_that_it_uses() {
 /// The same with queues so short that packets are dropped, trimmed and sent again.
 #[test]
 fn what_is_lost_and_sent_again_obeys_them_as_well() {
-    for name in ["dctcp", "ndp", "eqds", "ideal"] {
+    for name in ["dctcp", "mptcp", "ndp", "eqds", "ideal"] {
         let logging = EventLogging { max_events: 1 << 20, flow: None };
         let topology = fat_tree(16, 4, FAST, Duration(US)).unwrap();
         let mut scenario = scenario(name, topology, flows());

@@ -15,6 +15,8 @@ mod hpcc;
 mod log_audit;
 mod long_links;
 mod loss_recovery;
+mod mptcp;
+mod mptcp_by_hand;
 mod nscc;
 mod observing;
 mod pause_replay;
@@ -53,6 +55,7 @@ pub(crate) fn plain() -> Config {
         queue_bytes: u32::MAX,
         control_queue_bytes: u32::MAX,
         overflow: Overflow::Drop,
+        early_drop: None,
         ecn: None,
         pfc: None,
         telemetry: false,

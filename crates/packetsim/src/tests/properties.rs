@@ -8,9 +8,10 @@ use super::plain;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::RunningScenario;
 use crate::{
-    Balancing, Cable, CircuitSwitching, Config, Core, Ecn, EventKind, EventLogging, FlowOutcome,
-    FlowSpec, Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketFlowId, PacketKind,
-    PacketLinkId, PacketScenario, PathChoice, Pfc, Sampling, Topology, TransportName, profile,
+    Balancing, Cable, CircuitSwitching, Config, Core, EarlyDrop, Ecn, EventKind, EventLogging,
+    FlowOutcome, FlowSpec, Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketFlowId,
+    PacketKind, PacketLinkId, PacketScenario, PathChoice, Pfc, Sampling, Topology, TransportName,
+    profile,
 };
 use lightloom_kernel::{RunHash, Silent};
 use lightloom_model::{Bytes, Duration, Rate, Time};
@@ -70,11 +71,15 @@ fn config() -> impl Strategy<Value = Config> {
     );
     let pfc = (1u32..60_000, 0u32..30_000)
         .prop_map(|(resume_bytes, more)| Pfc { pause_bytes: resume_bytes + more, resume_bytes });
-    let rest = (prop::option::of(ecn), prop::option::of(pfc), 0u16..9, any::<u64>());
+    let early = (0.0f64..1.0, 0.01f64..1.0)
+        .prop_map(|(share, probability)| EarlyDrop { share, probability });
+    let early = prop::option::weighted(0.3, early);
+    let rest = (prop::option::of(ecn), prop::option::of(pfc), early, 0u16..9, any::<u64>());
     (packet, queue, rest).prop_map(|(packet, queue, rest)| {
         let (mtu, header, control_bytes, full_tail) = packet;
         let (queue, control_queue, is_trimming, control_priority) = queue;
-        let (ecn, pfc, paths, seed) = rest;
+        let (ecn, pfc, early_drop, paths, seed) = rest;
+        let early_drop = early_drop.filter(|_| pfc.is_none());
         Config {
             mtu,
             header,
@@ -84,6 +89,7 @@ fn config() -> impl Strategy<Value = Config> {
             queue_bytes: queue.map_or(u32::MAX, |packets| packets * (mtu + header)),
             control_queue_bytes: control_bytes.max(header) * control_queue,
             overflow: if is_trimming { Overflow::Trim } else { Overflow::Drop },
+            early_drop,
             ecn,
             pfc,
             telemetry: seed % 2 == 0,

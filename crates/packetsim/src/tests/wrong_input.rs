@@ -4,7 +4,8 @@ use super::scenarios::{play, scenario};
 use super::{flow, plain};
 use crate::presets::star;
 use crate::{
-    Cable, Config, Ecn, FlowSpec, Marking, Overflow, PacketLinkId, PathChoice, Pfc, Topology,
+    Cable, Config, EarlyDrop, Ecn, FlowSpec, Marking, Overflow, PacketLinkId, PathChoice, Pfc,
+    Topology,
 };
 use lightloom_model::{Duration, Rate};
 
@@ -16,6 +17,7 @@ fn wrong_settings_are_refused() {
         Some(Ecn { marking: Marking::Arrival, min_bytes, max_bytes, probability })
     };
     let pfc = |pause_bytes, resume_bytes| Some(Pfc { pause_bytes, resume_bytes });
+    let early = |share, probability| Some(EarlyDrop { share, probability });
     let mtu = "mtu 0 B and header 64 B make packets of 64 B; expected an MTU above 0 and packets \
                of at most 65,535 B";
     let queue = "packets of 4160 B do not fit a queue of 4000 B; enlarge the queue or make the MTU \
@@ -41,6 +43,23 @@ fn wrong_settings_are_refused() {
         (
             Config { ecn: ecn(1, 2, f64::NAN), ..plain() },
             "ECN marks from 1 to 2 B with probability NaN;",
+        ),
+        (
+            Config { early_drop: early(1.0, 0.5), ..plain() },
+            "early drops from 1 of the queue on with probability 0.5; expected 0 <= share < 1 and \
+             0 < probability <= 1",
+        ),
+        (
+            Config { early_drop: early(0.0, 0.0), ..plain() },
+            "early drops from 0 of the queue on with probability 0;",
+        ),
+        (
+            Config { early_drop: early(0.5, f64::NAN), ..plain() },
+            "early drops from 0.5 of the queue on with probability NaN;",
+        ),
+        (
+            Config { early_drop: early(0.5, 0.5), pfc: pfc(9, 8), ..plain() },
+            "early drops, and PFC, with which nothing is dropped; turn one of them off",
         ),
         (
             Config { pfc: pfc(5, 6), ..plain() },

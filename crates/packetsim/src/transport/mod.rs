@@ -12,6 +12,7 @@ mod go_back_n;
 pub mod hpcc;
 mod ledger;
 pub mod line_rate;
+pub mod mptcp;
 pub mod ndp;
 pub mod nscc;
 mod overdue;

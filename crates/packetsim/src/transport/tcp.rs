@@ -129,6 +129,16 @@ impl Sender {
         self.next = self.next.max(end.min(u64::from(packets)) as u32);
     }
 
+    /// Takes back what the NIC has not sent yet.
+    pub(super) fn take_back(&mut self) {
+        self.next = self.unsent;
+    }
+
+    /// The window, without what recovery adds to it for packets that have left the network.
+    pub(super) fn own_window(&self) -> f64 {
+        if self.is_recovering { f64::from(self.threshold) } else { self.window }
+    }
+
     /// RFC 6298 with exact samples.
     pub(super) fn measure(&mut self, sample: u32) {
         if self.rtt == 0 {
@@ -245,6 +255,11 @@ impl Receiver {
             return true;
         }
         sequence >= self.expected && self.insert(arrived, sequence)
+    }
+
+    /// Whether a packet has been accepted.
+    pub(super) fn has(self, arrived: &Arrived, sequence: u32) -> bool {
+        sequence < self.expected || sequence < self.end && arrived.has(sequence)
     }
 
     /// Accepts a packet behind a gap, or one that fills a gap; returns whether it is new.
@@ -377,17 +392,42 @@ mod tests {
         assert!(!sender.is_recovering, "no second loss is seen before the first is repaired");
     }
 
+    /// What recovery adds for packets that have left is not the window's own.
+    #[test]
+    fn the_own_window_of_a_recovery_is_its_threshold() {
+        let mut sender = sender(100, 100);
+        sender.unsent = 100;
+        assert!((sender.own_window() - 100.0).abs() < 1e-9);
+        for _ in 0..9 {
+            sender.repeat();
+        }
+        assert_eq!((sender.window, sender.own_window()), (59.0, 50.0));
+    }
+
+    #[test]
+    fn what_the_nic_has_not_sent_is_taken_back() {
+        let mut sender = sender(10, 10);
+        assert_eq!((0..4).map(|_| sender.send()).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        sender.take_back();
+        assert!(!sender.may_send());
+        sender.hand_over(7);
+        assert_eq!((sender.unsent_count(), sender.upcoming()), (3, 4));
+    }
+
     #[test]
     fn packets_behind_a_gap_are_remembered() {
         let (mut receiver, mut arrived) = (Receiver::default(), Arrived::default());
         assert!(receiver.insert(&mut arrived, 70));
         assert!(receiver.insert(&mut arrived, 2) && !receiver.insert(&mut arrived, 2));
         assert_eq!((receiver.expected, receiver.end), (0, 71));
+        let has = [1, 2, 3, 70, 71].map(|number| receiver.has(&arrived, number));
+        assert_eq!(has, [false, true, false, true, false]);
         for number in (0..70).filter(|number| *number != 2) {
             assert!(receiver.insert(&mut arrived, number));
         }
         assert_eq!((receiver.expected, receiver.end), (71, 71));
         assert!(arrived.words.is_empty());
+        assert!(receiver.has(&arrived, 70) && !receiver.has(&arrived, 71));
     }
 
     /// Every second packet arrives a thousand packets late: those thousand are remembered, and

@@ -63,6 +63,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         queue_bytes: u32::MAX,
         control_queue_bytes: u32::MAX,
         overflow: Overflow::Drop,
+        early_drop: None,
         ecn: None,
         pfc: None,
         telemetry: false,

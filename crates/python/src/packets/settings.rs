@@ -9,11 +9,14 @@ use lightloom_packetsim::transport::dcqcn::DcqcnParameters;
 use lightloom_packetsim::transport::dctcp::DctcpParameters;
 use lightloom_packetsim::transport::eqds::EqdsParameters;
 use lightloom_packetsim::transport::hpcc::HpccParameters;
+use lightloom_packetsim::transport::mptcp::MptcpParameters;
 use lightloom_packetsim::transport::ndp::NdpParameters;
 use lightloom_packetsim::transport::nscc::NsccParameters;
 use lightloom_packetsim::transport::rccc::RcccParameters;
 use lightloom_packetsim::transport::swift::SwiftParameters;
-use lightloom_packetsim::{Config, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind};
+use lightloom_packetsim::{
+    Config, EarlyDrop, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -43,8 +46,16 @@ struct QueueTable {
     control_size_bytes: u32,
     control_priority: bool,
     overflow: Named<Overflow>,
+    early_drop: Option<EarlyDropTable>,
     ecn: Option<EcnTable>,
     pfc: Option<PfcTable>,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct EarlyDropTable {
+    share: f64,
+    probability: f64,
 }
 
 #[derive(FromPyObject, IntoPyObject)]
@@ -73,6 +84,16 @@ struct DctcpTable {
     min_timeout_ps: u64,
     timer_tick_ps: u64,
     bursts: bool,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct MptcpTable {
+    subflows: u16,
+    initial_window: u32,
+    initial_threshold: u32,
+    min_timeout_ps: u64,
+    timer_tick_ps: u64,
 }
 
 #[derive(FromPyObject, IntoPyObject)]
@@ -164,6 +185,7 @@ impl<'py> PacketTables<'py> {
             control_size_bytes: config.control_queue_bytes,
             control_priority: config.control_priority,
             overflow: Named(config.overflow),
+            early_drop: config.early_drop.map(EarlyDropTable::from),
             ecn: config.ecn.map(EcnTable::from),
             pfc: config.pfc.map(PfcTable::from),
         };
@@ -185,6 +207,7 @@ impl<'py> PacketTables<'py> {
             queue_bytes: queue.size_bytes,
             control_queue_bytes: queue.control_size_bytes,
             overflow: queue.overflow.0,
+            early_drop: queue.early_drop.map(EarlyDrop::from),
             ecn: queue.ecn.map(Ecn::from),
             pfc: queue.pfc.map(Pfc::from),
             ..config
@@ -193,6 +216,9 @@ impl<'py> PacketTables<'py> {
             TransportKind::Ideal | TransportKind::Roce => transport,
             TransportKind::Dctcp(_) => {
                 TransportKind::Dctcp(own.extract::<Given<DctcpTable>>()?.0.into())
+            }
+            TransportKind::Mptcp(_) => {
+                TransportKind::Mptcp(own.extract::<Given<MptcpTable>>()?.0.into())
             }
             TransportKind::Dcqcn(_) => {
                 TransportKind::Dcqcn(own.extract::<Given<DcqcnTable>>()?.0.into())
@@ -249,6 +275,7 @@ fn transport_table<'py>(
     let table = match transport {
         TransportKind::Ideal | TransportKind::Roce => PyDict::new(py),
         TransportKind::Dctcp(own) => DctcpTable::from(own).into_pyobject(py)?,
+        TransportKind::Mptcp(own) => MptcpTable::from(own).into_pyobject(py)?,
         TransportKind::Dcqcn(own) => DcqcnTable::from(own).into_pyobject(py)?,
         TransportKind::Hpcc(own) => HpccTable::from(own).into_pyobject(py)?,
         TransportKind::Swift(own) => SwiftTable::from(own).into_pyobject(py)?,
@@ -275,6 +302,18 @@ impl From<RcccTable> for RcccParameters {
     fn from(table: RcccTable) -> Self {
         let RcccTable { window, pull_percent, timeout_ps, .. } = table;
         Self { window, pull_percent, timeout: Duration(timeout_ps) }
+    }
+}
+
+impl From<EarlyDrop> for EarlyDropTable {
+    fn from(EarlyDrop { share, probability }: EarlyDrop) -> Self {
+        Self { share, probability }
+    }
+}
+
+impl From<EarlyDropTable> for EarlyDrop {
+    fn from(EarlyDropTable { share, probability }: EarlyDropTable) -> Self {
+        Self { share, probability }
     }
 }
 
@@ -326,6 +365,30 @@ impl From<DctcpTable> for DctcpParameters {
             min_timeout: Duration(table.min_timeout_ps),
             timer_tick: Duration(table.timer_tick_ps),
             bursts: table.bursts,
+        }
+    }
+}
+
+impl From<MptcpParameters> for MptcpTable {
+    fn from(own: MptcpParameters) -> Self {
+        Self {
+            subflows: own.subflows,
+            initial_window: own.initial_window,
+            initial_threshold: own.initial_threshold,
+            min_timeout_ps: own.min_timeout.0,
+            timer_tick_ps: own.timer_tick.0,
+        }
+    }
+}
+
+impl From<MptcpTable> for MptcpParameters {
+    fn from(table: MptcpTable) -> Self {
+        Self {
+            subflows: table.subflows,
+            initial_window: table.initial_window,
+            initial_threshold: table.initial_threshold,
+            min_timeout: Duration(table.min_timeout_ps),
+            timer_tick: Duration(table.timer_tick_ps),
         }
     }
 }
