@@ -42,7 +42,7 @@ pub(crate) enum ReadModel {
     /// See [`PacketModel`].
     Phases(Arc<Mutex<Book>>),
     /// See [`PacketModel`].
-    Packets(PacketTransport),
+    Packets(Box<PacketTransport>),
 }
 
 impl PacketModel<'_> {
@@ -50,7 +50,7 @@ impl PacketModel<'_> {
     pub(crate) fn of(self, network: &Network) -> PyResult<ReadModel> {
         Ok(match self {
             Self::Phases(phases) => ReadModel::Phases(Arc::clone(&phases.book)),
-            Self::Packets(packets) => ReadModel::Packets(packets.options(network)?),
+            Self::Packets(packets) => ReadModel::Packets(Box::new(packets.options(network)?)),
         })
     }
 }

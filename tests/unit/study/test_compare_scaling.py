@@ -123,12 +123,12 @@ class Watcher(Monitor):
     """Notes rows, and stops after so many."""
 
     def __init__(self, limit=math.inf):
-        self.rows, self.limit, self.most, self.least = [], limit, 0, 1.0
+        self.rows, self.limit, self.widest, self.lowest = [], limit, 0, 1.0
 
     def progress(self, share, activity="", /):
         assert 0 <= share <= 1.0001
-        self.least = min(self.least, share)
-        self.most = max(self.most, len(activity.split("; ")))
+        self.lowest = min(self.lowest, share)
+        self.widest = max(self.widest, len(activity.split("; ")))
         return len(self.rows) < self.limit
 
     def finished(self, result):
@@ -152,7 +152,7 @@ def test_points_are_compared_in_processes_as_one_by_one():
     assert set(found.results) == {0, 2}
     assert list(found.failures) == [1]
     assert "130" in found.failures[1]
-    assert watcher.least >= 1 / 3, "what cannot be compared is done"
+    assert watcher.lowest >= 1 / 3, "what cannot be compared is done"
     alone = compare(scenario()).to_json()
     hashes = [[r["run_hash"] for r in one["results"]] for one in (alone, found.results[0])]
     assert hashes[0] == hashes[1]
@@ -166,7 +166,7 @@ def test_points_that_have_finished_are_kept():
                            monitor=watcher, processes=1)  # fmt: skip
     assert found.interrupted
     assert len(found.results) < 3
-    assert watcher.most == 1
+    assert watcher.widest == 1
 
 
 def leave(_comparison, _path):

@@ -270,7 +270,7 @@ impl Core {
         let has_failed = |link| failures.is_avoided(link);
         self.routing = Routing::without(&self.topology, self.config.seed, has_failed)
             .expect("as many switches as before");
-        self.fabric.forget_next_hops();
+        self.fabric.links.forget_next_hops();
     }
 
     /// Paths as they were before all failures.

@@ -39,7 +39,7 @@ pub(super) enum Next {
 /// All links, and the packets in their queues and on their wires.
 #[derive(Debug, Clone)]
 pub(super) struct Fabric {
-    links: Links,
+    pub(super) links: Links,
     packets: PacketSlab,
     queueing: Queueing,
     pfc: Option<Pfc>,
@@ -661,11 +661,6 @@ impl Fabric {
         if let Some(pfc) = &self.pfc {
             pfc.prefetch(next);
         }
-    }
-
-    /// See [`Links::forget_next_hops`].
-    pub(super) fn forget_next_hops(&mut self) {
-        self.links.forget_next_hops();
     }
 }
 

@@ -121,8 +121,8 @@ fn what_one_thread_has_to_do_is_said() {
     assert!(Halves::of(&spines()).is_ok());
 }
 
-/// A window may begin, by another event, so late that the second of two packets leaves for the other
-/// half after its end, with nothing else to happen before the first has arrived there.
+/// A window may begin, by another event, so late that the second of two packets leaves for the
+/// other half after its end, with nothing else to happen before the first has arrived there.
 #[test]
 fn what_waits_for_a_link_between_the_halves_is_waited_for() {
     let mut topology = crate::Topology::new();
@@ -173,8 +173,8 @@ fn a_half_that_does_everything_is_what_windows_wait_for() {
         let balance = network.balance().unwrap();
         assert_eq!(balance.critical_events, network.counters().events, "{ends:?}");
         // Windows of 1 us begin with an event, of which there is one in every packet's time.
-        let most = network.core().now().0 / US + 1;
-        assert!((most * 3 / 4..=most).contains(&balance.windows), "{balance:?} of {most}");
+        let limit = network.core().now().0 / US + 1;
+        assert!((limit * 3 / 4..=limit).contains(&balance.windows), "{balance:?} of {limit}");
     }
 }
 
