@@ -110,6 +110,7 @@ def test_sparse_attention_grows_linearly_but_for_its_indexer():
     # short sequences attend to all keys, under a mask, which is less work than latents
     dense = 2 * 128 * (192 + 128)
     assert products(SPARSE, seq_len=4096) == 3 * (dense + index) * 4096
+    assert score_flops(SPARSE, 4096) == (dense + index) * 4096**2 / 2
     latents = 2 * 128 * (2 * 512 + 64) * 2048
     assert products(SPARSE, seq_len=131072) == 3 * (latents + index * 131072)
     pairs = 2048 * 131072 - 2048**2 / 2
