@@ -294,3 +294,25 @@ impl Search<'_> {
         self.found.slots = Some(Slots { matchings, holds });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However early the search ends: what it says no schedule can beat is no longer than the
+    /// optimum, which is 312 (see `tests/all/permutation_optimum.rs`).
+    #[test]
+    fn what_is_left_open_counts() {
+        let bytes = [7, 0, 0, 1, 0, 9, 0, 1, 0, 0, 8, 1, 0, 0, 0, 0];
+        let demand = Demand::new(4, 4, &bytes, 100, false).unwrap();
+        for steps in 0..200 {
+            let found = search(&demand, 400, 1, &Budget::of_steps(steps));
+            let length = found.slots.map_or(400, |slots| slots.length(100));
+            assert!(found.lower_bound <= 312 && length >= 312, "{steps} steps");
+        }
+        let found = search(&demand, 400, 1, &Budget::unlimited());
+        assert_eq!((found.lower_bound, found.slots.unwrap().length(100)), (312, 312));
+        let found = search(&demand, 312, 1, &Budget::unlimited());
+        assert_eq!((found.lower_bound, found.slots), (312, None));
+    }
+}
