@@ -35,7 +35,7 @@ def test_one_pair_takes_what_store_and_forward_takes():
 
 def test_phases_take_what_packets_take():
     step, network = all_to_all(uneven(4)), packet(4)
-    for transport in ("ideal", "dctcp"):
+    for transport in ("ideal", "dctcp", "mptcp"):
         packets = Packets(transport)
         whole = simulate(step, network, network_model=packets)
         phases = Phases(network, packets)
