@@ -79,7 +79,7 @@ class _Sizes:
         )
 
 
-def forecast(job: ModelJob, part: PartStep | None) -> Requirements | None:
+def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None:
     """Try a step with few layers and micro-batches; ``None`` for a short comparison.
 
     ``part`` is what of the step all but the first sample is simulated on.
@@ -103,7 +103,7 @@ def forecast(job: ModelJob, part: PartStep | None) -> Requirements | None:
     for fabric in tried.fabrics:
         network = networks.get(fabric)
         graph = workloads.get(sample, networks.server_size(fabric)).graph
-        run_s += _runs(job, part, fabric, networks) * _cpu_s(simulate, graph, network)
+        run_s += _runs(job, fabric, networks, part) * _cpu_s(simulate, graph, network)
     cores = os.cpu_count() or 1
     first, later, scaled = _builds(job, networks.is_averaged)
     if part is not None:
@@ -165,7 +165,7 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
     return first, later, len(samples) - len(drawn)
 
 
-def _runs(job: ModelJob, part: PartStep | None, fabric: Fabric, networks: Networks) -> float:
+def _runs(job: ModelJob, fabric: Fabric, networks: Networks, part: PartStep | None = None) -> float:
     """Runs of a fabric, all-to-alls that are tried included; on a part, by its share."""
     loads = _loads_to_run(job)
     tried = 0.0
