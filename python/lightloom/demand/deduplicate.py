@@ -233,7 +233,8 @@ def expected_distinct(
     gate = GateRequest(shape.experts, members, num_groups, top_groups, shape.top_k)
     reached = _core.demand_reach(gate, rows)
     expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
-    return _bounded(expected, per_member, shape, num_groups, top_groups)
+    copies = along_last(np.add, per_member)
+    return _bounded(expected, per_member, copies, shape, (num_groups, top_groups))
 
 
 def mean_distinct(
@@ -250,7 +251,7 @@ def mean_distinct(
     per_member = _per_member(tokens, shape, members)
     copies = along_last(np.add, per_member)
     share = once / np.maximum(copies.mean(axis=-2, keepdims=True), 1e-300)
-    return _bounded(copies * share, per_member, shape, num_groups, top_groups)
+    return _bounded(copies * share, per_member, copies, shape, (num_groups, top_groups))
 
 
 def _per_member(tokens: Counts, shape: Shape, members: int) -> Counts:
@@ -261,11 +262,14 @@ def _per_member(tokens: Counts, shape: Shape, members: int) -> Counts:
 
 
 def _bounded(
-    expected: Floats, per_member: Counts, shape: Shape, num_groups: int, top_groups: int
+    expected: Floats, per_member: Counts, copies: Counts, shape: Shape, groups: tuple[int, int]
 ) -> Floats:
-    """Expected tokens, kept within what the counts and node-limited routing allow."""
+    """Expected tokens, kept within what the counts and node-limited routing allow.
+
+    ``copies`` are the sums of ``per_member``, ``groups`` all of experts and those of a token.
+    """
+    num_groups, top_groups = groups
     low = along_last(np.maximum, per_member).astype(np.float64)
-    copies = along_last(np.add, per_member)
     high = np.minimum(copies, shape.tokens_per_rank).astype(np.float64)
     bounded: Floats = np.clip(expected, low, high)
     if per_member.shape[-2] == num_groups:
