@@ -42,6 +42,16 @@ def variants(fabric: Fabric, policies: bool) -> dict[str, Fabric]:
     }
 
 
+def as_never(variant: str, fabric: Fabric, own: Run) -> bool:
+    """Whether a variant is ``never``, and the fabric's own run the same as it switched nothing.
+
+    Break-even alone waits for nothing where it does not switch.
+    """
+    reconfiguration = fabric.reconfiguration()
+    is_free = reconfiguration is not None and reconfiguration.policy == "break-even"
+    return is_free and variant == f"{_PREFIX}never" and not own.circuits.reconfigurations
+
+
 def policy_results(
     fabric: Fabric, own: Run, variant_runs: Mapping[str, Run]
 ) -> tuple[PolicyResult, ...]:
@@ -111,4 +121,4 @@ def policies_note(results: Sequence[PolicyResult]) -> str:
     )
 
 
-__all__ = ["link_up_result", "policies_note", "policy_results", "variants"]
+__all__ = ["as_never", "link_up_result", "policies_note", "policy_results", "variants"]

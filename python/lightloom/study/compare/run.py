@@ -30,7 +30,7 @@ from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.part_step import PartStep, part_step
 from lightloom.study.compare.plan_search import planned_job
-from lightloom.study.compare.policies import variants
+from lightloom.study.compare.policies import as_never, variants
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress, run_all
 from lightloom.study.compare.scenario import Scenario
@@ -260,18 +260,28 @@ def _run_divided(
     whole = _rest(case, chosen)
     work = _of(runner, whole)
     fabrics = [strategies.fixed(fabric, case.networks.get(fabric)) for fabric in case.job.fabrics]
-    own = dataclasses.replace(part.job, fabrics=tuple(fabrics))
-    for name, scenario in {"": own.scenario, **loads}.items():
-        job = dataclasses.replace(own, scenario=scenario)
-        other = _Case(name, job, with_variants=False)
+    job = dataclasses.replace(part.job, fabrics=tuple(fabrics))
+    for name, scenario in {"": job.scenario, **loads}.items():
+        there = dataclasses.replace(job, scenario=scenario)
+        other = _Case(name, there, with_variants=False)
         on_part = Runner(other.workloads, other.networks, progress.aside(), plugins)
         work += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
-    done = {}
-    for finished in run_all(work, progress):
+    done: dict[int, Done] = {}
+    own = {one.attempt.fabric.name: one for one in chosen}
+
+    def known(attempt: Attempt) -> Done | None:
+        one = own.get(attempt.fabric.name)
+        if one is None or not as_never(attempt.variant, one.attempt.fabric, one.run):
+            return None
+        return dataclasses.replace(one, attempt=attempt)
+
+    for finished in run_all(work, progress, known):
         done[id(finished.attempt)] = finished
         if id(finished.attempt) in ids:
             progress.monitor.finished(_row(case.job, finished))
+            if not finished.attempt.variant:
+                own[finished.attempt.fabric.name] = finished
     found = [done[id(attempt)] for _, attempt in work]
     simulated = [*chosen, *tried, *found[: len(whole)]]
     estimates = part.estimates(simulated, found[len(whole) :])

@@ -157,8 +157,22 @@ class Runner:
         return go
 
 
-def run_all(work: Sequence[tuple[Runner, Attempt]], progress: RunProgress) -> Iterator[Done]:
-    """Yield what is done, in the order in which it ends.
+@dataclass(frozen=True)
+class _Known:
+    """Takes the place of a run that is known."""
+
+    done: Done
+
+    def __call__(self) -> Done:
+        return self.done
+
+
+def run_all(
+    work: Sequence[tuple[Runner, Attempt]],
+    progress: RunProgress,
+    known: Callable[[Attempt], Done | None] = lambda _: None,
+) -> Iterator[Done]:
+    """Yield what is done, in the order in which it ends; ``known`` is what need not run.
 
     At most one attempt more than there are cores is prepared, so that memory does not grow with
     their number. On an interrupt the running ones are told to stop and waited for.
@@ -171,7 +185,9 @@ def run_all(work: Sequence[tuple[Runner, Attempt]], progress: RunProgress) -> It
             while waiting or running:
                 while waiting and len(running) <= cores:
                     runner, attempt = waiting.pop()
-                    running[pool.submit(runner.prepare(attempt))] = runner
+                    same = known(attempt)
+                    go = runner.prepare(attempt) if same is None else _Known(same)
+                    running[pool.submit(go)] = runner
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     runner = running.pop(future)
                     finished = future.result()

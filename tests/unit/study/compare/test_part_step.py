@@ -1,16 +1,19 @@
 """Long steps: the first sample is whole, other samples are in proportion to a part of the step."""
 
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import pytest
 
+from lightloom.fabric import load_fabric
 from lightloom.progress import Monitor
 from lightloom.study.compare import PlanOptions, Sample, compare, part_step
 from lightloom.study.compare.forecast import forecast
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
-from lightloom.study.compare.runner import Attempt, Done
+from lightloom.study.compare.policies import as_never
+from lightloom.study.compare.runner import Attempt, Done, Runner
 from lightloom.study.compare.summary import summary_of
 
 PLAN = {"tp": 2, "pp": 16, "ep": 8, "micro_batches": 16}
@@ -155,6 +158,41 @@ def test_the_first_sample_is_whole_and_the_others_are_close_to_it(deep):
     assert len(estimated) == 5
     assert (0, 1.0, "") not in estimated
     assert all(row["micro_batches"] == 16 and row["gpus"] == 256 for row in rows.rows)
+
+
+@pytest.mark.usefixtures("long")
+def test_circuits_that_were_not_switched_are_not_simulated_again(deep, monkeypatch):
+    """With one core, so that the fabric's own run is over before its variants."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    prepared = []
+    prepare_one = Runner.prepare
+
+    def prepare_and_note(self, attempt):
+        prepared.append(attempt.variant)
+        return prepare_one(self, attempt)
+
+    monkeypatch.setattr(Runner, "prepare", prepare_and_note)
+    found = compare(deep(fabrics=("mixnet",), seeds=1)).result("mixnet")
+    assert not found.reconfiguration["reconfigurations"]
+    assert "reconfigure=never" not in prepared
+    assert found.variants_s["reconfigure=never"] == found.step_time_s
+    assert {"reconfigure=always", "reconfigure=oracle"} <= set(prepared)
+
+
+@pytest.mark.parametrize(
+    ("variant", "policy", "reconfigurations", "expected"),
+    [
+        ("reconfigure=never", "break-even", 0, True),
+        ("reconfigure=never", "break-even", 1, False),
+        ("reconfigure=never", "oracle", 0, False),
+        ("reconfigure=oracle", "break-even", 0, False),
+    ],
+)
+def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurations, expected):
+    fabric = load_fabric("mixnet", {"reconfigure": policy})
+    own = SimpleNamespace(circuits=SimpleNamespace(reconfigurations=reconfigurations))
+    assert as_never(variant, fabric, own) is expected
+    assert not as_never(variant, load_fabric("fat-tree"), own)
 
 
 @pytest.mark.usefixtures("long")
