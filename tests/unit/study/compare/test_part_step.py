@@ -8,7 +8,7 @@ import pytest
 
 from lightloom.fabric import load_fabric
 from lightloom.progress import Monitor
-from lightloom.study.compare import PlanOptions, Sample, compare, part_step
+from lightloom.study.compare import PlanOptions, Sample, compare, part_step, strategies
 from lightloom.study.compare.forecast import forecast
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
@@ -177,6 +177,24 @@ def test_circuits_that_were_not_switched_are_not_simulated_again(deep, monkeypat
     assert "reconfigure=never" not in prepared
     assert found.variants_s["reconfigure=never"] == found.step_time_s
     assert {"reconfigure=always", "reconfigure=oracle"} <= set(prepared)
+
+
+@pytest.mark.usefixtures("long")
+def test_a_part_spreads_all_to_alls_as_the_whole_step_does(deep, monkeypatch):
+    fixed = strategies.fixed
+    seen = []
+
+    def fix_and_note(fabric, network):
+        seen.append((fabric.name, network.all_to_all))
+        return fixed(fabric, network)
+
+    monkeypatch.setattr(strategies, "fixed", fix_and_note)
+    found = compare(deep(fabrics=("fat-tree", "mixnet"), seeds=1, imbalances=False))
+    assert seen == [(one.fabric, one.parameters["all_to_all"]) for one in found.results]
+    flat = SimpleNamespace(all_to_all="flat")
+    assert fixed(load_fabric("fat-tree"), flat).all_to_all == "flat"
+    rail = load_fabric("fat-tree", {"all_to_all": "rail"})
+    assert fixed(rail, flat) is rail
 
 
 @pytest.mark.parametrize(
