@@ -1,7 +1,7 @@
 //! Schedules of permutations: properties on any demand, closed forms, and the true optimum of
 //! tiny demand.
 
-use crate::common::matchings::every_matching;
+use crate::common::matchings::optimum;
 use crate::common::regimes;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -234,31 +234,6 @@ proptest! {
         let error = check(&demand, &early).unwrap_err().to_string();
         prop_assert!(error.contains("two circuits") || error.contains("bound"), "{}", error);
     }
-}
-
-/// The least all-stop length, by trying every maximal matching and every hold after each other.
-fn optimum(left: &[u64], lines: usize, delay: u64, known: &mut HashMap<Vec<u64>, u64>) -> u64 {
-    if left.iter().all(|&bytes| bytes == 0) {
-        return 0;
-    }
-    if let Some(&length) = known.get(left) {
-        return length;
-    }
-    let mut matchings = Vec::new();
-    every_matching(left, lines, &mut Vec::new(), &mut matchings);
-    let mut best = u64::MAX;
-    for matching in matchings {
-        let longest = matching.iter().map(|&cell| left[cell]).max().unwrap_or(0);
-        for hold in 1..=longest {
-            let mut after = left.to_vec();
-            for &cell in &matching {
-                after[cell] -= after[cell].min(hold);
-            }
-            best = best.min(hold + delay + optimum(&after, lines, delay, known));
-        }
-    }
-    known.insert(left.to_vec(), best);
-    best
 }
 
 /// So few bytes that the states that can be reached are few: 4^9, and 3^8 for four or five lines.
