@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
@@ -25,11 +26,11 @@ from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.short_step import few_layers, with_few
+from lightloom.study.compare.short_step import few_layers, with_few, with_few_stages
 from lightloom.workload.task_graph import COLUMNS
 
 #: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
-MIN_WORK, TRIED_WORK = 400_000, 100_000
+MIN_WORK, TRIED_WORK = 400_000, 40_000
 #: a step is tried if it has at most this share of the all-to-alls
 MAX_SHARE = 0.5
 #: of the all-to-all strategies that are tried on a short step, those that also run in full, about
@@ -125,21 +126,28 @@ def _cpu_s(work: Callable[..., object], *given: object) -> float:
 
 
 def _short(job: ModelJob) -> tuple[ModelJob, float]:
-    """A step with few layers and micro-batches, and how many times more the job's own has."""
+    """A short step, and how many times more all-to-alls the job's own has."""
     plan, model = job.plan, job.model
     if model.num_layers * plan.micro_batches * plan.gpus < MIN_WORK:
         return job, 1.0
+    one = dataclasses.replace(job, scenario=job.scenario.model_copy(update={"seeds": 1}))
+    few = with_few_stages(one)
+    layers = few_layers(model, few.plan)
+    if not layers:
+        micro_batches = _few_micro_batches(plan, model.num_layers)
+        less = dataclasses.replace(plan, micro_batches=micro_batches)
+        return dataclasses.replace(one, plan=less), plan.micro_batches / micro_batches
+    micro_batches = _few_micro_batches(few.plan, layers)
+    share = layers * micro_batches / (model.num_moe_layers * plan.micro_batches)
+    return with_few(few, layers, micro_batches), 1 / share
+
+
+def _few_micro_batches(plan: Plan, layers: int) -> int:
+    """As many as :data:`TRIED_WORK` allows, in whole rounds of the pipeline."""
     unit = plan.pp * plan.copies
     few = unit * -(-4 // unit)
-    layers = few_layers(model, plan)
-    tried = TRIED_WORK // ((layers or model.num_layers) * plan.gpus)
-    few *= max(1, min(tried, plan.micro_batches // 4) // few)
-    one = dataclasses.replace(job, scenario=job.scenario.model_copy(update={"seeds": 1}))
-    if not layers:
-        less = dataclasses.replace(plan, micro_batches=few)
-        return dataclasses.replace(one, plan=less), plan.micro_batches / few
-    share = layers * few / (model.num_moe_layers * plan.micro_batches)
-    return with_few(one, layers, few), 1 / share
+    tried = TRIED_WORK // (layers * plan.gpus)
+    return few * max(1, min(tried, plan.micro_batches // 4) // few)
 
 
 def _loads_to_run(job: ModelJob) -> list[Scenario]:

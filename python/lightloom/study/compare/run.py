@@ -258,14 +258,14 @@ def _run_divided(
     runner = Runner(case.workloads, case.networks, progress, plugins)
     chosen, tried = _choose(case, runner)
     whole = _rest(case, chosen)
-    work = _of(runner, whole)
+    work, parts = _of(runner, whole), []
     fabrics = [strategies.fixed(fabric, case.networks.get(fabric)) for fabric in case.job.fabrics]
     job = dataclasses.replace(part.job, fabrics=tuple(fabrics))
     for name, scenario in {"": job.scenario, **loads}.items():
         there = dataclasses.replace(job, scenario=scenario)
         other = _Case(name, there, with_variants=False)
         on_part = Runner(other.workloads, other.networks, progress.aside(), plugins)
-        work += _of(on_part, list(other.attempts()))
+        parts += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
     done: dict[int, Done] = {}
     own = {one.attempt.fabric.name: one for one in chosen}
@@ -276,15 +276,15 @@ def _run_divided(
             return None
         return dataclasses.replace(one, attempt=attempt)
 
-    for finished in run_all(work, progress, known):
+    # other loads and seeds, which are the last, take longer than other speeds of computation
+    for finished in run_all([*work, *reversed(parts)], progress, known):
         done[id(finished.attempt)] = finished
         if id(finished.attempt) in ids:
             progress.monitor.finished(_row(case.job, finished))
             if not finished.attempt.variant:
                 own[finished.attempt.fabric.name] = finished
-    found = [done[id(attempt)] for _, attempt in work]
-    simulated = [*chosen, *tried, *found[: len(whole)]]
-    estimates = part.estimates(simulated, found[len(whole) :])
+    simulated = [*chosen, *tried, *(done[id(attempt)] for _, attempt in work)]
+    estimates = part.estimates(simulated, [done[id(attempt)] for _, attempt in parts])
     for one in estimates:
         progress.monitor.finished(_row(case.job, one))
     return [*simulated, *estimates]
