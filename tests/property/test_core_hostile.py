@@ -345,6 +345,7 @@ CALLS = {
     "packet_profile": (st.sampled_from(["x", *choices("transport")]), NUMBERS),
     "demand_draw": (DRAW,),
     "demand_fold": (DRAW, NUMBERS, SWITCH),
+    "demand_sum": (DRAW,),
     "demand_reach": (
         st.builds(GateRequest, SMALL, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
         arrays(np.float64, 2),

@@ -1,4 +1,4 @@
-//! Sums counts per expert into counts per member, block by block, as they are drawn.
+//! Sums counts per expert into counts per member or per rank, block by block, as they are drawn.
 //!
 //! A block is one layer and micro-batch. A member is the part of an EP group on one server:
 //! consecutive ranks. Expert `e` lives on rank `e / (experts / ranks)`. Copies to the own rank move
@@ -82,5 +82,32 @@ impl BlockFold {
         };
         let tokens = self.tokens.into_iter().map(narrow).collect::<Result<_, _>>()?;
         Ok(FoldedRows { tokens, ..self.folded })
+    }
+}
+
+/// What is kept of one block for tokens that are sent once, however many of their experts are
+/// there: sums by rank, their own included.
+#[derive(Debug)]
+pub struct SummedRows<'a> {
+    /// Copies from rank to rank, `(ranks, ranks)`.
+    pub copies: &'a mut [u32],
+    /// Those of them for the expert with the largest number, `(ranks, ranks)`.
+    pub largest: &'a mut [u32],
+    /// Copies that each expert computes.
+    pub by_expert: &'a mut [i64],
+}
+
+impl SummedRows<'_> {
+    /// Takes the row of a rank; what is kept of others begins as 0.
+    pub(crate) fn take(&mut self, rank: usize, ranks: usize, counts: &[u32]) {
+        let row = rank * ranks..(rank + 1) * ranks;
+        let kept = self.copies[row.clone()].iter_mut().zip(&mut self.largest[row]);
+        for ((copies, largest), counts) in kept.zip(counts.chunks_exact(counts.len() / ranks)) {
+            *copies = counts.iter().sum();
+            *largest = counts.iter().copied().max().unwrap_or(0);
+        }
+        for (all, count) in self.by_expert.iter_mut().zip(counts) {
+            *all += i64::from(*count);
+        }
     }
 }

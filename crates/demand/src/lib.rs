@@ -19,7 +19,7 @@ pub mod rows;
 pub mod stream;
 
 pub use cap::cap;
-pub use fold::FoldedRows;
+pub use fold::{FoldedRows, SummedRows};
 pub use gamma::Gammas;
 pub use gate::Gate;
 pub use multinomial::{Scratch, multinomial};

@@ -4,7 +4,7 @@ use lightloom_model::Invalid;
 use rayon::prelude::*;
 
 use crate::cap::cap;
-use crate::fold::{BlockFold, FoldedRows};
+use crate::fold::{BlockFold, FoldedRows, SummedRows};
 use crate::gamma::Gammas;
 use crate::multinomial::{Scratch, multinomial};
 use crate::stream::{Generator, Stream};
@@ -129,10 +129,7 @@ impl Rows<'_> {
             let ranks = self.ranks;
             return Err(Invalid(format!("{ranks} EP ranks do not fill {members} members")));
         }
-        if !self.experts.is_multiple_of(self.ranks) {
-            let (ranks, experts) = (self.ranks, self.experts);
-            return Err(Invalid(format!("{experts} experts do not divide over {ranks} EP ranks")));
-        }
+        self.check_ranks()?;
         let shares = self.shares();
         let blocks: Vec<FoldedRows> = (0..self.layers.len() * self.micro_batches)
             .into_par_iter()
@@ -149,6 +146,41 @@ impl Rows<'_> {
             )
             .collect::<Result<_, _>>()?;
         Ok(FoldedRows::join(blocks))
+    }
+
+    /// Draws all counts and sums them by rank as they come; see [`SummedRows`], here with one block
+    /// after the other, all of them 0.
+    ///
+    /// # Errors
+    /// If the ranks do not divide the experts.
+    pub fn sum_by_rank(&self, all: &mut SummedRows<'_>) -> Result<(), Invalid> {
+        self.check_ranks()?;
+        let shares = self.shares();
+        let pairs = self.ranks * self.ranks;
+        all.copies
+            .par_chunks_exact_mut(pairs)
+            .zip(all.largest.par_chunks_exact_mut(pairs))
+            .zip(all.by_expert.par_chunks_exact_mut(self.experts))
+            .enumerate()
+            .with_min_len(COUNTS_PER_TASK.div_ceil(self.ranks * self.experts))
+            .for_each_init(
+                || self.workspace(),
+                |workspace, (number, ((copies, largest), by_expert))| {
+                    let mut block = SummedRows { copies, largest, by_expert };
+                    self.draw_block(number, &shares, workspace, |rank, counts| {
+                        block.take(rank, self.ranks, counts);
+                    });
+                },
+            );
+        Ok(())
+    }
+
+    fn check_ranks(&self) -> Result<(), Invalid> {
+        let (ranks, experts) = (self.ranks, self.experts);
+        if experts.is_multiple_of(ranks) {
+            return Ok(());
+        }
+        Err(Invalid(format!("{experts} experts do not divide over {ranks} EP ranks")))
     }
 
     fn shares(&self) -> Shares {

@@ -1,6 +1,6 @@
 //! Rows depend on their index alone: on no order, batch or number of threads.
 
-use lightloom_demand::{FoldedRows, Rows, Stream};
+use lightloom_demand::{FoldedRows, Rows, Stream, SummedRows};
 
 const LAYERS: [u64; 3] = [7, 2, 1 << 47];
 
@@ -169,6 +169,28 @@ fn folding_sums_the_counts() {
         let without = FoldedRows { rank_tokens: Vec::new(), ..sums };
         assert_eq!(rows.fold(members, false).expect("members that fit"), without);
     }
+}
+
+#[test]
+fn sums_by_rank_are_those_of_the_counts() {
+    let alpha = alpha(3, 5);
+    let rows = rows(&LAYERS, &alpha, None);
+    let (ranks, experts, per_rank) = (rows.ranks, rows.experts, rows.experts / rows.ranks);
+    let blocks = rows.layers.len() * rows.micro_batches;
+    let zeros = || vec![0_u32; blocks * ranks * ranks];
+    let (mut copies, mut largest, mut by_expert) = (zeros(), zeros(), vec![0; blocks * experts]);
+    let mut sums =
+        SummedRows { copies: &mut copies, largest: &mut largest, by_expert: &mut by_expert };
+    rows.sum_by_rank(&mut sums).expect("ranks that divide the experts");
+    let (mut all, mut highest, mut computed) = (zeros(), zeros(), vec![0; blocks * experts]);
+    for (place, count) in draw(&rows).into_iter().enumerate() {
+        let (row, expert) = (place / experts, place % experts);
+        let pair = row * ranks + expert / per_rank;
+        all[pair] += count as u32;
+        highest[pair] = highest[pair].max(count as u32);
+        computed[row / ranks * experts + expert] += count;
+    }
+    assert_eq!((copies, largest, by_expert), (all, highest, computed));
 }
 
 #[test]

@@ -3,16 +3,18 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use crate::arrays::{Column, Cube, Given, Matrix, refuse};
-use lightloom_demand::{Gate, Rows, Stream};
+use lightloom_demand::{Gate, Rows, Stream, SummedRows};
 use lightloom_model::Invalid;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray4, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyArrayMethods};
 use pyo3::prelude::*;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FoldedCounts>()?;
+    module.add_class::<SummedCounts>()?;
     module.add_function(wrap_pyfunction!(demand_draw, module)?)?;
     module.add_function(wrap_pyfunction!(demand_fold, module)?)?;
+    module.add_function(wrap_pyfunction!(demand_sum, module)?)?;
     module.add_function(wrap_pyfunction!(demand_reach, module)?)?;
     Ok(())
 }
@@ -119,6 +121,42 @@ fn demand_fold(
         rank_tokens: folded.rank_tokens.into_pyarray(py).unbind(),
         received: folded.received.into_pyarray(py).unbind(),
         stayed: folded.stayed,
+    })
+}
+
+/// `lightloom_demand::SummedRows`: `(layers, micro_batches, ranks, ranks)` twice, and
+/// `(layers, micro_batches, experts)`.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct SummedCounts {
+    copies: Py<PyArray4<u32>>,
+    largest: Py<PyArray4<u32>>,
+    by_expert: Py<PyArray3<i64>>,
+}
+
+#[pyfunction]
+fn demand_sum(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<SummedCounts> {
+    let rows = request.0.checked()?;
+    let blocks = [rows.layers.len(), rows.micro_batches];
+    let pairs = [blocks[0], blocks[1], rows.ranks, rows.ranks];
+    check_size(&pairs)?;
+    check_size(&[blocks[0], blocks[1], rows.experts])?;
+    let [copies, largest] = [(), ()].map(|()| PyArray4::zeros(py, pairs, false));
+    let by_expert = PyArray3::zeros(py, [blocks[0], blocks[1], rows.experts], false);
+    {
+        let [mut copies, mut largest] = [&copies, &largest].map(PyArrayMethods::readwrite);
+        let mut by_expert = by_expert.readwrite();
+        let contiguous = "a new array is contiguous";
+        let mut sums = SummedRows {
+            copies: copies.as_slice_mut().expect(contiguous),
+            largest: largest.as_slice_mut().expect(contiguous),
+            by_expert: by_expert.as_slice_mut().expect(contiguous),
+        };
+        py.detach(|| rows.sum_by_rank(&mut sums)).map_err(refuse)?;
+    }
+    Ok(SummedCounts {
+        copies: copies.unbind(),
+        largest: largest.unbind(),
+        by_expert: by_expert.unbind(),
     })
 }
 

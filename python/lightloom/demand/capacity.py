@@ -13,7 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lightloom.demand.folding import FoldedTokens, fold_counts, ranks_of_member
+from lightloom.demand.folding import (
+    FoldedTokens,
+    RankSums,
+    fold_counts,
+    rank_sums,
+    ranks_of_member,
+)
 from lightloom.demand.source import Counts, DemandSource, Shape
 from lightloom.errors import DemandError
 
@@ -95,4 +101,16 @@ class CappedSource:
             rank_tokens=np.concatenate(fine) if rank_level else None,
             received=np.concatenate([part.received for part in parts]),
             stayed=sum(part.stayed for part in parts),
+        )
+
+    def summed(
+        self, *, group: int, layers: Sequence[int], micro_batches: int, step: int
+    ) -> RankSums:
+        """See :class:`~lightloom.demand.folding.FoldingSource`; holds one layer at a time."""
+        index = {"group": group, "micro_batches": micro_batches, "step": step}
+        parts = [rank_sums(self.tokens(layers=[layer], **index)) for layer in layers]
+        return RankSums(
+            copies=np.concatenate([part.copies for part in parts]),
+            largest=np.concatenate([part.largest for part in parts]),
+            by_expert=np.concatenate([part.by_expert for part in parts]),
         )

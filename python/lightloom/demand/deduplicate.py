@@ -24,11 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
+from lightloom.demand.folding import RankSums
 from lightloom.demand.placement import along_last, check_members, combine, fold, to_uint32
 from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape, whole
 from lightloom.errors import DemandError
 
 Floats = npt.NDArray[np.float64]
+Tokens = npt.NDArray[Any]
 
 
 class GateRequest(NamedTuple):
@@ -105,14 +107,12 @@ def member_tokens(
     if placement.num_groups > placement.top_groups and isinstance(source, PerTokenSource):
         source.check_node_limit(placement.num_groups, placement.top_groups)
     tokens = source.tokens(**index)
-    members, each = placement.members, placement.ranks_per_member
+    copies = fold(tokens, members=placement.members, ranks_per_member=placement.ranks_per_member)
     if not placement.deduplicate:
-        folded = fold(tokens, members=members, ranks_per_member=each)
-        return MemberTokens(folded, source.exact, expected=False)
+        return MemberTokens(copies, source.exact, expected=False)
     if isinstance(source, PerTokenSource):
-        distinct: npt.NDArray[Any] = source.distinct(**index, members=placement.members)
-        once = fold_distinct(tokens, distinct, members=members, ranks_per_member=each)
-        return MemberTokens(once, source.exact, expected=False)
+        distinct: Tokens = source.distinct(**index, members=placement.members)
+        return MemberTokens(fold_distinct(copies, distinct), source.exact, expected=False)
     distinct = expected_distinct(
         tokens,
         shape,
@@ -120,41 +120,34 @@ def member_tokens(
         num_groups=placement.num_groups,
         top_groups=placement.top_groups,
     )
-    once = fold_distinct(tokens, distinct, members=members, ranks_per_member=each)
-    return MemberTokens(once, exact=False, expected=True)
+    return MemberTokens(fold_distinct(copies, distinct), exact=False, expected=True)
 
 
 def fold_distinct(
-    tokens: Counts,
-    distinct: npt.NDArray[Any],
-    *,
-    members: int,
-    ranks_per_member: int,
-    by_rank: npt.NDArray[Any] | None = None,
+    copies: Tokens, distinct: Tokens, *, by_rank: Tokens | None = None
 ) -> npt.NDArray[np.uint32]:
     """Fold with each token sent once per destination member.
 
     Parameters
     ----------
-    tokens
-        Token copies ``(..., ranks, experts)``.
+    copies
+        Token copies between members, ``(..., members, members)``, of
+        :func:`~lightloom.demand.placement.fold`.
     distinct
         Tokens of each rank with a copy for each member, ``(..., ranks, members)``; fractions are
         rounded after summing over a member's ranks.
-    members, ranks_per_member
-        See :func:`~lightloom.demand.placement.fold`.
     by_rank
         Tokens of each rank with a copy for each rank, ``(..., ranks, ranks)``, if known.
 
     Returns
     -------
     ``(..., members, members)``. Off the diagonal, tokens; on it, copies between different ranks
-    of the member, those included that are made on arrival. The sum is that of
-    :func:`~lightloom.demand.placement.fold` unless ``by_rank`` is given.
+    of the member, those included that are made on arrival. The sum is that of ``copies`` unless
+    ``by_rank`` is given.
     """
-    copies = fold(tokens, members=members, ranks_per_member=ranks_per_member).astype(np.int64)
-    batch = copies.shape[:-2]
-    once = distinct.reshape(*batch, members, ranks_per_member, members).sum(axis=-2)
+    members = copies.shape[-1]
+    copies = copies.astype(np.int64)
+    once = distinct.reshape(*copies.shape[:-2], members, -1, members).sum(axis=-2)
     # a rounded expectation may not exceed the copies it stands for
     once = np.minimum(np.rint(once).astype(np.int64), copies)
     inside = copies if by_rank is None else np.minimum(_by_member(by_rank, members), copies)
@@ -166,7 +159,7 @@ def fold_distinct(
     return to_uint32(once)
 
 
-def _by_member(by_rank: npt.NDArray[Any], members: int) -> npt.NDArray[np.int64]:
+def _by_member(by_rank: Tokens, members: int) -> npt.NDArray[np.int64]:
     """Tokens between ranks, added up by member; none from a rank to itself."""
     ranks = by_rank.shape[-1]
     per_member = ranks // members
@@ -197,7 +190,7 @@ def check_groups(shape: Shape, num_groups: int, top_groups: int) -> None:
 
 
 def expected_distinct(
-    tokens: Counts, shape: Shape, *, members: int, num_groups: int = 1, top_groups: int = 1
+    tokens: Counts | Floats, shape: Shape, *, members: int, num_groups: int = 1, top_groups: int = 1
 ) -> Floats:
     """Expected tokens of each rank that reach each member, from counts.
 
@@ -233,28 +226,27 @@ def expected_distinct(
     gate = GateRequest(shape.experts, members, num_groups, top_groups, shape.top_k)
     reached = _core.demand_reach(gate, rows)
     expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
-    copies = along_last(np.add, per_member)
-    return _bounded(expected, per_member, copies, shape, (num_groups, top_groups))
+    copies, largest = (along_last(operation, per_member) for operation in (np.add, np.maximum))
+    return _bounded(expected, (copies, largest), shape, (num_groups, top_groups))
 
 
 def mean_distinct(
-    tokens: Counts, shape: Shape, *, members: int, num_groups: int = 1, top_groups: int = 1
+    sums: RankSums, shape: Shape, *, members: int, num_groups: int = 1, top_groups: int = 1
 ) -> Floats:
     """Return :func:`expected_distinct` with one gate for all sources, that of their mean.
 
     The tokens of each source for a member are in proportion to its copies for it. This takes a
-    ``shape.ranks``-th of the time, for whole training steps.
+    ``shape.ranks``-th of the time, for whole training steps, and ``sums`` of the counts.
     """
-    mean = tokens.mean(axis=-2, keepdims=True)
+    mean = sums.by_expert[..., np.newaxis, :] / shape.ranks
     limits = {"num_groups": num_groups, "top_groups": top_groups}
     once = expected_distinct(mean, shape, members=members, **limits)
-    per_member = _per_member(tokens, shape, members)
-    copies = along_last(np.add, per_member)
+    copies, largest = sums.of_members(members)
     share = once / np.maximum(copies.mean(axis=-2, keepdims=True), 1e-300)
-    return _bounded(copies * share, per_member, copies, shape, (num_groups, top_groups))
+    return _bounded(copies * share, (copies, largest), shape, (num_groups, top_groups))
 
 
-def _per_member(tokens: Counts, shape: Shape, members: int) -> Counts:
+def _per_member(tokens: Tokens, shape: Shape, members: int) -> Tokens:
     """Counts by member and expert of the member, ``(..., ranks, members, experts / members)``."""
     if members < 1 or shape.experts % members:
         raise DemandError(f"{shape.experts} experts do not divide over {members} members")
@@ -262,17 +254,19 @@ def _per_member(tokens: Counts, shape: Shape, members: int) -> Counts:
 
 
 def _bounded(
-    expected: Floats, per_member: Counts, copies: Counts, shape: Shape, groups: tuple[int, int]
+    expected: Floats, counts: tuple[Tokens, Tokens], shape: Shape, groups: tuple[int, int]
 ) -> Floats:
     """Expected tokens, kept within what the counts and node-limited routing allow.
 
-    ``copies`` are the sums of ``per_member``, ``groups`` all of experts and those of a token.
+    ``counts`` are all copies for a member and those for one expert of it at most,
+    ``(..., ranks, members)``; ``groups`` all of experts and those of a token.
     """
     num_groups, top_groups = groups
-    low = along_last(np.maximum, per_member).astype(np.float64)
+    copies, largest = counts
+    low = largest.astype(np.float64)
     high = np.minimum(copies, shape.tokens_per_rank).astype(np.float64)
     bounded: Floats = np.clip(expected, low, high)
-    if per_member.shape[-2] == num_groups:
+    if copies.shape[-1] == num_groups:
         # counts that no gate within the limit can have may exceed it by the lower bounds
         room = top_groups * shape.tokens_per_rank - low.sum(axis=-1, keepdims=True)
         slack = bounded - low

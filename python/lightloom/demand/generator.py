@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.demand.folding import FoldedTokens, ranks_of_member
+from lightloom.demand.folding import FoldedTokens, RankSums, ranks_of_member
 from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import Regime, build_regime, check_regime, unread
 from lightloom.demand.source import Counts, DemandSource, Shape, check_index
@@ -174,6 +174,13 @@ class Synthetic:
             received=folded.received.reshape(*blocks, ranks),
             stayed=folded.stayed,
         )
+
+    def summed(
+        self, *, group: int, layers: Sequence[int], micro_batches: int, step: int
+    ) -> RankSums:
+        """See :class:`~lightloom.demand.folding.FoldingSource`."""
+        sums = _core.demand_sum(self._rows(group, layers, micro_batches, step))
+        return RankSums(sums.copies, sums.largest, sums.by_expert)
 
     def _rows(
         self, group: int, layers: Sequence[int], micro_batches: int, step: int

@@ -46,12 +46,16 @@ def rank_matrix(tokens: Tokens) -> npt.NDArray[np.int64]:
     [[0, 7], [11, 0]]
     """
     tokens = _counts(tokens)
-    ranks, experts = _sizes(tokens)
-    grouped = tokens.reshape(*tokens.shape[:-1], ranks, experts // ranks)
-    matrix = along_last(np.add, grouped).astype(np.int64, copy=False)
-    diagonal = np.arange(ranks)
+    matrix = along_last(np.add, by_rank(tokens)).astype(np.int64, copy=False)
+    diagonal = np.arange(tokens.shape[-2])
     matrix[..., diagonal, diagonal] = 0
     return matrix
+
+
+def by_rank(tokens: Tokens) -> Tokens:
+    """Token copies by the rank of their expert, ``(..., ranks, ranks, experts / ranks)``."""
+    ranks, experts = _sizes(tokens)
+    return tokens.reshape(*tokens.shape[:-1], ranks, experts // ranks)
 
 
 def received(tokens: Tokens) -> npt.NDArray[np.int64]:

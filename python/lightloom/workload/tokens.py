@@ -19,8 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.deduplicate import fold_distinct, mean_distinct
-from lightloom.demand.folding import FoldedTokens, FoldingSource, fold_counts
-from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape
+from lightloom.demand.folding import (
+    FoldedTokens,
+    FoldingSource,
+    RankSums,
+    fold_counts,
+    fold_sums,
+    rank_sums,
+)
+from lightloom.demand.source import DemandSource, PerTokenSource, Shape
 from lightloom.errors import DemandError
 from lightloom.models.model import Model
 from lightloom.parallel import Plan, Workers
@@ -147,8 +154,7 @@ def fold_demand(
             "micro_batches": plan.micro_batches,
             "step": step,
         }
-        shape = (members, folded.ranks_per_member, options.rank_level)
-        return _fold(model, demand, index, options, shape)
+        return _fold(model, demand, index, options, (members, options.rank_level))
 
     places = [
         (stage, replica)
@@ -217,21 +223,22 @@ def _fold(
     demand: DemandSource,
     index: dict[str, Any],
     options: WorkloadOptions,
-    shape: tuple[int, int, bool],
+    shape: tuple[int, bool],
 ) -> FoldedTokens:
     """One group's counts, folded while they are drawn where the source can."""
-    members, per_member, by_rank = shape
-    if not options.deduplicate and isinstance(demand, FoldingSource):
-        return demand.folded(**index, members=members, rank_level=by_rank)
-    counts = demand.tokens(**index)
-    plain = fold_counts(counts, members=members, rank_level=by_rank)
+    members, by_rank = shape
     if not options.deduplicate:
-        return plain
-    distinct = _distinct(model, demand, index, counts, members)
-    expected = np.rint(_distinct(model, demand, index, counts, demand.shape.ranks))
-    once = fold_distinct(
-        counts, distinct, members=members, ranks_per_member=per_member, by_rank=expected
-    )
+        if isinstance(demand, FoldingSource):
+            return demand.folded(**index, members=members, rank_level=by_rank)
+        return fold_counts(demand.tokens(**index), members=members, rank_level=by_rank)
+    if isinstance(demand, FoldingSource):
+        sums = demand.summed(**index)
+    else:
+        sums = rank_sums(demand.tokens(**index))
+    plain = fold_sums(sums, members=members, rank_level=by_rank)
+    distinct = _distinct(model, demand, index, sums, members)
+    expected = np.rint(_distinct(model, demand, index, sums, demand.shape.ranks))
+    once = fold_distinct(plain.tokens, distinct, by_rank=expected)
     by_ranks = None
     if plain.rank_tokens is not None:
         by_ranks = np.minimum(expected.astype(np.int64), plain.rank_tokens).astype(np.uint32)
@@ -241,13 +248,13 @@ def _fold(
 
 
 def _distinct(
-    model: Model, demand: DemandSource, index: dict[str, Any], counts: Counts, members: int
+    model: Model, demand: DemandSource, index: dict[str, Any], sums: RankSums, members: int
 ) -> npt.NDArray[Any]:
     """Tokens with a copy for each member: exact from per-token logs, else expected."""
     if isinstance(demand, PerTokenSource):
         return demand.distinct(**index, members=members)
     return mean_distinct(
-        counts,
+        sums,
         demand.shape,
         members=members,
         num_groups=model.num_groups,

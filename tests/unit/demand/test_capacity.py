@@ -10,7 +10,7 @@ from tests.workload_fakes import FakeCompute, toy_model
 
 from lightloom.demand import Shape, open_demand
 from lightloom.demand.capacity import CappedSource, expert_capacity
-from lightloom.demand.folding import FoldingSource
+from lightloom.demand.folding import FoldingSource, rank_sums
 from lightloom.demand.placement import fold, rank_matrix, received
 from lightloom.demand.source import PerTokenSource
 from lightloom.errors import DemandError
@@ -38,6 +38,8 @@ def test_copies_are_kept_up_to_the_capacity(name, sizes, factor, seed):
     assert (found.tokens == fold(kept, members=members, ranks_per_member=2)).all()
     assert (found.rank_tokens == rank_matrix(kept)).all()
     assert (found.received == received(kept).sum(axis=-1)).all()
+    for part, value in vars(rank_sums(kept)).items():
+        assert (getattr(source.summed(**INDEX), part) == value).all()
     # what is kept stays on its rank or crosses to another
     assert found.stayed + int(found.tokens.sum()) == int(kept.sum())
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightloom.demand import fold, rank_matrix, synthetic
-from lightloom.demand.folding import FoldingSource
+from lightloom.demand.folding import FoldingSource, fold_counts, fold_sums, rank_sums
 from lightloom.demand.placement import received
 from lightloom.errors import DemandError
 
@@ -28,6 +28,23 @@ def test_sums_are_those_of_the_counts(members, changes):
     assert np.array_equal(folded.rank_tokens, rank_matrix(counts))
     assert np.array_equal(folded.received, received(counts).sum(axis=-1))
     assert folded.stayed == counts.sum() - rank_matrix(counts).sum()
+
+
+@pytest.mark.parametrize("members", [1, 2, 8])
+@pytest.mark.parametrize("changes", [{}, {"topics": 5}, {"hold_steps": 3}])
+def test_sums_by_rank_say_what_the_counts_do(members, changes):
+    source = make(**changes)
+    counts = source.tokens(**INDEX)
+    sums = source.summed(**INDEX)
+    for name, value in vars(rank_sums(counts)).items():
+        assert np.array_equal(getattr(sums, name), value), name
+    copies, largest = sums.of_members(members)
+    of_member = counts.reshape(3, 3, 8, members, -1)
+    assert np.array_equal(copies, of_member.sum(axis=-1))
+    assert np.array_equal(largest, of_member.max(axis=-1))
+    folded = fold_sums(sums, members=members, rank_level=True)
+    for name, value in vars(fold_counts(counts, members=members, rank_level=True)).items():
+        assert np.array_equal(getattr(folded, name), value), name
 
 
 def test_ranks_are_left_out_unless_asked_for():

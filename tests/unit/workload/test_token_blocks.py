@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.workload_fakes import FakeCompute, table, toy_model
 
-from lightloom.demand.folding import fold_counts
+from lightloom.demand.folding import fold_counts, rank_sums
 from lightloom.demand.generator import synthetic
 from lightloom.errors import DemandError
 from lightloom.parallel import Plan, RankGrid, place_workers
@@ -238,6 +238,9 @@ class _InPython:
 class _Folding(_InPython):
     def folded(self, *, members, rank_level=False, **index):
         return fold_counts(self.tokens(**index), members=members, rank_level=rank_level)
+
+    def summed(self, **index):
+        return rank_sums(self.tokens(**index))
 
 
 @pytest.mark.parametrize("deduplicate", [False, True])
