@@ -127,12 +127,16 @@ def spoiled_packet_requests(rng, transport, count):
     for _ in range(count):
         request = packet_request(rng, transport)
         spoil(rng, *request)
-        # what is large and can be had takes its memory (up to 4 million links): these are small
-        network = request[0]
-        for name in ("hosts", "planes", "spines", "switches_per_group"):
-            size = getattr(network, name)
-            setattr(network, name, min(size, 64) if isinstance(size, int) else size)
+        make_small(request[0], "hosts", "planes", "spines", "switches_per_group")
         yield request
+
+
+def make_small(thing, *names):
+    """What is large and can be had takes its memory (up to 4 million links): bound these."""
+    for name in names:
+        size = getattr(thing, name, None)
+        if isinstance(size, int) and 64 < size < 2**22:
+            setattr(thing, name, 64)
 
 
 def simulate(network, tables, flows, run, continues):
@@ -186,6 +190,9 @@ def step(rng, network):
     options = SimpleNamespace(timeline_workers=[0], share_equal_work=True, record_decisions=True)
     packets = SimpleNamespace(transport="dctcp", mtu_bytes=None, queue_bytes=None, seed=1)
     spoil(rng, graph, network, options, packets)
+    make_small(network, "servers")
+    for part in network.parts if isinstance(network.parts, list) else ():
+        make_small(part, "nics", "degree")
     return graph, network, options, packets
 
 

@@ -1,7 +1,7 @@
 //! Topologies by name.
 
 use crate::error::PacketError;
-use crate::topology::{Cable, Dragonfly, NicId, NodeId, PacketLinkId, Topology};
+use crate::topology::{Cable, Dragonfly, MAX_LINKS, NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate};
 
 const NIC: [&str; 2] = ["nic up", "nic down"];
@@ -12,17 +12,16 @@ const GLOBAL: [&str; 2] = ["global", "global"];
 const AGGREGATION: [&str; 2] = ["agg up", "agg down"];
 const NVLINK: [&str; 2] = ["nvlink up", "nvlink down"];
 
-/// Maximum number of hosts, and of duplex links: what memory of some gigabytes holds.
-const MAX_SIZE: (u32, u64) = (1 << 20, 1 << 22);
+/// Maximum number of hosts.
+const MAX_HOSTS: u32 = 1 << 20;
 
 /// Refuses networks that would not fit memory, before anything is built.
 fn check_size(hosts: u32, links: u64) -> Result<(), PacketError> {
-    if hosts <= MAX_SIZE.0 && links <= MAX_SIZE.1 {
+    if hosts <= MAX_HOSTS && links <= MAX_LINKS {
         return Ok(());
     }
     Err(PacketError::invalid(format!(
-        "{hosts} hosts and {links} links; expected at most {} and {}",
-        MAX_SIZE.0, MAX_SIZE.1
+        "{hosts} hosts and {links} links; expected at most {MAX_HOSTS} and {MAX_LINKS}"
     )))
 }
 

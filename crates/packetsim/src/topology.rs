@@ -75,6 +75,9 @@ pub struct LinkSpec {
     pub layer: u8,
 }
 
+/// Maximum number of duplex links: what memory of some gigabytes holds.
+pub(crate) const MAX_LINKS: u64 = 1 << 22;
+
 /// So that sums of times fit 64 bits.
 const LONGEST_DELAY: Duration = Duration(1_000_000_000_000_000_000);
 
@@ -199,11 +202,24 @@ impl Topology {
         }
     }
 
+    /// Refuses so many more duplex links if memory would not hold all.
+    ///
+    /// # Errors
+    /// If there would be over 4,194,304.
+    pub fn check_room(&self, more: u64) -> Result<(), PacketError> {
+        let links = (self.links.len() as u64 / 2).saturating_add(more);
+        if links <= MAX_LINKS {
+            return Ok(());
+        }
+        Err(PacketError::invalid(format!("{links} links; expected at most {MAX_LINKS}")))
+    }
+
     /// Connects two nodes both ways; returns the link from `a` to `b`. The layers' names are those
     /// of the link from `a` to `b` and of its reverse, as in `["host up", "host down"]`.
     ///
     /// # Errors
-    /// If a node does not exist, both are one, the rate is zero, or the delay over 1,000,000 s.
+    /// If a node does not exist, both are one, the rate is zero, the delay over 1,000,000 s, or
+    /// there are 4,194,304 already.
     pub fn connect(
         &mut self,
         a: NodeId,
@@ -234,6 +250,7 @@ impl Topology {
                 delay.as_seconds()
             )));
         }
+        self.check_room(1)?;
         let link = PacketLinkId(self.links.len() as u32);
         for (from, to, layer) in [(a, b, layers[0]), (b, a, layers[1])] {
             let layer = self.layer(layer);

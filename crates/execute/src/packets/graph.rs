@@ -44,6 +44,14 @@ impl Graph {
         }
     }
 
+    /// Refuses so many more links if memory would not hold all.
+    ///
+    /// # Errors
+    /// Says how many there would be.
+    pub fn check_room(&self, links: u64) -> Result<(), PacketError> {
+        self.topology.check_room(links)
+    }
+
     /// Adds a switch.
     pub fn add_switch(&mut self) -> NodeId {
         self.topology.add_switch()

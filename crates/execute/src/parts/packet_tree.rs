@@ -16,10 +16,10 @@ use lightloom_packetsim::{Cable, NodeId, PacketError};
 pub(super) struct Tree<'a> {
     eps: &'a Eps,
     /// Uplinks of a ToR, and the rate of each; also those of the layers above.
-    uplinks: u32,
+    uplinks: u64,
     uplink_rate: Rate,
     /// ToRs of a full pod.
-    tors_per_pod: u32,
+    tors_per_pod: u64,
     /// ToRs that serve the same servers.
     rails: u32,
 }
@@ -27,17 +27,20 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     pub(super) fn new(eps: &'a Eps, servers: u32) -> Self {
         let rails = eps.rails;
-        let below = eps.servers_per_tor.min(servers) * (eps.nics / rails);
-        let attached = eps.nic_rate.0.saturating_mul(u64::from(below));
+        let below = u64::from(eps.servers_per_tor.min(servers)) * u64::from(eps.nics / rails);
+        let attached = eps.nic_rate.0.saturating_mul(below);
         let uplink = eps.tor_uplink.map_or(attached, |rate| rate.0.min(attached));
         // at most `below`
-        let uplinks = uplink.div_ceil(eps.nic_rate.0).max(1) as u32;
-        let tors_per_pod = eps.servers_per_pod.min(servers).div_ceil(eps.servers_per_tor) * rails;
-        let uplink_rate = Rate((uplink / u64::from(uplinks)).max(1));
+        let uplinks = uplink.div_ceil(eps.nic_rate.0).max(1);
+        let tor_places = eps.servers_per_pod.min(servers).div_ceil(eps.servers_per_tor);
+        let tors_per_pod = u64::from(tor_places) * u64::from(rails);
+        let uplink_rate = Rate((uplink / uplinks).max(1));
         Self { eps, uplinks, uplink_rate, tors_per_pod, rails }
     }
 
     pub(super) fn connect(&self, graph: &mut Graph, places: &[Place]) -> Result<(), PacketError> {
+        // every switch has a link, so that there is room for these, too
+        graph.check_room(places.len() as u64 * u64::from(self.eps.nics))?;
         let mut tors: Vec<(Place, Vec<NodeId>)> = Vec::new();
         for (server, &place) in places.iter().enumerate() {
             let known = tors.iter().position(|(other, _)| *other == place);
@@ -59,6 +62,8 @@ impl<'a> Tree<'a> {
 
     /// Aggregation switches of each pod, and cores if there are several.
     fn join(&self, graph: &mut Graph, tors: &[(Place, Vec<NodeId>)]) -> Result<(), PacketError> {
+        let switches = tors.len() as u64 * u64::from(self.rails);
+        graph.check_room(self.uplinks.saturating_mul(switches))?;
         let mut pods: Vec<(u32, Vec<NodeId>)> = Vec::new();
         for (place, nodes) in tors {
             let known = pods.iter().position(|(pod, _)| *pod == place.pod);
@@ -77,6 +82,8 @@ impl<'a> Tree<'a> {
         if pods.len() == 1 {
             return Ok(());
         }
+        let cores = self.uplinks.saturating_mul(self.tors_per_pod);
+        graph.check_room(cores.saturating_mul(pods.len() as u64))?;
         for position in 0..self.uplinks as usize {
             for _ in 0..self.tors_per_pod {
                 let core = graph.add_switch();

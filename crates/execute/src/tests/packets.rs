@@ -207,16 +207,26 @@ fn what_cannot_be_sent_is_refused() {
     assert!(text.starts_with("transport = 'tcp': expected one of ideal, "), "{text}");
     let mut large = options("dctcp");
     large.config.mtu = 1 << 17;
+    assert!(refusal(&large, &packet(2)).starts_with("mtu 131072 B and"));
+}
+
+fn refusal(options: &PacketTransport, network: &Network) -> String {
+    let model = TransferModel::Packets(options);
     let graph = one(&[0, 1, 0, 0], 2);
-    let refused = execute_as(
-        TransferModel::Packets(&large),
-        &graph,
-        &packet(2),
-        &Options::default(),
-        &mut Silent,
-        Plugins::default(),
-    );
-    assert!(refused.unwrap_err().to_string().starts_with("mtu 131072 B and"));
+    execute_as(model, &graph, network, &Options::default(), &mut Silent, Plugins::default())
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn more_links_than_memory_holds_are_refused_before_they_are_made() {
+    let of = |servers: u32, nics: u32, servers_per_tor: u32| {
+        let tree = Eps { nics, servers_per_tor, servers_per_pod: 1, ..eps(servers) };
+        refusal(&options("dctcp"), &packet(servers).with(tree))
+    };
+    assert_eq!(of(2, 1 << 31, 1), "4294967296 links; expected at most 4194304");
+    // a ToR of many pods has as many uplinks in each as there are NICs of all servers below it
+    assert_eq!(of(2048, 2, 2048), "8392704 links; expected at most 4194304");
 }
 
 /// Four servers of eight circuits each, no packet fabric for what may take these, 25 ms to switch.
