@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.placement import along_last, by_rank, fold_ranks, rank_matrix, received
-from lightloom.demand.source import Counts, whole
+from lightloom.demand.source import Counts, DemandSource, whole
 from lightloom.errors import DemandError, echo
 
 
@@ -91,7 +91,7 @@ def rank_sums(counts: Counts) -> RankSums:
 
 
 @runtime_checkable
-class FoldingSource(Protocol):
+class FoldingSource(DemandSource, Protocol):
     """A source that folds as it draws; the numbers are those of ``tokens``.
 
     It is asked for several groups at once, from different threads.

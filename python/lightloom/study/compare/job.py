@@ -203,13 +203,17 @@ class ModelJob(Job):
         return build(
             self.model,
             self.plan,
-            demand=demand_source(self.scenario, self.model, self.plan, sample.seed),
+            demand=self.demand(sample),
             compute=self.compute,
             gpus_per_server=gpus_per_server,
             options=options,
             step=sample.step,
             compute_scale=sample.compute_scale,
         )
+
+    def demand(self, sample: Sample) -> DemandSource | None:
+        """Where the token copies come from; ``None`` for a model without experts."""
+        return demand_source(self.scenario, self.model, self.plan, sample.seed)
 
     def scaled(self, workload: StepWorkload, sample: Sample) -> StepWorkload:
         """The step of a workload at the compute speed of ``sample``."""

@@ -1,11 +1,11 @@
 """Long steps: each fabric's first sample is simulated whole, other samples on a part of the step.
 
 Other seeds, compute speeds and loads only tell how much a step changes with them, and a part of the
-step tells that nearly as well: the first stages of the pipeline with as many layers each, and as
-many micro-batches less as there are fewer stages, so that the bubble is as large a share. A sample
-then takes the whole step of the first one, times the ratio of the two on the part. How far that is
-from whole steps is in ``benches/RESULTS.md``: seeds, speeds and balanced load within 0.4 %; skewed
-load is underestimated, as the part may lack the stage with the busiest experts.
+step tells that nearly as well: a few stages of the pipeline with as many layers each, and as many
+micro-batches less as there are fewer stages, so that the bubble is as large a share. The stage with
+the busiest experts, which sets the pace, is among them. A sample then takes the whole step of the
+first one, times the ratio of the two on the part. How far that is from whole steps is in
+``benches/RESULTS.md``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lightloom.demand import DemandSource
+from lightloom.demand.few_stages import few_stages
 from lightloom.simulate import Run
-from lightloom.study.compare.job import Job, ModelJob
+from lightloom.study.compare.job import Job, ModelJob, demand_source
+from lightloom.study.compare.results import Sample
 from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, with_few, with_few_stages
+from lightloom.workload.tokens import moe_layers
 
 if TYPE_CHECKING:
     from lightloom.study.compare.runner import Done
@@ -26,11 +30,26 @@ if TYPE_CHECKING:
 LONG_WORK = 5_000_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class _PartJob(ModelJob):
+    """The job of a part; a drawn demand is that of some stages of the ``whole`` step."""
+
+    whole: ModelJob
+
+    def demand(self, sample: Sample) -> DemandSource | None:
+        whole = self.whole
+        source = demand_source(self.scenario, whole.model, whole.plan, sample.seed)
+        if source is None or not self.is_drawn:
+            return source
+        stages = moe_layers(whole.model, whole.plan)
+        return few_stages(source, stages, self.plan.pp, step=sample.step)
+
+
 @dataclass(frozen=True)
 class PartStep:
     """A part of a job's step.
 
-    ``job`` is a job of its own, with the first stages on their servers; ``share`` the part of the
+    ``job`` is a job of its own, with few stages on the first servers; ``share`` the part of the
     whole step's all-to-alls that it has; ``stages`` and ``micro_batches`` those of the whole.
     """
 
@@ -45,8 +64,8 @@ class PartStep:
         return (
             f"a long step: the first seed is simulated whole; other seeds, speeds and loads in"
             f" proportion to a part of it ({plan.pp} of {self.stages} stages,"
-            f" {plan.micro_batches} of {self.micro_batches} micro-batches), which underestimates"
-            f" skewed load; --whole-steps simulates all of them whole"
+            f" {plan.micro_batches} of {self.micro_batches} micro-batches); --whole-steps simulates"
+            f" all of them whole"
         )
 
     def estimates(self, whole: Sequence[Done], parts: Sequence[Done]) -> list[Done]:
@@ -100,7 +119,9 @@ def part_step(job: Job) -> PartStep | None:
     share = layers * micro_batches / (model.num_moe_layers * plan.micro_batches)
     if share > MAX_SHARE:
         return None
-    return PartStep(with_few(few, layers, micro_batches), share, plan.pp, plan.micro_batches)
+    short = with_few(few, layers, micro_batches)
+    given = {each.name: getattr(short, each.name) for each in dataclasses.fields(short)}
+    return PartStep(_PartJob(**given, whole=job), share, plan.pp, plan.micro_batches)
 
 
 def _first_samples(done: Sequence[Done]) -> dict[str, Done]:

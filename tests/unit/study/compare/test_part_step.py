@@ -1,20 +1,30 @@
 """Long steps: the first sample is whole, other samples are in proportion to a part of the step."""
 
 import dataclasses
+import json
 import os
 from types import SimpleNamespace
 
 import pytest
 
+from lightloom.demand.few_stages import few_stages
 from lightloom.fabric import load_fabric
 from lightloom.progress import Monitor
-from lightloom.study.compare import PlanOptions, Sample, compare, part_step, strategies
+from lightloom.study.compare import (
+    DemandOptions,
+    PlanOptions,
+    Sample,
+    compare,
+    part_step,
+    strategies,
+)
 from lightloom.study.compare.forecast import forecast
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.runner import Attempt, Done, Runner
 from lightloom.study.compare.summary import summary_of
+from lightloom.workload.tokens import moe_layers
 
 PLAN = {"tp": 2, "pp": 16, "ep": 8, "micro_batches": 16}
 
@@ -214,12 +224,41 @@ def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurat
 
 
 @pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(("imbalance", "same"), [("skewed", False), ("balanced", True)])
+def test_each_load_and_seed_has_its_own_stages_in_the_part(deep, imbalance, same):
+    job = prepare(deep().with_imbalance(imbalance))
+    part = part_step.part_step(job).job
+    stages = moe_layers(job.model, job.plan)
+    found = []
+    for seed in range(3):
+        demand, whole = part.demand(Sample(seed, 0)), job.demand(Sample(seed, 0))
+        assert demand.shape == whole.shape
+        if same:
+            assert type(demand) is type(whole)
+            continue
+        expected = few_stages(whole, stages, 4, step=0)
+        assert demand.layers == expected.layers
+        found.append(demand.layers)
+    assert same or len(set(found)) > 1
+
+
+def test_a_part_of_recorded_demand_has_its_first_layers(deep, monkeypatch, tmp_path):
+    monkeypatch.setattr(part_step, "LONG_WORK", 1)
+    matrix = tmp_path / "demand.json"
+    matrix.write_text(json.dumps([[7] * 8] * 8))
+    job = prepare(deep(demand=DemandOptions(source=str(matrix), scale=True)))
+    part = part_step.part_step(job).job
+    sample = Sample(0, 0)
+    assert type(part.demand(sample)) is type(job.demand(sample))
+
+
+@pytest.mark.usefixtures("long")
 def test_what_is_whole_is_said(deep):
     job = prepare(deep())
     text = (
         "a long step: the first seed is simulated whole; other seeds, speeds and loads in"
-        " proportion to a part of it (4 of 16 stages, 4 of 16 micro-batches), which underestimates"
-        " skewed load; --whole-steps simulates all of them whole"
+        " proportion to a part of it (4 of 16 stages, 4 of 16 micro-batches); --whole-steps"
+        " simulates all of them whole"
     )
     assert text in summary_of(job)
     assert text not in summary_of(prepare(deep(whole_steps=True)))
