@@ -13,14 +13,11 @@
 
 use super::line_rate::TIMEOUT;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
-use super::{Next, Transport};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::network::telemetry::Stamp;
-use crate::packet::Packet;
-use crate::topology::NicId;
-use lightloom_model::{Duration, Rate, Time};
+use lightloom_model::{Duration, Rate};
 
 /// Picoseconds in a second.
 const SECOND: f64 = 1e12;
@@ -73,7 +70,7 @@ impl HpccParameters {
 
 /// The sending end of a flow.
 #[derive(Debug, Clone)]
-struct Sender {
+pub(crate) struct Sender {
     /// Rate of the NIC, in bytes per second.
     line: f64,
     /// W, and the reference window, in bytes.
@@ -93,7 +90,7 @@ struct Sender {
 
 /// The rule of windows.
 #[derive(Debug, Clone)]
-struct Rule {
+pub(crate) struct Rule {
     parameters: HpccParameters,
     /// The longest round trip of a flow of the run, in ps.
     longest: u64,
@@ -214,53 +211,20 @@ impl WindowRule for Rule {
 }
 
 /// State of the flows.
-#[derive(Debug, Clone)]
-pub struct Hpcc(Windowed<Rule>);
+pub(crate) type Hpcc = Windowed<Rule>;
 
 impl Hpcc {
     /// For the NICs of a network.
     ///
     /// # Errors
     /// If the parameters make no sense, or switches write nothing into packets.
-    pub fn new(core: &Core, parameters: HpccParameters) -> Result<Self, PacketError> {
+    pub(crate) fn new(core: &Core, parameters: HpccParameters) -> Result<Self, PacketError> {
         parameters.validate()?;
         if !core.config().telemetry {
             return Err(PacketError::invalid("HPCC needs switches that write telemetry (INT)"));
         }
         let rule = Rule { parameters, longest: 0 };
-        Ok(Self(Windowed::new(core, rule, parameters.timeout)))
-    }
-
-    /// The window of a flow that has started, in bytes.
-    pub fn window(&self, flow: PacketFlowId) -> f64 {
-        self.0.state(flow).map_or(0.0, |sender| sender.window)
-    }
-}
-
-impl Transport for Hpcc {
-    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.0.start(core, flow);
-    }
-
-    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.0.expect(core, flow);
-    }
-
-    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
-        self.0.next(core, nic, at)
-    }
-
-    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
-        self.0.receive(core, nic, packet);
-    }
-
-    #[inline]
-    fn prefetch_flow(&self, packet: &Packet) {
-        self.0.prefetch_flow(packet);
-    }
-
-    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.0.timer(core, flow);
+        Ok(Self::with_rule(core, rule, parameters.timeout))
     }
 }
 
@@ -268,6 +232,7 @@ impl Transport for Hpcc {
 #[expect(clippy::float_cmp, reason = "the expected values are of the same arithmetic")]
 mod tests {
     use super::*;
+    use lightloom_model::Time;
 
     const US: u64 = 1_000_000;
     /// 100 Gb/s.

@@ -13,12 +13,9 @@
 //! selectively. Leaves out sharing of a path's window among flows.
 
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
-use super::{Next, Transport};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
-use crate::packet::Packet;
-use crate::topology::NicId;
 use lightloom_model::{Duration, Time};
 
 /// Timeouts in a row after which the window is the smallest (`RETX_RESET_THRESHOLD`).
@@ -123,7 +120,7 @@ impl SwiftParameters {
 
 /// The sending end of a flow.
 #[derive(Debug, Clone, Copy)]
-struct Sender {
+pub(crate) struct Sender {
     /// In packets.
     window: f64,
     /// When it was last reduced.
@@ -177,7 +174,7 @@ impl Sender {
 
 /// The rule of windows.
 #[derive(Debug, Clone)]
-struct Rule(SwiftParameters);
+pub(crate) struct Rule(SwiftParameters);
 
 impl WindowRule for Rule {
     type State = Sender;
@@ -213,49 +210,22 @@ impl WindowRule for Rule {
 }
 
 /// State of the flows.
-#[derive(Debug, Clone)]
-pub struct Swift(Windowed<Rule>);
+pub(crate) type Swift = Windowed<Rule>;
 
 impl Swift {
     /// For the NICs of a network.
     ///
     /// # Errors
     /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: SwiftParameters) -> Result<Self, PacketError> {
+    pub(crate) fn new(core: &Core, parameters: SwiftParameters) -> Result<Self, PacketError> {
         parameters.validate()?;
-        Ok(Self(Windowed::new(core, Rule(parameters), parameters.timeout)))
+        Ok(Self::with_rule(core, Rule(parameters), parameters.timeout))
     }
 
     /// The window of a flow that has started, in packets.
-    pub fn window(&self, flow: PacketFlowId) -> f64 {
-        self.0.state(flow).map_or(0.0, |sender| sender.window)
-    }
-}
-
-impl Transport for Swift {
-    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.0.start(core, flow);
-    }
-
-    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.0.expect(core, flow);
-    }
-
-    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
-        self.0.next(core, nic, at)
-    }
-
-    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
-        self.0.receive(core, nic, packet);
-    }
-
-    #[inline]
-    fn prefetch_flow(&self, packet: &Packet) {
-        self.0.prefetch_flow(packet);
-    }
-
-    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
-        self.0.timer(core, flow);
+    #[cfg(test)]
+    pub(crate) fn window(&self, flow: PacketFlowId) -> f64 {
+        self.state(flow).map_or(0.0, |sender| sender.window)
     }
 }
 

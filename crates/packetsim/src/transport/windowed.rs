@@ -19,20 +19,20 @@ use std::collections::binary_heap::PeekMut;
 
 /// An acknowledgement that has reached the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Acknowledgement {
+pub(crate) struct Acknowledgement {
     /// Packets that it acknowledges for the first time.
-    pub(super) newly: u32,
+    pub newly: u32,
     /// First packet that is not acknowledged.
-    pub(super) first: u32,
+    pub first: u32,
     /// Next packet to send.
-    pub(super) next: u32,
+    pub next: u32,
     /// Time since the packet that it responds to was sent.
-    pub(super) round_trip: Duration,
+    pub round_trip: Duration,
 }
 
 /// Why a flow goes back to the first missing packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loss {
+pub(crate) enum Loss {
     /// The receiver reported a gap.
     Reported,
     /// Nothing was acknowledged for a timeout.
@@ -40,7 +40,7 @@ pub(super) enum Loss {
 }
 
 /// How a transport sets the window and the pace of a flow.
-pub(super) trait WindowRule {
+pub(crate) trait WindowRule {
     /// What it knows of a flow.
     type State: Clone + std::fmt::Debug;
 
@@ -62,7 +62,7 @@ pub(super) trait WindowRule {
 
 /// All flows.
 #[derive(Debug, Clone)]
-pub(super) struct Windowed<R: WindowRule> {
+pub(crate) struct Windowed<R: WindowRule> {
     rule: R,
     packets: GoBackN,
     states: PerFlow<Option<R::State>>,
@@ -75,7 +75,7 @@ pub(super) struct Windowed<R: WindowRule> {
 }
 
 impl<R: WindowRule> Windowed<R> {
-    pub(super) fn new(core: &Core, rule: R, timeout: Duration) -> Self {
+    pub(super) fn with_rule(core: &Core, rule: R, timeout: Duration) -> Self {
         Self {
             rule,
             packets: GoBackN::new(core, timeout),
@@ -87,6 +87,7 @@ impl<R: WindowRule> Windowed<R> {
     }
 
     /// What the rule knows of a flow that has started.
+    #[cfg(test)]
     pub(super) fn state(&self, flow: PacketFlowId) -> Option<&R::State> {
         self.states.get(flow)?.as_ref()
     }
