@@ -14,10 +14,12 @@ Each room has a list of faults, ``benches/mutants/<room>.toml``::
     count = 1                       # optional: so many occurrences, all of them replaced
 
 A fault is *noticed* if the tests fail or run past the limit, *missed* if they pass, and *invalid*
-if it does not build. The file is restored after each fault, also on Ctrl-C.
+if it does not build. The seconds that each took tell a failed test from tests that a busy machine
+kept past the limit. The file is restored after each fault, also on Ctrl-C.
 
     python benches/mutants/run.py execute flowsim     # rooms; all of them without arguments
     python benches/mutants/run.py execute --only tor  # faults whose name or file contains "tor"
+    python benches/mutants/run.py --names FILE        # faults that a file names, one a line
     python benches/mutants/run.py --sample 5 --seed 7 # five of each room, the same for each seed
     python benches/mutants/run.py --record            # write the rates to benches/MUTANTS.md
 """
@@ -36,7 +38,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -196,8 +198,10 @@ def run_room(room: Room, faults: Sequence[Fault], root: Path) -> Trial:
         raise MutantsError(f"{room.name}: its tests fail without any fault")
     results: dict[str, str] = {}
     for fault in faults:
+        start = time.monotonic()
         results[fault.name] = try_fault(room, fault, root)
-        print(f"{room.name}: {results[fault.name]:8} {fault.name}", flush=True)
+        seconds = time.monotonic() - start
+        print(f"{room.name}: {results[fault.name]:8} {seconds:5.0f} s  {fault.name}", flush=True)
     trial = Trial(results, date, commit.strip(), (time.monotonic() - begin) / 60)
     print(
         f"{room.name}: {list(results.values()).count('noticed')} of {len(results)} noticed "
@@ -205,6 +209,22 @@ def run_room(room: Room, faults: Sequence[Fault], root: Path) -> Trial:
         flush=True,
     )
     return trial
+
+
+def with_names(rooms: Sequence[Room], path: Path) -> list[Room]:
+    """Rooms with those of their faults that a file names, without those that have none."""
+    try:
+        names = {line.strip() for line in path.read_text().splitlines()} - {""}
+    except OSError as error:
+        raise MutantsError(f"--names {path}: {error.strerror}") from error
+    unknown = names - {fault.name for room in rooms for fault in room.faults}
+    if unknown:
+        raise MutantsError(f"--names {path}: no fault '{min(unknown)}' in these rooms")
+    chosen = [
+        replace(room, faults=[fault for fault in room.faults if fault.name in names])
+        for room in rooms
+    ]
+    return [room for room in chosen if room.faults]
 
 
 def choose(room: Room, only: str, sample: int | None, seed: int) -> list[Fault]:
@@ -248,6 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Say which faults no test notices.")
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help="all rooms by default")
     parser.add_argument("--only", default="", metavar="TEXT", help="part of a fault's name or file")
+    parser.add_argument("--names", type=Path, metavar="FILE", help="faults' names, one a line")
     parser.add_argument("--sample", type=int, metavar="N", help="so many of each room, at random")
     parser.add_argument(
         "--seed", type=int, default=1, metavar="S", help="of the sample (default 1)"
@@ -256,11 +277,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, end_by_signal)
     try:
-        if options.record and options.only:
-            raise MutantsError("--record is for whole rooms: leave --only out")
+        if options.record and (options.only or options.names):
+            raise MutantsError("--record is for whole rooms: leave --only and --names out")
         if options.sample is not None and options.sample < 1:
             raise MutantsError(f"--sample {options.sample}: expected 1 or more")
         rooms = [load(name) for name in options.rooms or room_names()]
+        if options.names:
+            rooms = with_names(rooms, options.names)
         require_clean_tree(ROOT)
         trials = {
             room.name: run_room(

@@ -169,3 +169,30 @@ def test_a_sample_is_that_of_its_seed():
     assert drawn(1, sample=None) == drawn(1, sample=50) == drawn(1, sample=99) == every
     assert drawn(1, sample=99, only="fault 4") == every[40:]
     assert {name for seed in range(100) for name in drawn(seed)} == set(every)
+
+
+def test_a_file_names_the_faults_to_try(tmp_path):
+    faults = [mutants.Fault(f"fault {number}", "f", "a", "b") for number in range(4)]
+    rooms = [_room("true", name="a", faults=faults[:3]), _room("true", name="b", faults=faults[3:])]
+    names = tmp_path / "names.txt"
+    names.write_text("fault 2\n\n  fault 0\n")
+    (room,) = mutants.with_names(rooms, names)
+    assert (room.name, room.faults) == ("a", [faults[0], faults[2]]), "in the order of the list"
+    names.write_text("fault 3\nfault 2\n")
+    assert [room.faults for room in mutants.with_names(rooms, names)] == [faults[2:3], faults[3:]]
+
+
+def test_a_file_that_names_no_fault_of_the_rooms_is_refused(tmp_path, capsys):
+    names = tmp_path / "names.txt"
+    names.write_text("fault 9\n")
+    with pytest.raises(mutants.MutantsError, match=r"no fault 'fault 9' in these rooms"):
+        mutants.with_names([_room("true", faults=[])], names)
+    assert mutants.main(["cost", "--names", str(tmp_path / "none.txt")]) == 2
+    assert "none.txt: No such file or directory" in capsys.readouterr().err
+    assert mutants.main(["cost", "--record", "--names", str(names)]) == 2
+    assert "leave --only and --names out" in capsys.readouterr().err
+
+
+def test_each_result_comes_with_its_seconds(tree, capsys):
+    mutants.run_room(_room("true"), [_fault("yes\r", "no\r")], tree)
+    assert re.match(r"toy: missed +0 s  a fault\n", capsys.readouterr().out)
