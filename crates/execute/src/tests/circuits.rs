@@ -10,8 +10,8 @@ use crate::testing::{
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Amount, FirstAllToAll, Ocs, Reconfigure, TableId, TaskGraph, TaskKind, WorkerId,
-    WorkerTable,
+    AllToAll, Amount, Duration, FirstAllToAll, Ocs, Reconfigure, SwitchTiming, TableId, TaskGraph,
+    TaskKind, WorkerId, WorkerTable,
 };
 use std::sync::Arc;
 
@@ -49,6 +49,23 @@ fn too_little_compute_exposes_the_rest() {
     // The step is longer by what is exposed than if all had been hidden.
     assert_eq!(outcome.step.0 - (hidden.step.0 - 30 * MS), exposed);
     assert_eq!(outcome.step.0, outcome.critical_path.iter().sum::<u64>());
+}
+
+/// A switch takes as long for `n` pairs, of so much each, as one of `n` times that does whatever it
+/// changes.
+#[test]
+fn each_pair_that_changes_takes_its_time() {
+    let switching = |timing| play(&graph(10 * MS), &with(Ocs { timing, ..ocs(4) }));
+    let by_pairs =
+        switching(SwitchTiming { per_pair: Duration(5 * MS), ..SwitchTiming::default() });
+    let pairs = by_pairs.circuits.pairs_changed;
+    assert!(pairs > 2, "{pairs}");
+    assert_eq!(by_pairs.circuits.delay.0, pairs * 5 * MS);
+    let whole = Duration(pairs * 5 * MS);
+    let at_once = switching(SwitchTiming { fixed: whole, ..SwitchTiming::default() });
+    assert_eq!(by_pairs.circuits, at_once.circuits);
+    assert_eq!(by_pairs.step, at_once.step);
+    assert!(spent(&by_pairs, 0, RECONFIGURATION) > 0);
 }
 
 #[test]

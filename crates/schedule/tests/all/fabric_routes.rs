@@ -184,6 +184,20 @@ fn a_route_of_another_permutation_is_refused() {
     }
 }
 
+/// Up-links are numbered behind hosts: up-link 1 of leaf 0 would be host 3, who is elsewhere.
+#[test]
+fn light_that_comes_down_into_an_up_link_reaches_nobody() {
+    let route = FabricRoute {
+        spine: vec![0, NONE, NONE, NONE],
+        core: vec![NONE; 4],
+        leaf_switches: [[2, NONE, 3, NONE], [NONE; 4]].concat(),
+        spine_switches: vec![0, NONE, NONE, NONE],
+        core_switches: vec![],
+    };
+    let text = check_route(&[3, NONE, NONE, NONE], &two_tiers(2, 2), &route).unwrap_err().0;
+    assert_eq!(text, "the circuit of host 0 ends in the dark");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
