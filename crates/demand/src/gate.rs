@@ -506,6 +506,26 @@ mod tests {
         }
     }
 
+    /// Of rows side by side each is fitted to its end, wherever it stands: the even one, whose
+    /// weights are right at once, ends no other.
+    #[test]
+    fn rows_in_another_order_are_reached_as_often() {
+        for gate in GATES {
+            let row = |skew: i32| {
+                let weight = |one: i32| f64::from(1 + skew * (one * 7 % 11));
+                enumerated(&gate, &(0..12).map(weight).collect::<Vec<f64>>()).0
+            };
+            let rows = [0, 1, 2, 8].map(row);
+            let forwards = gate.reached(&rows.concat());
+            let back: Vec<f64> = rows.into_iter().rev().flatten().collect();
+            let backwards = gate.reached(&back);
+            let again = backwards.chunks(gate.members).rev().flatten();
+            for (found, expected) in again.zip(&forwards) {
+                assert!((found - expected).abs() < 1e-6, "{gate:?}: {found} for {expected}");
+            }
+        }
+    }
+
     #[test]
     fn equal_chances_are_hypergeometric() {
         let gate = Gate { experts: 256, members: 8, groups: 1, slots: 1, top_k: 8 };
