@@ -13,7 +13,13 @@ from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compa
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import PlanCandidate, prepare
 from lightloom.study.compare.plan_candidates import Candidates
-from lightloom.study.compare.plan_search import FINALISTS, _Pace, planned_job
+from lightloom.study.compare.plan_search import (
+    FINALISTS,
+    _Pace,
+    _predicted,
+    _seconds,
+    planned_job,
+)
 from lightloom.study.compare.results import Sample
 
 DEGREES = PlanCandidate.DEGREES
@@ -75,6 +81,14 @@ def test_steps_are_as_long_as_predicted(searched):
     chunked = [one for one in exact if one.vpp > 1]
     for one in [*exact[:3], *chunked[:1]]:
         assert one.predicted_step_time_s == pytest.approx(simulated(one), rel=0.02)
+
+
+def test_the_first_fill_of_a_pipeline_counts_once():
+    """Three fills, of which a prediction simulates one and two."""
+    for pp in (1, 2):
+        made = prepare(job(plan={"tp": 2, "pp": pp, "ep": 4, "micro_batches": 3}))
+        whole = _seconds(made, 3, lambda _: True)
+        assert _predicted(made, 3, lambda _: True) == pytest.approx(whole, rel=0.02)
 
 
 def test_no_screened_plan_is_faster_than_the_chosen_one_by_far(searched):
