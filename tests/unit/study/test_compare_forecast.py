@@ -6,7 +6,7 @@ import pytest
 
 from lightloom.errors import InputError
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare, forecast
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.builds import CONTEXT_SAMPLES, Networks, Workloads
 from lightloom.study.compare.job import prepare
 
 
@@ -51,6 +51,60 @@ def test_what_does_not_fit_the_machine_is_refused(monkeypatch):
     monkeypatch.setattr(forecast, "_installed_bytes", lambda: 1e8)
     with pytest.raises(InputError, match=r"4,096 micro-batches take about .* GB of memory, of 0.1"):
         forecast.forecast(job(4096))
+
+
+def test_memory_is_compared_with_that_of_the_machine(monkeypatch):
+    needed = forecast.forecast(job(4096)).memory_bytes
+    monkeypatch.setattr(forecast, "_installed_bytes", lambda: 1.01 * needed)
+    assert forecast.forecast(job(4096)).memory_bytes == needed
+    monkeypatch.setattr(forecast, "_installed_bytes", lambda: 0.99 * needed)
+    with pytest.raises(InputError, match="4,096 micro-batches take about"):
+        forecast.forecast(job(4096))
+
+
+def test_samples_take_memory_as_far_as_they_are_kept(monkeypatch):
+    def memory(seeds):
+        return forecast.forecast(job(4096, seeds=seeds, compute_spread=0.0)).memory_bytes
+
+    monkeypatch.setattr(forecast, "_installed_bytes", lambda: None)
+    monkeypatch.setattr(forecast, "KEPT_BYTES", 1e18)
+    one, two, three = (memory(seeds) for seeds in (1, 2, 3))
+    assert three - two == pytest.approx(two - one)
+    assert two > one
+    monkeypatch.setattr(forecast, "KEPT_BYTES", 0)
+    assert memory(1) == memory(3) == one
+
+
+#: one sample of one fabric, with no other load beside it
+ALONE = {"seeds": 1, "compute_spread": 0.0, "imbalances": False}
+
+
+@pytest.fixture
+def taking(monkeypatch):
+    """Has building, scaling and simulating the short step take so many seconds of a core."""
+
+    def take(cores, **seconds):
+        monkeypatch.setattr(forecast, "_cpu_s", lambda work, *_: seconds.get(work.__name__, 0.0))
+        monkeypatch.setattr(forecast.os, "cpu_count", lambda: cores)
+
+    return take
+
+
+def test_a_step_of_four_times_the_micro_batches_takes_four_times_as_long(taking):
+    taking(2, get=3.0)
+    short, long = (forecast.forecast(job(count, **ALONE)) for count in (4096, 16_384))
+    assert long.seconds == pytest.approx(4 * short.seconds)
+
+
+def test_every_demand_is_drawn_once_and_those_of_a_mean_before_anything_runs(taking):
+    def seconds(seeds, cores):
+        taking(cores, get=1.0)
+        return forecast.forecast(job(4096, **ALONE | {"seeds": seeds})).seconds
+
+    one = seconds(1, 1)
+    assert seconds(1, 4) == pytest.approx(one)
+    assert seconds(5, 1) == pytest.approx(5 * one)
+    assert seconds(CONTEXT_SAMPLES + 4, 4) == pytest.approx((CONTEXT_SAMPLES + 1) * one)
 
 
 @pytest.mark.parametrize("policies", [False, True])

@@ -24,10 +24,10 @@ def with_rows(call):
     return dataclasses.replace(call, **rows, **place)
 
 
-def program(routed=True, measured=None):
+def program(routed=True, measured=None, dtype="bfloat16"):
     """A step of 16 ranks with experts, in whose passes a layer computes something."""
     job = GridJob(tp=2, pp=2, dp=4, ep=4)
-    product = Operator("matmul", "bfloat16", 4, 4, 4 * 10**12, 10**9)
+    product = Operator("matmul", dtype, 4, 4, 4 * 10**12, 10**9)
     trace = job.trace()
     ranks = []
     for recorded in trace.ranks.values():
@@ -105,11 +105,37 @@ def test_a_demand_is_drawn_for_a_trace(written):
     assert slower.roles[0].program.size.sum() != graph.roles[0].program.size.sum()
 
 
+def test_steps_differ_where_a_generator_draws_them(written):
+    """Recorded rows and a matrix are those of every step."""
+    path = written(program())
+    assert len(traced_job(scenario(path, steps=4, compute_spread=0.0)).samples()) == 1
+    given = {"demand": {"imbalance": "skewed"}, "steps": 2, "seeds": 1, "compute_spread": 0.0}
+    drawn = traced_job(scenario(path, **given))
+    first, second = (drawn.workload(sample, 2).graph for sample in drawn.samples())
+    assert (first.demands[0].counts != second.demands[0].counts).any()
+
+
+def test_products_of_fp8_take_less_time_where_a_gpu_has_it(written):
+    """The H100 has twice the FLOP/s in FP8; the A100 has none and computes in BF16."""
+
+    def forward_s(dtype, gpu):
+        cluster = {"rate_gbps": 400, "gpu": gpu, "gpus_per_server": 2, "nics_per_server": 8}
+        path = written(program(dtype=dtype), f"{dtype}.json")
+        found = compare(scenario(path, fabrics=("fat-tree",), cluster=cluster))
+        return found.results[0].critical_path_s["forward"]
+
+    in_bf16, in_fp8 = (forward_s(dtype, "h100") for dtype in ("bfloat16", "float8_e4m3fn"))
+    assert 0.5 * in_bf16 <= in_fp8 < 0.75 * in_bf16
+    assert forward_s("float8_e4m3fn", "a100") == forward_s("bfloat16", "a100")
+
+
 def test_tokens_of_a_step_make_a_throughput(written):
     found = compare(scenario(written(program()), step_tokens=10**6, fabrics=("fat-tree",)))
     (result,) = found.results
     assert result.tokens_per_s == result.pace == pytest.approx(1e6 / result.step_time_s)
     assert result.tokens_per_s_per_gpu == pytest.approx(result.tokens_per_s / 16)
+    days = result.days_per_trillion_tokens
+    assert days * 24 * 3600 * result.tokens_per_s == pytest.approx(1e12)
     assert result.mfu is None
     assert result.to_json()["pace_unit"] == "tokens/s"
 
