@@ -196,6 +196,19 @@ proptest! {
             };
             let inside: u64 = world.pairs().map(copied).sum();
             prop_assert_eq!(lowering.nvswitch_bytes, inside);
+            // On the way there by the member that receives, on the way back by the one that sends.
+            for member in 0..world.members {
+                let copier = |(from, to): (usize, usize)| {
+                    if copies == Copies::OnArrival { to } else { from }
+                };
+                let own = world.pairs().filter(|&pair| copier((pair.0.0, pair.1.0)) == member);
+                let moves: Vec<_> = own
+                    .map(|pair| (pair.0.1, pair.1.1, copied(pair)))
+                    .filter(|(_, _, bytes)| *bytes > 0)
+                    .collect();
+                let (busy, _) = busiest(&moves, world.ranks);
+                prop_assert_eq!(lowering.local[member], busy.div_ceil(GPUS / world.ranks as u64));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Programs other than a pipeline of MoE layers: streams, handles, groups and priorities.
 
-use super::{NIC, RING, US, carried, compute, one_ring, play, refuse, ring, wait};
+use super::{NIC, RING, US, carried, compute, one_ring, play, receive, refuse, ring, send, wait};
 use crate::Network;
 use crate::parts::{Direct, Route};
 use crate::testing::{
@@ -156,9 +156,8 @@ fn a_broadcast_is_a_chain_from_the_first_member() {
     assert_eq!(outcome.flows, 3);
 }
 
-#[test]
-fn a_broadcast_over_fixed_circuits_goes_both_ways_from_its_root() {
-    let servers = 4;
+/// Single circuits that join each server to the next.
+fn in_a_circle(servers: u32) -> Network {
     let mut fixed = Direct {
         link_rate: Rate(400_000_000_000),
         link_delay: lightloom_model::Duration(US),
@@ -169,13 +168,36 @@ fn a_broadcast_over_fixed_circuits_goes_both_ways_from_its_root() {
         fixed.circuits.push(Circuit { a: a.min(b), b: a.max(b), count: 1 });
         fixed.routes.extend([[a, b], [b, a]].map(|ends| Route { servers: ends.to_vec() }));
     }
+    direct(servers, fixed)
+}
+
+#[test]
+fn a_broadcast_over_fixed_circuits_goes_both_ways_from_its_root() {
+    let servers = 4;
     let mut graph = trainers(servers, vec![collective(CollectiveKind::Broadcast, RING, 8_000_000)]);
     graph.families[1].workers = [1, 2, 3, 0].map(WorkerId).to_vec();
-    let outcome = play(&graph, &direct(servers, fixed));
+    let outcome = play(&graph, &in_a_circle(servers));
     // Half of the buffer in each direction, three hops each.
     assert_eq!(outcome.step.0, 4_000_000 * NIC + 3 * US);
     assert_eq!(carried(&outcome, "dp")[3], 3 * 8_000_000);
     assert_eq!(outcome.flows, 6);
+}
+
+/// Nobody sends to the root of a broadcast but who has something else for it.
+#[test]
+fn circuits_to_the_root_of_a_broadcast_are_free() {
+    let mut graph = empty_graph(4, 1, 1);
+    graph.families.push(one_ring(4));
+    graph.families[1].workers = [1, 2, 3, 0].map(WorkerId).to_vec();
+    for role in &mut graph.roles {
+        role.tasks = vec![collective(CollectiveKind::Broadcast, RING, 8_000_000)];
+    }
+    for (tag, sender) in [(0, 0), (1, 2)] {
+        graph.roles[sender as usize].tasks.push(on(1, send(1, tag, 4_000_000)));
+        graph.roles[1].tasks.push(on(1 + tag as u8, receive(sender, tag)));
+    }
+    let outcome = play(&graph, &in_a_circle(4));
+    assert_eq!(outcome.step.0, 4_000_000 * NIC + 3 * US);
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! Circuits that follow the clock.
 
 use super::{NIC, US, compute, play, receive, refuse, send};
-use crate::network::Network;
+use crate::network::{Network, NetworkPart, PartConfig, Setting};
 use crate::parts::{Eps, ScheduledCircuits, Slot};
 use crate::testing::{GBPS, all_to_all, empty_graph, eps, packet, with_blocks};
-use crate::{Options, Outcome, PacketTransport, PhaseBook, Plugins, TransferModel, execute_as};
+use crate::{
+    ExecuteError, Extent, Options, Outcome, PacketTransport, PhaseBook, Plugins, TransferModel,
+    execute_as,
+};
 use lightloom_kernel::Silent;
-use lightloom_model::{AllToAll, Circuit, Duration, Rate, TaskGraph, Time};
+use lightloom_model::{AllToAll, Circuit, Duration, Invalid, Rate, TaskGraph, Time};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 const DARK: u64 = 10 * US;
 const HOLD: u64 = 100 * US;
@@ -116,6 +120,49 @@ fn a_period_later_everything_is_a_period_later() {
     let run = |start| play(&one_send(3, start, 7_000_000), &alone(rotor())).step.0;
     for start in [0, 5 * US, 200 * US] {
         assert_eq!(run(start + 1000 * period), run(start) + 1000 * period);
+    }
+}
+
+/// Circuits of a second fabric beside the first.
+#[derive(Debug, Clone)]
+struct Second(ScheduledCircuits);
+
+impl PartConfig for Second {
+    fn name(&self) -> &'static str {
+        "second"
+    }
+
+    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
+        self.0.validate(network, below)
+    }
+
+    fn extent(&self, network: &Network, below: Duration) -> Extent {
+        self.0.extent(network, below)
+    }
+
+    fn follows_clock(&self) -> bool {
+        self.0.follows_clock()
+    }
+
+    fn build(
+        &self,
+        setting: &mut Setting<'_>,
+    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
+        self.0.build(setting)
+    }
+}
+
+/// Circuits that change often and circuits that change rarely, of other servers.
+#[test]
+fn parts_follow_clocks_of_their_own() {
+    let often = circuits(vec![slot(&[(0, 1)], DARK, HOLD)]);
+    let rarely = circuits(vec![slot(&[(2, 3)], DARK, 50 * HOLD)]);
+    let expected = play(&one_send(1, 0, 7_000_000), &alone(often.clone())).step;
+    // 140 us of sending, in two slots.
+    assert!(expected.0.abs_diff(2 * DARK + 7_000_000 * NIC + US) <= 2);
+    for [first, second] in [[&often, &rarely], [&rarely, &often]] {
+        let both = alone(first.clone()).with(Second(second.clone()));
+        assert_eq!(play(&one_send(1, 0, 7_000_000), &both).step, expected);
     }
 }
 

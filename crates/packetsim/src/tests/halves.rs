@@ -145,6 +145,31 @@ fn what_waits_for_a_link_between_the_halves_is_waited_for() {
     assert!(compare(waits).unwrap());
 }
 
+/// Packets over the near spine reach the other half long before those over the far one.
+#[test]
+fn windows_end_before_anything_can_have_crossed() {
+    let mut topology = crate::Topology::new();
+    let hosts = [(); 4].map(|()| topology.add_host());
+    let [near, far] = [(); 2].map(|()| topology.add_switch());
+    let spines = [(); 2].map(|()| topology.add_switch());
+    let mut join = |a, b, us: u64| {
+        let cable = Cable { rate: FAST, delay: Duration(us * US) };
+        topology.connect(a, b, cable, ["there", "back"]).unwrap();
+    };
+    for (host, leaf) in hosts.into_iter().zip([near, near, far, far]) {
+        join(host, leaf, 1);
+    }
+    for (spine, us) in spines.into_iter().zip([20, 2]) {
+        join(near, spine, us);
+        join(far, spine, us);
+    }
+    assert_eq!(Halves::of(&topology).unwrap().lookahead, Duration(2 * US));
+    for name in ["ndp", "mptcp", "dctcp"] {
+        let flows = [(0, 2), (3, 0), (1, 3), (2, 1)].map(|ends| flow(ends, 500_000)).to_vec();
+        assert!(compare(scenario(name, topology.clone(), flows)).unwrap(), "{name}");
+    }
+}
+
 /// Everything takes a multiple of a packet's time, so that much happens at once, pauses included.
 #[test]
 fn what_happens_at_one_time_has_one_order() {
