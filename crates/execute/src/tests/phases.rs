@@ -3,12 +3,12 @@
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
 use crate::network::Network;
 use crate::parts::Eps;
-use crate::testing::{all_to_all, empty_graph, eps, packet, with_blocks};
+use crate::testing::{all_to_all, empty_graph, eps, family, packet, with_blocks};
 use crate::{
     Options, Outcome, PacketTransport, PhaseBook, PhaseCount, Plugins, TransferModel, execute_as,
 };
 use lightloom_kernel::Silent;
-use lightloom_model::{CollectiveKind, Rate, TaskGraph};
+use lightloom_model::{CollectiveKind, Rate, TaskGraph, WorkerId};
 
 fn options(name: &str) -> PacketTransport {
     PacketTransport::new(name, packet(1).extent()).expect("a transport")
@@ -324,6 +324,23 @@ fn phases_of_other_latencies_are_not_equal() {
     assert_eq!(distinct([0, 1, 2, 3]), 1);
     assert_eq!(distinct([0, 1, 2, 4]), 2);
     assert_eq!(distinct([0, 5, 2, 4]), 1);
+}
+
+/// Two chains send the same bytes from one server to another, but the pieces of one of them cross
+/// an edge inside a server first: of its steps fewer take the latency of the network.
+#[test]
+fn chains_with_edges_inside_servers_are_other_phases() {
+    let mut graph = empty_graph(1, 5, 1);
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 0, 1, 2, 3];
+    graph.families.push(family("dp", &[3, 2]));
+    graph.families[1].workers = [1, 0, 2, 3, 4].map(WorkerId).to_vec();
+    graph.roles[0].tasks = vec![ring(CollectiveKind::Broadcast, 1, 400_000, 0), wait(1)];
+    let network = packet(4);
+    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    run(TransferModel::Phases(&mut book), &graph, &network);
+    let distinct: Vec<u64> = book.counts().map(|(_, count)| count.distinct).collect();
+    assert_eq!(distinct.iter().sum::<u64>(), 2, "{distinct:?}");
 }
 
 #[test]
