@@ -2,7 +2,7 @@
 
 use lightloom_model::{Failures, Fibers, Invalid, Rate};
 use lightloom_schedule::relay::RelayCost;
-use lightloom_schedule::{EpsRates, Request};
+use lightloom_schedule::{EpsRates, MAX_NUMA_NODES, Request};
 use serde::{Deserialize, Serialize};
 
 /// Servers that share circuit switches, with their ports and rates. Servers are counted from 0.
@@ -58,6 +58,10 @@ impl Region {
         .validate()?;
         if self.numa_nodes == 0 {
             return Err(Invalid::new("numa_nodes must be above 0"));
+        }
+        if self.numa_nodes > MAX_NUMA_NODES {
+            let given = self.numa_nodes;
+            return Err(Invalid(format!("{given} numa_nodes: at most {MAX_NUMA_NODES}")));
         }
         if !self.failures.eps_nics.is_empty() && self.eps_nics == 0 {
             return Err(Invalid::new("eps_nics must be above 0: EPS NICs have failed"));

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lightloom.schedule import exact
 
 _MAX_PORTS = 65_535
+_MAX_NODES = 1_024
 _MAX_SERVERS = 4_096
 #: seconds to look for circuits that change fewest: beyond 16 servers it seldom ends in ten
 _STICKY_S = 1.0
@@ -506,7 +507,7 @@ def map_nics(
     given = check_circuits(given, available)
     working = working_nics(available, failed)
     _expect_nics(given, working)
-    nodes = whole_number(numa_nodes, "numa_nodes", 1, _MAX_PORTS)
+    nodes = whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES)
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
         old = nic_rows(previous, "previous NICs")

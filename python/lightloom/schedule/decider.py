@@ -38,7 +38,8 @@ from lightloom.units import parse_quantity, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
 _MAX_S = 1e6
-_MAX_NODES = 65_535
+_MAX_NODES = 1_024
+_MAX_EPS_NICS = 65_535
 
 Held = _core.Held
 Decision = _core.Decision
@@ -301,7 +302,7 @@ class Decider:
 
 def _eps_nics(region: Region) -> int:
     given = region.eps_nics
-    return 0 if given is None else whole_number(given, "eps_nics", 0, _MAX_NODES)
+    return 0 if given is None else whole_number(given, "eps_nics", 0, _MAX_EPS_NICS)
 
 
 def _upcoming(

@@ -285,7 +285,7 @@ def test_nic_arguments_that_cannot_be_used_are_refused():
     for nodes in (0, 2**63, 1.5):
         with pytest.raises(InputError) as error:
             map_nics([[0, 1], [1, 0]], ports=1, numa_nodes=nodes)
-        text = f"numa_nodes: expected a whole number from 1 to 65535, got {nodes}"
+        text = f"numa_nodes: expected a whole number from 1 to 1024, got {nodes}"
         assert str(error.value) == text
     for previous in ([[0, 0, 1]], [[0, 0, 1, 0.5]], [[0, 0], [1]]):
         with pytest.raises(InputError, match="previous NICs: expected"):

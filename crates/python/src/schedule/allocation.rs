@@ -4,7 +4,8 @@
 
 use lightloom_model::{Allocator, Invalid, Rate};
 use lightloom_schedule::{
-    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate_within, map_working_nics,
+    Allocation, EpsRates, MAX_NUMA_NODES, NicCircuit, NicEnd, Request, allocate_within,
+    map_working_nics,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
@@ -230,8 +231,9 @@ fn schedule_map_nics(
     }
     circuits.expect_square("circuits", ports.len())?;
     previous.expect_columns("previous", 4)?;
-    if numa_nodes == 0 {
-        return Err(refuse(Invalid::new("numa_nodes: expected 1 or more, got 0")));
+    if !(1..=MAX_NUMA_NODES).contains(&numa_nodes) {
+        let text = format!("numa_nodes: expected 1 to {MAX_NUMA_NODES}, got {numa_nodes}");
+        return Err(refuse(Invalid(text)));
     }
     let unlimited = Request {
         servers: ports.len(),

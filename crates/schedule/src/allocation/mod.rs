@@ -35,7 +35,7 @@ pub use batches::{ChangeBatch, ChangeBatches, plan_batches};
 pub use bound::{line_bound, port_bound};
 pub use fewest_moves::{PlaneMoves, assign_planes_from};
 pub use hysteresis::allocate_within;
-pub use nics::{NicCircuit, NicEnd, map_nics, map_working_nics};
+pub use nics::{MAX_NUMA_NODES, NicCircuit, NicEnd, map_nics, map_working_nics};
 pub use planes::{Planes, assign_from, assign_partial, assign_planes, check_planes};
 pub use request::{Allocation, EpsRates, Request, changed_pairs};
 pub use routing::{makespans, route};

@@ -42,6 +42,9 @@ pub fn map_nics(
     map_working_nics(circuits, ports, &working, numa_nodes, previous)
 }
 
+/// Most NUMA nodes of a server: each circuit looks at those of its ends.
+pub const MAX_NUMA_NODES: u32 = 1 << 10;
+
 /// As [`map_nics`], on NICs that work: one row of `working` per server, of equal widths.
 ///
 /// # Panics
@@ -96,6 +99,8 @@ pub fn map_working_nics(
 struct Server {
     free: Vec<bool>,
     nodes: usize,
+    /// A NIC of each node before which none is free.
+    first: Vec<usize>,
     /// Free NICs of each node.
     spare: Vec<u32>,
     /// Circuits to each peer on each node, `[peer][node]`.
@@ -104,12 +109,15 @@ struct Server {
 
 impl Server {
     fn new(working: &[bool], numa_nodes: u32, peers: usize) -> Self {
-        let (ports, nodes) = (working.len(), numa_nodes as usize);
+        let ports = working.len();
+        // With more nodes than NICs each NIC has its own.
+        let nodes = (numa_nodes as usize).min(ports.max(1));
         let mut spare = vec![0; nodes];
         for nic in (0..ports).filter(|&nic| working[nic]) {
             spare[nic * nodes / ports] += 1;
         }
-        Self { free: working.to_vec(), nodes, spare, used: vec![0; nodes * peers] }
+        let first = (0..nodes).map(|node| (node * ports).div_ceil(nodes)).collect();
+        Self { free: working.to_vec(), nodes, first, spare, used: vec![0; nodes * peers] }
     }
 
     fn node(&self, nic: usize) -> usize {
@@ -129,13 +137,15 @@ impl Server {
 
     /// A free NIC on the node that this peer uses least, then on the node with most free NICs.
     fn pick(&mut self, peer: usize) -> u32 {
-        let nic = (0..self.free.len())
-            .filter(|&nic| self.free[nic])
-            .min_by_key(|&nic| {
-                let node = self.node(nic);
-                (self.used[peer * self.nodes + node], std::cmp::Reverse(self.spare[node]), nic)
-            })
+        let used = &self.used[peer * self.nodes..][..self.nodes];
+        let node = (0..self.nodes)
+            .filter(|&node| self.spare[node] > 0)
+            .min_by_key(|&node| (used[node], std::cmp::Reverse(self.spare[node]), node))
             .expect("circuits that take more ports than there are");
+        let nic = (self.first[node]..)
+            .find(|&nic| self.free[nic])
+            .expect("a node with spare NICs has a free one");
+        self.first[node] = nic + 1;
         self.take(nic as u32, peer);
         nic as u32
     }
