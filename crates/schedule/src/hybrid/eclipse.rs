@@ -56,17 +56,33 @@ pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Option<Slot
     Some(best.1)
 }
 
-/// The matching and the hold that send most bytes per time.
+/// Bytes per time, compared exactly.
+#[derive(Clone, Copy)]
+struct Pace {
+    bytes: i128,
+    time: u64,
+}
+
+impl Pace {
+    fn is_below(self, other: Self) -> bool {
+        self.bytes * i128::from(other.time) < other.bytes * i128::from(self.time)
+    }
+}
+
+/// The matching and the longest hold that send most bytes per time.
+///
+/// The longest, because some pair has all its bytes sent then: a longer one would else be as good.
+/// So there are no more slots than pairs, also without a delay, when holds of a byte are as good.
 fn fastest_slot(demand: &HybridDemand, left: &[u64]) -> (Vec<i32>, u64) {
     let mut holds: Vec<u64> = left.iter().copied().filter(|&bytes| bytes > 0).collect();
     holds.sort_unstable();
     holds.dedup();
-    let mut best: Option<(f64, Vec<u32>, u64)> = None;
+    let mut best: Option<(Pace, Vec<u32>, u64)> = None;
     let mut rate = |hold: u64| {
         let weights: Vec<i64> = left.iter().map(|&bytes| bytes.min(hold).cast_signed()).collect();
         let found = assign(demand.rows, demand.columns, &weights).expect("bytes are weights");
-        let rate = found.weight as f64 / (hold + demand.delay) as f64;
-        if best.as_ref().is_none_or(|known| rate > known.0) {
+        let rate = Pace { bytes: found.weight, time: hold + demand.delay };
+        if best.as_ref().is_none_or(|known| !rate.is_below(known.0)) {
             best = Some((rate, found.column_of, hold));
         }
         rate
@@ -74,10 +90,10 @@ fn fastest_slot(demand: &HybridDemand, left: &[u64]) -> (Vec<i32>, u64) {
     let (mut low, mut high) = (0, holds.len() - 1);
     while low < high {
         let middle = usize::midpoint(low, high);
-        if rate(holds[middle]) < rate(holds[middle + 1]) {
-            low = middle + 1;
-        } else {
+        if rate(holds[middle + 1]).is_below(rate(holds[middle])) {
             high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     rate(holds[low]);
@@ -135,6 +151,14 @@ mod tests {
         assert_eq!((found.matchings.as_slice(), found.holds.len()), (&[1, 2, 0][..], 1));
         // 80 - h + 6 bytes as packets by h + 2: h >= 78
         assert_eq!(found.holds, [78]);
+    }
+
+    /// Without a delay a hold of one byte sends as much per time as the longest.
+    #[test]
+    fn without_a_delay_there_are_no_more_slots_than_pairs() {
+        let bytes = [1 << 40, 1, 0, 0, 1 << 39, 0, 0, 0, 0];
+        let found = all_slots(&demand(&bytes, 0));
+        assert!((1..=3).contains(&found.holds.len()), "{:?}", found.holds);
     }
 
     #[test]
