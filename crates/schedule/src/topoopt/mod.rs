@@ -70,10 +70,23 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     Ok(TopoOptTopology { circuits: links.circuits(), cycles, routed_edges, routes })
 }
 
+/// Most servers, most ports of each, and most ports of all: one circuit after another is found.
+const MAX_SERVERS: u32 = 1 << 20;
+const MAX_DEGREE: u32 = 1 << 16;
+const MAX_PORTS: u64 = 1 << 24;
+
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     let n = request.servers;
     if n == 0 || request.degree == 0 {
         return Err(Invalid::new("a topology needs at least one server and one port at each"));
+    }
+    let ports = u64::from(n) * u64::from(request.degree);
+    if n > MAX_SERVERS || request.degree > MAX_DEGREE || ports > MAX_PORTS {
+        return Err(Invalid(format!(
+            "{n} servers with {} ports each: expected at most {MAX_SERVERS} with {MAX_DEGREE} \
+             each, {MAX_PORTS} in all",
+            request.degree
+        )));
     }
     for (index, group) in request.rings.iter().enumerate() {
         let mut members = group.members.clone();

@@ -108,7 +108,7 @@ fn evaluate(links: Links, pairs: &[(u32, u32)], bytes: &[f64], max_routes: u32) 
     let mut loads = Loads::new(&links);
     let mut all = routes.iter().peekable();
     for (&(from, to), &size) in pairs.iter().zip(bytes) {
-        let mut own = Vec::with_capacity(max_routes as usize);
+        let mut own = Vec::new();
         while let Some(route) =
             all.next_if(|route| route[0] == from && route[route.len() - 1] == to)
         {
