@@ -15,6 +15,9 @@ const COUNTS_PER_TASK: usize = 1 << 15;
 /// Bits of a source rank in an index; the micro-batch has those above.
 const RANK_BITS: u32 = 16;
 
+/// Largest Dirichlet parameter: sums and products of variates stay finite.
+const MAX_ALPHA: f64 = 1e100;
+
 /// What to draw.
 #[derive(Debug)]
 pub struct Rows<'a> {
@@ -96,6 +99,9 @@ impl Rows<'_> {
         };
         if !self.alpha.chunks_exact(self.experts).all(usable) {
             return Err(Invalid::new("Dirichlet parameters are finite, not negative, not all 0"));
+        }
+        if self.alpha.iter().any(|alpha| *alpha > MAX_ALPHA) {
+            return Err(Invalid(format!("Dirichlet parameters: expected at most {MAX_ALPHA:e}")));
         }
         Ok(())
     }
