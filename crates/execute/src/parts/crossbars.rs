@@ -99,8 +99,8 @@ impl CrossbarLinks {
         let (mut up, mut down) = (Vec::new(), Vec::new());
         for server in 0..servers {
             for group in 0..groups {
-                let own = group * nics..(group + 1) * nics;
-                let working = own.filter(|&nic| !config.failed.contains(&(server, nic))).count();
+                let own = (server, group * nics)..(server, (group + 1) * nics);
+                let working = nics - config.failed.range(own).count() as u32;
                 if working == 0 {
                     return Err(unfit(format!(
                         "all {nics} NICs of a worker on server {server} have failed, and nothing \
@@ -110,8 +110,8 @@ impl CrossbarLinks {
                 }
                 let port = End::Nics { server: ServerId(server), group: group as u16 };
                 let (from, to) = (port, End::Switches);
-                up.push(setting.links.add(Link::new(from, to, working as u32, each)));
-                down.push(setting.links.add(Link::new(to, from, working as u32, each)));
+                up.push(setting.links.add(Link::new(from, to, working, each)));
+                down.push(setting.links.add(Link::new(to, from, working, each)));
             }
         }
         Ok(Self { id: setting.id, groups, nics, up, down })

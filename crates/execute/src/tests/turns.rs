@@ -250,6 +250,18 @@ fn a_failed_nic_slows_the_slots_of_its_server() {
     assert!(refuse(&graph, &with(&[(2, 0)])).contains("there are 2 servers of 8 NICs"));
 }
 
+/// To visit each takes minutes.
+#[test]
+fn working_nics_are_counted_without_visiting_each() {
+    let graph = one_collective(CollectiveKind::AllGather, 3_500_000, &[0; 2]);
+    let time = |nics| {
+        let failed = [(1, 3)].into_iter().collect();
+        play(&graph, &network_of(2, Crossbars { nics, failed, ..crossbars(rules()) })).step.0
+    };
+    assert_eq!(time(8), 1_750_000 * BYTE * 8 / 7 + LATENCY + GUARD);
+    assert!((LATENCY + GUARD..time(1 << 16)).contains(&time(u32::MAX)));
+}
+
 #[test]
 fn packets_take_what_fluids_take() {
     let graph = one_all_to_all(&SHIFTS, &[0, US, 0], &[all_to_all(0, true)]);
