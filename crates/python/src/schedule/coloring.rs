@@ -27,7 +27,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Most vertices of either side.
-const MAX_VERTICES: u32 = 1 << 26;
+const MAX_VERTICES: usize = 1 << 26;
+
+/// Numbers that vertices may have in any case, and for each edge: memory follows the larger side.
+const VERTICES: [usize; 2] = [1 << 16, 64];
 
 /// Edges, and how many vertices there are on the left and on the right.
 type EdgesAndSizes = (Vec<(u32, u32)>, [u32; 2]);
@@ -35,10 +38,15 @@ type EdgesAndSizes = (Vec<(u32, u32)>, [u32; 2]);
 fn graph_of(edges: &Matrix<u32>) -> PyResult<EdgesAndSizes> {
     edges.expect_columns("edges", 2)?;
     let pairs: Vec<(u32, u32)> = edges.iter_rows().map(|row| (row[0], row[1])).collect();
+    let [always, per_edge] = VERTICES;
+    let limit = MAX_VERTICES.min(always + per_edge * pairs.len());
     let mut sizes = [0; 2];
     for &(left, right) in &pairs {
-        if left.max(right) >= MAX_VERTICES {
-            let text = format!("edge {left} - {right}: expected vertices below {MAX_VERTICES}");
+        if left.max(right) as usize >= limit {
+            let edges = pairs.len();
+            let text = format!(
+                "edge {left} - {right}: expected vertices below {limit}, as there are {edges} edges"
+            );
             return Err(refuse(Invalid(text)));
         }
         sizes = [sizes[0].max(left + 1), sizes[1].max(right + 1)];

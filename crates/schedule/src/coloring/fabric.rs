@@ -26,8 +26,9 @@ pub struct Pods {
     pub cores: u32,
 }
 
-/// Maximum number of up-links of a fabric.
+/// Maximum number of up-links of a fabric, of any number of hosts and of so many.
 const MAX_UP_LINKS: u64 = 1 << 28;
+const UP_LINKS: [u64; 2] = [1 << 22, 1 << 10];
 
 /// Sizes of a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +123,12 @@ impl FabricShape {
         let wide = |a: u32, b: u32| u64::from(a) * u64::from(b);
         let up = wide(hosts as u32 / self.leaf, self.spines);
         let cores = self.pods.map_or(0, |pods| pods.cores);
-        if u64::from(self.spines).max(u64::from(cores)).max(up) * u64::from(cores.max(1))
-            > MAX_UP_LINKS
-        {
+        let [always, per_host] = UP_LINKS;
+        let limit = MAX_UP_LINKS.min(always + per_host * hosts as u64);
+        let largest = u64::from(self.spines).max(u64::from(cores)).max(up);
+        if u128::from(largest) * u128::from(cores.max(1)) > u128::from(limit) {
             return Err(Invalid(format!(
-                "switches of such a fabric have over {MAX_UP_LINKS} up-links"
+                "switches of such a fabric have over {limit} up-links, for {hosts} hosts"
             )));
         }
         Ok(())

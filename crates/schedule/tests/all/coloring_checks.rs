@@ -115,11 +115,17 @@ fn circuits_end_where_they_should_by_the_path_that_is_stated() {
 fn sizes_of_fabrics_are_checked_without_hosts() {
     let refused = |shape: FabricShape| shape.validate(0).unwrap_err().to_string();
     let wide = FabricShape { leaf: 1, spines: 1 << 29, pods: None };
-    assert_eq!(refused(wide), "switches of such a fabric have over 268435456 up-links");
+    let wrong = "switches of such a fabric have over 4194304 up-links, for 0 hosts";
+    assert_eq!(refused(wide), wrong);
     let cores = Some(Pods { leaves: 1, cores: 1 << 29 });
     let text = refused(FabricShape { leaf: 1, spines: 1, pods: cores });
-    assert_eq!(text, "switches of such a fabric have over 268435456 up-links");
-    FabricShape { spines: 1 << 28, ..wide }.validate(0).unwrap();
+    assert_eq!(text, wrong);
+    // spines of 2^33 up-links, times 2^31 cores, are 0 in 64 bits
+    let cores = Some(Pods { leaves: 2, cores: 1 << 31 });
+    let vast = FabricShape { leaf: 2, spines: 1 << 31, pods: cores };
+    let text = vast.validate(8).unwrap_err().to_string();
+    assert_eq!(text, "switches of such a fabric have over 4202496 up-links, for 8 hosts");
+    FabricShape { spines: 1 << 22, ..wide }.validate(0).unwrap();
     let needs = "a leaf needs at least one host and a pod one leaf";
     assert_eq!(refused(FabricShape { leaf: 0, ..PAIRS }), needs);
     let pods = Some(Pods { leaves: 0, cores: 1 });
