@@ -37,7 +37,9 @@ pub trait Choice: Copy + 'static {
 const MAX_SHOWN: usize = 60;
 
 fn shown(name: &str) -> String {
-    let printable = name.chars().map(|one| if one.is_control() { ' ' } else { one });
+    // also what separates lines without being a control character
+    let is_blank = |one: char| one.is_control() || one.is_whitespace();
+    let printable = name.chars().map(|one| if is_blank(one) { ' ' } else { one });
     printable.take(MAX_SHOWN).collect()
 }
 
@@ -142,6 +144,7 @@ mod tests {
         let text = |name: &str| name.parse::<Size>().unwrap_err().to_string();
         assert_eq!(text("Small"), "size = 'Small': expected one of small, extra-large");
         assert_eq!(text("a\nb"), "size = 'a b': expected one of small, extra-large");
+        assert_eq!(text("a\u{2028}b"), "size = 'a b': expected one of small, extra-large");
         assert_eq!(text(&"x".repeat(10_000)).len(), text("").len() + 60);
     }
 }

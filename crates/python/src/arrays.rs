@@ -94,7 +94,8 @@ impl FromPyObject<'_, '_> for Rates {
     }
 }
 
-fn copied<T: Element + Copy, D: Dimension>(
+/// The shape and the values of an array, row after row.
+pub(crate) fn copied<T: Element + Copy, D: Dimension>(
     object: &Bound<'_, PyAny>,
     what: &str,
 ) -> PyResult<(Vec<usize>, Vec<T>)> {

@@ -5,10 +5,12 @@ use lightloom_model::{
     FamilyId, GroupFamily, Handle, Inside, Payload, Peer, Priority, Role, RoleId, StreamIndex,
     TableId, Tag, Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
 };
-use numpy::{Element, PyReadonlyArrayDyn};
+use numpy::{Element, IxDyn};
 use pyo3::Borrowed;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::arrays::copied;
 
 /// An array of any shape, row-major.
 struct Flat<T>(Vec<T>);
@@ -17,13 +19,7 @@ impl<T: Element + Copy> FromPyObject<'_, '_> for Flat<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let array: PyReadonlyArrayDyn<'_, T> = object.extract().map_err(|_| {
-            let expected = T::get_dtype(object.py());
-            PyTypeError::new_err(format!("expected an array of {expected}"))
-        })?;
-        // A slice of the array itself may be column after column.
-        let view = array.as_array();
-        Ok(Self(view.as_slice().map_or_else(|| view.iter().copied().collect(), <[T]>::to_vec)))
+        copied::<T, IxDyn>(&object, "flat array").map(|(_, values)| Self(values))
     }
 }
 

@@ -3,9 +3,11 @@
 use lightloom_decide::{DemandPredictor, Estimate, History, PredictedDemand};
 use lightloom_model::Invalid;
 use lightloom_predict::{DEFAULT_WINDOW, GroupPredictors, PredictorChoice, Unseen};
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::PyArray1;
 use pyo3::Borrowed;
 use pyo3::prelude::*;
+
+use crate::arrays::Column;
 
 /// The demand of a first all-to-all that is over; token copies, members x members, flat.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
@@ -114,9 +116,9 @@ impl DemandPredictor for PredictorFunction {
                 Ok(PredictionRequest { group, layer, index: history.seen(layer), seen })
             };
             let requests = histories.iter().map(request).collect::<PyResult<Vec<_>>>()?;
-            let found: Vec<Option<PyReadonlyArray1<'_, u64>>> =
+            let found: Vec<Option<Column<u64>>> =
                 self.function.bind(py).call1((requests,))?.extract()?;
-            Ok(found.iter().map(|one| one.as_ref().map(|d| d.as_array().to_vec())).collect())
+            Ok(found.into_iter().map(|one| one.map(|Column(demand)| demand)).collect())
         });
         let found: Vec<Option<Vec<u64>>> = found.map_err(|error: PyErr| {
             let text = error.to_string();

@@ -86,7 +86,8 @@ impl PacketTopologyRequest {
                 Preset::Dragonfly { shape, cable }
             }
             other => {
-                let unknown = format!("there is no topology '{other}'");
+                let name: String = other.chars().take(60).flat_map(char::escape_debug).collect();
+                let unknown = format!("there is no topology '{name}'");
                 return Err(refuse(PacketError::Invalid(unknown)));
             }
         })

@@ -13,7 +13,7 @@ use lightloom_model::{
 };
 use lightloom_schedule::NicCircuit;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -221,25 +221,25 @@ impl PyUpcoming {
     #[new]
     #[pyo3(signature = (demand, hidden_ps, *, predicted = false, requested = None))]
     fn new(
-        demand: PyReadonlyArray2<'_, u64>,
+        demand: Matrix<u64>,
         hidden_ps: u64,
         predicted: bool,
-        requested: Option<PyReadonlyArray2<'_, u64>>,
+        requested: Option<Matrix<u64>>,
     ) -> PyResult<Self> {
         let requested = match (predicted, requested) {
             (false, None) => Requested::Demand,
             (true, None) => Requested::Nothing,
-            (true, Some(other)) if other.shape() == demand.shape() => {
-                Requested::Other(cells(&other))
+            (true, Some(other)) if (other.rows, other.columns) == (demand.rows, demand.columns) => {
+                Requested::Other(other.values)
             }
             _ => return Err(refuse(Invalid::new("requested demand is for predicted demand"))),
         };
-        let [rows, columns] = [demand.shape()[0], demand.shape()[1]];
+        let Matrix { rows, columns, values: demand } = demand;
         if rows != columns {
             return Err(refuse(Invalid(format!("demand: expected n x n, got {rows} x {columns}"))));
         }
         let hidden = Duration(hidden_ps);
-        Ok(Self(Upcoming { demand: cells(&demand), requested, hidden }))
+        Ok(Self(Upcoming { demand, requested, hidden }))
     }
 
     /// Bytes from source to destination, `(n, n)`, by which circuits are judged.
@@ -271,12 +271,6 @@ impl PyUpcoming {
     fn to_json(&self) -> String {
         json(&self.0)
     }
-}
-
-/// Row after row, also of a transposed array, whose own slice is column after column.
-fn cells(matrix: &PyReadonlyArray2<'_, u64>) -> Vec<u64> {
-    let view = matrix.as_array();
-    view.as_slice().map_or_else(|| view.iter().copied().collect(), <[u64]>::to_vec)
 }
 
 /// The circuits of a region from now on.
@@ -492,9 +486,8 @@ impl PyDecider {
     }
 
     /// Given circuits, flat, on NICs that suit them.
-    fn hold(&self, py: Python<'_>, circuits: PyReadonlyArray2<'_, u16>) -> PyResult<PyHeld> {
-        let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
-        py.detach(|| self.with(|decider| Ok(PyHeld(Arc::new(decider.hold(circuits)?)))))
+    fn hold(&self, py: Python<'_>, circuits: Matrix<u16>) -> PyResult<PyHeld> {
+        py.detach(|| self.with(|decider| Ok(PyHeld(Arc::new(decider.hold(circuits.values)?)))))
     }
 
     /// Given circuits on given NICs, rows of (server, NIC, server, NIC).
@@ -526,7 +519,7 @@ impl PyDecider {
         py: Python<'_>,
         held: &PyHeld,
         upcoming: Vec<Py<PyUpcoming>>,
-        proposals: Option<Vec<PyReadonlyArray2<'_, u16>>>,
+        proposals: Option<Vec<Matrix<u16>>>,
     ) -> PyResult<PyDecision> {
         // Nobody changes an upcoming all-to-all: one alone, as is usual, need not be copied.
         let upcoming: Cow<[Upcoming]> = match upcoming.as_slice() {
@@ -539,9 +532,8 @@ impl PyDecider {
             let n = self.servers;
             return Err(refuse(Invalid(format!("demand and circuits must be {n} x {n}"))));
         }
-        let given: Option<Vec<Vec<u16>>> = proposals.map(|given| {
-            given.iter().map(|circuits| circuits.as_array().iter().copied().collect()).collect()
-        });
+        let given: Option<Vec<Vec<u16>>> =
+            proposals.map(|given| given.into_iter().map(|circuits| circuits.values).collect());
         let function = self.allocator.as_ref().map(|function| function.clone_ref(py));
         let mut caller = function.map(|function| Caller { function, error: None });
         let found = py.detach(|| {

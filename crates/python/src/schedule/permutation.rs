@@ -254,6 +254,10 @@ fn on_switches(
         let text = format!("{} switches for {} slots", of_slot.len(), slots.len());
         return Err(refuse(Invalid(text)));
     }
+    if switches > MAX_SWITCHES {
+        let text = format!("{switches} switches: expected at most {MAX_SWITCHES}");
+        return Err(refuse(Invalid(text)));
+    }
     let mut result = vec![Slots::default(); switches];
     for (slot, &switch) in of_slot.iter().enumerate() {
         let own = usize::try_from(switch).ok().and_then(|switch| result.get_mut(switch));
