@@ -2,12 +2,22 @@
 
 use lightloom_model::Invalid;
 
+use crate::permutation::MAX_SWITCHES;
+
 /// Maximum number of bytes of a pair: sums over a line, and over all pairs, stay far within 64
 /// bits.
-const MAX_BYTES: u64 = 1 << 53;
+pub(crate) const MAX_BYTES: u64 = 1 << 53;
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 1 << 10;
+
+/// Refuses more switches than any planner takes: each has a matching of its own.
+pub(crate) fn check_switches(switches: usize) -> Result<(), Invalid> {
+    if switches <= MAX_SWITCHES {
+        return Ok(());
+    }
+    Err(Invalid(format!("{switches} switches: expected at most {MAX_SWITCHES}")))
+}
 
 /// What bounds the time to serve a demand.
 pub(crate) struct Lines {

@@ -4,7 +4,7 @@
 //! the whole epoch, one that turns loses the delay. Bytes are the unit of time: what a circuit
 //! carries meanwhile. Bytes take one hop; switches turn at the same time.
 
-use crate::demand::{check_square, length_of};
+use crate::demand::{check_square, check_switches, length_of};
 use lightloom_model::Invalid;
 
 /// No partner.
@@ -13,8 +13,8 @@ pub const NONE: u32 = u32::MAX;
 /// Longest epoch and delay.
 const MAX_TIME: u64 = 1 << 53;
 
-/// Maximum number of epochs of a result.
-const MAX_EPOCHS: usize = 1 << 20;
+/// Maximum number of epochs of a result; each takes a plan.
+const MAX_EPOCHS: usize = 1 << 14;
 
 /// Sizes that all planners share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn check_sizes(sizes: &Epochs) -> Result<(), Invalid> {
     if sizes.switches == 0 || sizes.epoch == 0 || sizes.epoch.max(sizes.delay) > MAX_TIME {
         return Err(Invalid::new("there must be a switch, and epochs of 1 to 2^53 bytes"));
     }
-    Ok(())
+    check_switches(sizes.switches)
 }
 
 /// Plays epochs until nothing is left. `step` gets what is left (without the diagonal) and what is
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(text(&[0; 4], Epochs { epoch: 0, ..sizes(2, 1) }), needs);
         assert_eq!(text(&[0; 4], Epochs { delay: MAX_TIME + 1, ..sizes(2, 1) }), needs);
         let long = [0, 12 * (1 << 20) + 1, 0, 0];
-        assert_eq!(text(&long, sizes(2, 1)), "1048576 epochs of 10 bytes do not serve this demand");
+        assert_eq!(text(&long, sizes(2, 1)), "16384 epochs of 10 bytes do not serve this demand");
         let idle = play(&[5, 0, 0, 5], &sizes(2, 1), never).unwrap();
         assert_eq!((idle.length, idle.turned, idle.matchings.len()), (0, 0, 0));
     }

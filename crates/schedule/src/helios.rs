@@ -7,7 +7,7 @@
 //! Leaves out packet switches alongside the circuits; `allocation::route` divides demand between
 //! held circuits and an EPS.
 
-use crate::demand::check_square;
+use crate::demand::{check_square, check_switches};
 use crate::epochs::{EpochRun, Epochs, NONE, SwitchStep, check_sizes, keep_in_place, play};
 use crate::matching::match_general;
 use crate::switches::check_held;
@@ -26,6 +26,7 @@ pub fn helios_matchings(
     room: u64,
 ) -> Result<Vec<Vec<u32>>, Invalid> {
     check_square(demand, nodes)?;
+    check_switches(switches)?;
     Ok(matchings(demand.to_vec(), nodes, switches, room))
 }
 
@@ -33,7 +34,7 @@ pub fn helios_matchings(
 /// clairvoyant knows.
 ///
 /// # Errors
-/// If sizes do not fit, or epochs are so short that a million do not serve the demand.
+/// If sizes do not fit, or epochs are so short that 16,384 do not serve the demand.
 pub fn helios(demand: &[u64], sizes: &Epochs) -> Result<EpochRun, Invalid> {
     play(demand, sizes, |left, held| helios_step(left, held, sizes, None))
 }

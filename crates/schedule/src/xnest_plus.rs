@@ -9,7 +9,7 @@
 //! Half of the switches turn at a time, and none whose configuration stays. Leaves out the packet
 //! switches and the paths of several hops that the paper uses in addition to the circuits.
 
-use crate::demand::check_square;
+use crate::demand::{check_square, check_switches};
 use crate::epochs::{EpochRun, Epochs, NONE, SwitchStep, check_sizes, play};
 use lightloom_model::{Invalid, choices};
 
@@ -109,6 +109,7 @@ pub fn xnest_plan(
     if nodes < 2 || switches == 0 {
         return Err(Invalid::new("there must be two nodes and a switch"));
     }
+    check_switches(switches)?;
     if let Some(given) = previous.map(<[_]>::len).filter(|&given| given != switches) {
         return Err(Invalid(format!("{given} previous settings for {switches} switches")));
     }
@@ -196,7 +197,7 @@ pub fn xnest_step(
 /// only a clairvoyant knows.
 ///
 /// # Errors
-/// If sizes do not fit, or epochs are so short that a million do not serve the demand.
+/// If sizes do not fit, or epochs are so short that 16,384 do not serve the demand.
 pub fn xnest_plus(demand: &[u64], sizes: &Epochs, reading: Reading) -> Result<EpochRun, Invalid> {
     let mut held: Vec<(u32, u32)> = Vec::new();
     play(demand, sizes, |left, _| {

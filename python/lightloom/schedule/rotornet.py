@@ -148,7 +148,7 @@ def rotornet_schedule(
     Raises
     ------
     DemandError
-        If the demand is not such a matrix, or a million slots do not serve it.
+        If the demand is not such a matrix, or 65,536 slots (256 per node) do not serve it.
     InputError
         If another argument cannot be used.
     """
@@ -178,7 +178,7 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
     Raises
     ------
     DemandError
-        If the demand is not such a matrix, or a million slots do not serve it.
+        If the demand is not such a matrix, or 65,536 slots (256 per node) do not serve it.
     InputError
         If the switches cannot be used.
 

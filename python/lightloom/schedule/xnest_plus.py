@@ -198,7 +198,7 @@ def xnest_epochs(
     Raises
     ------
     DemandError
-        If the demand is not such a matrix, or a million epochs do not serve it.
+        If the demand is not such a matrix, or 16,384 epochs do not serve it.
     InputError
         If another argument cannot be used.
     """

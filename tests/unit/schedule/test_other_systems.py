@@ -128,7 +128,7 @@ def test_switches_that_need_not_turn_stay():
         (
             lambda: rotornet_schedule([[0, 10**9], [0, 0]], slot_s="1 ps"),
             DemandError,
-            r"^demand: 1048576 slots of 1 bytes do not serve this demand$",
+            r"^demand: 65536 slots of 1 bytes, or 1048576 moves, do not serve this demand$",
         ),
         (
             lambda: rotornet_schedule([[0]]),

@@ -1,7 +1,7 @@
 //! Follows every byte of a round robin.
 
 use super::rotor::{Move, Rotor, RotorSchedule};
-use crate::demand::{check_square, length_of};
+use crate::demand::{MAX_BYTES, check_square, length_of};
 use lightloom_model::Invalid;
 use rustc_hash::FxHashMap;
 
@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 /// If not: the first thing that is wrong.
 pub fn check(demand: &[u64], rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
     let lines = check_square(demand, rotor.nodes)?;
+    rotor.check_sizes()?;
     check_slots(rotor, found)?;
     if found.largest_line != lines.largest {
         let text = format!("the largest line is {}, not {}", lines.largest, found.largest_line);
@@ -39,9 +40,11 @@ pub fn check(demand: &[u64], rotor: &Rotor, found: &RotorSchedule) -> Result<(),
         }
         for m in moves {
             if m.to == m.destination {
-                delivered[(m.source * n + m.destination) as usize] += m.bytes;
+                let cell = &mut delivered[(m.source * n + m.destination) as usize];
+                *cell = cell.saturating_add(m.bytes);
             } else {
-                *stored.entry((m.to, m.source, m.destination)).or_default() += m.bytes;
+                let cell = stored.entry((m.to, m.source, m.destination)).or_default();
+                *cell = cell.saturating_add(m.bytes);
             }
         }
     }
@@ -65,6 +68,9 @@ fn check_slots(rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
     let skips = turns.iter().zip(0..).any(|(&turn, slot)| turn != slot);
     if turns.len() != holds.len() || !ordered || (skips && !rotor.held) {
         return Err(Invalid::new("slots do not follow each other as switches turn"));
+    }
+    if turns.last().copied().max(holds.iter().copied().max()) > Some(MAX_BYTES) {
+        return Err(Invalid::new("a slot of more than 2^53 bytes, or more turns"));
     }
     if !rotor.held && holds.windows(2).any(|pair| pair[0] != pair[1]) {
         return Err(Invalid::new("slots are not equally long"));

@@ -25,7 +25,8 @@ use lightloom_model::Invalid;
 /// Serves a demand, `nodes` x `nodes` bytes, row = source; the diagonal is ignored.
 ///
 /// # Errors
-/// If sizes do not fit, or slots are so short that a million do not serve the demand.
+/// If sizes do not fit, or slots are so short that 65,536 (or 256 per node) do not serve the
+/// demand.
 pub fn rotate(demand: &[u64], rotor: &Rotor) -> Result<RotorSchedule, Invalid> {
     let lines = check_square(demand, rotor.nodes)?;
     rotor.check_sizes()?;

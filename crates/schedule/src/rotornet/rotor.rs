@@ -2,6 +2,8 @@
 
 use lightloom_model::{Invalid, choices};
 
+use crate::demand::{MAX_BYTES as MAX_TIME, check_switches};
+
 choices! {
     /// Which shifts a switch holds, and when it turns.
     pub enum Cycling: "cycling" {
@@ -81,7 +83,10 @@ impl Rotor {
             let text = "a rotor needs 2 nodes, a switch and slots of a byte or more";
             return Err(Invalid::new(text));
         }
-        Ok(())
+        if self.slot.unwrap_or(0).max(self.delay) > MAX_TIME {
+            return Err(Invalid::new("a slot or a delay is beyond 2^53 bytes"));
+        }
+        check_switches(self.switches)
     }
 
     /// Checks that staggered switches can turn in time, with slots of so many bytes.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lightloom_model::Invalid;
 
 use super::rotor::{Move, Rotor};
-use crate::demand::check_square;
+use crate::demand::{MAX_BYTES, check_square};
 
 /// What waits at the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +88,9 @@ pub fn rotor_slot(
 ) -> Result<RotorSlot, Invalid> {
     rotor.check_sizes()?;
     rotor.check(room)?;
+    if room.max(turn) > MAX_BYTES {
+        return Err(Invalid::new("a slot of more than 2^53 bytes, or more turns"));
+    }
     if queues.own.len() != rotor.nodes * rotor.nodes {
         let text = format!("{} queues for {} nodes", queues.own.len(), rotor.nodes);
         return Err(Invalid(text));

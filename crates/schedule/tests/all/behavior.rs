@@ -64,5 +64,5 @@ fn epochs_that_cannot_suffice_are_refused_at_once() {
     let run = |bytes| lightloom_schedule::helios::helios(&[0, bytes, 0, 0], &sizes);
     assert_eq!(run(40).unwrap().matchings.len(), 10);
     let text = run(1 << 53).unwrap_err().to_string();
-    assert_eq!(text, "1048576 epochs of 4 bytes do not serve this demand");
+    assert_eq!(text, "16384 epochs of 4 bytes do not serve this demand");
 }

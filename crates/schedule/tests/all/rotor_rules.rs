@@ -184,12 +184,12 @@ fn a_staggered_turn_may_be_as_short_as_the_delay() {
 }
 
 #[test]
-fn a_million_slots_are_played_and_no_more() {
-    let limit = 1 << 20;
+fn so_many_slots_are_played_and_no_more() {
+    let limit = 1 << 16;
     let found = rotate(&[0, limit, 0, 0], &rotor(2, 1)).unwrap();
     assert_eq!((found.holds.len() as u64, found.length), (limit, limit));
     let text = rotate(&[0, limit + 1, 0, 0], &rotor(2, 1)).unwrap_err().to_string();
-    assert_eq!(text, "1048576 slots of 1 bytes do not serve this demand");
+    assert_eq!(text, "65536 slots of 1 bytes, or 1048576 moves, do not serve this demand");
 }
 
 #[test]
@@ -202,9 +202,12 @@ fn demand_is_limited_in_size_and_number() {
     RotorQueues::new(&vec![0; 1 << 20], 1 << 10).unwrap();
     let text = RotorQueues::new(&[], 1_025).unwrap_err().to_string();
     assert_eq!(text, "1025 nodes: at most 1024");
-    let late = Rotor { delay: u64::MAX, ..rotor(2, 5) };
-    let text = rotate(&[0, 5, 0, 0], &late).unwrap_err().to_string();
-    assert_eq!(text, "a length of 18446744073709551620 bytes is beyond 2^64");
+    let late = Rotor { delay: limit, ..rotor(2, 1) };
+    let text = rotate(&[0, 1 << 12, 0, 0], &late).unwrap_err().to_string();
+    assert_eq!(text, "a length of 36893488147419107328 bytes is beyond 2^64");
+    let later = Rotor { delay: limit + 1, ..late };
+    let text = rotate(&[0, 5, 0, 0], &later).unwrap_err().to_string();
+    assert_eq!(text, "a slot or a delay is beyond 2^53 bytes");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn impossible_rotors_are_refused() {
     assert!(refused(Rotor { switches: 0, ..PLAIN }).starts_with("a rotor needs 2 nodes"));
     assert!(refused(Rotor { slot: Some(0), ..PLAIN }).starts_with("a rotor needs 2 nodes"));
     let text = refused(Rotor { slot: Some(1), ..PLAIN });
-    assert_eq!(text, "1048576 slots of 1 bytes do not serve this demand");
+    assert_eq!(text, "65536 slots of 1 bytes, or 1048576 moves, do not serve this demand");
     let mut large = [0; 64];
     large[1] = 1 << 54;
     let text = rotate(&large, &PLAIN).unwrap_err().0;

@@ -63,7 +63,7 @@ def other_system(name: str, demand: Bytes, fabric: SystemFabric) -> SystemRow:
     Raises
     ------
     DemandError
-        If it takes a million slots.
+        If it takes more slots than a schedule may have.
     """
     return SYSTEMS[name](demand, fabric)
 
