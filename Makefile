@@ -63,12 +63,11 @@ bench: .venv/installed-test
 	$(BIN)/python benches/prediction.py
 	$(BIN)/python benches/control.py
 
-# A hundred times as many hostile inputs for the core, a million for each parser of switch
-# protocols, other cases of property tests, long random runs of the controller, and traces of the
-# frameworks that tests/soak/trace/requirements.txt pins.
+# A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
+# of property tests, long random runs of the controller, and traces of the frameworks that tests/soak/trace/requirements.txt pins.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
-	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py tests/fuzz -n auto
+	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace
 	$(BIN)/python -m tests.control_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \

@@ -1,5 +1,6 @@
 """Spoiled requests for the core: values of the right kind that make no sense, rarely of another."""
 
+import dataclasses
 import random
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -73,3 +74,27 @@ def other_array(rng: random.Random, values: np.ndarray) -> np.ndarray:
             near = int(flat[place]) + rng.choice([-1, 1])
             flat[place] = rng.choice([*SIZES, *EXTREME, near, near]) % 2**bits
     return values
+
+
+def parts(value: Any) -> Any:
+    """Attributes of a request, as plain objects whose own attributes can be replaced."""
+    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        return type(value)(parts(one) for one in value)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+    elif hasattr(value, "_fields"):
+        names = value._fields
+    else:
+        return value
+    # a part of a network is known by the kind of its class
+    extra = {"kind": value.kind} if hasattr(value, "kind") and "kind" not in names else {}
+    return SimpleNamespace(**{name: parts(getattr(value, name)) for name in names}, **extra)
+
+
+def listed(value: Any) -> Any:
+    """The same with lists for tuples, whose members can be replaced."""
+    if isinstance(value, SimpleNamespace):
+        for name, inner in vars(value).items():
+            setattr(value, name, listed(inner))
+        return value
+    return [listed(inner) for inner in value] if isinstance(value, list) else value

@@ -7,21 +7,19 @@ requests of a few kilobytes no more than 256 MB.
 
 import os
 import random
-import re
-import resource
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.fuzz.core_inputs import EXTREME, SIZES, spoil
-from tests.property.test_core_hostile import CIRCUITS_0_1, ROUTES, look, parts, refusal
+from tests.fuzz.core_inputs import EXTREME, SIZES, listed, parts, spoil
+from tests.fuzz.outcomes import answered, look, named
 from tests.simulate_graphs import Steps, direct, mixnet, one_ring, packet
 from tests.simulate_graphs import graph as build_graph
 
 from lightloom import _core
 from lightloom.fabric.network import Crossbars, Network, Scheduled
 from lightloom.packets.requests import (
+    CircuitColumns,
     FailureColumns,
     FlowColumns,
     OperationColumns,
@@ -30,28 +28,10 @@ from lightloom.packets.requests import (
 )
 from lightloom.schedule import choices
 
+#: inputs of either entry, whatever it is divided over
 COUNT = 10_000 * int(os.environ.get("LIGHTLOOM_SOAK", "0")) or 1_500
-PATIENCE_S, LIMIT_S, LIMIT_KB = 0.5, 3.0, 256 * 1024
+TRANSPORTS = [*choices("transport")]
 NONE = 2**32 - 1
-
-
-def answered(call):
-    """Whether a call is answered, not refused; that it ends in time, in little memory."""
-    begin_s = time.process_time()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    line = None
-
-    def continues(*_):
-        return time.process_time() - begin_s < PATIENCE_S
-
-    try:
-        line = refusal(call, continues)
-    except KeyboardInterrupt as stopped:
-        assert re.match(r"interrupted at .* after \d+ \w+", str(stopped))  # noqa: PT017
-    assert line != ""
-    assert time.process_time() - begin_s < LIMIT_S
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < LIMIT_KB
-    return line is None
 
 
 def integers(rng, kind, count, values):
@@ -83,7 +63,17 @@ def packet_request(rng, transport):
         rng.choice([0, 100]), None, rng.random() < 0.5, failures(rng), operations(rng, count),
     )  # fmt: skip
     tables = _core.packet_profile(transport, rate_bps)
-    return [parts(network), tables, parts(flows), parts(run)]
+    return [parts(network), tables, parts(flows), circuits(rng), parts(run)]
+
+
+def circuits(rng):
+    """When links go dark, if they do."""
+    if rng.randrange(3):
+        return None
+    count = rng.randrange(4)
+    times = np.sort(integers(rng, np.uint64, count, [0, 10**6, 10**7, 10**9]))
+    links = integers(rng, np.uint32, count, range(8))
+    return parts(CircuitColumns(times, links, np.array([k % 2 == 0 for k in range(count)], bool)))
 
 
 def failures(rng):
@@ -113,13 +103,19 @@ def operations(rng, flows):
     )
 
 
-@pytest.mark.parametrize("transport", choices("transport"))
+def portion(of, among):
+    """How many of the inputs one of several gets."""
+    return len(range(among.index(of), COUNT, len(among)))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_packet_runs_end_or_are_refused_in_one_line(transport):
     rng = random.Random(f"packet runs {transport} 1")
-    count = sum(
-        answered(lambda continues, request=request: simulate(*request, continues))
-        for request in spoiled_packet_requests(rng, transport, max(COUNT // 10, 100))
-    )
+    inputs = spoiled_packet_requests(rng, transport, portion(transport, TRANSPORTS))
+    count = 0
+    for number, request in enumerate(inputs):
+        with named(f"input {number} of packets over {transport}"):
+            count += answered(lambda continues, request=request: simulate(*request, continues))
     assert count > 20
 
 
@@ -139,8 +135,8 @@ def make_small(thing, *names):
             setattr(thing, name, 64)
 
 
-def simulate(network, tables, flows, run, continues):
-    report = _core.packet_simulate(network, tables, flows, None, run, continues)
+def simulate(network, tables, flows, circuits, run, continues):
+    report = _core.packet_simulate(network, tables, flows, circuits, run, continues)
     look(report)
 
 
@@ -158,6 +154,8 @@ ROTOR = Scheduled(
     circuits=np.array([[0, 0, 1, 1], [0, 2, 3, 1], [1, 0, 2, 1], [1, 1, 3, 1]], np.uint32),
     dark_ps=np.full(2, 10**6, np.uint64), hold_ps=np.full(2, 10**8, np.uint64),
 )  # fmt: skip
+CIRCUITS_0_1 = [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 0, 1)]
+ROUTES = [(a, b) for a, b, _ in CIRCUITS_0_1] + [(b, a) for a, b, _ in CIRCUITS_0_1]
 EPS = packet(4)
 NETWORKS = {
     "eps": EPS,
@@ -168,15 +166,6 @@ NETWORKS = {
     "crossbar-fixed": Network(4, 8, EPS.nvswitch, "hierarchical", (FIXED,)),
     "scheduled": Network(4, 8, EPS.nvswitch, "hierarchical", (*EPS.parts, ROTOR)),
 }
-
-
-def listed(value):
-    """The same with lists for tuples, whose members can be replaced."""
-    if isinstance(value, SimpleNamespace):
-        for name, inner in vars(value).items():
-            setattr(value, name, listed(inner))
-        return value
-    return [listed(inner) for inner in value] if isinstance(value, list) else value
 
 
 def step(rng, network):
@@ -211,9 +200,10 @@ def play(request, model, continues):
 def test_steps_end_or_are_refused_in_one_line(name):
     rng = random.Random(f"steps {name} 1")
     count = 0
-    for _ in range(max(COUNT // 10, 100)):
+    for number in range(portion(name, [*NETWORKS])):
         request, model = step(rng, NETWORKS[name]), rng.choice(["flows", "packets", "phases"])
-        count += answered(lambda continues, r=request, m=model: play(r, m, continues))
+        with named(f"input {number} of steps over {name}"):
+            count += answered(lambda continues, r=request, m=model: play(r, m, continues))
     assert count > 20
 
 

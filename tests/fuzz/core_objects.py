@@ -1,0 +1,133 @@
+"""What objects of the core are made of and asked, drawn at random: one sequence of calls each."""
+
+from typing import Any
+
+import numpy as np
+from tests.fuzz.core_entries import GBPS, NAMES, charges, nic_rows, text
+from tests.fuzz.draws import Draws
+from tests.fuzz.outcomes import look
+from tests.fuzz.parser_inputs import damaged
+
+from lightloom import _core
+
+HELD = b'{"circuits":[0,1,1,0],"nics":[{"a":{"server":0,"nic":0},"b":{"server":1,"nic":0}}],'
+WORDS = [b"[", b"]", b"{", b"}", b",", b'"nic":', b"65536", b"-1", b"1e9", b"[" * 40, b"\xff"]
+
+
+def failures(draw: Draws) -> Any:
+    rng, servers = draw.rng, max(1, draw.side)
+
+    def ends(count: int) -> list[tuple[int, int]]:
+        return [(rng.randrange(servers), rng.randrange(2)) for _ in range(count)]
+
+    return draw.namespace(
+        nics=draw.pick([ends(rng.randrange(2))]),
+        eps_nics=draw.pick([ends(rng.randrange(2))]),
+        servers=draw.pick([[rng.randrange(servers) for _ in range(rng.randrange(2))]]),
+        planes=draw.pick([[0] * rng.randrange(2)]),
+    )
+
+
+def region_values(draw: Draws) -> Any:
+    kinds = draw.rng.choice(["few", "equal"])
+    ports = draw.column(np.uint32, "few")
+    if kinds == "equal" and isinstance(ports, np.ndarray):
+        ports = np.full(ports.shape, draw.rng.choice([2, 3, 4]), np.uint32)
+    return draw.namespace(
+        ports=ports,
+        allowed=draw.optional(lambda: draw.symmetric(np.bool_, "flags")),
+        planes=draw.pick([None, draw.pick(NAMES["planes"])]) if kinds == "equal" else None,
+        numa_nodes=draw.number(1, 1, 2),
+        circuit_bps=draw.number(400 * GBPS, GBPS),
+        eps_bps=draw.column(np.uint64, "rates"),
+        eps_nics=draw.number(2, 2, 3),
+        relay_cost=draw.optional(lambda: charges(draw)),
+        failures=draw.optional(lambda: failures(draw)) if draw.chance(0.3) else None,
+    )
+
+
+def region(draw: Draws) -> Any:
+    return look(_core.DeciderRegion(region_values(draw)))
+
+
+def decider(draw: Draws) -> Any:
+    """A decider of a region."""
+    policy = draw.namespace(
+        allocator=draw.pick(NAMES["allocator"]),
+        when=draw.pick(NAMES["reconfigure"]),
+        split=draw.flag(),
+        relaying=draw.chance(0.2),
+    )
+    timing = draw.namespace(
+        fixed_ps=draw.number(0, 10**6, 25 * 10**9),
+        per_pair_ps=draw.number(0, 10**6),
+        control_ps=draw.number(0, 10**9),
+        link_up_ps=draw.number(0, 10**9),
+        keep_unchanged=draw.flag(),
+    )
+    return _core.Decider(region(draw), policy, timing, None)
+
+
+def hold(draw: Draws, decides: Any) -> Any:
+    """Circuits that the decider starts from."""
+    match draw.rng.randrange(6):
+        case 0:
+            return decides.hold(draw.symmetric())
+        case 1:
+            return decides.hold_on(nic_rows(draw, maximum=2), draw.pick(NAMES["allocator"]))
+        case 2:
+            return held_of_text(draw)
+    return decides.start()
+
+
+def held_of_text(draw: Draws) -> Any:
+    """Held circuits of a text, mostly a right one with a little damage."""
+    whole = HELD + b'"chosen":"' + draw.rng.choice([b"best", b"static", b"Best"]) + b'"}'
+    if draw.chance(0.5):
+        whole = damaged(draw.rng, whole, WORDS)
+    return look(_core.Held.from_json(whole.decode("utf-8", "replace")))
+
+
+def upcoming(draw: Draws) -> Any:
+    predicted = draw.flag()
+    requested = draw.optional(draw.demand) if predicted is True else None
+    hidden = draw.number(0, 10**6, 10**10)
+    return look(
+        _core.Upcoming(draw.demand(), hidden, predicted=predicted, requested=draw.pick([requested]))
+    )
+
+
+def decide(draw: Draws) -> None:
+    """Make a decider and have it decide, once or twice."""
+    decides = decider(draw)
+    held = look(hold(draw, decides))
+    for _ in range(draw.rng.randrange(1, 3)):
+        demands = [upcoming(draw) for _ in range(draw.rng.choice([0, 1, 1, 2]))]
+        proposals = [draw.symmetric()] if draw.chance(0.15) else None
+        held = look(look(decides.decide(held, demands, proposals)).held)
+
+
+def predict(draw: Draws) -> None:
+    """Make a predictor, and have it observe loads and predict."""
+    experts = max(1, draw.side)
+    predictor = _core.LoadPredictor(
+        text(draw, *NAMES["predictor"]), draw.number(experts), draw.number(1, 2, 3, 8)
+    )
+    step = layer = 0
+    for _ in range(draw.rng.randrange(5)):
+        loads = draw.array(np.float64, (experts,), "shares")
+        if isinstance(loads, np.ndarray) and loads.dtype == np.float64 and not draw.odd():
+            loads = np.full(loads.shape, 1.0) if loads.sum() in (0, np.inf) else loads / loads.sum()
+        predictor.predict(draw.number(step), draw.number(layer))
+        predictor.observe(draw.number(step), draw.number(layer), loads)
+        step, layer = (step, layer + 1) if draw.chance(0.6) else (step + 1, 0)
+
+
+#: classes that can be called, and what is done with each
+OBJECTS = {
+    "DeciderRegion": region,
+    "Held": held_of_text,
+    "Upcoming": upcoming,
+    "Decider": decide,
+    "LoadPredictor": predict,
+}
