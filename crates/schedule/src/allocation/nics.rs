@@ -142,7 +142,7 @@ impl Server {
             .filter(|&node| self.spare[node] > 0)
             .min_by_key(|&node| (used[node], std::cmp::Reverse(self.spare[node]), node))
             .expect("circuits that take more ports than there are");
-        let nic = (self.first[node]..)
+        let nic = (self.first[node]..self.free.len())
             .find(|&nic| self.free[nic])
             .expect("a node with spare NICs has a free one");
         self.first[node] = nic + 1;
