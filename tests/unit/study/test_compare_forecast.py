@@ -75,7 +75,7 @@ def test_samples_take_memory_as_far_as_they_are_kept(monkeypatch):
     assert memory(1) == memory(3) == one
 
 
-#: one sample of one fabric, with no other load beside it
+#: one sample of one fabric under its own load alone
 ALONE = {"seeds": 1, "compute_spread": 0.0, "imbalances": False}
 
 

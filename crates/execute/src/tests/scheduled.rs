@@ -123,7 +123,7 @@ fn a_period_later_everything_is_a_period_later() {
     }
 }
 
-/// Circuits of a second fabric beside the first.
+/// Circuits of a second fabric along with the first.
 #[derive(Debug, Clone)]
 struct Second(ScheduledCircuits);
 
