@@ -194,3 +194,16 @@ def test_demand_of_a_region_is_aligned_as_other_arrays_are():
     view = np.frombuffer(b"0" * 33, np.uint8)[1:].view(U64).reshape(2, 2)
     assert not view.flags.aligned
     assert refusal(_core.Upcoming, view, 0) == "expected an aligned array; make a copy of it"
+
+
+@pytest.mark.parametrize("previous", [[[0, 0], [1, 0]], [[1, 0], [0, 0]]])
+def test_held_circuits_are_as_many_each_way(previous):
+    """Of one-way circuits trails were undone and made again without end."""
+    demand = np.array([[36_000, 52_000], [100, 0]], U64)
+    ports, eps = np.ones(2, np.uint32), np.full(2, 10**9, U64)
+    request = requests.CircuitRequest(
+        demand, ports, None, np.array(previous, np.uint16), 400 * 10**9, eps, True
+    )
+    text = "previous: expected as many circuits each way, and none from a server to itself"
+    assert refusal(_core.schedule_allocate, "greedy", request, 0.0) == text
+    assert refusal(_core.schedule_port_bound, request) == text

@@ -72,6 +72,14 @@ impl Request<'_> {
         }
         if let Some(previous) = self.previous {
             expect("previous", previous.len(), cells)?;
+            // Trails between them and new circuits would have no end.
+            let is_one_way = |a: usize, b: usize| previous[a * n + b] != previous[b * n + a];
+            let is_wrong = |a: usize| previous[a * n + a] > 0 || (0..a).any(|b| is_one_way(a, b));
+            if (0..n).any(is_wrong) {
+                return Err(Invalid::new(
+                    "previous: expected as many circuits each way, and none from a server to itself",
+                ));
+            }
         }
         if let EpsRates::Each(rates) = self.eps_rates {
             expect("eps_rates", rates.len(), n)?;
