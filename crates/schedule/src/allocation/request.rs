@@ -72,14 +72,7 @@ impl Request<'_> {
         }
         if let Some(previous) = self.previous {
             expect("previous", previous.len(), cells)?;
-            // Trails between them and new circuits would have no end.
-            let is_one_way = |a: usize, b: usize| previous[a * n + b] != previous[b * n + a];
-            let is_wrong = |a: usize| previous[a * n + a] > 0 || (0..a).any(|b| is_one_way(a, b));
-            if (0..n).any(is_wrong) {
-                return Err(Invalid::new(
-                    "previous: expected as many circuits each way, and none from a server to itself",
-                ));
-            }
+            self.check_previous(previous)?;
         }
         if let EpsRates::Each(rates) = self.eps_rates {
             expect("eps_rates", rates.len(), n)?;
@@ -92,6 +85,20 @@ impl Request<'_> {
 }
 
 impl Request<'_> {
+    /// Trails between held and new circuits have an end only where both lead both ways.
+    fn check_previous(&self, previous: &[u16]) -> Result<(), Invalid> {
+        let n = self.servers;
+        let is_right = |a: usize| {
+            previous[a * n + a] == 0 && (0..a).all(|b| previous[a * n + b] == previous[b * n + a])
+        };
+        if (0..n).all(is_right) {
+            return Ok(());
+        }
+        Err(Invalid::new(
+            "previous: expected as many circuits each way, and none from a server to itself",
+        ))
+    }
+
     /// Checks that circuits are symmetric, between pairs that may have them, and within the ports.
     ///
     /// # Errors
