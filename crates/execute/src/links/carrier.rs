@@ -202,7 +202,7 @@ impl Links {
                 Ok(next)
             }
             Simulator::Packets(network) => network.run_until(limit, done, observer),
-            Simulator::Turns(turns) => Ok(turns.run_until(limit, done)),
+            Simulator::Turns(turns) => Ok(turns.run_until(limit, done)?),
         }
     }
 

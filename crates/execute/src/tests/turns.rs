@@ -290,6 +290,21 @@ fn crossbars_are_alone_and_have_rates_and_slots() {
     assert!(refuse(&graph, &network_of(2, short)).contains("over before data arrives"));
 }
 
+#[test]
+fn slots_that_lose_more_than_schedules_count_are_refused_when_they_are_due() {
+    let graph = one_all_to_all(&SHIFTS, &[0; 3], &[all_to_all(0, false)]);
+    let with = |guard| {
+        let timing = TurnTiming { guard: Duration(guard), ..rules().timing };
+        network_of(3, crossbars(TurnRules { timing, ..rules() }))
+    };
+    let text = refuse(&graph, &with(1 << 62));
+    assert_eq!(text, "crossbar: delay of 461168601842938790 bytes: too long for 3 x 3");
+    // a ring has no schedule to find
+    let ring = one_collective(CollectiveKind::AllGather, 8, &[0; 2]);
+    let text = refuse(&ring, &with(1 << 62));
+    assert!(text.contains("over 53 days of simulated time"), "{text}");
+}
+
 /// All-to-alls of two groups of three, and a ring of all six, whenever they are ready.
 fn busy_graph(sizes: &[u32], ready: &[u64]) -> TaskGraph {
     let mut graph = empty_graph(1, 2, 3);

@@ -1,7 +1,7 @@
 //! The turn of an all-to-all: matchings that carry its bytes, one after another.
 
 use super::slots::TurnTiming;
-use lightloom_model::{Duration, Rate};
+use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::permutation::{Budget, Demand, Matchings, Method, decompose_within};
 use rustc_hash::FxHashMap;
 
@@ -55,12 +55,15 @@ fn lines(ports: impl Iterator<Item = u32>) -> (Vec<u32>, FxHashMap<u32, usize>) 
 }
 
 /// Sends pieces by matchings that a method finds; two ports have one piece at most.
+///
+/// # Errors
+/// If slots lose so much time, or pieces are so large, that no schedule is found.
 pub(super) fn in_matchings(
     pieces: &[Piece],
     method: Method,
     timing: &TurnTiming,
     rate: Rate,
-) -> TurnPlan {
+) -> Result<TurnPlan, Invalid> {
     let (rows, row_of) = lines(pieces.iter().map(|piece| piece.from));
     let (columns, column_of) = lines(pieces.iter().map(|piece| piece.to));
     let mut left = vec![0_u64; rows.len() * columns.len()];
@@ -70,8 +73,8 @@ pub(super) fn in_matchings(
         left[cell(piece)] += piece.bytes;
         piece_of[cell(piece)] = number;
     }
-    let demand = Demand::new(rows.len(), columns.len(), &left, timing.overhead_bytes(rate), false);
-    let demand = demand.expect("sizes were checked with the network");
+    let demand = Demand::new(rows.len(), columns.len(), &left, timing.overhead_bytes(rate), false)
+        .map_err(|Invalid(text)| Invalid(format!("crossbar: {text}")))?;
     let schedule = decompose_within(&demand, method, &Budget::unlimited());
     let Matchings::Slots(slots) = schedule.plan else {
         unreachable!("all ports stop while crossbars turn")
@@ -100,7 +103,7 @@ pub(super) fn in_matchings(
     assert!(left.iter().all(|&bytes| bytes == 0), "a schedule sends all of its demand");
     // What is on its way when the last slot ends holds nobody up: the next turn begins dark.
     plan.end = begin;
-    plan
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -132,7 +135,7 @@ mod tests {
             })
             .collect();
         for method in [Method::Bvn, Method::Critical, Method::Auto] {
-            let plan = in_matchings(&pieces, method, &TIMING, RATE);
+            let plan = in_matchings(&pieces, method, &TIMING, RATE).unwrap();
             assert_eq!((plan.slots, plan.end), (2, Duration((60 + 2 * 3) * US)));
             assert_eq!(plan.arrivals.iter().max(), Some(&plan.end));
             assert_eq!(plan.circuits.len(), 6);
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn one_pair_has_one_circuit() {
-        let plan = in_matchings(&[piece(4, 9, 500_000)], Method::Bvn, &TIMING, RATE);
+        let plan = in_matchings(&[piece(4, 9, 500_000)], Method::Bvn, &TIMING, RATE).unwrap();
         assert_eq!((plan.slots, plan.end), (1, Duration(13 * US)));
         let held = Held { from: 4, to: 9, begin: Duration::ZERO, end: Duration(13 * US) };
         assert_eq!(plan.circuits, [held]);
@@ -162,7 +165,7 @@ mod tests {
                 .filter(|&(_, &bytes)| bytes > 0)
                 .map(|(cell, &bytes)| piece(cell as u32 / 5, 100 + cell as u32 % 5, bytes))
                 .collect();
-            let plan = in_matchings(&pieces, method, &timing, RATE);
+            let plan = in_matchings(&pieces, method, &timing, RATE).unwrap();
             for side in [|held: &Held| held.from, |held: &Held| held.to] {
                 let mut spans: Vec<(u32, Duration, Duration)> =
                     plan.circuits.iter().map(|held| (side(held), held.begin, held.end)).collect();

@@ -20,7 +20,7 @@ pub use slots::TurnTiming;
 use crate::slab::Slab;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::EventQueue;
-use lightloom_model::{Duration, Rate, Time};
+use lightloom_model::{Duration, Invalid, Rate, Time};
 use lightloom_schedule::permutation::Method;
 use matchings::{Held, Piece, TurnPlan, in_matchings};
 use ports::{Place, Ports};
@@ -155,6 +155,8 @@ pub(crate) struct Turns {
     unfinished: usize,
     statistics: TurnStatistics,
     record: Option<Vec<CircuitTurn>>,
+    /// Why a block cannot have its turn.
+    failure: Option<Invalid>,
 }
 
 impl Turns {
@@ -171,6 +173,7 @@ impl Turns {
             unfinished: 0,
             statistics: TurnStatistics::default(),
             record: is_recorded.then(Vec::new),
+            failure: None,
         }
     }
 
@@ -231,7 +234,13 @@ impl Turns {
     fn begin(&mut self, now: Time, number: u32) {
         let block = &self.blocks[number];
         let begin = self.rules.timing.begin(now);
-        let plan = self.plan(block);
+        let plan = match self.plan(block) {
+            Ok(plan) => plan,
+            Err(failure) => {
+                self.failure = Some(failure);
+                return;
+            }
+        };
         self.statistics.turns += 1;
         self.statistics.slots += plan.slots;
         self.statistics.waiting += u128::from(begin.since(block.ready).0);
@@ -250,7 +259,7 @@ impl Turns {
         }
     }
 
-    fn plan(&self, block: &Block) -> TurnPlan {
+    fn plan(&self, block: &Block) -> Result<TurnPlan, Invalid> {
         // All ports of a slot wait for the slowest.
         let rates = block.ports.iter().map(|&port| self.rates[port as usize]);
         let rate = rates.min().expect("a block has ports");
@@ -274,17 +283,24 @@ impl Turns {
                 let circuit =
                     |Piece { from, to, .. }| Held { from, to, begin: Duration::ZERO, end };
                 let circuits = pieces.map(circuit).collect();
-                TurnPlan { arrivals: vec![end; block.parts.len()], end, slots, circuits }
+                Ok(TurnPlan { arrivals: vec![end; block.parts.len()], end, slots, circuits })
             }
         }
     }
 
     /// Continues to the next time, but not beyond `limit`, at which transfers arrive; their tokens
     /// are then in `done`. Nothing if none arrives until then.
-    pub(crate) fn run_until(&mut self, limit: Option<Time>, done: &mut Vec<u64>) -> Option<Time> {
+    ///
+    /// # Errors
+    /// If there is no schedule for a block.
+    pub(crate) fn run_until(
+        &mut self,
+        limit: Option<Time>,
+        done: &mut Vec<u64>,
+    ) -> Result<Option<Time>, Invalid> {
         while let Some((now, _)) = self.queue.peek() {
-            if limit.is_some_and(|limit| limit < now) {
-                return None;
+            if self.failure.is_some() || limit.is_some_and(|limit| limit < now) {
+                break;
             }
             while let Some(event) = self.queue.pop_until(now) {
                 match event.payload {
@@ -299,11 +315,11 @@ impl Turns {
                     Event::Over(number) => self.over(now, number),
                 }
             }
-            if !done.is_empty() {
-                return Some(now);
+            if self.failure.is_none() && !done.is_empty() {
+                return Ok(Some(now));
             }
         }
-        None
+        self.failure.clone().map_or(Ok(None), Err)
     }
 
     fn over(&mut self, now: Time, number: u32) {
