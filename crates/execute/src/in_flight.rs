@@ -86,11 +86,13 @@ impl Integral {
     fn advance(&mut self, now: u64, interval: u64) {
         while self.bytes > 0 && self.since < now {
             let number = (self.since / interval) as usize;
-            let end = now.min((number as u64 + 1) * interval);
+            // The last interval that there is may end beyond the largest time.
+            let end = now.min((number as u64 + 1).saturating_mul(interval));
             if self.areas.len() <= number {
                 self.areas.resize(number + 1, 0);
             }
-            self.areas[number] += u128::from(self.bytes) * u128::from(end - self.since);
+            let area = u128::from(self.bytes) * u128::from(end - self.since);
+            self.areas[number] = self.areas[number].saturating_add(area);
             self.since = end;
         }
         self.since = self.since.max(now);
@@ -121,6 +123,16 @@ mod tests {
         record.add(Time(1_000_000), EP, 6);
         record.remove(Time(1_100_000), EP, 6);
         assert_eq!(record.finish(Time(1_200_000)).mean[1], [0, 3]);
+    }
+
+    #[test]
+    fn the_largest_time_has_an_interval() {
+        let mut record = InFlightRecord::new(2);
+        record.add(Time(0), EP, 3);
+        record.remove(Time(u64::MAX), EP, 3);
+        let found = record.finish(Time(u64::MAX));
+        assert!(found.mean[1].len() <= MAX_INTERVALS);
+        assert!(found.mean[1].iter().all(|&mean| mean == 3));
     }
 
     proptest! {
