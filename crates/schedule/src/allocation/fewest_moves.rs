@@ -38,6 +38,15 @@ pub fn assign_planes_from(
 ) -> PlaneMoves {
     let n = circuits.len().isqrt();
     let planes = working.len().checked_div(n).unwrap_or(0);
+    let lacks_nics = |server: usize| {
+        let wanted: usize = circuits[server * n..][..n].iter().map(|&c| usize::from(c)).sum();
+        wanted > working[server * planes..][..planes].iter().filter(|&&works| works).count()
+    };
+    if (0..n).any(lacks_nics) {
+        // which says where, and searches nothing
+        let planes = assign_planes(circuits, working, fibers, effort);
+        return PlaneMoves { planes, moves: 0, is_fewest: false };
+    }
     let mut board = Held::new(n, planes, working, fibers);
     board.adopt(circuits, previous);
     let before = board.placed();

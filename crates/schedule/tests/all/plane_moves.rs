@@ -325,3 +325,15 @@ fn a_new_circuit_gives_way_before_one_that_was_there() {
     let expected = [joined(0, 1, [0, 0]), joined(1, 4, [1, 1]), joined(1, 2, [2, 2])];
     assert_eq!(found, expected);
 }
+
+#[test]
+fn more_circuits_than_nics_are_refused_without_a_search() {
+    // 32,768 circuits between two servers of two NICs: each step of a search would visit them all
+    let many = 1 << 15;
+    let wanted = [0, many, many, 0];
+    let previous = [joined(0, 1, [0, 0])];
+    let found = assign_planes_from(&wanted, &[true; 4], Fibers::Crossed, &previous, u32::MAX);
+    let reason = "server 0 has 32768 circuits but 2 working NICs";
+    assert_eq!(found.planes, Planes::Infeasible(reason.into()));
+    assert_eq!((found.moves, found.is_fewest), (0, false));
+}
