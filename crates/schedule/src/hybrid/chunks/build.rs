@@ -52,8 +52,12 @@ struct Choice {
     start: u64,
 }
 
+/// Slots of a plan at most, and for each chunk and pair of lines: without a delay they may be so
+/// short that there is no end of them.
+const MAX_SLOTS: [usize; 2] = [1 << 10, 16];
+
 /// Slots after which packets carry the rest by the target, or by their end if that is later;
-/// nothing if the budget is spent before.
+/// nothing if the budget is spent before, or there would be too many.
 pub(super) fn for_target(
     demand: &ChunkDemand,
     queues: &Queues,
@@ -64,8 +68,10 @@ pub(super) fn for_target(
     let whole = demand.part(&bytes).expect("it fits");
     let mut work = Work::new(demand, queues, whole, target);
     let mut slots = Vec::new();
+    let [always, each] = MAX_SLOTS;
+    let max_slots = always + each * (demand.chunks.len() + bytes.len());
     while work.is_in_need() {
-        if budget.is_spent() {
+        if budget.is_spent() || slots.len() >= max_slots {
             return None;
         }
         let turned = work.now.saturating_add(demand.delay);
