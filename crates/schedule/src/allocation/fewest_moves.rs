@@ -8,7 +8,7 @@
 //! with a budget of m: the first budget that suffices is the smallest.
 
 use super::nics::{NicCircuit, NicEnd};
-use super::planes::{Planes, assign_from, assign_planes};
+use super::planes::{Planes, assign_from, assign_planes, lacking_nics};
 use lightloom_model::Fibers;
 
 /// Circuits on planes, and how many had to move.
@@ -38,14 +38,8 @@ pub fn assign_planes_from(
 ) -> PlaneMoves {
     let n = circuits.len().isqrt();
     let planes = working.len().checked_div(n).unwrap_or(0);
-    let lacks_nics = |server: usize| {
-        let wanted: usize = circuits[server * n..][..n].iter().map(|&c| usize::from(c)).sum();
-        wanted > working[server * planes..][..planes].iter().filter(|&&works| works).count()
-    };
-    if (0..n).any(lacks_nics) {
-        // which says where, and searches nothing
-        let planes = assign_planes(circuits, working, fibers, effort);
-        return PlaneMoves { planes, moves: 0, is_fewest: false };
+    if let Some(reason) = lacking_nics(circuits, working, n) {
+        return PlaneMoves { planes: Planes::Infeasible(reason), moves: 0, is_fewest: false };
     }
     let mut board = Held::new(n, planes, working, fibers);
     board.adopt(circuits, previous);

@@ -76,6 +76,19 @@ pub fn assign_planes(circuits: &[u16], working: &[bool], fibers: Fibers, effort:
     }
 }
 
+/// Says which of `n` servers has more circuits than working NICs, if one has.
+pub(super) fn lacking_nics(circuits: &[u16], working: &[bool], n: usize) -> Option<String> {
+    let planes = working.len().checked_div(n).unwrap_or(0);
+    (0..n).find_map(|server| {
+        let row = &circuits[server * n..(server + 1) * n];
+        let wanted: u32 = row.iter().map(|&count| u32::from(count)).sum();
+        let nics = &working[server * planes..(server + 1) * planes];
+        let there = nics.iter().filter(|&&works| works).count();
+        (wanted as usize > there)
+            .then(|| format!("server {server} has {wanted} circuits but {there} working NICs"))
+    })
+}
+
 /// As many circuits on NICs as are found within `effort` steps: what can be built of circuits that
 /// have no assignment. Arguments and panics as [`assign_planes`].
 pub fn assign_partial(
@@ -383,16 +396,8 @@ impl<'a> Board<'a> {
 
     /// A reason why there can be no assignment, if there is an easy one.
     fn impossible(&self, circuits: &[u16]) -> Option<String> {
-        for server in 0..self.n {
-            let row = &circuits[server * self.n..(server + 1) * self.n];
-            let wanted: u32 = row.iter().map(|&count| u32::from(count)).sum();
-            let nics = &self.working[server * self.planes..(server + 1) * self.planes];
-            let there = nics.iter().filter(|&&works| works).count();
-            if wanted as usize > there {
-                return Some(format!(
-                    "server {server} has {wanted} circuits but {there} working NICs"
-                ));
-            }
+        if let Some(reason) = lacking_nics(circuits, self.working, self.n) {
+            return Some(reason);
         }
         for (edge, &(a, b)) in self.edges.iter().enumerate() {
             if !(0..self.planes).any(|nic| self.works(edge, nic)) {
