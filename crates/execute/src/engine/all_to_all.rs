@@ -1,19 +1,20 @@
 //! All-to-alls: MixNet section 5.3, member by member.
 //!
 //! A member begins when it arrives (and its circuits are up): it gathers onto its delegates, then
-//! its flows start, whoever else has arrived. It is done when every sender has been heard of, its
-//! last byte has arrived and been scattered, and its local part is done:
+//! its flows start, whoever else has arrived. It is done when its own last byte has left, every
+//! sender has been heard of, its last byte has arrived and been scattered, and its local part is
+//! done:
 //!
 //! ```text
-//! start   = max(arrival, circuits up)
-//! sent    = start + start-up + gather
-//! inbound = max over senders (flow end + path latency; for no bytes, the sender's `sent`)
-//! done    = max(sent + local, max(inbound, start) + scatter)
+//! start    = max(arrival, circuits up)
+//! ready    = start + start-up + gather
+//! outbound = max over its own flows (flow end; for no bytes, `ready`)
+//! inbound  = max over senders (flow end + path latency; for no bytes, the sender's `ready`)
+//! done     = max(ready + local, outbound, max(inbound, start) + scatter)
 //! ```
 //!
 //! Gather, local and scatter each take the NVSwitch latency plus the bytes of the busiest GPU over
-//! its rate, or nothing for no bytes. The start-up grows with the ranks that a rank sends to. Sends
-//! need not end for a member to resume.
+//! its rate, or nothing for no bytes. The start-up grows with the ranks that a rank sends to.
 
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
@@ -45,6 +46,10 @@ pub(super) struct Member<'a> {
     switching: Duration,
     /// Senders not yet heard of.
     senders_left: u32,
+    /// Its own transfers that have not left, once its flows have started.
+    outbound_left: Option<u32>,
+    /// When the last one left so far, or its flows started.
+    outbound: Time,
     /// Transfers announced and not yet arrived.
     inbound_left: u32,
     /// Last arrival so far, and its sender.
@@ -118,6 +123,14 @@ impl<'a> AllToAll<'a> {
             member.inbound = arrival;
             member.inbound_from = from;
         }
+    }
+
+    /// A transfer of a member has left.
+    fn leave(&mut self, from: u32, now: Time) {
+        let member = &mut self.members[from as usize];
+        let left = member.outbound_left.as_mut().expect("its flows have started");
+        *left -= 1;
+        member.outbound = now;
     }
 }
 
@@ -376,7 +389,11 @@ impl<'a> AllToAlls<'a> {
         let entry = &mut self.entries[number];
         let task = entry.task();
         let purpose = context.purpose(task);
-        for index in entry.lowering.sent_by(place) {
+        let own = entry.lowering.sent_by(place);
+        let member = &mut entry.members[place as usize];
+        member.outbound_left = Some(own.len() as u32);
+        member.outbound = context.now;
+        for index in own {
             let transfer = entry.lowering.transfers[index];
             context.send(purpose, entry.lowering.path(transfer.path), transfer.bytes);
             let links = entry.lowering.links(transfer.path);
@@ -407,8 +424,10 @@ impl<'a> AllToAlls<'a> {
         entry.members[transfer.to as usize].inbound_left -= 1;
         let latency = context.fabric.latency(entry.lowering.path(transfer.path));
         entry.hear(transfer.to, transfer.from, context.now + latency);
+        entry.leave(transfer.from, context.now);
         context.receive(context.purpose(entry.task()), transfer.bytes);
         self.settle(context, number, transfer.to);
+        self.settle(context, number, transfer.from);
         self.close(context, number, transfer.from);
     }
 
@@ -417,7 +436,8 @@ impl<'a> AllToAlls<'a> {
         let entry = &mut self.entries[number];
         let member = &entry.members[place as usize];
         let Some(start) = member.start else { return };
-        if member.done || member.senders_left > 0 || member.inbound_left > 0 {
+        let is_over = member.outbound_left == Some(0) && member.inbound_left == 0;
+        if member.done || member.senders_left > 0 || !is_over {
             return;
         }
         let pace = context.fabric.nvswitch().all_to_all;
@@ -425,7 +445,7 @@ impl<'a> AllToAlls<'a> {
         let lowering = &entry.lowering;
         let local = start + entry.until_sent(&context.fabric, place) + time(&lowering.local);
         let scattered = member.inbound.max(start) + time(&lowering.scatter);
-        let done = local.max(scattered);
+        let done = local.max(scattered).max(member.outbound);
         let sender = &entry.members[member.inbound_from as usize];
         let by_sender = scattered == done && member.inbound > start;
         let (origin, since) =

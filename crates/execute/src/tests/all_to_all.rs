@@ -26,8 +26,9 @@ fn one_pair_takes_size_over_rate_plus_latency() {
     assert_eq!(outcome.step.0, 100_000 * NIC + 2 * US);
     assert_eq!(outcome.critical_path[EP.index()], outcome.step.0);
     assert_eq!(carried(&outcome, "ep"), [0, 800_000, 0, 0, 0]);
-    // The sender hears of the receiver at once and goes on.
-    assert_eq!(spent(&outcome, 0, IDLE), outcome.step.0);
+    // The sender hears of the receiver at once and goes on when its last byte has left.
+    assert_eq!(spent(&outcome, 0, EP), 100_000 * NIC + outcome.step.0);
+    assert_eq!(spent(&outcome, 0, IDLE), 2 * US);
 }
 
 #[test]
@@ -105,6 +106,20 @@ fn a_straggler_delays_only_who_waits_for_it() {
     assert_eq!(outcome.step.0, 50 * US + 100_000 * NIC + 2 * US);
     assert_eq!(outcome.critical_path[WORK.index()], 50 * US);
     assert_eq!(outcome.straggler_wait, u128::from(2 * 50 * US));
+}
+
+/// Members 0 and 1 get nothing. What they send shares the receiver's link, so that they wait for it.
+#[test]
+fn a_member_begins_its_next_one_when_its_own_bytes_have_left() {
+    let block = [0, 0, 800_000, 0, 0, 800_000, 0, 0, 0];
+    let mut graph = one(&block, 3);
+    let first = graph.roles[0].tasks[0].clone();
+    graph.roles[0].tasks.push(first);
+    let outcome = play(&graph, &packet(3));
+    // Were the second to begin at once, all four flows would share the link.
+    assert_eq!(outcome.step.0, 2 * (200_000 * NIC) + 2 * US);
+    assert_eq!(spent(&outcome, 0, EP), 3 * outcome.step.0 - 2 * 2 * US);
+    assert_eq!(outcome.critical_path[EP.index()], outcome.step.0);
 }
 
 #[test]
@@ -323,8 +338,8 @@ fn spans_tell_the_wait_for_the_last_member_from_the_all_to_all() {
     let own = (0..line.worker.len()).filter(|&row| line.category[row] == EP.0);
     let mut waited: Vec<_> = own.map(|row| (line.worker[row], line.waited[row])).collect();
     waited.sort_unstable();
-    // Member 1 comes last, and its bytes are there.
-    assert_eq!(waited, [(0, 50 * US), (2, 30 * US)]);
+    // Member 1 comes last: what it waits for are its own sends.
+    assert_eq!(waited, [(0, 50 * US), (1, 0), (2, 30 * US)]);
     assert_eq!(outcome.straggler_wait, u128::from(80 * US));
     let work = (0..line.worker.len()).filter(|&row| line.category[row] == WORK.0);
     assert!(work.map(|row| line.waited[row]).all(|waited| waited == 0));

@@ -145,6 +145,8 @@ struct Gathering {
     arrived: Vec<Option<f64>>,
     /// When the last of what is known of each sender arrives at each member.
     heard: HashMap<(usize, usize), f64>,
+    /// When it had left.
+    left: HashMap<(usize, usize), f64>,
 }
 
 /// The replay: time is in picoseconds.
@@ -273,7 +275,7 @@ impl<'a> Replay<'a> {
         for to in (0..members).filter(|&to| to != place) {
             let bytes = self.world.blocks[block][place * members + to];
             if bytes == 0 {
-                self.hear(role, step, (place, to), sent);
+                self.hear(role, step, (place, to), (sent, sent));
                 continue;
             }
             let (path, latency) = self.path(role * members + place, role * members + to);
@@ -282,12 +284,21 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn hear(&mut self, role: usize, step: usize, pair: (usize, usize), arrival: f64) {
+    /// What a pair sends had left at the first of these times and arrives at the second.
+    fn hear(
+        &mut self,
+        role: usize,
+        step: usize,
+        pair: (usize, usize),
+        (left, arrival): (f64, f64),
+    ) {
         let gathering = self.gatherings.get_mut(&(role, step)).expect("a sender has arrived");
         gathering.heard.insert(pair, arrival);
+        gathering.left.insert(pair, left);
     }
 
-    /// Members of all-to-alls for which everything has arrived continue.
+    /// Members of all-to-alls for which everything has arrived, and of whom everything has left,
+    /// continue.
     fn finish_members(&mut self) {
         let members = self.world.members;
         for worker in 0..self.world.servers() {
@@ -298,14 +309,17 @@ impl<'a> Replay<'a> {
             };
             let Some(gathering) = self.gatherings.get(&(role, step)) else { continue };
             let Some(arrived) = gathering.arrived[place] else { continue };
-            let others = (0..members).filter(|&from| from != place);
-            let heard: Option<Vec<f64>> =
-                others.map(|from| gathering.heard.get(&(from, place)).copied()).collect();
-            let Some(heard) = heard else { continue };
+            let others = (0..members).filter(|&other| other != place);
+            let ends = others.flat_map(|other| {
+                [gathering.heard.get(&(other, place)), gathering.left.get(&(place, other))]
+            });
+            let Some(ends) = ends.map(Option::<&f64>::copied).collect::<Option<Vec<f64>>>() else {
+                continue;
+            };
             let own = u64::from(self.world.blocks[*block][place * members + place]);
             let sent = arrived + self.world.network.all_to_all_start_up as f64;
             let local = sent + self.local_time(own.div_ceil(GPUS));
-            self.ready[worker] = heard.into_iter().fold(local, f64::max);
+            self.ready[worker] = ends.into_iter().fold(local, f64::max);
             self.next[worker] += 1;
         }
     }
@@ -351,7 +365,7 @@ impl<'a> Replay<'a> {
                 let arrival = self.now + flow.latency;
                 match flow.cargo {
                     Cargo::Block { role, step, from, to } => {
-                        self.hear(role, step, (from, to), arrival);
+                        self.hear(role, step, (from, to), (self.now, arrival));
                     }
                     Cargo::Message { .. } => self.message(flow.cargo, arrival),
                 }
