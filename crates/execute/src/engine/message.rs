@@ -1,5 +1,8 @@
 //! Messages: asynchronous transfers from one worker to another.
 //!
+//! Messages of one purpose from a worker to another go in the order in which they are sent, as
+//! those of a communicator do: one begins when the last byte of the one before has left.
+//!
 //! Arrival is when the last byte has left plus the latency of the longest of the paths taken and,
 //! if it crossed the network, the start-up of a message. A receiver that waits is idle until the
 //! message is sent; the rest it spends on the transfer.
@@ -12,6 +15,7 @@ use crate::network::{Division, Pair, PartId, Share};
 use crate::slab::Slab;
 use lightloom_model::{Duration, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// A message that was sent or is waited for.
 #[derive(Debug, Default)]
@@ -36,36 +40,53 @@ struct MessageKey {
     tag: Tag,
 }
 
+/// Whose messages go in order.
+type Line = (WorkerId, WorkerId, PurposeId);
+
 /// All messages on their way.
 #[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
     entries: Slab<Message<'a>>,
     known: FxHashMap<MessageKey, u32>,
+    /// Sent messages whose last byte has not left, in order; the first of a line is under way.
+    lines: FxHashMap<Line, VecDeque<u32>>,
 }
 
 impl<'a> Messages<'a> {
-    /// Starts a send.
+    /// Sends a message: it begins when those before it have left.
     pub(super) fn send(&mut self, context: &mut Context<'a>, id: StreamId, task: &'a Task) {
         let TaskKind::Send { peer, tag, bytes: amount } = task.kind else {
             unreachable!("only sends are sent")
         };
         let from = context.streams[id].worker;
-        let bytes = context.graph.amount(amount, from);
         let to = context.index.peer(context.graph, from, peer).expect("checked");
         let number = self.find(MessageKey { from, to, tag });
-        let path = context.streams[id].path.clone();
         let message = &mut self.entries[number];
-        message.bytes = bytes;
+        message.bytes = context.graph.amount(amount, from);
         message.sent = Some((context.now, task));
-        message.path = path;
-        message.latency = Duration::ZERO;
-        message.pieces_left = 0;
-        let mut division = Division::default();
-        context.fabric.divide(&context.placement, Pair::new(from, to), bytes, &mut division);
-        let stretch = phase_stretch(context, task, &division);
-        self.start_pieces(context, number, &division, stretch);
-        if self.entries[number].pieces_left == 0 {
-            self.arrive(context, number);
+        message.path = context.streams[id].path.clone();
+        let line = self.lines.entry((from, to, context.purpose(task))).or_default();
+        line.push_back(number);
+        if line.len() == 1 {
+            self.begin(context, number);
+        }
+    }
+
+    /// Begins a message whose turn it is, and those after it while nothing of them is to leave.
+    fn begin(&mut self, context: &mut Context<'a>, number: u32) {
+        let mut next = Some(number);
+        while let Some(number) = next {
+            let Message { key: MessageKey { from, to, .. }, bytes, sent, .. } =
+                self.entries[number];
+            let (_, task) = sent.expect("sent");
+            let mut division = Division::default();
+            context.fabric.divide(&context.placement, Pair::new(from, to), bytes, &mut division);
+            let stretch = phase_stretch(context, task, &division);
+            self.start_pieces(context, number, &division, stretch);
+            if self.entries[number].pieces_left > 0 {
+                return;
+            }
+            next = self.leave(context, number);
         }
     }
 
@@ -101,9 +122,27 @@ impl<'a> Messages<'a> {
     /// A part of a message has left.
     pub(super) fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
         self.entries[number].pieces_left -= 1;
-        if self.entries[number].pieces_left == 0 {
-            self.arrive(context, number);
+        if self.entries[number].pieces_left == 0
+            && let Some(next) = self.leave(context, number)
+        {
+            self.begin(context, next);
         }
+    }
+
+    /// The last byte of a message has left; says whose turn is next.
+    fn leave(&mut self, context: &mut Context<'a>, number: u32) -> Option<u32> {
+        let Message { key: MessageKey { from, to, .. }, sent, .. } = &self.entries[number];
+        let (_, task) = sent.expect("sent");
+        let key = (*from, *to, context.purpose(task));
+        let line = self.lines.get_mut(&key).expect("its turn has come");
+        let first = line.pop_front();
+        assert_eq!(first, Some(number), "messages of a pair leave in order");
+        let next = line.front().copied();
+        if next.is_none() {
+            self.lines.remove(&key);
+        }
+        self.arrive(context, number);
+        next
     }
 
     fn arrive(&mut self, context: &mut Context<'a>, number: u32) {

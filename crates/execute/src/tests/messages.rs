@@ -47,6 +47,19 @@ fn two_routes(own: u32, longer_first: bool) -> Direct {
     network
 }
 
+/// Two messages of 100 us are sent at once; the receiver computes for 100 us after the first, and
+/// has the second then. Side by side both would arrive at 200 us.
+#[test]
+fn messages_of_a_pair_go_one_after_another() {
+    let long = 100 * US;
+    let bytes = 8 * long / NIC;
+    let mut graph = empty_graph(2, 1, 1);
+    graph.roles[0].tasks = vec![send(1, 0, bytes), send(1, 1, 0), send(1, 2, bytes)];
+    graph.roles[1].tasks = vec![receive(0, 0), compute(long), receive(0, 1), receive(0, 2)];
+    let outcome = play(&graph, &packet(2));
+    assert_eq!(outcome.step.0, 2 * long + 2 * US);
+}
+
 #[test]
 fn messages_of_higher_priority_go_first() {
     let bytes = [4_000_000_u64, 2_000_000, 1_000_000];

@@ -15,7 +15,7 @@ use lightloom_model::{
     Amount, Duration, NvSwitch, Rate, StartUp, TableId, TaskGraph, TaskKind, WorkerTable,
 };
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// What the workers of a program do.
 #[derive(Debug, Clone)]
@@ -159,6 +159,8 @@ struct Replay<'a> {
     flows: Vec<Flow>,
     /// Flows that begin later.
     later: Vec<(f64, Flow)>,
+    /// Per worker: its messages that have not left, the first of them under way.
+    lines: Vec<VecDeque<Flow>>,
     gatherings: HashMap<(usize, usize), Gathering>,
     arrivals: HashMap<(usize, usize, usize), f64>,
 }
@@ -177,6 +179,7 @@ impl<'a> Replay<'a> {
             ready: vec![0.0; workers],
             flows: Vec::new(),
             later: Vec::new(),
+            lines: (0..workers).map(|_| VecDeque::new()).collect(),
             gatherings: HashMap::new(),
             arrivals: HashMap::new(),
         }
@@ -248,10 +251,23 @@ impl<'a> Replay<'a> {
         let (path, latency) = self.path(from, to);
         let latency = latency + self.world.network.message_start_up as f64;
         let cargo = Cargo::Message { role: 1 - role, tag, place };
-        if bytes == 0 {
-            return self.message(cargo, self.now + latency);
+        self.lines[from].push_back(Flow { left: bytes as f64, path, cargo, latency });
+        if self.lines[from].len() == 1 {
+            self.begin_message(from);
         }
-        self.flows.push(Flow { left: bytes as f64, path, cargo, latency });
+    }
+
+    /// Begins the first message of a worker's line, after those that have nothing to send.
+    fn begin_message(&mut self, from: usize) {
+        while let Some(first) = self.lines[from].front() {
+            let Flow { left, cargo, latency, ref path } = *first;
+            if left > 0.0 {
+                self.flows.push(Flow { left, path: path.clone(), cargo, latency });
+                return;
+            }
+            self.lines[from].pop_front();
+            self.message(cargo, self.now + latency);
+        }
     }
 
     fn message(&mut self, cargo: Cargo, arrival: f64) {
@@ -367,7 +383,12 @@ impl<'a> Replay<'a> {
                     Cargo::Block { role, step, from, to } => {
                         self.hear(role, step, (from, to), (self.now, arrival));
                     }
-                    Cargo::Message { .. } => self.message(flow.cargo, arrival),
+                    Cargo::Message { role, place, .. } => {
+                        self.message(flow.cargo, arrival);
+                        let from = (1 - role) * self.world.members + place;
+                        self.lines[from].pop_front();
+                        self.begin_message(from);
+                    }
                 }
             }
         }
