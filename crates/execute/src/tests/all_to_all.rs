@@ -113,7 +113,7 @@ fn a_straggler_delays_only_who_waits_for_it() {
 fn a_member_begins_its_next_one_when_its_own_bytes_have_left() {
     let block = [0, 0, 800_000, 0, 0, 800_000, 0, 0, 0];
     let mut graph = one(&block, 3);
-    let first = graph.roles[0].tasks[0].clone();
+    let first = graph.roles[0].tasks[0];
     graph.roles[0].tasks.push(first);
     let outcome = play(&graph, &packet(3));
     // Were the second to begin at once, all four flows would share the link.
