@@ -30,8 +30,8 @@ TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("assumptions", "model", "fabric", "rate_gbps", "step_s")
 
 #: sets of assumptions that Mixtral and the wider models run under
-MIXTRAL = ("authors", "authors-even", "authors-25ms", "ours")
-WIDE = ("authors-wide", "authors-wide-simulator", "ours")
+MIXTRAL = ("authors", "authors-even", "authors-even-server", "authors-25ms", "ours")
+WIDE = ("authors-wide", "authors-wide-simulator", "authors-wide-simulator-server", "ours")
 
 
 def jobs(experiment: Experiment) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ def cells(experiment: Experiment, steps: Steps) -> str:
 
 def mixnet_over_tree(experiment: Experiment, steps: Steps) -> str:
     """MixNet / fat-tree, and how far each set of assumptions is off."""
-    names = ["authors", "authors-even", "authors-25ms", "ours"]
+    names = ["authors", "authors-even", "authors-even-server", "authors-25ms", "ours"]
     errors: dict[str, list[float]] = {name: [] for name in ["1.0", *names]}
     rows = []
     for model in experiment.values["models"]:
@@ -219,7 +219,7 @@ def wide(experiment: Experiment, steps: Steps, pair: tuple[str, str]) -> str:
     models = [*experiment.values["models"], *experiment.values["wide_models"]]
     for model in models:
         wider = model in experiment.values["wide_models"]
-        wide_sets = ("authors-wide", "authors-wide-simulator")
+        wide_sets = ("authors-wide", "authors-wide-simulator", "authors-wide-simulator-server")
         for name in (*(wide_sets if wider else ("authors",)), "ours"):
             found = ratios(experiment, steps, name, model, pair)
             row = [f"{model}, {name}", *(f"{ratio:.3f}" for ratio in found)]
