@@ -96,7 +96,7 @@ impl Index {
             }
             column
         });
-        let regional = graph.regional_family();
+        let regional = graph.regional_family;
         let streams = graph.streams();
         let category = |wanted: &CategoryUse| {
             let found = graph.categories.iter().position(|one| one.used_for == *wanted);
@@ -316,14 +316,5 @@ mod tests {
                 assert_eq!(found, expected, "layer {layer} before {before}");
             }
         }
-    }
-
-    #[test]
-    fn circuits_follow_the_family_of_the_first_all_to_all() {
-        assert_eq!(Index::new(&graph(vec![ring(1)])).regional, None);
-        let index = Index::new(&graph(vec![ring(1), all_to_all(0, true)]));
-        assert_eq!(index.regional, Some(FamilyId(0)));
-        let purpose = index.purpose(&ring(1));
-        assert_eq!(index.purposes[purpose.index()], "ep");
     }
 }

@@ -62,6 +62,7 @@ pub(crate) fn empty_graph(stages: u32, replicas: u32, members: u32) -> TaskGraph
         categories: categories(),
         roles: (0..stages).map(role).collect(),
         families: vec![family("ep", &vec![members; (stages * replicas) as usize])],
+        regional_family: Some(EXPERTS),
         ..TaskGraph::default()
     }
 }

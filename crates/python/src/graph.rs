@@ -31,6 +31,7 @@ pub(crate) struct GraphColumns {
     categories: Vec<CategoryColumns>,
     roles: Vec<RoleColumns>,
     families: Vec<FamilyColumns>,
+    regional_family: Option<u32>,
     demands: Vec<DemandColumns>,
     tables: Vec<TableColumns>,
 }
@@ -127,6 +128,7 @@ impl GraphColumns {
                     workers: workers(family.workers),
                 })
                 .collect(),
+            regional_family: self.regional_family.map(FamilyId),
             demands: (self.demands.into_iter())
                 .map(|demand| DemandTable {
                     name: demand.name,

@@ -18,6 +18,7 @@ by one later task, of any stream. An asynchronous collective does not hold its s
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ import numpy.typing as npt
 
 from lightloom.errors import InputError
 from lightloom.units import to_ps
+from lightloom.workload.regional import regional_family
 from lightloom.workload.task_graph import (
     ASYNCHRONOUS,
     COLUMNS,
@@ -338,17 +340,19 @@ class TaskGraphBuilder:
         return len(self._tables) - 1
 
     def build(self) -> TaskGraph:
-        """Return the task graph."""
+        """Return the task graph; circuits follow the groups of its experts."""
         roles = tuple(Role(name, workers, one.build()) for name, workers, one in self._roles)
-        return TaskGraph(
+        graph = TaskGraph(
             gpus_per_worker=self._gpus_per_worker,
             worker_server=self._servers,
             categories=self._categories.all(),
             roles=roles,
+            regional_family=None,
             families=tuple(self._families),
             demands=tuple(self._demands),
             tables=tuple(self._tables),
         )
+        return dataclasses.replace(graph, regional_family=regional_family(graph))
 
 
 class _Categories:

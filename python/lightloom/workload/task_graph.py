@@ -311,6 +311,9 @@ class TaskGraph:
         Where time is charged.
     roles
         Workers and their programs.
+    regional_family
+        The family whose groups circuits follow, that of the experts' all-to-alls
+        (:mod:`.regional`); ``None`` without all-to-alls between workers.
     families
         Groups for collectives and messages.
     demands, tables
@@ -321,6 +324,7 @@ class TaskGraph:
     worker_server: Ints32
     categories: tuple[Category, ...]
     roles: tuple[Role, ...]
+    regional_family: int | None
     families: tuple[GroupFamily, ...] = ()
     demands: tuple[DemandTable, ...] = ()
     tables: tuple[WorkerTable, ...] = field(default=(), repr=False)
@@ -330,15 +334,6 @@ class TaskGraph:
         """Names of the purposes of communication, in the order of the categories."""
         found = (category.purpose for category in self.categories)
         return tuple(dict.fromkeys(purpose for purpose in found if purpose is not None))
-
-    @cached_property
-    def regional_family(self) -> int | None:
-        """The family whose groups circuits follow: that of the first all-to-all."""
-        for role in self.roles:
-            families = role.program.family[role.program.of(Collective.ALL_TO_ALL)]
-            if len(between := families[families != NO_INDEX]):
-                return int(between[0])
-        return None
 
     @cached_property
     def layout(self) -> Layout:

@@ -79,6 +79,24 @@ def _sent_by_role(graph: TaskGraph, index: int, role: Role) -> dict[str, tuple[i
     return {name: (local, network) for name, (local, network) in sums.items()}
 
 
+def all_to_all_bytes(graph: TaskGraph, family: int) -> int:
+    """Bytes that the all-to-alls over a family of groups send between workers in a step."""
+    total = 0
+    for index, role in enumerate(graph.roles):
+        program = role.program
+        here = program.of(Collective.ALL_TO_ALL) & (program.family == family)
+        if len(buffers := np.flatnonzero(here & (program.demand == NO_INDEX))):
+            total += _group_bytes(graph, role, buffers[0], sum(program.size[buffers].tolist()))
+        for table in range(len(graph.demands)):
+            blocks = here & (program.demand == table)
+            if blocks.any():
+                _, across = _moved(graph, index, table)
+                moved = across[program.entry[blocks]].tolist()
+                sizes = program.size[blocks].tolist()
+                total += sum(one * size for one, size in zip(moved, sizes, strict=True))
+    return total
+
+
 def _moved(
     graph: TaskGraph, role: int, table: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

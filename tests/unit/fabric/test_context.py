@@ -140,7 +140,7 @@ def test_imbalance_is_that_of_what_leaves_a_server():
     ranks[0, 0, 0, 2], ranks[0, 0, 1, 2], ranks[0, 0, 1, 3] = 3, 2, 1
     layout = line(1, 1, 2, [0, 1])
     context = job_context([
-        graph([[]], tokens, layout, rank_counts=ranks, ranks_per_member=2)
+        graph([[all_to_all(0, 1)]], tokens, layout, rank_counts=ranks, ranks_per_member=2)
     ])  # fmt: skip
     assert context.ranks_per_worker == 2
     # rank 2 receives 5 of the 6 that its server of two ranks receives

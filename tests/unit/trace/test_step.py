@@ -417,3 +417,31 @@ def test_all_to_alls_of_groups_of_several_sizes_share_a_server():
     )
     for fabric in ("fat-tree", "rail"):
         assert step_time_s(workload.graph, 4, fabric) > 0
+
+
+def with_heads(trace):
+    """The trace with an all-to-all of attention's heads before all else."""
+    heads = dataclasses.replace(
+        PLAIN, op="all_to_all", group="sp", ranks=(0, 1), input_bytes=1 << 30, output_bytes=1 << 30
+    )
+    ranks = []
+    for one in trace.ranks.values():
+        calls = [dataclasses.replace(call, call_id=call.call_id + 1) for call in one.calls]
+        computes = [dataclasses.replace(each, before=each.before + 1) for each in one.computes]
+        ranks.append(
+            dataclasses.replace(
+                one,
+                calls=(dataclasses.replace(heads, call_id=0), *calls),
+                computes=tuple(computes),
+            )
+        )
+    groups = [ProcessGroup("sp", (0, 1)), ProcessGroup("ep", (0, 1))]
+    return make_trace(2, ["python"], ranks, groups)
+
+
+def test_circuits_follow_experts_whose_rows_a_router_chose():
+    graph = built(with_heads(routed_job((10, 30), (10, 40))), 1).graph
+    assert graph.families[graph.regional_family].name.startswith("ep")
+    program = graph.roles[0].program
+    first = program.family[program.of(Collective.ALL_TO_ALL)][0]
+    assert first != graph.regional_family

@@ -120,6 +120,7 @@ pub fn graph(job: &Job) -> TaskGraph {
         categories: categories(),
         roles: (0..job.stages).map(role).collect(),
         families: vec![dense, expert, group],
+        regional_family: Some(EXPERTS),
         demands: vec![demand],
         tables,
     }

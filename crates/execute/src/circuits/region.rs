@@ -156,7 +156,7 @@ pub(super) struct Regions {
 impl Regions {
     /// Finds connected sets of groups.
     pub(super) fn new(graph: &TaskGraph, servers: usize) -> Self {
-        let family = graph.regional_family().map(|family| &graph.families[family.index()]);
+        let family = graph.regional_family.map(|family| &graph.families[family.index()]);
         let groups = family.map_or(0, GroupFamily::groups);
         let mut parent: Vec<u32> = (0..servers as u32).collect();
         let lists_of_groups: Vec<Vec<u32>> = (0..groups as u32)

@@ -128,6 +128,8 @@ pub struct TaskGraph {
     pub roles: Vec<Role>,
     /// Groups for collectives and messages.
     pub families: Vec<GroupFamily>,
+    /// The family whose groups circuits follow, that of the experts; `None` without all-to-alls.
+    pub regional_family: Option<FamilyId>,
     /// Demand of all-to-alls.
     pub demands: Vec<DemandTable>,
     /// Numbers that differ between workers.
@@ -182,14 +184,6 @@ impl TaskGraph {
             _ => None,
         };
         self.categories.iter().map(purpose).collect()
-    }
-
-    /// The family whose groups circuits follow: that of the first all-to-all.
-    pub fn regional_family(&self) -> Option<FamilyId> {
-        let tasks = self.roles.iter().flat_map(|role| &role.tasks);
-        let mut collectives = tasks.filter_map(Task::collective);
-        let first = collectives.find(|collective| collective.kind == CollectiveKind::AllToAll)?;
-        first.family
     }
 }
 
@@ -266,18 +260,6 @@ mod tests {
         assert_eq!(graph.purposes(), ["ep", "dp"]);
         let expected = [None, Some(0), Some(1), Some(0), None].map(|one| one.map(PurposeId));
         assert_eq!(graph.purpose_of_category(), expected);
-    }
-
-    #[test]
-    fn circuits_follow_the_first_all_to_all_of_any_role() {
-        let reduce = collective(CollectiveKind::AllReduce, Some(0));
-        let alone = collective(CollectiveKind::AllToAll, None);
-        let spread = |family| collective(CollectiveKind::AllToAll, Some(family));
-        let followed = |programs| with_programs(programs).regional_family();
-        assert_eq!(followed(vec![vec![reduce], vec![]]), None);
-        assert_eq!(followed(vec![vec![reduce], vec![reduce, spread(3)]]), Some(FamilyId(3)));
-        assert_eq!(followed(vec![vec![spread(1), spread(2)], vec![spread(3)]]), Some(FamilyId(1)));
-        assert_eq!(followed(vec![vec![alone]]), None);
     }
 
     #[test]

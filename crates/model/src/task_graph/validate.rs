@@ -20,6 +20,9 @@ impl TaskGraph {
         for family in &self.families {
             validate_family(family, self.workers())?;
         }
+        if let Some(family) = self.regional_family {
+            below("regional family", family.0, self.families.len())?;
+        }
         for demand in &self.demands {
             self.validate_demand(demand)?;
         }
@@ -267,6 +270,7 @@ mod tests {
                 offsets: vec![0, 2],
                 workers: vec![WorkerId(0), WorkerId(1)],
             }],
+            regional_family: None,
             demands: vec![DemandTable {
                 name: "tokens".into(),
                 blocks: 1,
@@ -319,6 +323,8 @@ mod tests {
         );
         let family = refusal(|graph| graph.demands[0].family = FamilyId(4));
         assert_eq!(family, "demand 'tokens': there is no group family 4");
+        let regional = refusal(|graph| graph.regional_family = Some(FamilyId(1)));
+        assert_eq!(regional, "regional family 1 is not below 1");
     }
 
     #[test]

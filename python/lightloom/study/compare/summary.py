@@ -376,12 +376,14 @@ def _memory(job: Job) -> dict[str, Any]:
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
-    """The first block's member x member dispatch bytes, and the skew of the whole step."""
-    demands = workload.graph.demands
-    if not demands or not demands[0].counts.any():
+    """The experts' first block: member x member dispatch bytes, and their skew."""
+    graph = workload.graph
+    tables = (one for one in enumerate(graph.demands) if one[1].family == graph.regional_family)
+    number, experts = next(tables, (-1, None))
+    if experts is None or not experts.counts.any():
         return {}
-    tokens = demands[0].counts
-    per_token = _bytes_per_count(job, workload)
+    tokens = experts.counts
+    per_token = _bytes_per_count(job, workload, number)
     # A stage of dense layers has no demand: show the first group that has.
     group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])
     first = tokens[group, 0].astype(np.float64)
@@ -392,12 +394,12 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     }
 
 
-def _bytes_per_count(job: Job, workload: StepWorkload) -> float:
-    """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand."""
+def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:
+    """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand table."""
     if isinstance(job, ModelJob):
         return job.model.hidden_size * job.options.dispatch_element_bytes
     for role in workload.graph.roles:
         program = role.program
-        if len(sizes := program.size[program.demand == 0]):
+        if len(sizes := program.size[program.demand == table]):
             return float(sizes[0])
     return 0.0
