@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from lightloom.errors import FabricError
-from lightloom.fabric.all_to_all import best_all_to_all
+from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Eps, Network
 from lightloom.fabric.reconfiguration import Reconfiguration
@@ -52,9 +53,28 @@ class Fabric(Protocol):
         """Return how circuits follow the demand; ``None`` if none do."""
         ...
 
+    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Fabric]:
+        """Return what a setting that is left open may be, by name, the estimated best first.
+
+        Each is the fabric with that setting, as ``all_to_all=flat``. The names of those that can
+        differ on the job alone; empty if nothing is left open.
+        """
+        ...
+
     def without(self, parts: Sequence[str], /) -> Fabric | None:
         """Return the fabric without more parts, as ``nic:2/1``; ``None`` if it has no such."""
         ...
+
+
+class PacketSwitched(FabricOptions):
+    """Options of a fabric of nothing but packet switches."""
+
+    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
+        """Return the strategies for all-to-alls that can differ, unless one was asked for."""
+        if self.all_to_all != "best":
+            return {}
+        names = all_to_all_candidates(self.adapt(cluster), context)
+        return {f"all_to_all={name}": self.replace(all_to_all=name) for name in names}
 
 
 def packet_all_to_all(

@@ -7,7 +7,7 @@ no network.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field
@@ -20,6 +20,7 @@ from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
     from lightloom.fabric.cluster import Cluster
+    from lightloom.fabric.context import FabricContext
     from lightloom.fabric.network import Network
     from lightloom.fabric.reconfiguration import Reconfiguration
 
@@ -136,6 +137,10 @@ class FabricOptions(OptionModel):
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""
         return None
+
+    def candidates(self, _cluster: Cluster, _context: FabricContext | None) -> Mapping[str, Self]:
+        """Return what a setting that is left open may be; none, as none is."""
+        return {}
 
     def without(self, _parts: Sequence[str], /) -> Fabric | None:
         """Return the fabric without more parts; ``None`` as none can be named."""

@@ -6,17 +6,16 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from lightloom.fabric.base import eps_of, packet_network
+from lightloom.fabric.base import PacketSwitched, eps_of, packet_network
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
 from lightloom.fabric.options import ECMP, Count, Share
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
-class FatTree(FabricOptions):
+class FatTree(PacketSwitched):
     """A non-blocking (1:1) fat-tree with every NIC on it."""
 
     kind: ClassVar[str] = "fat-tree"

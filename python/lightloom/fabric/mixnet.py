@@ -7,7 +7,7 @@ of expert parallelism, and what of them has no circuit.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -116,8 +116,26 @@ class MixNet(MixNetOptions):
         """Return what has failed, if anything."""
         return parse_failures(",".join(self.failed), "failed") if self.failed else None
 
+    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
+        """Return the fabric with its ``split`` on and off, unless one was asked for.
+
+        On evens out all-to-alls that have the packet NICs to themselves, and is the estimate. It
+        delays what else uses these, which only a simulation shows. Relays divide the bytes of a
+        pair, and without regions there is nothing to divide.
+        """
+        if self.split is not None or self.relay or not self._has_regions(cluster, context):
+            return {}
+        return {
+            f"split={name}": self.replace(split=split)
+            for name, split in (("on", True), ("off", False))
+        }
+
+    def _has_regions(self, cluster: Cluster, context: FabricContext | None) -> bool:
+        ocs = self.network(cluster, context).part(Ocs)
+        return ocs is not None and bool((ocs.region_of_server != NO_REGION).any())
+
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
-        """Return the network for the core.
+        """Return the network for the core; ``split`` is on where it is left open.
 
         Raises
         ------
@@ -144,6 +162,7 @@ class MixNet(MixNetOptions):
             parts=(eps_of(tree, self._eps_cluster(cluster), self.ecmp), self._ocs(cluster, region)),
             notes=(
                 self._region_note(region),
+                *self._split_notes(region),
                 *self._relay_notes(),
                 *self._failure_notes(),
             ),
@@ -212,7 +231,7 @@ class MixNet(MixNetOptions):
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
             allocator=self.allocator if self.allocator in ALLOCATORS else "best",
-            split=self.split,
+            split=self.split is not False,
             reconfigure=self.reconfigure,
             first=self.first,
             fixed_ps=to_ps(fixed_s),
@@ -233,6 +252,7 @@ class MixNet(MixNetOptions):
         own = {
             "eps_nic_gbps": self._eps_cluster(cluster).nic_gbps,
             "region_servers": int(sizes.max(initial=0)),
+            "split": ocs.split,
             "ocs_ports": self.ocs_ports or switch_technology(self.technology).ports,
             "reconfiguration_delay_s": self.switching_s()[0] if delay is None else delay,
             "link_up_delay_s": self.bring_up_s(),
@@ -244,6 +264,11 @@ class MixNet(MixNetOptions):
     def _failure_notes(self) -> list[str]:
         failures = self.failures()
         return [] if failures is None else [f"failed, and not used: {failures.parts}"]
+
+    def _split_notes(self, region: np.typing.NDArray[np.uint32]) -> list[str]:
+        if self.split is not None or self.relay or np.all(region == NO_REGION):
+            return []
+        return ["split on: an estimate, which leaves out what else uses the packet NICs"]
 
     def _relay_notes(self) -> list[str]:
         relaying = self._relaying()

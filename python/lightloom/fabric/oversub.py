@@ -11,17 +11,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from lightloom.fabric.base import eps_of, packet_network
+from lightloom.fabric.base import PacketSwitched, eps_of, packet_network
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
 from lightloom.fabric.options import ECMP, Count, Share
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
-class Oversub(FabricOptions):
+class Oversub(PacketSwitched):
     """A fat-tree that is oversubscribed at the ToR."""
 
     kind: ClassVar[str] = "oversub"

@@ -11,17 +11,16 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from lightloom.fabric.base import eps_of, packet_network
+from lightloom.fabric.base import PacketSwitched, eps_of, packet_network
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
 from lightloom.fabric.options import ECMP, Count, Share
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
-class Rail(FabricOptions):
+class Rail(PacketSwitched):
     """A rail-optimized 1:1 tree: NIC i of every server of a group is under ToR i."""
 
     kind: ClassVar[str] = "rail"

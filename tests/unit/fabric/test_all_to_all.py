@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from lightloom.fabric import Cluster, FatTree, MixNet, Oversub, Rail
+from lightloom.fabric import Chronos, Cluster, FatTree, MixNet, Oversub, Rail, TopoOpt
 from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all
 
 
@@ -75,6 +75,22 @@ def test_groups_that_share_a_server_use_each_others_nics(cluster, job, gpus_per_
 ])  # fmt: skip
 def test_candidates_are_the_strategies_that_can_differ(cluster, job, values, expected):
     assert all_to_all_candidates(cluster, job(128, 8, **values)) == expected
+
+
+@pytest.mark.parametrize("kind", [FatTree, Oversub, Rail])
+def test_packet_fabrics_leave_the_strategy_open(cluster, job, kind):
+    context = job(128, 8, ranks_per_worker=8, rank_imbalance=1.1)
+    found = kind().candidates(cluster, context)
+    assert {name: fabric.all_to_all for name, fabric in found.items()} == {
+        "all_to_all=flat": "flat", "all_to_all=rail": "rail",
+        "all_to_all=hierarchical": "hierarchical",
+    }  # fmt: skip
+    assert kind(all_to_all="flat").candidates(cluster, context) == {}
+
+
+@pytest.mark.parametrize("kind", [TopoOpt, Chronos])
+def test_circuits_leave_nothing_open(cluster, job, kind):
+    assert kind().candidates(cluster, job(128, 8)) == {}
 
 
 def test_groups_that_use_each_others_nics_have_two_candidates(cluster, job):

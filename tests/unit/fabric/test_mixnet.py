@@ -51,6 +51,29 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
     assert (ocs.first, ocs.keep_unchanged) == ("predict", True)
 
 
+def test_split_is_on_unless_a_comparison_finds_otherwise(cluster, job):
+    found = MixNet().candidates(cluster, job(128, 8))
+    assert {name: fabric.split for name, fabric in found.items()} == {
+        "split=on": True, "split=off": False
+    }  # fmt: skip
+    assert [fabric.name for fabric in found.values()] == ["mixnet", "mixnet"]
+    network = MixNet().network(cluster, job(128, 8))
+    assert any(note.startswith("split on: an estimate") for note in network.notes)
+    assert MixNet().effective(cluster, network)["split"] is True
+    for fabric in found.values():
+        network = fabric.network(cluster, job(128, 8))
+        assert not any("split" in note for note in network.notes)
+        assert network.part(Ocs).split is fabric.split
+        assert fabric.candidates(cluster, job(128, 8)) == {}
+
+
+def test_split_is_not_open_where_it_makes_no_difference(cluster, job):
+    assert MixNet(relay=True).candidates(cluster, job(128, 8)) == {}
+    inside = job(128, 1, ranks_per_worker=8)
+    assert MixNet().candidates(cluster, inside) == {}
+    assert not any("split" in note for note in MixNet().network(cluster, inside).notes)
+
+
 @pytest.mark.parametrize(("options", "fixed_ps", "per_pair_ps"), [
     ({}, 25 * MS, 0),
     ({"technology": "mems-3d"}, 15 * MS, 0),

@@ -80,29 +80,33 @@ class Networks:
         self.is_averaged = False
         self._workloads = workloads
         self._contexts: dict[int, FabricContext] = {}
-        self._networks: dict[tuple[str, str], Network] = {}
+        self._networks: dict[Fabric, Network] = {}
 
     def server_size(self, fabric: Fabric) -> int:
         """GPUs per server of a fabric."""
         return fabric.adapt(self.job.cluster).gpus_per_server
 
-    def get(self, fabric: Fabric, variant: str = "") -> Network:
-        """The network of a fabric, or of a variant of it.
+    def get(self, fabric: Fabric) -> Network:
+        """The network of a fabric.
 
         Raises
         ------
         FabricError
             If the fabric cannot carry the job.
         """
-        key = (fabric.name, variant)
-        if key not in self._networks:
-            self._networks[key] = fabric.network(self.job.cluster, self.context(fabric))
-        return self._networks[key]
+        if fabric not in self._networks:
+            self._networks[fabric] = fabric.network(self.job.cluster, self.context(fabric))
+        return self._networks[fabric]
 
-    def choose(self, fabric: Fabric, variant: str, reason: str) -> None:
-        """Take the network of a variant for that of the fabric itself, with why it was chosen."""
-        network = dataclasses.replace(self.get(fabric, variant), all_to_all_reason=reason)
-        self._networks[fabric.name, ""] = network
+    def explain(self, fabric: Fabric, setting: str, reason: str) -> None:
+        """Let the network of a fabric say why it has a setting, such as ``all_to_all=flat``."""
+        network = self.get(fabric)
+        if setting == f"all_to_all={network.all_to_all}":
+            network = dataclasses.replace(network, all_to_all_reason=reason)
+        else:
+            note = f"{setting.replace('=', ' ')}: {reason}"
+            network = dataclasses.replace(network, notes=(note, *network.notes))
+        self._networks[fabric] = network
 
     def cluster(self, fabric: Fabric) -> Cluster:
         """The machines of the job, with the fabric's servers and NICs."""

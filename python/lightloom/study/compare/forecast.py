@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
@@ -33,8 +32,6 @@ from lightloom.workload.task_graph import COLUMNS
 MIN_WORK, TRIED_WORK = 400_000, 40_000
 #: a step is tried if it has at most this share of the all-to-alls
 MAX_SHARE = 0.5
-#: of the all-to-all strategies that are tried on a short step, those that also run in full, about
-_TRIED_IN_FULL = 0.5
 #: the interpreter with its libraries, and what runs take in addition to their task graph
 _BASE_BYTES = 150e6
 #: bytes of a task in the core, and in Python while its program is written, by those of its columns
@@ -174,14 +171,11 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
 
 
 def _runs(job: ModelJob, fabric: Fabric, networks: Networks, part: PartStep | None = None) -> float:
-    """Runs of a fabric, all-to-alls that are tried included; on a part, by its share."""
+    """Runs of a fabric, candidates that are tried included; on a part, by its share."""
     loads = _loads_to_run(job)
-    tried = 0.0
-    is_open = isinstance(fabric, FabricOptions) and fabric.all_to_all == "best"
-    if is_open and strategies.flows_of(job.model, job.plan) <= strategies.MAX_FLOWS:
-        network, context = networks.get(fabric), networks.context(fabric)
-        names = strategies.candidates(network, networks.cluster(fabric), context)
-        tried = _TRIED_IN_FULL * (len(names) - 1)
+    # of several candidates about two are left after a short step, and one is the fabric's own run
+    is_tried = strategies.are_tried(job) and len(strategies.candidates(fabric, networks)) > 1
+    tried = 1 if is_tried else 0
     others = len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
     others += len(variants(fabric, job.scenario.policies))
     samples = len(job.samples())

@@ -1,7 +1,7 @@
 """Compare fabrics for one training job.
 
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
-differs between fabrics is the fabric alone. Each fabric first finds its strategy for all-to-alls
+differs between fabrics is the fabric alone. Each fabric first finds what it leaves open
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
 (``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Runs go in
 parallel, a core each; the interpreter lock is released while they run. All fabrics are planned and
@@ -68,7 +68,7 @@ class _Case:
 
     @cached_property
     def trials(self) -> list[Attempt]:
-        """Runs that tell which all-to-all suits each fabric."""
+        """Runs that tell which candidate of each fabric suits the job."""
         return strategies.trials(
             self.job.fabrics,
             self.networks,
@@ -105,7 +105,7 @@ class _Case:
             yield Attempt(one.fabric, sample, name, backup=one.backup)
 
     def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
-        """Keep the all-to-all of the fastest trial of each fabric; its runs count as the fabric's.
+        """Keep the candidate of the fastest trial of each fabric; its run counts as the fabric's.
 
         ``slower`` are those that a short step has ruled out, by fabric. Packets are simulated for
         what was fastest as flows, so that no run is left over then.
@@ -113,7 +113,7 @@ class _Case:
         kept = strategies.fastest(done)
         for name, one in kept.items():
             reason = strategies.reason(one, done, slower.get(name, {}))
-            self.networks.choose(one.attempt.fabric, one.attempt.variant, reason)
+            self.networks.explain(one.attempt.fabric, one.attempt.variant, reason)
         fabrics = [
             kept[fabric.name].attempt.fabric if fabric.name in kept else fabric
             for fabric in self.job.fabrics
@@ -174,7 +174,7 @@ def compare(
     first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
     attempts = list(case.attempts())
     for attempt in attempts:
-        case.networks.get(attempt.fabric, attempt.variant)
+        case.networks.get(attempt.fabric)
     if not job.is_drawn:
         # what a recording lacks in a later sample is refused before anything runs
         for fabric in job.fabrics:
@@ -200,7 +200,7 @@ def _run_loads(
     case: _Case, loads: Mapping[str, Scenario], progress: RunProgress, plugins: Plugins
 ) -> tuple[list[Done], dict[str, Phases]]:
     """Run everything of a case, and then of the same job under other loads."""
-    # every load chooses its own all-to-alls
+    # every load chooses its own candidates
     job = case.job
     done, phases = _run_case(case, progress, plugins)
     case.workloads.forget()
@@ -232,7 +232,7 @@ def _run_case(
 
 
 def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:
-    """Give fabrics their strategies for all-to-alls; the runs that were chosen, and all tried."""
+    """Settle what fabrics leave open; the runs that were chosen, and all tried."""
     trials, slower = _contenders(case, runner)
     tried = _all(runner, case.job, trials, keep_rows=not case.is_packets)
     chosen = case.choose(tried, slower)
@@ -259,7 +259,7 @@ def _run_divided(
     chosen, tried = _choose(case, runner)
     whole = _rest(case, chosen)
     work, parts = _of(runner, whole), []
-    fabrics = [strategies.fixed(fabric, case.networks.get(fabric)) for fabric in case.job.fabrics]
+    fabrics = [strategies.estimated(fabric, case.networks) for fabric in case.job.fabrics]
     job = dataclasses.replace(part.job, fabrics=tuple(fabrics))
     for name, scenario in {"": job.scenario, **loads}.items():
         there = dataclasses.replace(job, scenario=scenario)
@@ -293,7 +293,7 @@ def _run_divided(
 def _contenders(
     case: _Case, runner: Runner
 ) -> tuple[Sequence[Attempt], dict[str, dict[str, float]]]:
-    """Trials that are worth a whole step, and the strategies that a short one rules out."""
+    """Trials that are worth a whole step, and the candidates that a short one rules out."""
     job = shortened(case.job) if case.trials and isinstance(case.job, ModelJob) else None
     if job is None:
         return case.trials, {}

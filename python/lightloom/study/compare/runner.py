@@ -125,7 +125,7 @@ class Runner:
         self.progress.update(attempt, 0.0)
         size = self.networks.server_size(attempt.fabric)
         workload = self.workloads.get(attempt.sample, size)
-        network = self.networks.get(attempt.fabric, attempt.variant)
+        network = self.networks.get(attempt.fabric)
         graph = workload.graph
         if attempt.backup is not None:
             graph = with_backup_gpu(graph, attempt.backup, network.nvswitch.collective_rate_bps)

@@ -1,10 +1,10 @@
-"""The strategy of each fabric's all-to-alls, found by simulated time.
+"""What a fabric leaves open, found by simulated time: its all-to-alls' strategy, MixNet's split.
 
-Where the user leaves the choice to the fabric and there is more than one that differs, each is
-simulated on the first sample and the fastest is kept for all samples. So no fabric looks slow, or
-another fast, because of a rule of thumb. Those that are clearly slower on a short step
-(``short_step.py``) are not simulated in full. Where even that would take many minutes, the fabric's
-estimate decides.
+Where the user leaves a setting to the fabric and it has more than one candidate
+(:meth:`lightloom.fabric.Fabric.candidates`), each is simulated on the first sample and the fastest
+is kept for all samples. So no fabric looks slow, or another fast, because of a rule of thumb. Those
+that are clearly slower on a short step (``short_step.py``) are not simulated in full. Where even
+that would take many minutes, the fabric's estimate decides.
 """
 
 from __future__ import annotations
@@ -12,37 +12,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from lightloom.fabric import Cluster, Fabric, FabricContext
-from lightloom.fabric.all_to_all import all_to_all_candidates
-from lightloom.fabric.fabric_options import FabricOptions
-from lightloom.fabric.network import Eps, Network
+from lightloom.fabric import Fabric
+from lightloom.fabric.network import Network
 from lightloom.models import Model
 from lightloom.parallel import Plan
-from lightloom.schedule import ALL_TO_ALL_STRATEGIES
 from lightloom.study.compare.builds import Networks
-from lightloom.study.compare.job import ModelJob
+from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
 from lightloom.units import show_time
 
-#: flows between ranks, in a step of flat all-to-alls, above which strategies are not simulated
+#: flows between ranks, in a step of flat all-to-alls, above which candidates are not simulated
 MAX_FLOWS = 100_000_000
 
-#: strategies that take longer by more than this share on a short step are not simulated in full;
+#: candidates that take longer by more than this share on a short step are not simulated in full;
 #: overlap, of which a short step has less, was seen to shift 6 %
 MARGIN = 0.08
-
-#: what the name of a run with a certain strategy begins with
-PREFIX = "all_to_all="
-
-
-def candidates(
-    network: Network, cluster: Cluster, context: FabricContext | None
-) -> tuple[str, ...]:
-    """Strategies that differ on a network; those of circuits between servers have one alone."""
-    if any(not isinstance(part, Eps) for part in network.parts):
-        return (network.all_to_all,)
-    return all_to_all_candidates(cluster, context)
 
 
 def flows_of(model: Model, plan: Plan) -> int:
@@ -51,24 +36,33 @@ def flows_of(model: Model, plan: Plan) -> int:
     return all_to_alls * plan.ep * (plan.ep - 1)
 
 
+def are_tried(job: Job) -> bool:
+    """Whether the steps of a job are short enough that candidates are simulated."""
+    return not isinstance(job, ModelJob) or flows_of(job.model, job.plan) <= MAX_FLOWS
+
+
+def candidates(fabric: Fabric, networks: Networks) -> Mapping[str, Fabric]:
+    """The candidates of a fabric for the job, its estimate first; empty if nothing is open."""
+    return fabric.candidates(networks.cluster(fabric), networks.context(fabric))
+
+
 def trials(
     fabrics: Sequence[Fabric], networks: Networks, sample: Sample, **more: str | bool
 ) -> list[Attempt]:
-    """Runs of the first sample, one per fabric and strategy, where there is a choice.
+    """Runs of the first sample, one per fabric and candidate, where there is a choice.
 
     ``more`` are other fields of the attempts.
     """
+    if not are_tried(networks.job):
+        return []
     attempts: list[Attempt] = []
-    job = networks.job
-    if isinstance(job, ModelJob) and flows_of(job.model, job.plan) > MAX_FLOWS:
-        return attempts
     for fabric in fabrics:
-        if not isinstance(fabric, FabricOptions) or fabric.all_to_all != "best":
-            continue
-        names = candidates(networks.get(fabric), networks.cluster(fabric), networks.context(fabric))
-        for name in names if len(names) > 1 else ():
-            tried = fabric.replace(all_to_all=name)
-            attempts.append(Attempt(tried, sample, PREFIX + name, **more))  # type: ignore[arg-type]
+        found = candidates(fabric, networks)
+        if len(found) > 1:
+            attempts += [
+                Attempt(tried, sample, name, **more)  # type: ignore[arg-type]
+                for name, tried in found.items()
+            ]
     return attempts
 
 
@@ -81,7 +75,7 @@ def contenders(
     -------
     tuple
         The trials within :data:`MARGIN` of the fastest of their fabric; and for each fabric by how
-        many times the short step of each other strategy was longer than that of the fastest.
+        many times the short step of each other candidate was longer than that of the fastest.
     """
     times: dict[str, dict[str, float]] = {}
     for one in short:
@@ -99,10 +93,9 @@ def contenders(
 
 
 def fastest(done: Sequence[Done]) -> dict[str, Done]:
-    """The fastest of the trials of each fabric, by its name; of equal ones the simplest."""
-    order = [PREFIX + name for name in ALL_TO_ALL_STRATEGIES]
+    """The fastest of the trials of each fabric, by its name; of equal ones the first."""
     kept: dict[str, Done] = {}
-    for one in sorted(done, key=lambda one: order.index(one.attempt.variant)):
+    for one in done:
         name = one.attempt.fabric.name
         if name not in kept or one.run.step_time_s < kept[name].run.step_time_s:
             kept[name] = one
@@ -115,29 +108,27 @@ def as_chosen(done: Done, network: Network) -> Done:
     return dataclasses.replace(done, attempt=attempt, network=network)
 
 
-def fixed(fabric: Fabric, network: Network) -> Fabric:
-    """A fabric that spreads all-to-alls as its network does, with no more choice."""
-    if isinstance(fabric, FabricOptions) and fabric.all_to_all == "best":
-        return fabric.replace(all_to_all=network.all_to_all)
-    return fabric
+def estimated(fabric: Fabric, networks: Networks) -> Fabric:
+    """A fabric with its estimate for the job in the place of what it leaves open."""
+    return next(iter(candidates(fabric, networks).values()), fabric)
 
 
 def reason(chosen: Done, done: Sequence[Done], slower: Mapping[str, float]) -> str:
-    """How long the step takes with the chosen strategy, and how the others of the fabric did.
+    """How long the step takes with the chosen candidate, and how the others of the fabric did.
 
     ``slower`` are those that only a short step was simulated with, and its ratios.
     """
     others = [
-        f"{_name(one.attempt.variant)} {show_time(one.run.step_time_s, 4)}"
+        f"{_value(one.attempt.variant)} {show_time(one.run.step_time_s, 4)}"
         for one in done
         if one.attempt.fabric.name == chosen.attempt.fabric.name and one is not chosen
     ]
-    ruled_out = [f"{_name(name)} {100 * (ratio - 1):.0f} %" for name, ratio in slower.items()]
+    ruled_out = [f"{_value(name)} {100 * (ratio - 1):.0f} %" for name, ratio in slower.items()]
     parts = [f"{show_time(chosen.run.step_time_s, 4)} on the first sample"]
     parts += [", ".join(others)] if others else []
     parts += [f"slower on a short step: {', '.join(ruled_out)}"] if ruled_out else []
     return "; ".join(parts)
 
 
-def _name(variant: str) -> str:
-    return variant.removeprefix(PREFIX)
+def _value(variant: str) -> str:
+    return variant.partition("=")[2]

@@ -369,4 +369,4 @@ def test_networks_are_planned_once(scenario):
     networks = Networks(job, Workloads(job))
     fabric = job.fabrics[1]
     assert networks.get(fabric) is networks.get(fabric)
-    assert networks.get(fabric) is not networks.get(fabric, "first=reuse")
+    assert networks.get(fabric) is not networks.get(fabric.replace(first="block"))

@@ -6,7 +6,6 @@ import pytest
 
 from lightloom.errors import PlanError
 from lightloom.fabric import load_fabric
-from lightloom.fabric.network import Network, NvSwitch
 from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, compare, strategies
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import prepare
@@ -63,12 +62,7 @@ def test_published_units_follow_from_the_throughput(comparison):
         assert result.mfu == pytest.approx(expected, rel=1e-3)
 
 
-def test_circuits_between_servers_have_one_strategy():
-    network = Network(16, 8, NvSwitch(10**12, 0), "hierarchical", (object(),))
-    assert strategies.candidates(network, None, None) == ("hierarchical",)
-
-
-def test_the_fastest_trial_is_kept_and_ties_go_to_the_simplest():
+def test_the_fastest_trial_is_kept_and_ties_go_to_the_first():
     def done(fabric, strategy, step_time_s):
         attempt = Attempt(load_fabric(fabric), Sample(0, 0), f"all_to_all={strategy}")
         return SimpleNamespace(attempt=attempt, run=SimpleNamespace(step_time_s=step_time_s))
@@ -78,7 +72,7 @@ def test_the_fastest_trial_is_kept_and_ties_go_to_the_simplest():
          done("fat-tree", "flat", 3.0), done("fat-tree", "hierarchical", 2.5)]
     )  # fmt: skip
     assert {name: one.attempt.variant for name, one in kept.items()} == {
-        "rail": "all_to_all=flat", "fat-tree": "all_to_all=hierarchical"
+        "rail": "all_to_all=rail", "fat-tree": "all_to_all=hierarchical"
     }  # fmt: skip
 
 
@@ -92,6 +86,50 @@ def test_no_strategy_of_a_fabric_is_faster_than_its_own(comparison):
     assert tried[result.parameters["all_to_all"]] == min(tried.values())
     assert result.sample_step_times_s[0] == min(tried.values())
     assert result.notes[0].startswith(f"all-to-all {result.parameters['all_to_all']}: ")
+
+
+@pytest.mark.parametrize(
+    ("plan", "degree", "faster"),
+    [
+        # the one packet NIC of a server is what pipeline and data parallelism have
+        ({"pp": 2, "vpp": 2, "cp": 2, "ep": 4}, 3, "off"),
+        ({"pp": 1, "ep": 32}, 2, "on"),
+    ],
+)
+def test_mixnet_splits_where_that_is_faster(scenario, plan, degree, faster):
+    def step(**options):
+        given = scenario(
+            model="qwen3-30b-a3b", gpus=32, plan=PlanOptions(tp=1, micro_batches=4, **plan),
+            cluster=ClusterOptions(rate_gbps=100, gpus_per_server=4, nics_per_server=4), seeds=1,
+            demand=DemandOptions(imbalance="balanced"), compute_spread=0.0, imbalances=False,
+            fabrics=("mixnet",), fabric_options={"mixnet": {"degree": degree, **options}},
+            policies=False, memory_check=False,
+        )  # fmt: skip
+        return compare(given).results[0]
+
+    found, on, off = step(), step(split=True), step(split=False)
+    assert found.step_time_s == min(on.step_time_s, off.step_time_s)
+    assert found.parameters["split"] is (faster == "on")
+    assert found.notes[1].startswith(f"split {faster}: ")
+    assert found.notes[1].split(";")[0].endswith("on the first sample")
+    for given in (on, off):
+        assert not any(name.startswith("split=") for name in given.variants_s)
+        assert not any(note.startswith("split ") for note in given.notes)
+    # variants are those of the chosen fabric
+    chosen = on if faster == "on" else off
+    others = {k: v for k, v in found.variants_s.items() if not k.startswith("split=")}
+    assert others == chosen.variants_s
+
+
+def test_candidates_are_not_simulated_in_steps_of_too_many_flows(scenario, monkeypatch):
+    monkeypatch.setattr(strategies, "MAX_FLOWS", 0)
+    given = scenario(seeds=1, compute_spread=0.0, imbalances=False, policies=False)
+    found = compare(given)
+    assert not any("=" in name for name in found.result("fat-tree").variants_s)
+    mixnet = found.result("mixnet")
+    assert mixnet.parameters["split"] is True
+    assert not any(name.startswith("split=") for name in mixnet.variants_s)
+    assert "split on: an estimate, which leaves out what else uses the packet NICs" in mixnet.notes
 
 
 def test_a_chosen_strategy_is_not_questioned(scenario):

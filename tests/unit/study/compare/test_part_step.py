@@ -191,20 +191,17 @@ def test_circuits_that_were_not_switched_are_not_simulated_again(deep, monkeypat
 
 @pytest.mark.usefixtures("long")
 def test_a_part_spreads_all_to_alls_as_the_whole_step_does(deep, monkeypatch):
-    fixed = strategies.fixed
+    estimated = strategies.estimated
     seen = []
 
-    def fix_and_note(fabric, network):
-        seen.append((fabric.name, network.all_to_all))
-        return fixed(fabric, network)
+    def settle_and_note(fabric, networks):
+        settled = estimated(fabric, networks)
+        seen.append((fabric.name, networks.get(settled).all_to_all))
+        return settled
 
-    monkeypatch.setattr(strategies, "fixed", fix_and_note)
+    monkeypatch.setattr(strategies, "estimated", settle_and_note)
     found = compare(deep(fabrics=("fat-tree", "mixnet"), seeds=1, imbalances=False))
     assert seen == [(one.fabric, one.parameters["all_to_all"]) for one in found.results]
-    flat = SimpleNamespace(all_to_all="flat")
-    assert fixed(load_fabric("fat-tree"), flat).all_to_all == "flat"
-    rail = load_fabric("fat-tree", {"all_to_all": "rail"})
-    assert fixed(rail, flat) is rail
 
 
 @pytest.mark.parametrize(
