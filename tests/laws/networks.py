@@ -1,0 +1,113 @@
+"""The networks that laws are checked on, by name, and the same with other rates and latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from tests.rotor_fabric import rounds
+from tests.simulate_graphs import GBPS, direct, mixnet, packet
+
+from lightloom.fabric import Cluster, load_fabric
+from lightloom.fabric.network import Network, Scheduled, StartUp
+
+AnyPart = TypeVar("AnyPart")
+
+RATE_BPS = 400 * GBPS
+START_UP = StartUp(message_ps=10_000_000, all_to_all_ps=20_000_000, peer_ps=1_000_000)
+#: policies that decide on circuits during the step
+POLICIES = ("always", "break-even", "oracle", "per-layer")
+
+
+def _oversubscribed(servers: int, _: int) -> Network:
+    """Two servers under a ToR whose uplinks have a third of their rate."""
+    return packet(servers, servers_per_tor=2, tor_uplink_bps=RATE_BPS * 16 // 3)
+
+
+def _mixnet(policy: str) -> Callable[[int, int], Network]:
+    """Regions of one EP group each, with switches that take 100 us."""
+
+    def build(servers: int, members: int) -> Network:
+        regions = (np.arange(servers) // members).astype(np.uint32)
+        return mixnet(servers, region_of_server=regions, reconfigure=policy, fixed_ps=100_000_000)
+
+    return build
+
+
+def _mesh(servers: int, _: int) -> Network:
+    """A circuit between any two servers."""
+    pairs = [(a, b) for a in range(servers) for b in range(servers) if a != b]
+    return direct(servers, [(a, b, 1) for a, b in pairs if a < b], pairs)
+
+
+def _crossbars(servers: int, _: int) -> Network:
+    """The crossbars of Chronos with its defaults."""
+    cluster = Cluster.of(gpus=8 * servers, nic_gbps=RATE_BPS / GBPS, gpu="h100")
+    parts = load_fabric("chronos").network(cluster).parts
+    return replace(packet(servers, "hierarchical"), parts=parts)
+
+
+def _rotor(servers: int, _: int) -> Network:
+    """One circuit of each server, to all others in turn."""
+    slots = list(rounds(servers))
+    circuits = [(slot, a, b, 1) for slot, pairs in enumerate(slots) for a, b in pairs]
+    rotor = Scheduled(
+        link_rate_bps=RATE_BPS,
+        link_delay_ps=1_000_000,
+        circuits=np.array(circuits, np.uint32),
+        dark_ps=np.full(len(slots), 10_000_000, np.uint64),
+        hold_ps=np.full(len(slots), 100_000_000, np.uint64),
+    )
+    return replace(packet(servers, "hierarchical"), parts=(rotor,))
+
+
+BUILDERS: dict[str, Callable[[int, int], Network]] = {
+    "flat": lambda servers, _: packet(servers),
+    "hierarchical": lambda servers, _: packet(servers, "hierarchical"),
+    "rail": lambda servers, _: packet(servers, "rail", rails=8),
+    "oversubscribed": _oversubscribed,
+    **{f"mixnet, {policy}": _mixnet(policy) for policy in ("never", *POLICIES)},
+    "mesh": _mesh,
+    "crossbars": _crossbars,
+    "rotor": _rotor,
+}
+#: networks on which all servers, not only the members of a group, are alike
+SYMMETRIC = ("flat", "hierarchical", "rail", "mesh", "crossbars")
+#: only for an even number of servers
+PAIRED = ("oversubscribed", "rotor")
+
+
+def network_of(name: str, servers: int, members: int) -> Network:
+    """The network of a name, with start-up times of software."""
+    return replace(BUILDERS[name](servers, members), start_up=START_UP)
+
+
+def nics_of(name: str, servers: int) -> int:
+    """Links at which bytes can leave a server."""
+    return {"mesh": servers - 1, "rotor": 1}.get(name, 8)
+
+
+def scaled(
+    network: Network, *, rate: float = 1, local_rate: float = 1, latency: float = 1
+) -> Network:
+    """A network with other rates between servers and inside them, and other latencies."""
+    return replace(
+        network,
+        parts=tuple(_times(part, rate, latency) for part in network.parts),
+        nvswitch=_times(network.nvswitch, local_rate, latency),
+        start_up=_times(network.start_up, 1, latency),
+    )
+
+
+def _times(part: AnyPart, rate: float, latency: float) -> AnyPart:
+    """Multiply the fields of a part that are rates or times, which their names say."""
+    changed: dict[str, Any] = {}
+    for field in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, field.name)
+        factor = rate if field.name.endswith("_bps") else latency
+        if value is not None and field.name.endswith(("_bps", "_ps")):
+            whole = np.round(np.multiply(value, factor)).astype(np.uint64)
+            changed[field.name] = whole if isinstance(value, np.ndarray) else int(whole)
+    return replace(part, **changed)  # type: ignore[type-var]
