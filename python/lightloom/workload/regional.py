@@ -13,9 +13,9 @@ from lightloom.workload.traffic import all_to_all_bytes
 def regional_family(graph: TaskGraph) -> int | None:
     """Find the family of the experts' all-to-alls.
 
-    It is the one whose demand nobody knows before it is reached, or at least one that has a table of
-    demand; of several, and of all where there is none, the one whose all-to-alls send most
-    bytes between workers.
+    It is the one whose demand nobody knows before it is reached, or at least one that has a table
+    of demand; of several, and of all where there is none, the one whose all-to-alls send most bytes
+    between workers.
 
     Returns
     -------

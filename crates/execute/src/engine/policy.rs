@@ -8,7 +8,7 @@
 //! - `always`: the allocator's circuits for each all-to-all whose demand is known;
 //! - `per-layer`: one decision for all known all-to-alls of a layer and pass, for their sum;
 //! - `break-even`: other circuits only where they pay over what is upcoming;
-//! - `oracle`: the same, had all upcoming demand been known.
+//! - `oracle`: the same over a longer horizon, had all demand in it been known.
 //!
 //! The demand of the first all-to-all of a forward pass is not known (but to the oracle): it keeps
 //! what is held (`reuse`), or is decided when its last member arrives and waits for the switch
