@@ -49,7 +49,10 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     # With standard output taken, the tables are a remark.
     console = remarks if outputs.on_stdout else results_console()
 
+    printed: list[str] = []
+
     def opening(summary: Sequence[str], warnings: Sequence[str]) -> None:
+        printed.extend(warnings)
         print_opening(summary, warnings, console)
 
     def finished(row: dict[str, Any]) -> None:
@@ -70,6 +73,8 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
         if str(path) not in failures:
             remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
     remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
+    later = [warning for warning in comparison.warnings if warning not in printed]
+    print_opening((), later, console)
     print_results(comparison, console)
     if outputs.json_target == STDOUT:
         write_json(comparison.to_json(), STDOUT)

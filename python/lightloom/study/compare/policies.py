@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from lightloom.fabric import Fabric
 from lightloom.schedule import RECONFIGURE_POLICIES
 from lightloom.simulate import Run
-from lightloom.study.compare.results import SAME, LinkUp, PolicyResult
+from lightloom.study.compare.results import SAME, FabricResult, LinkUp, PolicyResult
+from lightloom.units import show_time
 
 _PREFIX = "reconfigure="
 #: the variant with another bring-up of links
 LINK_UP = "link_up"
+#: share of a step's critical path in which circuits are waited for, above which that is warned of
+MUCH_WAITING = 0.5
 
 
 def variants(fabric: Fabric, policies: bool) -> dict[str, Fabric]:
@@ -113,12 +116,35 @@ def policies_note(results: Sequence[PolicyResult]) -> str:
     if never <= best.step_time_s * SAME:
         return (
             "circuits that are never switched are as good here: the best policy, "
-            f"{best.policy}, gains {best.gain_s / never:.2%}, perfect prediction {oracle:.2%}"
+            f"{best.policy}, gains {best.gain_s / never:.2%}, the oracle {oracle:.2%}"
         )
     return (
         f"switching by {best.policy} gains {best.gain_s / never:.2%} over circuits that are never "
-        f"switched, perfect prediction {oracle:.2%}"
+        f"switched, the oracle {oracle:.2%}"
     )
 
 
-__all__ = ["as_never", "link_up_result", "policies_note", "policy_results", "variants"]
+def switching_warning(fabric: Fabric, result: FabricResult) -> str | None:
+    """A warning where most of a step is spent waiting for circuits, and what to do about it."""
+    reconfiguration, parts = fabric.reconfiguration(), result.critical_path_s
+    share = parts.get("reconfiguration", 0.0) / result.step_time_s
+    if reconfiguration is None or share <= MUCH_WAITING:
+        return None
+    remedies = []
+    if reconfiguration.policy != "break-even":
+        remedies.append("switch only where it pays (reconfigure = break-even)")
+    if reconfiguration.link_up is not None and reconfiguration.link_up.delay_s:
+        delay = show_time(reconfiguration.link_up.delay_s, 3)
+        remedies.append(f"say how long your links need to come up, here {delay} (link_up_delay_s)")
+    advice = " or ".join(remedies) or "use a switch that is faster"
+    return f"{fabric.name} waits for circuits in {share:.0%} of a step: {advice}"
+
+
+__all__ = [
+    "as_never",
+    "link_up_result",
+    "policies_note",
+    "policy_results",
+    "switching_warning",
+    "variants",
+]

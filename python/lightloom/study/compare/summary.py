@@ -19,7 +19,12 @@ from lightloom.study.compare.failed_parts import failures_note
 from lightloom.study.compare.job import Job, ModelJob, StepWorkload
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.part_step import part_step
-from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
+from lightloom.study.compare.policies import (
+    link_up_result,
+    policies_note,
+    policy_results,
+    switching_warning,
+)
 from lightloom.study.compare.results import (
     Comparison,
     FabricResult,
@@ -61,13 +66,15 @@ def comparison_of(
         _result(job, fabric, samples, runs, phases.get(fabric.name)) for fabric in job.fabrics
     ]
     results = _with_loads(job, _with_ties(results), done, loads)
+    pairs = zip(job.fabrics, results, strict=True)
+    waiting = (switching_warning(fabric, result) for fabric, result in pairs)
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
         demand=_demand(job, workload),
         memory=_memory(job),
         traffic_shares=dict(workload.traffic_shares()),
-        warnings=tuple(warnings_of(job)),
+        warnings=(*warnings_of(job), *(one for one in waiting if one)),
         details={
             "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
             "workload": workload,

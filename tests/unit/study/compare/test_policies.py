@@ -7,7 +7,12 @@ import pytest
 
 from lightloom.fabric import MixNet, load_fabric
 from lightloom.study.compare import compare
-from lightloom.study.compare.policies import policies_note, policy_results, variants
+from lightloom.study.compare.policies import (
+    policies_note,
+    policy_results,
+    switching_warning,
+    variants,
+)
 from lightloom.study.compare.results import PolicyResult
 
 POLICIES = ["never", "always", "per-layer", "break-even", "oracle"]
@@ -76,7 +81,7 @@ def test_the_note_says_when_a_static_circulant_is_as_good():
     close = results(never=10.0, always=10.2, per_layer=10.3, break_even=9.99, oracle=9.98)
     assert policies_note(close) == (
         "circuits that are never switched are as good here: the best policy, break-even, gains "
-        "0.10%, perfect prediction 0.20%"
+        "0.10%, the oracle 0.20%"
     )
     kept = tuple(dataclasses.replace(result, reconfigurations=0) for result in close)
     assert policies_note(kept) == (
@@ -84,9 +89,43 @@ def test_the_note_says_when_a_static_circulant_is_as_good():
     )
     far = results(never=10.0, always=9.5, per_layer=9.8, break_even=9.4, oracle=9.0)
     assert policies_note(far) == (
-        "switching by break-even gains 6.00% over circuits that are never switched, perfect "
-        "prediction 10.00%"
+        "switching by break-even gains 6.00% over circuits that are never switched, the "
+        "oracle 10.00%"
     )
+
+
+def waiting(share):
+    """A step of which this share waits for circuits."""
+    return SimpleNamespace(
+        step_time_s=4.0, critical_path_s={"ep": 4 * (1 - share), "reconfiguration": 4 * share}
+    )
+
+
+def test_a_step_that_mostly_waits_for_circuits_is_warned_of():
+    always = MixNet(reconfigure="always")
+    assert switching_warning(always, waiting(0.75)) == (
+        "mixnet waits for circuits in 75% of a step: switch only where it pays (reconfigure = "
+        "break-even) or say how long your links need to come up, here 5.67 s (link_up_delay_s)"
+    )
+    assert switching_warning(always.replace(link_up_delay_s=0.0), waiting(0.75)) == (
+        "mixnet waits for circuits in 75% of a step: switch only where it pays (reconfigure = "
+        "break-even)"
+    )
+    assert switching_warning(MixNet(), waiting(0.75)) == (
+        "mixnet waits for circuits in 75% of a step: say how long your links need to come up, here "
+        "5.67 s (link_up_delay_s)"
+    )
+    assert switching_warning(always, waiting(0.5)) is None
+    assert switching_warning(load_fabric("fat-tree"), waiting(0.0)) is None
+
+
+def test_a_comparison_warns_of_waiting(scenario):
+    options = {"mixnet": {"reconfigure": "always", "split": False}}
+    job = {"seeds": 1, "compute_spread": 0.0, "policies": False, "imbalances": False}
+    found = compare(scenario(fabric_options=options, **job))
+    (warning,) = found.warnings
+    assert warning.startswith("mixnet waits for circuits in ")
+    assert not compare(scenario(**job)).warnings
 
 
 def test_a_comparison_has_them(scenario):
