@@ -45,7 +45,7 @@ class Chronos(FabricOptions):
     """Crossbars alone: time slots known beforehand, matchings on demand for dispatches.
 
     A slot waits for the latency between servers and the guard time of the crossbars. Collectives
-    that share a NIC take turns.
+    that share a NIC take turns; rings that nobody waits for stop for the others.
     """
 
     kind: ClassVar[str] = "chronos"

@@ -233,7 +233,8 @@ impl<'a> Rings<'a> {
         let transfers = edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, mean));
         let stretch = context.stretch(context.purpose(task), transfers);
         let steps = circulation.steps_of_chunks(members.len());
-        let shape = Together::Steps { chunks: circulation.steps, steps };
+        let is_background = self.entries[number].waiting.is_empty();
+        let shape = Together::Steps { chunks: circulation.steps, steps, is_background };
         let flows =
             edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, Owner::Ring(number)));
         context.start_together(shape, stretch, task.priority, flows);

@@ -155,7 +155,7 @@ impl Links {
             }
             Simulator::Packets(network) => network.start(now, bytes, path, token),
             Simulator::Turns(turns) => {
-                let once = Together::Steps { chunks: 1, steps: 1 };
+                let once = Together::Steps { chunks: 1, steps: 1, is_background: false };
                 turns.start(now, once, priority, vec![part(&flow, path)]);
             }
         }

@@ -9,8 +9,8 @@ use crate::testing::{
 use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Collective, CollectiveKind, Duration, FamilyId, Payload, Rate, Task, TaskGraph,
-    TaskKind, Time, WorkerId,
+    AllToAll, Collective, CollectiveKind, Duration, FamilyId, Payload, Priority, Rate, Task,
+    TaskGraph, TaskKind, Time, WorkerId,
 };
 use lightloom_schedule::permutation::Method;
 use proptest::prelude::*;
@@ -307,6 +307,59 @@ fn slots_that_lose_more_than_schedules_count_are_refused_when_they_are_due() {
     }
 }
 
+/// A ring of three workers, and all-to-alls of theirs after so much computation each; the ring
+/// begins before all of that and is waited for at the end, or begins then.
+fn ring_alongside(size: u64, sizes: &[u32], ready: &[u64], is_overlapped: bool) -> TaskGraph {
+    let all_to_alls = ready.iter().flat_map(|&ready| [compute(ready), all_to_all(0, false)]);
+    let start = [ring(CollectiveKind::AllGather, 0, size, 0)];
+    let (before, after) = start.split_at(usize::from(is_overlapped));
+    let tasks: Vec<Task> = before.iter().copied().chain(all_to_alls).collect();
+    let mut graph = one_all_to_all(sizes, &[0; 3], &[&tasks[..], after, &[wait(0)]].concat());
+    graph.families.push(one_ring(3));
+    graph
+}
+
+#[test]
+fn a_ring_that_nobody_waits_for_stops_for_an_all_to_all() {
+    let outcome = recorded(&ring_alongside(3_000_000, &SHIFTS, &[5 * US], true), &network(3));
+    // Two steps of 10 us, and two matchings of 30 us together.
+    let (alone, all_to_all) = (2 * (10 * US + LATENCY + GUARD), 30 * US + 2 * (LATENCY + GUARD));
+    assert_eq!(outcome.step, Duration(alone + all_to_all + LATENCY + GUARD));
+    assert_eq!((outcome.turns.turns, outcome.turns.slots), (3, 4));
+    assert_eq!(outcome.turns.waiting, u128::from(LATENCY + all_to_all));
+    let mut begins: Vec<Time> = outcome.circuit_turns.iter().map(|turn| turn.begin).collect();
+    begins.sort_unstable();
+    begins.dedup();
+    let first = 5 * US + LATENCY;
+    let second = first + 20 * US + LATENCY + GUARD;
+    assert_eq!(begins, [0, first, second, first + all_to_all].map(Time));
+}
+
+#[test]
+fn a_ring_that_somebody_waits_for_does_not_stop() {
+    // Worker 2 has nothing else to do; a message from worker 0 to worker 1 comes later.
+    let mut graph = one_collective(CollectiveKind::AllGather, 3_000_000, &[0; 3]);
+    let start = ring(CollectiveKind::AllGather, 0, 3_000_000, 0);
+    let step = 10 * US + LATENCY + GUARD;
+    graph.roles[0].tasks = vec![start, compute(2 * US), send(1, 0, 1_000_000), wait(0)];
+    graph.roles[1].tasks = vec![compute(US), start, receive(0, 0), wait(0)];
+    graph.roles[2].tasks = vec![start, wait(0)];
+    let outcome = play(&graph, &network(3));
+    assert_eq!(outcome.turns.waiting, u128::from(2 * step - US));
+    assert_eq!((outcome.step, outcome.turns.turns), (Duration(US + 3 * step), 2));
+}
+
+#[test]
+fn a_higher_priority_stops_what_somebody_waits_for() {
+    let mut graph = empty_graph(2, 1, 1);
+    let urgent = Task { priority: Priority(1), ..send(1, 1, 100_000) };
+    graph.roles[0].tasks = vec![send(1, 0, 1_000_000), compute(4 * US), urgent];
+    graph.roles[1].tasks = vec![receive(0, 1), receive(0, 0)];
+    let outcome = play(&graph, &network(2));
+    assert_eq!(outcome.turns.waiting, u128::from(LATENCY + US + LATENCY + GUARD));
+    assert_eq!(outcome.step, Duration(11 * US + 3 * (LATENCY + GUARD)));
+}
+
 /// All-to-alls of two groups of three, and a ring of all six, whenever they are ready.
 fn busy_graph(sizes: &[u32], ready: &[u64]) -> TaskGraph {
     let mut graph = empty_graph(1, 2, 3);
@@ -332,6 +385,37 @@ fn busy_graph(sizes: &[u32], ready: &[u64]) -> TaskGraph {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Every all-to-all stops the ring once at most, which costs a guard time and a latency, or a
+    /// slot; so overlap and punctual members can make a step no slower than that. All bytes arrive.
+    #[test]
+    fn what_runs_alongside_holds_nobody_up(
+        size in 1_u64..20_000_000,
+        sizes in prop::collection::vec(0_u32..2_000_000, 9),
+        ready in prop::collection::vec(0..60 * US, 1..5),
+        length in prop::option::of(4 * US..100 * US),
+        is_held in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let is_held = is_held && length.is_none();
+        let timing = TurnTiming { length: length.map(Duration), is_held, ..rules().timing };
+        let with = |lateness| network_of(3, crossbars(TurnRules { timing, lateness, ..rules() }));
+        let play_all = |size, is_overlapped, lateness| {
+            recorded(&ring_alongside(size, &sizes, &ready, is_overlapped), &with(lateness))
+        };
+        let [alongside, apart] = [true, false].map(|first| play_all(size, first, None));
+        let slot = length.unwrap_or(LATENCY + GUARD);
+        let stops = ready.len() as u64;
+        prop_assert!(alongside.step.0 <= apart.step.0 + stops * slot);
+        let late = play_all(size, true, Some(Lateness { mean: Duration(30 * US), seed }));
+        prop_assert!(alongside.step.0 <= late.step.0 + stops * slot);
+        for outcome in [&alongside, &apart, &late] {
+            let sent: u64 = outcome.ledger.purposes.iter().map(|purpose| purpose.sent).sum();
+            let up = outcome.links.iter().find(|used| used.name == "crossbar_up").unwrap();
+            prop_assert_eq!(up.carried_bytes, sent);
+            prop_assert!(outcome.turns.turns <= 2 * stops + 1);
+        }
+    }
 
     /// Replayed from the record of circuits alone: at no time has a port two of them; what they
     /// could carry is enough; and servers may be named otherwise.

@@ -5,11 +5,16 @@
 //! where its demand was not known beforehand, until its matchings are found; then for its ports,
 //! all of them at once ([`ports`]); then for the next time slot, if slots are of one length
 //! ([`slots`]). The edges of a ring are one matching, held for as many slots as it has steps; an
-//! all-to-all takes the matchings of a schedule ([`matchings`]). So the end of a block is known
-//! when its turn begins, and nothing is shared.
+//! all-to-all takes the matchings of a schedule ([`matchings`]). So the end of a turn is known when
+//! it begins, and nothing is shared.
 //!
-//! Leaves out that a block could take turns with others slot by slot, that ports of an all-to-all
-//! that are done could serve others, and failures during a step.
+//! A higher priority goes first, then blocks that somebody waits for, then those that came earlier.
+//! A ring stops for one of the first two kinds as soon as that has all other ports that it needs,
+//! and waits again for what is left of it, in its old place: what runs in the background holds
+//! nobody up for more than a latency, or a slot of fixed length.
+//!
+//! Leaves out that an all-to-all could stop between its matchings, that those of its ports that are
+//! done could serve others, and failures during a step.
 
 mod matchings;
 mod ports;
@@ -22,8 +27,9 @@ use lightloom_flowsim::LinkId;
 use lightloom_kernel::EventQueue;
 use lightloom_model::{Duration, Invalid, Rate, Time};
 use lightloom_schedule::permutation::Method;
-use matchings::{Held, Piece, TurnPlan, in_matchings};
+use matchings::{Piece, in_matchings};
 use ports::{Place, Ports};
+use slots::Steps;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -37,6 +43,8 @@ pub enum Together {
         chunks: u64,
         /// Steps in all: more than chunks where they follow each other along a chain.
         steps: u64,
+        /// Whether nobody waits for it yet, so that others go first.
+        is_background: bool,
     },
     /// In any order.
     AnyOrder {
@@ -90,9 +98,10 @@ pub struct CircuitTurn {
 /// What all turns were together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnStatistics {
-    /// Blocks that had their turn.
+    /// Turns of blocks: one of each, and another one whenever it went on after it had stopped.
     pub turns: u64,
-    /// Time slots of these, one for each matching where slots are as long as what they carry.
+    /// Time slots of these, one for each matching or step where slots are as long as what they
+    /// carry; a step that was stopped is not counted before its end.
     pub slots: u64,
     /// Times that matchings were found for demand that was not known beforehand.
     pub decisions: u64,
@@ -119,20 +128,37 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 struct Block {
     place: Option<Place>,
-    shape: Option<Together>,
     parts: Vec<Part>,
     /// Every port of them, once.
     ports: Vec<u32>,
+    /// The lowest rate of these, as all ports of a slot wait for the slowest.
+    rate: Rate,
     /// When all that it needs but ports is there.
     ready: Time,
+    /// What is left of a ring.
+    steps: Option<Steps>,
+    /// The turn that it has.
+    turn: Option<Turn>,
+}
+
+/// The turn of a ring.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    begin: Time,
+    /// The event that ends it.
+    end: u64,
+    /// What is left after it, if the ring is stopped before it is done.
+    rest: Option<Steps>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A transfer has arrived.
-    Arrival { token: u64, path: [LinkId; 2], bytes: u64 },
+    Arrival(Part),
     /// All members of a block are ready.
     Ready(u32),
+    /// A ring is done, or has stopped.
+    Stop(u32),
     /// The turn of a block is over.
     Over(u32),
 }
@@ -190,10 +216,12 @@ impl Turns {
         let ports: BTreeSet<u32> =
             parts.iter().flat_map(|part| part.path).map(|link| link.0).collect();
         let number = self.blocks.take();
-        let place = Place { priority: Reverse(priority), sequence: self.sequence, block: number };
+        let is_background = matches!(shape, Together::Steps { is_background: true, .. });
+        let (priority, sequence) = (Reverse(priority), self.sequence);
+        let place = Place { priority, is_background, sequence, block: number };
         self.sequence += 1;
         let members = parts.iter().map(|part| part.path[0].0).collect::<BTreeSet<u32>>().len();
-        let late = self.late(place.sequence, members);
+        let late = self.late(sequence, members);
         self.statistics.late += u128::from(late.0);
         let mut ready = now + late;
         if shape == (Together::AnyOrder { is_new: true }) {
@@ -202,8 +230,11 @@ impl Turns {
             self.statistics.deciding += u128::from(deciding.0);
             ready += deciding;
         }
-        let ports = ports.into_iter().collect();
-        self.blocks[number] = Block { place: Some(place), shape: Some(shape), parts, ports, ready };
+        let rates = ports.iter().map(|&port| self.rates[port as usize]);
+        let rate = rates.min().expect("a block has ports");
+        let steps = self.steps(shape, &parts, rate);
+        let (place, ports) = (Some(place), ports.into_iter().collect());
+        self.blocks[number] = Block { place, parts, ports, rate, ready, steps, turn: None };
         if ready > now {
             self.queue.push(ready, OTHERS, Event::Ready(number));
         } else {
@@ -223,30 +254,66 @@ impl Turns {
         Duration((draws.fold(0.0, f64::max) * mean.0 as f64) as u64)
     }
 
+    /// The steps of a ring.
+    fn steps(&self, shape: Together, parts: &[Part], rate: Rate) -> Option<Steps> {
+        let Together::Steps { chunks, steps, .. } = shape else { return None };
+        let largest = parts.iter().map(|part| part.bytes.div_ceil(chunks)).max();
+        let chunk = largest.expect("a block has parts");
+        Some(self.rules.timing.steps(steps, chunk, rate))
+    }
+
     fn request(&mut self, now: Time, number: u32) {
         let block = &self.blocks[number];
+        self.ports.wait(block.place.expect("it was started"), &block.ports);
+        self.advance(now, number);
+    }
+
+    /// Has a block that waits for its ports begin, or those stop that it only waits for.
+    fn advance(&mut self, now: Time, number: u32) {
+        let block = &self.blocks[number];
         let place = block.place.expect("it was started");
-        if self.ports.request(place, &block.ports) {
-            self.begin(now, number);
+        if self.ports.take(place, &block.ports) {
+            return self.begin(now, number);
+        }
+        let Some(holders) = self.ports.holders(place, &block.ports) else { return };
+        let stops =
+            |holder: &Place| place.interrupts(holder) && self.blocks[holder.block].steps.is_some();
+        if holders.iter().all(stops) {
+            for holder in holders {
+                self.stop(now, holder.block);
+            }
         }
     }
 
     fn begin(&mut self, now: Time, number: u32) {
-        let block = &self.blocks[number];
         let begin = self.rules.timing.begin(now);
-        let plan = match self.plan(block) {
+        let block = &mut self.blocks[number];
+        self.statistics.turns += 1;
+        self.statistics.waiting += u128::from(begin.since(block.ready).0);
+        let Some(steps) = &block.steps else { return self.begin_matchings(begin, number) };
+        let over = begin + self.rules.timing.duration(steps);
+        let end = self.queue.push(over, ARRIVALS, Event::Stop(number));
+        block.turn = Some(Turn { begin, end, rest: None });
+    }
+
+    /// Begins an all-to-all.
+    fn begin_matchings(&mut self, begin: Time, number: u32) {
+        let block = &self.blocks[number];
+        let pieces = block.parts.iter().map(|part| {
+            let [from, to] = part.path.map(|link| link.0);
+            Piece { from, to, bytes: part.bytes }
+        });
+        let (pieces, rules) = (pieces.collect::<Vec<Piece>>(), &self.rules);
+        let plan = match in_matchings(&pieces, rules.method, &rules.timing, block.rate) {
             Ok(plan) => plan,
             Err(failure) => {
                 self.failure = Some(failure);
                 return;
             }
         };
-        self.statistics.turns += 1;
         self.statistics.slots += plan.slots;
-        self.statistics.waiting += u128::from(begin.since(block.ready).0);
         for (part, &arrival) in block.parts.iter().zip(&plan.arrivals) {
-            let Part { token, path, bytes } = *part;
-            self.queue.push(begin + arrival, ARRIVALS, Event::Arrival { token, path, bytes });
+            self.queue.push(begin + arrival, ARRIVALS, Event::Arrival(*part));
         }
         self.queue.push(begin + plan.end, OTHERS, Event::Over(number));
         if let Some(record) = &mut self.record {
@@ -259,33 +326,48 @@ impl Turns {
         }
     }
 
-    fn plan(&self, block: &Block) -> Result<TurnPlan, Invalid> {
-        // All ports of a slot wait for the slowest.
-        let rates = block.ports.iter().map(|&port| self.rates[port as usize]);
-        let rate = rates.min().expect("a block has ports");
-        let timing = &self.rules.timing;
-        let pieces = block.parts.iter().map(|part| {
-            let [from, to] = part.path.map(|link| link.0);
-            Piece { from, to, bytes: part.bytes }
-        });
-        match block.shape.expect("it was started") {
-            Together::AnyOrder { .. } => {
-                in_matchings(&pieces.collect::<Vec<Piece>>(), self.rules.method, timing, rate)
-            }
-            Together::Steps { chunks, steps } => {
-                let largest = block.parts.iter().map(|part| part.bytes.div_ceil(chunks)).max();
-                let chunk = largest.expect("a block has parts");
-                let end = timing.steps(steps, chunk, rate);
-                let slots = match timing.length {
-                    Some(length) => end.0 / length.0,
-                    None => steps,
-                };
-                let circuit =
-                    |Piece { from, to, .. }| Held { from, to, begin: Duration::ZERO, end };
-                let circuits = pieces.map(circuit).collect();
-                Ok(TurnPlan { arrivals: vec![end; block.parts.len()], end, slots, circuits })
+    /// Has a ring end its turn as soon as it can.
+    fn stop(&mut self, now: Time, number: u32) {
+        let block = &mut self.blocks[number];
+        let (Some(steps), Some(turn)) = (&block.steps, &mut block.turn) else { return };
+        let after = Duration(now.0.saturating_sub(turn.begin.0));
+        let (over, rest) = self.rules.timing.yielded(steps, after);
+        if turn.rest.is_none() && rest.left > 0 {
+            turn.end = self.queue.push(turn.begin + over, ARRIVALS, Event::Stop(number));
+            turn.rest = Some(rest);
+        }
+    }
+
+    /// Ends the turn of a ring.
+    fn stopped(&mut self, now: Time, number: u32, done: &mut Vec<u64>) {
+        let block = &mut self.blocks[number];
+        let (Some(steps), Some(turn)) = (&mut block.steps, block.turn.take()) else { return };
+        let left = std::mem::replace(&mut steps.left, 0);
+        if let Some(rest) = turn.rest {
+            (*steps, block.ready) = (rest, now);
+        }
+        self.statistics.slots += left - steps.left;
+        if let Some(record) = &mut self.record {
+            let turns = block.parts.iter().map(|part| {
+                let [from, to] = part.path;
+                CircuitTurn { from, to, begin: turn.begin, end: now }
+            });
+            record.extend(turns.filter(|turn| turn.begin < turn.end));
+        }
+        if steps.left == 0 {
+            for part in std::mem::take(&mut block.parts) {
+                self.arrive(&part, done);
             }
         }
+        self.queue.push(now, OTHERS, Event::Over(number));
+    }
+
+    fn arrive(&mut self, part: &Part, done: &mut Vec<u64>) {
+        for link in part.path {
+            self.carried[link.0 as usize] += part.bytes;
+        }
+        self.unfinished -= 1;
+        done.push(part.token);
     }
 
     /// Continues to the next time, but not beyond `limit`, at which transfers arrive; their tokens
@@ -304,14 +386,14 @@ impl Turns {
             }
             while let Some(event) = self.queue.pop_until(now) {
                 match event.payload {
-                    Event::Arrival { token, path, bytes } => {
-                        for link in path {
-                            self.carried[link.0 as usize] += bytes;
-                        }
-                        self.unfinished -= 1;
-                        done.push(token);
-                    }
+                    Event::Arrival(part) => self.arrive(&part, done),
                     Event::Ready(number) => self.request(now, number),
+                    Event::Stop(number) => {
+                        let turn = &self.blocks[number].turn;
+                        if turn.is_some_and(|turn| turn.end == event.sequence) {
+                            self.stopped(now, number, done);
+                        }
+                    }
                     Event::Over(number) => self.over(now, number),
                 }
             }
@@ -322,14 +404,19 @@ impl Turns {
         self.failure.clone().map_or(Ok(None), Err)
     }
 
+    /// Frees the ports of a block, which waits for them again if something of it is left.
     fn over(&mut self, now: Time, number: u32) {
-        let ports = std::mem::take(&mut self.blocks[number].ports);
-        self.blocks.free(number);
+        let block = &mut self.blocks[number];
+        let ports = if block.steps.is_some_and(|steps| steps.left > 0) {
+            self.ports.wait(block.place.expect("it was started"), &block.ports);
+            block.ports.clone()
+        } else {
+            let ports = std::mem::take(&mut block.ports);
+            self.blocks.free(number);
+            ports
+        };
         for place in self.ports.free(&ports) {
-            let ports = &self.blocks[place.block].ports;
-            if self.ports.take(place, ports) {
-                self.begin(now, place.block);
-            }
+            self.advance(now, place.block);
         }
     }
 

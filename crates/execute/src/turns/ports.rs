@@ -1,27 +1,38 @@
 //! Who uses which ports: a port serves one block of transfers at a time, the others wait for it.
 //!
-//! A block needs all of its ports at once. Blocks are ordered by priority, then by when they came;
-//! one begins when its ports are free and no earlier one waits for any of them. The first of all
-//! that wait is the first at each of its ports, so that somebody always goes on.
+//! A block needs all of its ports at once. Blocks are ordered by priority, then those that somebody
+//! waits for, then by when they came; one begins when its ports are free and no earlier one waits
+//! for any of them. The first of all that wait is the first at each of its ports, so that somebody
+//! always goes on.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// The place of a block among those that wait: a higher priority first, then the earlier one.
+/// The place of a block among those that wait: a higher priority first, then one that somebody
+/// waits for, then the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// Its priority.
     pub priority: Reverse<u8>,
+    /// Whether nobody waits for it.
+    pub is_background: bool,
     /// Blocks before it.
     pub sequence: u64,
     /// The block.
     pub block: u32,
 }
 
+impl Place {
+    /// Whether another block stops for this one.
+    pub(super) fn interrupts(&self, other: &Self) -> bool {
+        (self.priority, self.is_background) < (other.priority, other.is_background)
+    }
+}
+
 /// A port of a NIC, into the crossbars or out of them.
 #[derive(Debug, Clone, Default)]
 struct Port {
-    is_taken: bool,
+    taken: Option<Place>,
     waiting: BTreeSet<Place>,
 }
 
@@ -35,29 +46,35 @@ impl Ports {
         self.0.push(Port::default());
     }
 
-    /// Has a block wait for its ports; true if it has them now.
-    pub(super) fn request(&mut self, place: Place, ports: &[u32]) -> bool {
+    /// Has a block wait for its ports.
+    pub(super) fn wait(&mut self, place: Place, ports: &[u32]) {
         for &port in ports {
             self.0[port as usize].waiting.insert(place);
         }
-        self.take(place, ports)
     }
 
     /// Gives a block its ports, if they are free and it is the first at each.
     pub(super) fn take(&mut self, place: Place, ports: &[u32]) -> bool {
         let is_next = |&port: &u32| {
             let port = &self.0[port as usize];
-            !port.is_taken && port.waiting.first() == Some(&place)
+            port.taken.is_none() && port.waiting.first() == Some(&place)
         };
         if !ports.iter().all(is_next) {
             return false;
         }
         for &port in ports {
             let port = &mut self.0[port as usize];
-            port.is_taken = true;
+            port.taken = Some(place);
             port.waiting.pop_first();
         }
         true
+    }
+
+    /// Who has the ports of a block that is the next one at each, if it is.
+    pub(super) fn holders(&self, place: Place, ports: &[u32]) -> Option<BTreeSet<Place>> {
+        let all = ports.iter().map(|&port| &self.0[port as usize]);
+        let is_next = all.clone().all(|port| port.waiting.first() == Some(&place));
+        is_next.then(|| all.filter_map(|port| port.taken).collect())
     }
 
     /// Frees ports; returns the blocks that may go on, in their order.
@@ -65,8 +82,8 @@ impl Ports {
         let mut next = BTreeSet::new();
         for &port in ports {
             let port = &mut self.0[port as usize];
-            debug_assert!(port.is_taken, "only taken ports are freed");
-            port.is_taken = false;
+            debug_assert!(port.taken.is_some(), "only taken ports are freed");
+            port.taken = None;
             next.extend(port.waiting.first());
         }
         next
@@ -79,7 +96,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn place(priority: u8, block: u32) -> Place {
-        Place { priority: Reverse(priority), sequence: block.into(), block }
+        Place { priority: Reverse(priority), is_background: false, sequence: block.into(), block }
+    }
+
+    fn request(all: &mut Ports, place: Place, ports: &[u32]) -> bool {
+        all.wait(place, ports);
+        all.take(place, ports)
     }
 
     fn ports(count: usize) -> Ports {
@@ -91,11 +113,11 @@ mod tests {
     #[test]
     fn a_block_waits_for_those_before_it_and_no_others() {
         let mut all = ports(4);
-        assert!(all.request(place(0, 0), &[0, 1]));
-        assert!(!all.request(place(0, 1), &[1, 2]));
+        assert!(request(&mut all, place(0, 0), &[0, 1]));
+        assert!(!request(&mut all, place(0, 1), &[1, 2]));
         // Port 2 is free, but the second block is to have it.
-        assert!(!all.request(place(0, 2), &[2]));
-        assert!(all.request(place(0, 3), &[3]));
+        assert!(!request(&mut all, place(0, 2), &[2]));
+        assert!(request(&mut all, place(0, 3), &[3]));
         let next: Vec<u32> = all.free(&[0, 1]).into_iter().map(|place| place.block).collect();
         assert_eq!(next, [1]);
         assert!(all.take(place(0, 1), &[1, 2]));
@@ -105,9 +127,9 @@ mod tests {
     #[test]
     fn a_higher_priority_overtakes_those_that_wait() {
         let mut all = ports(1);
-        assert!(all.request(place(0, 0), &[0]));
-        assert!(!all.request(place(0, 1), &[0]));
-        assert!(!all.request(place(3, 2), &[0]));
+        assert!(request(&mut all, place(0, 0), &[0]));
+        assert!(!request(&mut all, place(0, 1), &[0]));
+        assert!(!request(&mut all, place(3, 2), &[0]));
         let next: Vec<u32> = all.free(&[0]).into_iter().map(|place| place.block).collect();
         assert_eq!(next, [2]);
     }
@@ -134,7 +156,7 @@ mod tests {
             };
             for (block, (ports, priority)) in (0..).zip(&wants) {
                 let place = place(*priority, block);
-                if all.request(place, ports) {
+                if request(&mut all, place, ports) {
                     begin(place, &mut users, &mut running);
                 }
             }

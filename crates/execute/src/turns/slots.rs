@@ -11,6 +11,17 @@ use lightloom_model::{Bytes, Duration, Invalid, Rate, Time};
 /// Maximum length of a slot.
 const LONGEST: Duration = Duration(3_600_000_000_000_000);
 
+/// Steps of a ring that are left: slots, if these are of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// How many.
+    pub left: u64,
+    /// How long the first of them sends.
+    first: Duration,
+    /// How long each of the others does.
+    each: Duration,
+}
+
 /// What a slot waits for, and how long it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TurnTiming {
@@ -69,25 +80,67 @@ impl TurnTiming {
         }
     }
 
-    /// How long one step of a ring takes, in which each member passes on what it was sent before.
-    pub fn step(&self, chunk: u64, rate: Rate) -> Duration {
+    /// So many steps of a ring, in each of which members pass on what they were sent before.
+    pub fn steps(&self, count: u64, chunk: u64, rate: Rate) -> Steps {
         let sending = rate.transmission(Bytes(chunk));
-        let Some(length) = self.length else { return sending + self.latency + self.guard };
+        let Some(length) = self.length else {
+            return Steps { left: count, first: sending, each: sending };
+        };
         let (window, needed) = if self.is_aligned {
             (length - self.guard, sending + self.latency)
         } else {
             (length - self.overhead(), sending)
         };
-        Duration(needed.0.div_ceil(window.0).max(1).saturating_mul(length.0))
+        let slots = needed.0.div_ceil(window.0).max(1);
+        Steps { left: count.saturating_mul(slots), first: window, each: window }
     }
 
-    /// How long so many steps of a ring take, one after another.
-    pub fn steps(&self, count: u64, chunk: u64, rate: Rate) -> Duration {
-        let all = Duration(self.step(chunk, rate).0.saturating_mul(count));
-        if self.is_held {
-            return Duration(all.0 - self.guard.0.saturating_mul(count.saturating_sub(1)));
+    /// How long steps take, one after another.
+    pub fn duration(&self, steps: &Steps) -> Duration {
+        let Some(rest) = steps.left.checked_sub(1) else { return Duration::ZERO };
+        let [first, each] = self.lengths(steps);
+        first + Duration(each.0.saturating_mul(rest))
+    }
+
+    /// How long the first step and each that follows it take.
+    fn lengths(&self, steps: &Steps) -> [Duration; 2] {
+        if let Some(length) = self.length {
+            return [length; 2];
         }
-        all
+        let first = self.guard + steps.first + self.latency;
+        [first, self.guard_between() + steps.each + self.latency]
+    }
+
+    /// The time in which crossbars turn before each step but the first of a turn.
+    fn guard_between(&self) -> Duration {
+        if self.is_held { Duration::ZERO } else { self.guard }
+    }
+
+    /// When steps that have to yield so long after their begin are over, and what is left of them.
+    pub fn yielded(&self, steps: &Steps, after: Duration) -> (Duration, Steps) {
+        let [first, each] = self.lengths(steps);
+        if let Some(length) = self.length {
+            let done = after.0.div_ceil(length.0).min(steps.left);
+            let left = Steps { left: steps.left - done, ..*steps };
+            return (Duration(done * length.0), left);
+        }
+        let mut now = *steps;
+        let (mut begin, mut dark) = (Duration::ZERO, self.guard);
+        if after >= first {
+            let more = (after - first).0 / each.0.max(1);
+            let done = (1 + more).min(steps.left);
+            now = Steps { left: steps.left - done, first: steps.each, each: steps.each };
+            (begin, dark) = (first + Duration(each.0 * (done - 1)), self.guard_between());
+        }
+        let sent = (after - begin).0.saturating_sub(dark.0);
+        if now.left == 0 || sent == 0 {
+            return (after.min(self.duration(steps)), now);
+        }
+        if sent >= now.first.0 {
+            let end = begin + dark + now.first + self.latency;
+            return (end, Steps { left: now.left - 1, first: now.each, each: now.each });
+        }
+        (after + self.latency, Steps { first: now.first - Duration(sent), ..now })
     }
 
     /// How long a matching lasts over which each pair sends up to `hold` bytes, and when `bytes` of
@@ -117,6 +170,7 @@ impl TurnTiming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const US: u64 = 1_000_000;
     /// 20 ps for a byte.
@@ -131,10 +185,14 @@ mod tests {
         }
     }
 
+    fn steps(timing: TurnTiming, count: u64, chunk: u64) -> Duration {
+        timing.duration(&timing.steps(count, chunk, RATE))
+    }
+
     #[test]
     fn a_slot_is_payload_latency_and_guard() {
         // 1 MB is 20 us.
-        assert_eq!(timing(None).step(1_000_000, RATE), Duration(23 * US));
+        assert_eq!(steps(timing(None), 1, 1_000_000), Duration(23 * US));
         assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).0, Duration(23 * US));
         assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).1, Duration(13 * US));
         assert_eq!(timing(None).overhead_bytes(RATE), 150_000);
@@ -154,10 +212,10 @@ mod tests {
     fn bytes_take_whole_slots() {
         // Slots of 13 us carry 10 us: 500 kB.
         let slots = timing(Some(13 * US));
-        assert_eq!(slots.step(500_000, RATE), Duration(13 * US));
-        assert_eq!(slots.step(500_001, RATE), Duration(26 * US));
-        assert_eq!(slots.step(0, RATE), Duration(13 * US));
-        assert_eq!(slots.steps(3, 500_001, RATE), Duration(78 * US));
+        assert_eq!(steps(slots, 1, 500_000), Duration(13 * US));
+        assert_eq!(steps(slots, 1, 500_001), Duration(26 * US));
+        assert_eq!(steps(slots, 1, 0), Duration(13 * US));
+        assert_eq!(steps(slots, 3, 500_001), Duration(78 * US));
         // 600 kB of 1 MB: the last 2 us of them in the second slot.
         let (whole, arrival) = slots.matching(1_000_000, 600_000, RATE);
         assert_eq!((whole, arrival), (Duration(26 * US), Duration((13 + 1 + 2 + 2) * US)));
@@ -169,21 +227,77 @@ mod tests {
     fn aligned_slots_lose_the_latency_only_where_they_wait_for_it() {
         let aligned = TurnTiming { is_aligned: true, ..timing(None) };
         assert_eq!(aligned.overhead(), Duration(US));
-        assert_eq!(aligned.step(1_000_000, RATE), Duration(23 * US));
+        assert_eq!(steps(aligned, 1, 1_000_000), Duration(23 * US));
         assert_eq!(aligned.matching(1_000_000, 1_000_000, RATE).0, Duration(21 * US));
         assert_eq!(aligned.matching(1_000_000, 1_000_000, RATE).1, Duration(23 * US));
         let slots = TurnTiming { length: Some(Duration(11 * US)), ..aligned };
         // 10 us for payload, of which a step of a ring needs 2 us for the latency.
-        assert_eq!(slots.step(400_000, RATE), Duration(11 * US));
-        assert_eq!(slots.step(400_001, RATE), Duration(22 * US));
+        assert_eq!(steps(slots, 1, 400_000), Duration(11 * US));
+        assert_eq!(steps(slots, 1, 400_001), Duration(22 * US));
         assert_eq!(slots.matching(500_000, 500_000, RATE).0, Duration(11 * US));
     }
 
     #[test]
     fn held_matchings_turn_once() {
         let held = TurnTiming { is_held: true, ..timing(None) };
-        assert_eq!(held.steps(5, 1_000_000, RATE), Duration((5 * 22 + 1) * US));
-        assert_eq!(held.steps(1, 1_000_000, RATE), Duration(23 * US));
+        assert_eq!(steps(held, 5, 1_000_000), Duration((5 * 22 + 1) * US));
+        assert_eq!(steps(held, 1, 1_000_000), Duration(23 * US));
+    }
+
+    #[test]
+    fn a_ring_that_yields_goes_on_with_what_it_has_not_sent() {
+        // Three steps of 1 us of guard time, 20 us and 2 us.
+        let timing = timing(None);
+        let all = timing.steps(3, 1_000_000, RATE);
+        let after = |us: u64| {
+            let (end, rest) = timing.yielded(&all, Duration(us * US));
+            (end.0 / US, rest.left, rest.first.0 / US)
+        };
+        // While crossbars turn, at once; then when what it sent has arrived.
+        assert_eq!([after(0), after(1)], [(0, 3, 20), (1, 3, 20)]);
+        assert_eq!([after(2), after(20)], [(4, 3, 19), (22, 3, 1)]);
+        assert_eq!([after(21), after(22), after(23)], [(23, 2, 20); 3]);
+        assert_eq!([after(24), after(30)], [(24, 2, 20), (32, 2, 14)]);
+        assert_eq!([after(68), after(69)], [(69, 0, 20); 2]);
+        let held = TurnTiming { is_held: true, ..timing };
+        let (end, rest) = held.yielded(&all, Duration(24 * US));
+        assert_eq!((end, rest.left, rest.first), (Duration(26 * US), 2, Duration(19 * US)));
+    }
+
+    #[test]
+    fn slots_of_one_length_are_not_cut() {
+        let slots = timing(Some(13 * US));
+        let all = slots.steps(3, 500_001, RATE);
+        let after = |us: u64| {
+            let (end, rest) = slots.yielded(&all, Duration(us * US));
+            (end.0 / US, rest.left)
+        };
+        assert_eq!([after(0), after(1), after(13), after(14)], [(0, 6), (13, 5), (13, 5), (26, 4)]);
+        assert_eq!([after(77), after(78)], [(78, 0); 2]);
+    }
+
+    proptest! {
+        /// Stopped once, steps take a guard time and a latency more at most, and yield within a
+        /// latency, or the end of the slot.
+        #[test]
+        fn stopping_costs_a_guard_time_and_a_latency(
+            count in 1_u64..6,
+            chunk in 1_u64..3_000_000,
+            share in 0.0..1.0,
+            length in prop::option::of(4 * US..100 * US),
+            is_held in any::<bool>(),
+        ) {
+            let timing = TurnTiming { is_held: is_held && length.is_none(), ..timing(length) };
+            let all = timing.steps(count, chunk, RATE);
+            let alone = timing.duration(&all);
+            let after = Duration((alone.0 as f64 * share) as u64);
+            let (end, rest) = timing.yielded(&all, after);
+            let slack = timing.length.unwrap_or(timing.latency);
+            prop_assert!(after <= end && end <= alone.min(after + slack));
+            let both = end + timing.duration(&rest);
+            prop_assert!(alone <= both && both <= alone + timing.guard + timing.latency);
+            prop_assert!(rest.left > 0 || end == alone);
+        }
     }
 
     #[test]
