@@ -106,8 +106,7 @@ def crossbars_of(values: Values, circuits: Values) -> Crossbars:
         nic_rate_bps=to_bps(values["rate_gbps"]),
         latency_ps=to_ps(2 * values["link_delay_s"]),
         guard_ps=to_ps(crossbar_technology(circuits["technology"]).guard_s),
-        method=circuits["method"],
-        decision_ps=np.full(count + 1, to_ps(decided_s), np.uint64),
+        methods=((circuits["method"], np.full(count + 1, to_ps(decided_s), np.uint64)),),
     )
 
 

@@ -8,6 +8,7 @@ from tests.simulate_graphs import Steps, graph, one_ring
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, load_fabric
+from lightloom.fabric.chronos import METHODS
 from lightloom.hardware import decision_times
 from lightloom.simulate import Packets, simulate
 from lightloom.workload.task_graph import Collective, Layout
@@ -49,11 +50,11 @@ def test_slots_of_one_length_are_filled_in_part():
 TOKENS = np.full((1, SERVERS, SERVERS), 4_000_000)
 
 
-def all_to_alls(*firsts):
+def all_to_alls(*firsts, tokens=TOKENS):
     program = Steps()
     for first in firsts:
         program.all_to_all(first=first)
-    return graph([program], members=SERVERS, tokens=TOKENS)
+    return graph([program], members=SERVERS, tokens=tokens)
 
 
 @pytest.mark.parametrize(("method", "guard_s"), [("bvn", 10e-9), ("critical", 1e-3), ("auto", 0.0)])
@@ -64,6 +65,35 @@ def test_a_dispatch_takes_its_matchings_and_the_time_to_find_them(method, guard_
     run = simulate(all_to_alls(True, False), net)
     assert run.step_time_s == pytest.approx(decision_s + 2 * slots_s, abs=2e-11)
     assert run.purpose_bytes["ep"]["crossbar"] == 2 * 12 * 4_000_000
+
+
+@pytest.mark.parametrize("size", [40_000, 4_000_000, 100_000_000])
+def test_a_little_imbalance_costs_as_little(size):
+    """Shifts last as long as their largest pairs, so that 3 % more of each is 3 % at most."""
+    noise = np.random.default_rng(1).integers(0, 3 * size // 100, TOKENS.shape, endpoint=True)
+    times = [
+        simulate(all_to_alls(True, False, tokens=tokens), network()).step_time_s
+        for tokens in (np.full_like(TOKENS, size), size + noise)
+    ]
+    assert times[0] <= times[1] <= 1.03 * times[0]
+
+
+def test_the_method_is_chosen_for_each_all_to_all():
+    """Never later than by one method for all of them."""
+    skewed = np.random.default_rng(2).integers(0, 40_000_000, TOKENS.shape)
+    graph = all_to_alls(True, False, tokens=skewed)
+    chosen = simulate(graph, network()).step_time_s
+    assert all(chosen <= simulate(graph, network(method=method)).step_time_s for method in METHODS)
+
+
+def test_a_ring_in_the_background_holds_up_an_all_to_all_by_a_latency():
+    """And loses that and the guard time itself."""
+    alone_s = simulate(ring(SERVERS * 25_000_000), network()).step_time_s
+    program = Steps().ring(0, SERVERS * 25_000_000).compute(100e-6).all_to_all(first=False).wait(0)
+    both = graph([program], members=SERVERS, tokens=TOKENS, rings=[one_ring(SERVERS)])
+    all_to_all_s = 3 * (4_000_000 / SERVER + SLOT_S)
+    found = simulate(both, network(method="bvn"))
+    assert found.step_time_s == pytest.approx(alone_s + all_to_all_s + SLOT_S, abs=1e-10)
 
 
 def test_nics_that_send_early_lose_the_latency_once():

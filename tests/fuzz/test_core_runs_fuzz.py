@@ -140,14 +140,15 @@ def simulate(network, tables, flows, circuits, run, continues):
     look(report)
 
 
+DECISIONS = np.array([0, 0, 10, 100, 1_000], np.uint64)
 TURNS = Crossbars(
-    nics=2, nic_rate_bps=400 * 10**9, latency_ps=1_000_000, guard_ps=1_000, method="bvn",
-    decision_ps=np.array([0, 0, 10, 100, 1_000], np.uint64), lateness=(1_000_000, 3),
-    failed=((0, 1),),
+    nics=2, nic_rate_bps=400 * 10**9, latency_ps=1_000_000, guard_ps=1_000,
+    methods=tuple((name, DECISIONS) for name in ("round-robin", "bvn", "greedy", "threshold")),
+    lateness=(1_000_000, 3), failed=((0, 1),),
 )  # fmt: skip
 FIXED = Crossbars(
-    nics=1, nic_rate_bps=400 * 10**9, latency_ps=1_000_000, guard_ps=1_000, method="auto",
-    decision_ps=np.array([0, 0, 10, 100, 1_000], np.uint64), slot_ps=10_000_000, aligned=True,
+    nics=1, nic_rate_bps=400 * 10**9, latency_ps=1_000_000, guard_ps=1_000,
+    methods=(("auto", DECISIONS),), slot_ps=10_000_000, aligned=True,
 )  # fmt: skip
 ROTOR = Scheduled(
     link_rate_bps=400 * 10**9, link_delay_ps=1_000_000,

@@ -6,7 +6,8 @@ use crate::errors::NetworkInvalid;
 use crate::schedule::decider::PyFailures;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
-    Crossbars, Cycle, Direct, Eps, Lateness, Route, ScheduledCircuits, Slot, TurnRules, TurnTiming,
+    Crossbars, Cycle, Direct, Eps, Lateness, MatchingFinder, Route, ScheduledCircuits, Slot,
+    TurnRules, TurnTiming,
 };
 use lightloom_model::{
     AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, LocalPace,
@@ -292,8 +293,7 @@ struct PyCrossbars {
     slot_ps: Option<u64>,
     aligned: bool,
     held: bool,
-    method: Name<Method>,
-    decision_ps: Column<u64>,
+    methods: Vec<(Name<Method>, Column<u64>)>,
     lateness: Option<(u64, u64)>,
     failed: Vec<(u32, u32)>,
 }
@@ -307,14 +307,17 @@ impl From<PyCrossbars> for Crossbars {
             is_aligned: crossbars.aligned,
             is_held: crossbars.held,
         };
+        let finder = |(Name(method), Column(times))| MatchingFinder {
+            method,
+            decision: times.into_iter().map(Duration).collect(),
+        };
         let lateness = |(mean, seed)| Lateness { mean: Duration(mean), seed };
         Self {
             nics: crossbars.nics,
             nic_rate: Rate(crossbars.nic_rate_bps),
             rules: TurnRules {
                 timing,
-                method: crossbars.method.0,
-                decision: crossbars.decision_ps.0.into_iter().map(Duration).collect(),
+                finders: crossbars.methods.into_iter().map(finder).collect(),
                 lateness: crossbars.lateness.map(lateness),
             },
             failed: crossbars.failed.into_iter().collect(),

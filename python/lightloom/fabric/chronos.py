@@ -32,7 +32,15 @@ from lightloom.units import show_time, to_ps
 
 #: who finds the matchings: the core's own methods, the paper's, or an ASIC
 DECISIONS = ("measured", "paper", "paper-maximal", "asic")
-#: time to turn above which matchings are so dear that they are chosen by their number as well
+#: the method that stands for whichever ends first
+BEST = "best"
+#: methods that are not worth their time: they take a slot for about every pair
+LAVISH = ("maximal", "open-shop")
+#: methods among which the best is: those that take least time come first
+METHODS = tuple(name for name in PERMUTATION_METHODS if name not in LAVISH)
+#: one of them that takes so long that it is tried for crossbars alone that turn slowly
+THOROUGH = "critical"
+#: time to turn above which they do
 SLOW_S = 1e-6
 
 
@@ -80,10 +88,11 @@ class Chronos(FabricOptions):
     held: Switch = Field(
         False, description="A ring turns its crossbars once, not in the slot of every step."
     )
-    method: Annotated[str, OneOf((*PERMUTATION_METHODS, "auto"))] | None = Field(
-        None,
-        description="How the matchings of an all-to-all are found; by default bvn, or critical"
-        " where crossbars take over 1 us to turn, so that few matchings are best.",
+    method: Annotated[str, OneOf((*PERMUTATION_METHODS, "auto", BEST))] = Field(
+        BEST,
+        description="How the matchings of an all-to-all are found; best: as they end first, with"
+        f" the time to decide, by any method but {' and '.join(LAVISH)}, and {THOROUGH} where"
+        " crossbars turn within 1 us.",
     )
     decision: Annotated[str, OneOf(DECISIONS)] = Field(
         "measured",
@@ -218,8 +227,11 @@ class Chronos(FabricOptions):
     def _ports(self) -> int:
         return self.crossbar_ports or crossbar_technology(self.technology).ports
 
-    def _method(self) -> str:
-        return self.method or ("critical" if self._guard_s() > SLOW_S else "bvn")
+    def _methods(self) -> tuple[str, ...]:
+        if self.method != BEST:
+            return (self.method,)
+        is_slow = self._guard_s() > SLOW_S
+        return tuple(name for name in METHODS if is_slow or name != THOROUGH)
 
     def _guard_s(self) -> float:
         own = self.guard_s
@@ -244,8 +256,9 @@ class Chronos(FabricOptions):
             nic_rate_bps=cluster.nic_rate_bps,
             latency_ps=to_ps(latency_s),
             guard_ps=to_ps(guard_s),
-            method=self._method(),
-            decision_ps=self._decisions(cluster, context),
+            methods=tuple(
+                (method, self._decisions(method, cluster, context)) for method in self._methods()
+            ),
             slot_ps=None if self.slot_s is None else to_ps(self.slot_s),
             aligned=self.aligned,
             held=self.held,
@@ -253,12 +266,14 @@ class Chronos(FabricOptions):
             failed=self._failed_nics(cluster),
         )
 
-    def _decisions(self, cluster: Cluster, context: FabricContext | None) -> npt.NDArray[np.uint64]:
-        """Time to decide by the number of members, up to the largest group of the job."""
+    def _decisions(
+        self, method: str, cluster: Cluster, context: FabricContext | None
+    ) -> npt.NDArray[np.uint64]:
+        """Time that a method takes by the number of members, up to the largest group of the job."""
         members = _largest_group(cluster, context)
         if self.decision_s is not None:
             return np.full(members + 1, to_ps(self.decision_s), np.uint64)
-        times = decision_times(self._method() if self.decision == "measured" else self.decision)
+        times = decision_times(method if self.decision == "measured" else self.decision)
         try:
             found = [to_ps(times.time_s(count)) for count in range(members, -1, -1)]
         except HardwareError as error:
@@ -287,12 +302,15 @@ class Chronos(FabricOptions):
         slots = "slots as long as what they carry"
         if self.slot_s is not None:
             slots = f"slots of {show_time(self.slot_s)}"
-        decision_s = int(self._decisions(cluster, context)[-1]) / 1e12
+        methods = " or ".join(
+            f"{method} in {show_time(int(self._decisions(method, cluster, context)[-1]) / 1e12)}"
+            for method in self._methods()
+        )
         notes = [
             f"{cluster.nics_per_server} planes of {tiers} tier{'s' * (tiers > 1)} of crossbars,"
             f" {slots}, which wait"
             f" {show_time(self._latency_s(cluster))} for data and {show_time(self._guard_s())} for"
-            f" crossbars; matchings of a dispatch by {self._method()} take {show_time(decision_s)}",
+            f" crossbars; matchings of a dispatch by {methods}",
         ]
         if self.failed:
             notes.append(f"failed, and replaced where spare parts last: {self.failures().parts}")
@@ -302,7 +320,6 @@ class Chronos(FabricOptions):
         own = {
             "crossbar_ports": self._ports(),
             "guard_s": self._guard_s(),
-            "method": self._method(),
             "latency_s": self._latency_s(cluster),
         }
         return super()._applied(cluster, network) | own

@@ -155,10 +155,11 @@ class Crossbars:
 
     A time slot waits ``latency_ps`` and ``guard_ps``; all are ``slot_ps`` long, or as long as what
     they carry takes. ``aligned`` NICs send early by their latency; ``held`` matchings do not turn
-    between two slots. All-to-alls take the matchings that ``method`` finds, a name of
-    ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, in ``decision_ps[members]`` where their
-    demand is not known beforehand. Members are late by an exponential time: ``lateness`` is its
-    mean in picoseconds and a seed. ``failed`` NICs, as (server, NIC), have no circuits.
+    between two slots. Each all-to-all takes the matchings that end first of those that ``methods``
+    find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and of the time
+    by members that it takes where demand is not known beforehand, in picoseconds. Members are late
+    by an exponential time: ``lateness`` is its mean in picoseconds and a seed. ``failed`` NICs, as
+    (server, NIC), have no circuits.
     """
 
     kind: ClassVar[str] = "crossbar"
@@ -167,8 +168,7 @@ class Crossbars:
     nic_rate_bps: int
     latency_ps: int
     guard_ps: int
-    method: str
-    decision_ps: npt.NDArray[np.uint64]
+    methods: tuple[tuple[str, npt.NDArray[np.uint64]], ...]
     slot_ps: int | None = None
     aligned: bool = False
     held: bool = False

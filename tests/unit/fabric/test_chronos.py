@@ -6,12 +6,25 @@ import pytest
 from lightloom.cost import PartsCostModel
 from lightloom.errors import FabricError
 from lightloom.fabric import Chronos, Counting, Rail, load_fabric
+from lightloom.fabric.chronos import METHODS
 from lightloom.fabric.network import Crossbars, Eps
 from lightloom.hardware import decision_times, load_power, load_prices
+
+QUICK = [name for name in METHODS if name != "critical"]
 
 
 def part_of(cluster, context=None, **options):
     return Chronos(**options).network(cluster, context).part(Crossbars)
+
+
+def names(crossbars):
+    return [name for name, _ in crossbars.methods]
+
+
+def decisions(crossbars):
+    """Times of the only method."""
+    ((_, times),) = crossbars.methods
+    return times
 
 
 def test_circuits_are_all_there_is(cluster, job):
@@ -28,8 +41,10 @@ def test_circuits_are_all_there_is(cluster, job):
 
 def test_the_technology_sets_ports_and_guard_time(cluster):
     mems = part_of(cluster, technology="mems")
-    assert (mems.guard_ps, mems.latency_ps, mems.method) == (10**9, 2_000_000, "critical")
-    assert part_of(cluster).method == part_of(cluster, guard_s="1 us").method == "bvn"
+    assert (mems.guard_ps, mems.latency_ps) == (10**9, 2_000_000)
+    assert names(mems) == list(METHODS)
+    assert names(part_of(cluster)) == names(part_of(cluster, guard_s="1 us")) == QUICK
+    assert names(part_of(cluster, technology="mems", method="bvn")) == ["bvn"]
     assert part_of(cluster, guard_s="3 us", latency_s="5 us").guard_ps == 3_000_000
     assert part_of(cluster, latency_s="5 us").latency_ps == 5_000_000
     # three tiers of 8 ports
@@ -37,13 +52,17 @@ def test_the_technology_sets_ports_and_guard_time(cluster):
 
 
 def test_the_time_to_decide_is_that_of_the_method_and_the_group(cluster, job):
-    found = part_of(cluster, job(128, 8), method="bvn").decision_ps
+    found = decisions(part_of(cluster, job(128, 8), method="bvn"))
     times = decision_times("bvn")
     assert found.tolist() == [round(times.time_s(count) * 1e12) for count in range(9)]
-    paper = part_of(cluster, job(128, 16), decision="paper").decision_ps
-    assert paper[-1] == 500_000_000
-    assert part_of(cluster, job(128, 16), decision="asic").decision_ps[-1] == 1_000_000
-    given = part_of(cluster, job(128, 16), decision_s="7 us").decision_ps
+    each = part_of(cluster, job(128, 16)).methods
+    measured = [round(decision_times(name).time_s(16) * 1e12) for name in QUICK]
+    assert [int(times[-1]) for _, times in each] == measured
+    # whoever else decides takes as long by any method
+    for decision, time_ps in (("paper", 500_000_000), ("asic", 1_000_000)):
+        found = part_of(cluster, job(128, 16), decision=decision).methods
+        assert [int(times[-1]) for _, times in found] == [time_ps] * len(QUICK)
+    given = decisions(part_of(cluster, job(128, 16), decision_s="7 us", method="auto"))
     assert np.unique(given).tolist() == [7_000_000]
     with pytest.raises(FabricError, match="up to 64 ports, not for 128: give a time, such as dec"):
         part_of(cluster, job(128, 128), decision="asic")

@@ -14,11 +14,14 @@ from lightloom.fabric.network import Ocs
 NOT_BY_DEFAULT = {"relay_delay_s", "relay_chunk_bytes", "planes", "slot_s", "decision_s"}
 
 
+def bare(value):
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(map(bare, value)) if isinstance(value, tuple) else value
+
+
 def plain(part):
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in dataclasses.asdict(part).items()
-    }
+    return {name: bare(value) for name, value in dataclasses.asdict(part).items()}
 
 
 @pytest.mark.parametrize("kind", sorted(FABRICS))

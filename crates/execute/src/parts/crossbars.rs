@@ -45,6 +45,9 @@ impl PartConfig for Crossbars {
         if self.nics == 0 {
             return Err(Invalid::new("crossbar: nics must be above 0"));
         }
+        if self.rules.finders.is_empty() {
+            return Err(Invalid::new("crossbar: expected a method that finds matchings"));
+        }
         if network.parts.len() > 1 {
             return Err(Invalid::new("crossbars carry everything: expected no other part"));
         }

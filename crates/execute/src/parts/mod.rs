@@ -15,7 +15,7 @@ mod packet_tree;
 mod regional_circuits;
 mod scheduled_circuits;
 
-pub use crate::turns::{Lateness, TurnRules, TurnTiming};
+pub use crate::turns::{Lateness, MatchingFinder, TurnRules, TurnTiming};
 pub use crossbars::Crossbars;
 pub use cycles::Cycle;
 pub use eps::Eps;

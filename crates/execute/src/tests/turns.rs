@@ -2,7 +2,7 @@
 
 use super::{RING, US, compute, one_ring, play, receive, refuse, ring, send, wait};
 use crate::network::{Network, PartConfig};
-use crate::parts::{Crossbars, Lateness, TurnRules, TurnTiming};
+use crate::parts::{Crossbars, Lateness, MatchingFinder, TurnRules, TurnTiming};
 use crate::testing::{
     DP, EP, EXPERTS, GBPS, all_to_all, empty_graph, eps, family, packet, task, with_blocks,
 };
@@ -27,8 +27,13 @@ const BYTE: u64 = 10;
 fn rules() -> TurnRules {
     let timing =
         TurnTiming { latency: Duration(LATENCY), guard: Duration(GUARD), ..TurnTiming::default() };
-    let decision = (0..16).map(|members| Duration(members * DECISION)).collect();
-    TurnRules { timing, method: Method::Bvn, decision, lateness: None }
+    TurnRules { timing, finders: vec![finder(Method::Bvn, DECISION)], lateness: None }
+}
+
+/// A method that takes so long for each member.
+fn finder(method: Method, each: u64) -> MatchingFinder {
+    let decision = (0..16).map(|members| Duration(members * each)).collect();
+    MatchingFinder { method, decision }
 }
 
 fn crossbars(rules: TurnRules) -> Crossbars {
@@ -194,8 +199,30 @@ fn the_time_to_decide_is_charged_once_per_demand() {
     let outcome = play(&graph, &network(3));
     assert_eq!(outcome.step, Duration(3 * DECISION + 3 * both));
     assert_eq!((outcome.turns.decisions, outcome.turns.deciding), (1, u128::from(3 * DECISION)));
-    let free = network_of(3, crossbars(TurnRules { decision: Vec::new(), ..rules() }));
+    let free =
+        network_of(3, crossbars(TurnRules { finders: vec![finder(Method::Bvn, 0)], ..rules() }));
     assert_eq!(play(&graph, &free).step, Duration(3 * both));
+}
+
+#[test]
+fn an_all_to_all_takes_what_ends_first_with_the_time_to_decide() {
+    let (quick, exact) = (finder(Method::RoundRobin, US), finder(Method::Bvn, 10 * US));
+    // The shifts last as long as their largest pairs: 20 us longer than the longest line.
+    let sizes = [0, 2_000_000, 1_000_000, 4_000_000, 0, 1_000_000, 1_000_000, 1_000_000, 0];
+    let play_all = |finders: &[&MatchingFinder], is_new| {
+        let finders = finders.iter().copied().cloned().collect();
+        let graph = one_all_to_all(&sizes, &[0; 3], &[all_to_all(0, is_new)]);
+        play(&graph, &network_of(3, crossbars(TurnRules { finders, ..rules() })))
+    };
+    for (is_new, best) in [(true, &quick), (false, &exact)] {
+        let alone = play_all(&[best], is_new);
+        for finders in [[&quick, &exact], [&exact, &quick]] {
+            let both = play_all(&finders, is_new);
+            assert_eq!((both.step, both.turns), (alone.step, alone.turns), "{is_new}");
+        }
+        let other = if is_new { &exact } else { &quick };
+        assert!(alone.step < play_all(&[other], is_new).step);
+    }
 }
 
 #[test]
@@ -283,6 +310,8 @@ fn crossbars_are_alone_and_have_rates_and_slots() {
     assert!(refuse(&graph, &network_of(2, slow)).contains("crossbar.nic_rate"));
     let none = Crossbars { nics: 0, ..crossbars(rules()) };
     assert!(refuse(&graph, &network_of(2, none)).contains("nics must be above 0"));
+    let nobody = crossbars(TurnRules { finders: Vec::new(), ..rules() });
+    assert!(refuse(&graph, &network_of(2, nobody)).contains("expected a method"));
     let both = network(2).with(eps(2));
     assert!(refuse(&graph, &both).contains("expected no other part"));
     let timing = TurnTiming { length: Some(Duration(LATENCY)), ..rules().timing };
@@ -429,7 +458,8 @@ proptest! {
         is_aligned in any::<bool>(),
     ) {
         let timing = TurnTiming { length: length.map(Duration), is_aligned, ..rules().timing };
-        let network = network_of(6, crossbars(TurnRules { timing, method, ..rules() }));
+        let finders = vec![finder(method, DECISION)];
+        let network = network_of(6, crossbars(TurnRules { timing, finders, ..rules() }));
         let mut graph = busy_graph(&sizes, &ready);
         let outcome = recorded(&graph, &network);
         let mut joined = 0;

@@ -27,7 +27,7 @@ use lightloom_flowsim::LinkId;
 use lightloom_kernel::EventQueue;
 use lightloom_model::{Duration, Invalid, Rate, Time};
 use lightloom_schedule::permutation::Method;
-use matchings::{Piece, in_matchings};
+use matchings::{Piece, TurnPlan, in_matchings};
 use ports::{Place, Ports};
 use slots::Steps;
 use std::cmp::Reverse;
@@ -62,20 +62,27 @@ pub struct Lateness {
     pub seed: u64,
 }
 
+/// A way to find the matchings of an all-to-all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchingFinder {
+    /// How.
+    pub method: Method,
+    /// How long that takes, by the number of members; the last one for more.
+    pub decision: Vec<Duration>,
+}
+
 /// What decides how long a turn takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRules {
     /// Time slots.
     pub timing: TurnTiming,
-    /// How the matchings of an all-to-all are found.
-    pub method: Method,
-    /// How long that takes, by the number of members; the last one for more.
-    pub decision: Vec<Duration>,
+    /// Of what these find, each all-to-all takes what ends first.
+    pub finders: Vec<MatchingFinder>,
     /// How late members are, if they are.
     pub lateness: Option<Lateness>,
 }
 
-impl TurnRules {
+impl MatchingFinder {
     fn decision(&self, members: usize) -> Duration {
         let last = self.decision.len().saturating_sub(1);
         self.decision.get(members.min(last)).copied().unwrap_or(Duration::ZERO)
@@ -131,12 +138,12 @@ struct Block {
     parts: Vec<Part>,
     /// Every port of them, once.
     ports: Vec<u32>,
-    /// The lowest rate of these, as all ports of a slot wait for the slowest.
-    rate: Rate,
     /// When all that it needs but ports is there.
     ready: Time,
     /// What is left of a ring.
     steps: Option<Steps>,
+    /// What an all-to-all does in its turn.
+    matchings: TurnPlan,
     /// The turn that it has.
     turn: Option<Turn>,
 }
@@ -223,18 +230,22 @@ impl Turns {
         let members = parts.iter().map(|part| part.path[0].0).collect::<BTreeSet<u32>>().len();
         let late = self.late(sequence, members);
         self.statistics.late += u128::from(late.0);
-        let mut ready = now + late;
-        if shape == (Together::AnyOrder { is_new: true }) {
-            let deciding = self.rules.decision(members);
-            self.statistics.decisions += 1;
-            self.statistics.deciding += u128::from(deciding.0);
-            ready += deciding;
-        }
+        // All ports of a slot wait for the slowest.
         let rates = ports.iter().map(|&port| self.rates[port as usize]);
         let rate = rates.min().expect("a block has ports");
         let steps = self.steps(shape, &parts, rate);
+        let mut matchings = TurnPlan::default();
+        if let Together::AnyOrder { is_new } = shape {
+            match self.matchings(is_new, members, &parts, rate) {
+                Ok(found) => matchings = found,
+                Err(failure) => self.failure = Some(failure),
+            }
+            self.statistics.decisions += u64::from(is_new);
+            self.statistics.deciding += u128::from(matchings.deciding.0);
+        }
+        let ready = now + late + matchings.deciding;
         let (place, ports) = (Some(place), ports.into_iter().collect());
-        self.blocks[number] = Block { place, parts, ports, rate, ready, steps, turn: None };
+        self.blocks[number] = Block { place, parts, ports, ready, steps, matchings, turn: None };
         if ready > now {
             self.queue.push(ready, OTHERS, Event::Ready(number));
         } else {
@@ -260,6 +271,25 @@ impl Turns {
         let largest = parts.iter().map(|part| part.bytes.div_ceil(chunks)).max();
         let chunk = largest.expect("a block has parts");
         Some(self.rules.timing.steps(steps, chunk, rate))
+    }
+
+    /// The matchings of an all-to-all, which nobody has to look for unless its demand is new.
+    fn matchings(
+        &self,
+        is_new: bool,
+        members: usize,
+        parts: &[Part],
+        rate: Rate,
+    ) -> Result<TurnPlan, Invalid> {
+        let pieces = parts.iter().map(|part| {
+            let [from, to] = part.path.map(|link| link.0);
+            Piece { from, to, bytes: part.bytes }
+        });
+        let TurnRules { timing, finders, .. } = &self.rules;
+        let methods = finders.iter().map(|finder| {
+            (finder.method, if is_new { finder.decision(members) } else { Duration::ZERO })
+        });
+        in_matchings(&pieces.collect::<Vec<Piece>>(), methods, timing, rate)
     }
 
     fn request(&mut self, now: Time, number: u32) {
@@ -299,18 +329,7 @@ impl Turns {
     /// Begins an all-to-all.
     fn begin_matchings(&mut self, begin: Time, number: u32) {
         let block = &self.blocks[number];
-        let pieces = block.parts.iter().map(|part| {
-            let [from, to] = part.path.map(|link| link.0);
-            Piece { from, to, bytes: part.bytes }
-        });
-        let (pieces, rules) = (pieces.collect::<Vec<Piece>>(), &self.rules);
-        let plan = match in_matchings(&pieces, rules.method, &rules.timing, block.rate) {
-            Ok(plan) => plan,
-            Err(failure) => {
-                self.failure = Some(failure);
-                return;
-            }
-        };
+        let plan = &block.matchings;
         self.statistics.slots += plan.slots;
         for (part, &arrival) in block.parts.iter().zip(&plan.arrivals) {
             self.queue.push(begin + arrival, ARRIVALS, Event::Arrival(*part));

@@ -160,11 +160,17 @@ impl TurnTiming {
         (Duration(slots(whole).saturating_mul(length.0)), arrival)
     }
 
-    /// The bytes that a port could have sent in what every slot loses.
-    pub fn overhead_bytes(&self, rate: Rate) -> u64 {
-        let bits = u128::from(self.overhead().0) * u128::from(rate.0);
-        (bits / (8 * u128::from(lightloom_model::units::PS_PER_S))) as u64
+    /// How long matchings last over which each pair sends up to so many bytes.
+    pub fn matchings(&self, holds: &[u64], rate: Rate) -> Duration {
+        let lengths = holds.iter().map(|&hold| self.matching(hold, hold, rate).0);
+        lengths.fold(Duration::ZERO, |all, length| all + length)
     }
+}
+
+/// The bytes that a port could send in a time.
+pub(super) fn bytes_in(span: Duration, rate: Rate) -> u64 {
+    let bits = u128::from(span.0) * u128::from(rate.0);
+    u64::try_from(bits / (8 * u128::from(lightloom_model::units::PS_PER_S))).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -195,7 +201,7 @@ mod tests {
         assert_eq!(steps(timing(None), 1, 1_000_000), Duration(23 * US));
         assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).0, Duration(23 * US));
         assert_eq!(timing(None).matching(1_000_000, 500_000, RATE).1, Duration(13 * US));
-        assert_eq!(timing(None).overhead_bytes(RATE), 150_000);
+        assert_eq!(bytes_in(timing(None).overhead(), RATE), 150_000);
     }
 
     #[test]

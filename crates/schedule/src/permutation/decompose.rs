@@ -6,11 +6,13 @@ use lightloom_model::Invalid;
 
 use super::auto;
 use super::budget::Budget;
+use super::bvn;
 use super::demand::Demand;
 use super::methods::plan_by;
 use super::previous::{check_previous, keep};
 use super::schedule::{Method, Schedule};
-use super::slots::Slots;
+use super::slots::{Matchings, Slots};
+use super::threshold;
 
 /// Schedules a demand.
 ///
@@ -26,6 +28,24 @@ pub fn decompose_within(demand: &Demand, method: Method, budget: &Budget) -> Sch
         Method::Auto => auto::decompose(demand, None, budget),
         one => Schedule::of(one, plan_by(demand, one), demand, demand.lower_bound()),
     }
+}
+
+/// The matchings of a method, if they are shorter than so many bytes.
+///
+/// Gives up as soon as they cannot be, where that is seen early.
+pub fn decompose_below(demand: &Demand, method: Method, below: u64) -> Option<Matchings> {
+    let bound = if demand.partial { demand.lower_bound() } else { demand.simple_bound() };
+    if bound >= below {
+        return None;
+    }
+    // Exact methods take the longest line, and a delay for each slot.
+    let limit = (below - 1 - demand.longest_line()).checked_div(demand.delay).unwrap_or(u64::MAX);
+    let plan = match method {
+        Method::Bvn => Matchings::Slots(bvn::within(demand, limit, &Budget::unlimited())?),
+        Method::Threshold => Matchings::Slots(threshold::within(demand, limit)?),
+        other => decompose_within(demand, other, &Budget::unlimited()).plan,
+    };
+    (plan.length(demand.delay) < below).then_some(plan)
 }
 
 /// Schedules a demand, given the slots of an earlier schedule.

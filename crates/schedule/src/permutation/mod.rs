@@ -46,7 +46,7 @@ mod whole;
 
 pub use budget::Budget;
 pub use check::check;
-pub use decompose::{decompose, decompose_from, decompose_within};
+pub use decompose::{decompose, decompose_below, decompose_from, decompose_within};
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
 pub use several::{MAX_SWITCHES, SwitchSchedule, check_over, decompose_over};

@@ -11,15 +11,23 @@ use super::exact::{ROWS, State};
 use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
-    with_lines!(demand.rows.max(demand.columns), run(demand))
+    within(demand, u64::MAX).expect("there is no limit")
 }
 
-fn run<const L: usize, const W: usize>(demand: &Demand) -> Slots {
+/// The slots, or nothing if there are more than `limit` of them.
+pub(super) fn within(demand: &Demand, limit: u64) -> Option<Slots> {
+    with_lines!(demand.rows.max(demand.columns), run(demand, limit))
+}
+
+fn run<const L: usize, const W: usize>(demand: &Demand, limit: u64) -> Option<Slots> {
     let mut slots = Slots::default();
     let (mut state, end) = State::<L, W>::new(demand);
     let largest = demand.bytes.iter().copied().max().unwrap_or(0);
     state.within = (largest + 1).next_power_of_two() / 2;
     while state.now < end {
+        if slots.len() as u64 == limit {
+            return None;
+        }
         state.part_all();
         state.allow_long();
         state.refill::<false>();
@@ -34,7 +42,7 @@ fn run<const L: usize, const W: usize>(demand: &Demand) -> Slots {
         slots.push_first(state.matching(), demand.rows, next - state.now);
         state.advance(next);
     }
-    slots
+    Some(slots)
 }
 
 impl<const L: usize, const W: usize> State<L, W> {
