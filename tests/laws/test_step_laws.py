@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.laws.bounds import CONTINUOUS, EQUAL, EXACT, FLUID, PERCENT, anomaly, little
+from tests.laws.bounds import CONTINUOUS, EQUAL, EXACT, FLUID, PERCENT, STEADY, anomaly, little
 from tests.laws.cases import Case, cases
 from tests.laws.networks import BUILDERS, SYMMETRIC, network_of, nics_of, scaled
 from tests.laws.sampling import apart, hold, longer, shorter
@@ -20,12 +20,12 @@ from tests.simulate_graphs import NIC
 COUNT = 10
 NETWORKS = tuple(BUILDERS)
 #: networks without a clock: bytes that miss a slot by a picosecond wait for a period
-STEADY = tuple(name for name in NETWORKS if name != "rotor")
+TIMELESS = tuple(name for name in NETWORKS if name != "rotor")
 on_each = pytest.mark.parametrize("name", NETWORKS)
 #: those of which a larger one gives each server what it had
-ALIKE = tuple(name for name in STEADY if name not in ("oversubscribed", "mesh"))
+ALIKE = tuple(name for name in TIMELESS if name not in ("oversubscribed", "mesh"))
 on_alike = pytest.mark.parametrize("name", ALIKE)
-on_steady = pytest.mark.parametrize("name", STEADY)
+on_timeless = pytest.mark.parametrize("name", TIMELESS)
 
 
 # ---- what a run says of itself
@@ -86,7 +86,7 @@ def test_bytes_between_servers_are_those_of_the_demand(name):
 # ---- what does not matter
 
 
-@on_steady
+@on_timeless
 def test_time_scales_with_rates(name):
     """Half the rates, twice the latencies and compute times: twice the step, exactly.
 
@@ -102,7 +102,7 @@ def test_time_scales_with_rates(name):
     hold(law, cases(name, COUNT), EXACT)
 
 
-@on_steady
+@on_timeless
 def test_time_scales_with_bytes(name):
     """Twice the bytes, latencies and compute times: twice the step, exactly."""
 
@@ -120,7 +120,7 @@ def test_time_scales_with_bytes(name):
     hold(law, cases(name, COUNT), EXACT)
 
 
-@on_steady
+@on_timeless
 def test_names_of_members_do_not_matter(name):
     """Members of a group in another order, each with its tokens: ties broken by index."""
 
@@ -142,7 +142,7 @@ def test_names_of_servers_do_not_matter(name):
     hold(law, cases(name, COUNT), EXACT)
 
 
-@on_steady
+@on_timeless
 def test_equal_members_do_not_wait_for_stragglers(name):
     """Members that send and compute the same are never late: a wait would be made by the engine."""
 
@@ -158,7 +158,7 @@ def test_equal_members_do_not_wait_for_stragglers(name):
 # ---- more is not less
 
 
-@on_steady
+@on_timeless
 def test_more_bandwidth_is_not_slower(name):
     """A quarter more rate of all links between servers."""
     hold(
@@ -168,7 +168,7 @@ def test_more_bandwidth_is_not_slower(name):
     )
 
 
-@on_steady
+@on_timeless
 def test_more_latency_is_not_faster(name):
     """Twice all latencies, those of switching and deciding, too."""
     hold(
@@ -200,7 +200,7 @@ def test_more_bytes_of_the_pipeline_are_not_faster(name):
 
 @on_each
 def test_more_computation_is_not_faster(name):
-    """A fifth longer. Drift made an oversubscribed fabric 15 % faster, MixNet 9.5 %; now 3.3 %."""
+    """A fifth longer. With drift an oversubscribed fabric was up to 15 % faster, now 3.3 %."""
 
     def law(case: Case) -> float:
         return shorter(case.with_step(compute_s=1.2 * case.step.compute_s), case.time_s)
@@ -233,8 +233,8 @@ def test_less_to_wait_for_is_not_slower(name):
 def test_a_barrier_is_not_faster(name):
     """An all-to-all of no bytes after each layer adds a dependency and nothing else.
 
-    Drift was 25 % shorter with barriers over a mesh, 17 % over hierarchical, rail and
-    oversubscribed fabrics, 11 % over MixNet; now 3.4 % at most.
+    With drift they made a step 27 % shorter over a mesh, 21 % over trees, 15 % over oversubscribed
+    ones, 8 % over MixNet; now 3.4 % at most.
     """
     hold(
         lambda case: shorter(case.with_step(barriers=True), case.time_s),
@@ -286,7 +286,7 @@ def other(name: str, case: Case) -> float:
 # ---- a little is a little
 
 
-@on_steady
+@on_timeless
 def test_a_permille_is_little(name):
     """A permille more rate, latency, compute, tokens, and of noise in compute and tokens."""
 
@@ -304,7 +304,7 @@ def test_a_permille_is_little(name):
     hold(law, cases(name, COUNT), little(name, CONTINUOUS))
 
 
-@on_steady
+@on_timeless
 def test_a_percent_is_little(name):
     """A percent more rate, latency, compute, tokens of a pair, and of noise in the tokens."""
 
@@ -324,7 +324,7 @@ def test_a_percent_is_little(name):
     hold(law, cases(name, COUNT), little(name, PERCENT))
 
 
-@on_steady
+@on_timeless
 def test_batches_add_up(name):
     """In the steady state eight more batches take as long as the eight before them.
 
@@ -336,4 +336,4 @@ def test_batches_add_up(name):
         first, second = np.diff([case.with_step(batches=n, **alone) for n in (8, 16, 24)])
         return apart(second, first)
 
-    hold(law, cases(name, COUNT), PERCENT)
+    hold(law, cases(name, COUNT), STEADY)
