@@ -15,7 +15,7 @@ from cells import Model
 
 from lightloom.fabric import load_fabric
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.topoopt import TopoOpt, _all_pairs
+from lightloom.fabric.topoopt import all_pairs
 from lightloom.schedule import Cycles, Ring, TopoOptTopology, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
 
@@ -26,17 +26,19 @@ HEAVY = 10**18
 def plan(model: Model, rings: str, demand: str, max_routes: int) -> TopoOptTopology:
     """Plan circuits and routes of one row of ``[[topologies]]``."""
     cluster = model.job.cluster
-    weight = 1.0 if demand == "bytes" else TopoOpt().pp_weight
     # Every pair of an EP group gets a route, also one that never sends.
-    src, dst, sizes = _all_pairs(model.context, weight)
+    (src, dst, sizes), phases = all_pairs(model.context)
     if demand == "equal":
         src, dst = np.unique(np.stack([src, dst]), axis=1)
         sizes = np.ones(len(src), np.uint64)
+    # By bytes: as if nothing but the busiest circuit of the whole step counted.
+    phases = phases[:0] if demand in ("equal", "bytes") else phases
     return topoopt_topology(
         cluster.servers,
         cluster.nics_per_server,
         rings=list(_rings(model, rings)),
         demand=(src, dst, sizes),
+        phases=phases,
         max_routes=max_routes,
     )
 

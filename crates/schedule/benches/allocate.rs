@@ -94,6 +94,7 @@ fn topoopt(criterion: &mut Criterion) {
             .map(|(start, k)| RingGroup {
                 members: (start + k..start + stage).step_by(8).collect(),
                 edge_bytes: 4_000,
+                phase: 0,
             })
             .collect();
         let request = TopoRequest {
@@ -102,6 +103,7 @@ fn topoopt(criterion: &mut Criterion) {
             rings: &rings,
             strides: Strides::Geometric,
             demand: &pairs,
+            phases: &[],
             max_routes: 4,
         };
         let mut group = criterion.benchmark_group("topoopt");

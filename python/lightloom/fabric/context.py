@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +29,14 @@ from lightloom.workload.task_graph import (
 
 @dataclass(frozen=True)
 class RingDemand:
-    """A ring of servers, each sending ``size_bytes`` to the next in one step."""
+    """A ring of servers, each sending ``size_bytes`` to the next in one step.
+
+    Rings of one group family have the same ``phase``: they run at the same time.
+    """
 
     servers: npt.NDArray[np.uint32]
     size_bytes: float
+    phase: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,11 @@ class MeanDemand:
         Bytes of the busiest NIC over those of the busiest server divided by its NICs, if every GPU
         used its own NIC; ``None`` if unknown.
     demand_src, demand_dst, demand_bytes
-        Server x server bytes of EP and PP, ``(n,)`` each, every pair once and no pair within a
-        server.
+        Server x server bytes of EP and PP, ``(n,)`` each, every pair of a phase once and no pair
+        within a server.
+    demand_phase
+        What each is part of, ``(n,)``: 0 sends to later stages of the pipeline, 1 those to earlier
+        ones, then one number for all all-to-alls of a group family. Phases take turns.
     rings
         Rings of DP (and other ring collectives between servers).
     """
@@ -54,6 +62,7 @@ class MeanDemand:
     demand_src: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     demand_dst: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     demand_bytes: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    demand_phase: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     rings: tuple[RingDemand, ...] = ()
 
 
@@ -113,25 +122,31 @@ def mean_demand(graphs: Iterable[TaskGraph]) -> MeanDemand:
     steps = [_demand_of(graph) for graph in graphs]
     if len(steps) == 1:
         return steps[0]
-    pairs = [(step.demand_src, step.demand_dst, step.demand_bytes) for step in steps]
-    src, dst, size = _fold(pairs)
-    rings: dict[tuple[int, ...], float] = {}
+    pairs = [
+        (step.demand_phase, step.demand_src, step.demand_dst, step.demand_bytes) for step in steps
+    ]
+    phase, src, dst, size = _fold(pairs)
+    rings: dict[tuple[int, ...], tuple[int, float]] = {}
     for ring in itertools.chain.from_iterable(step.rings for step in steps):
         key = tuple(ring.servers.tolist())
-        rings[key] = rings.get(key, 0.0) + ring.size_bytes / len(steps)
+        kind, sum_bytes = rings.get(key, (ring.phase, 0.0))
+        rings[key] = kind, sum_bytes + ring.size_bytes / len(steps)
     known = [step.rank_imbalance for step in steps if step.rank_imbalance is not None]
     return MeanDemand(
         rank_imbalance=sum(known) / len(known) if known else None,
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size / len(steps),
-        rings=tuple(RingDemand(np.array(key, np.uint32), size) for key, size in rings.items()),
+        demand_phase=phase,
+        rings=tuple(
+            RingDemand(np.array(key, np.uint32), size, kind) for key, (kind, size) in rings.items()
+        ),
     )
 
 
 def _demand_of(graph: TaskGraph) -> MeanDemand:
     """Add up what the servers send each other in one step."""
-    src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
+    phase, src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
     # of the experts' demand; groups inside a worker have none
     experts = (one for one in graph.demands if one.family == graph.regional_family)
     uneven = (_rank_imbalance(one.rank_counts, one.ranks_per_member) for one in experts)
@@ -140,12 +155,27 @@ def _demand_of(graph: TaskGraph) -> MeanDemand:
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size,
+        demand_phase=phase,
         rings=_rings(graph),
     )
 
 
-#: sources, destinations (servers) and bytes of many transfers
-_Pairs = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.float64]]
+#: phases, sources, destinations (servers) and bytes of many transfers
+_Pairs = tuple[
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.float64],
+]
+
+#: phases of sends to later and to earlier roles; those of all-to-alls follow
+_LATER, _EARLIER = 0, 1
+
+
+def _pairs(
+    phase: int, src: npt.NDArray[np.uint32], dst: npt.NDArray[np.uint32], size: npt.NDArray[Any]
+) -> _Pairs:
+    return np.full(size.size, phase, np.uint32), src.ravel(), dst.ravel(), size.ravel()
 
 
 def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
@@ -168,19 +198,20 @@ def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
             ends = graph.worker_server[np.array(groups)[own]]
             source = np.broadcast_to(ends[:, :, None], matrix.shape)
             target = np.broadcast_to(ends[:, None, :], matrix.shape)
-            pairs.append((source.ravel(), target.ravel(), matrix.ravel()))
+            pairs.append(_pairs(_EARLIER + 1 + demand.family, source, target, matrix))
         for row in np.flatnonzero(all_to_alls & (program.demand == NO_INDEX)):
-            members = graph.families[int(program.family[row])].groups()
+            family = int(program.family[row])
+            members = graph.families[family].groups()
             for group in (group for group in members if group[0] in role.workers):
                 ends = np.repeat(graph.worker_server[group][:, None], len(group), axis=1)
                 size = np.full(ends.size, program.size[row] / len(group))
-                pairs.append((ends.ravel(), ends.T.ravel(), size))
+                pairs.append(_pairs(_EARLIER + 1 + family, ends, ends.T, size))
     return pairs
 
 
 def _send_pairs(graph: TaskGraph) -> list[_Pairs]:
     pairs: list[_Pairs] = []
-    for role in graph.roles:
+    for index, role in enumerate(graph.roles):
         program = role.program
         task = (program.kind == Kind.SEND) & (program.family == NO_INDEX)
         volume = np.bincount(
@@ -189,20 +220,22 @@ def _send_pairs(graph: TaskGraph) -> list[_Pairs]:
         own = graph.worker_server[role.workers]
         for peer in np.flatnonzero(volume):
             size = np.full(len(own), volume[peer])
-            pairs.append((own, graph.worker_server[graph.roles[peer].workers], size))
+            phase = _LATER if peer > index else _EARLIER
+            pairs.append(_pairs(phase, own, graph.worker_server[graph.roles[peer].workers], size))
     return pairs
 
 
 def _fold(pairs: list[_Pairs]) -> _Pairs:
-    """Add up equal pairs, leave out what stays in a server or is nothing, sort by source."""
+    """Add up equal pairs of a phase, leave out what stays in a server or is nothing, and sort."""
     if not pairs:
-        return np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0)
-    src, dst, size = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        none = np.zeros(0, np.uint32)
+        return none, none, none, np.zeros(0)
+    phase, src, dst, size = (np.concatenate(column) for column in zip(*pairs, strict=True))
     keep = (src != dst) & (size > 0)
-    src, dst, size = src[keep], dst[keep], size[keep]
-    key, place = np.unique(src.astype(np.uint64) << np.uint64(32) | dst, return_inverse=True)
-    total = np.bincount(place, size, minlength=len(key)).astype(np.float64)
-    return (key >> np.uint64(32)).astype(np.uint32), key.astype(np.uint32), total
+    keys = np.stack([phase[keep], src[keep], dst[keep]])
+    found, place = np.unique(keys, axis=1, return_inverse=True)
+    total = np.bincount(place.ravel(), size[keep], minlength=found.shape[1]).astype(np.float64)
+    return found[0], found[1], found[2], total
 
 
 _RING_FACTOR = {
@@ -223,7 +256,7 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
             factor = _RING_FACTOR.get(Collective(int(program.collective[row])))
             if factor is not None and program.family[row] != NO_INDEX:
                 volume[program.family[row], index] += factor * float(program.size[row])
-    merged: dict[tuple[int, ...], float] = {}
+    merged: dict[tuple[int, ...], tuple[int, float]] = {}
     for number, family in enumerate(graph.families):
         for workers in family.groups():
             if len(workers) < 2:
@@ -232,9 +265,11 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
             ring = _without_repeats(graph.worker_server[workers])
             if buffer > 0 and len(ring) > 1:
                 edge = buffer * (len(workers) - 1) / len(workers)
-                merged[ring] = merged.get(ring, 0.0) + edge
+                phase, size = merged.get(ring, (number, 0.0))
+                merged[ring] = phase, size + edge
     return tuple(
-        RingDemand(np.array(ring, np.uint32), size) for ring, size in sorted(merged.items())
+        RingDemand(np.array(ring, np.uint32), size, phase)
+        for ring, (phase, size) in sorted(merged.items())
     )
 
 

@@ -6,16 +6,15 @@ one flat panel of any size). The topology follows the demand averaged over the j
 direct circuit is forwarded by the GPUs of other servers, which costs their links' rate and
 ``relay_delay_s`` each.
 
-TopoOpt shares the ports by bytes, as if a step took as long as its busiest circuit. Under 1F1B the
-phases come one after another, so their times add up, and the sum of ``bytes / ports`` is least with
-ports in proportion to the square root of the bytes: small phases deserve more than their share.
-Pipeline sends are the smallest, hence ``pp_weight``. The all-reduces keep theirs: each has at least
-one cycle, and the buffer is divided over all cycles of its servers, both ways.
+TopoOpt shares the ports by bytes, as if a step took as long as its busiest circuit. Here the
+all-to-alls, the pipeline's sends in each direction and the rings are phases that follow each other,
+so that their times add up: small phases deserve more than their share. A phase is as long as its
+busiest circuit. Overlap with compute is left out.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +28,10 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import cluster_defaults
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.options import MAXIMUM, Count, OptionalQuantity, Switch
+from lightloom.fabric.options import Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
 from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.units import to_ps
-
-Weight = Annotated[float, Field(gt=0, le=MAXIMUM, allow_inf_nan=False, strict=True)]
 
 
 class TopoOpt(FabricOptions):
@@ -63,9 +60,6 @@ class TopoOpt(FabricOptions):
     )
     max_routes: Count = Field(
         4, description="Maximum number of shortest paths that share the bytes of a pair."
-    )
-    pp_weight: Weight = Field(
-        4.0, description="Weight of the bytes of pipeline sends when circuits are planned."
     )
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
@@ -122,14 +116,16 @@ class TopoOpt(FabricOptions):
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [
-            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes)))
+            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes)), ring.phase)
             for ring in context.mean().rings
         ]
+        demand, phases = all_pairs(context)
         found = topoopt_topology(
             cluster.servers,
             cluster.nics_per_server,
             rings=rings,
-            demand=_all_pairs(context, self.pp_weight),
+            demand=demand,
+            phases=phases,
             max_routes=self.max_routes,
         )
         cycles = cycles_in_order(found, rings)
@@ -165,10 +161,12 @@ class TopoOpt(FabricOptions):
         return self.relay_delay_s
 
 
-def _all_pairs(
-    context: FabricContext, pp_weight: float
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
-    """Demand of the job, pipeline sends weighted, and one byte for every pair of an EP group.
+#: sources, destinations and bytes
+_Demand = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]]
+
+
+def all_pairs(context: FabricContext) -> tuple[_Demand, npt.NDArray[np.uint32]]:
+    """Demand of the job and its phases, and one byte for every pair of an EP group.
 
     A pair that sends nothing on average may send something in one step and then needs a route.
     """
@@ -177,31 +175,12 @@ def _all_pairs(
     ends = [(one, other) for group in groups for one in group for other in group]
     src, dst = np.array(ends, dtype=np.uint32).reshape(-1, 2).T
     apart = src != dst
-    weights = np.where(_sends(context), pp_weight, 1.0)
     # The finder compares bytes and adds them up: 2^63 is as good as more.
-    sizes = np.minimum(np.ceil(mean.demand_bytes * weights), 2.0**63).astype(np.uint64)
-    return (
+    sizes = np.minimum(np.ceil(mean.demand_bytes), 2.0**63).astype(np.uint64)
+    last = mean.demand_phase.max(initial=0)
+    demand = (
         np.concatenate([mean.demand_src, src[apart]]),
         np.concatenate([mean.demand_dst, dst[apart]]),
         np.concatenate([sizes, np.ones(np.count_nonzero(apart), np.uint64)]),
     )
-
-
-def _sends(context: FabricContext) -> npt.NDArray[np.bool_]:
-    """Which pairs of the demand are the same worker's in two neighboring stages.
-
-    The last stage is a neighbor of the first, to which it sends if a stage has several chunks of
-    the model.
-    """
-    roles = context.layout.role_servers()
-    following = [*roles[1:], *roles[:1]]
-    pairs = [ends for ends in zip(roles, following, strict=True) if len(ends[0]) == len(ends[1])]
-    stages, after = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    one, other = _key(stages, after), _key(after, stages)
-    mean = context.mean()
-    wanted = _key(mean.demand_src, mean.demand_dst)
-    return np.isin(wanted, np.concatenate([one, other]))
-
-
-def _key(src: npt.NDArray[np.uint32], dst: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    return src.astype(np.uint64) << np.uint64(32) | dst
+    return demand, np.concatenate([mean.demand_phase, np.full(np.count_nonzero(apart), last)])

@@ -160,3 +160,4 @@ class TopologyRequest(NamedTuple):
     sources: npt.NDArray[np.uint32]
     destinations: npt.NDArray[np.uint32]
     size_bytes: npt.NDArray[np.uint64]
+    phases: npt.NDArray[np.uint32]

@@ -23,11 +23,13 @@ _MAX_SERVERS = 1_000_000
 class Ring:
     """Servers that all-reduce among each other, in ring order.
 
-    ``edge_bytes`` cross each edge one way: ``2 (n - 1) / n`` of the buffer.
+    ``edge_bytes`` cross each edge one way: ``2 (n - 1) / n`` of the buffer. Rings of one ``phase``
+    run at the same time, those of different phases one after another.
     """
 
     members: Sequence[int]
     edge_bytes: int
+    phase: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,12 @@ class TopoOptTopology(Result):
         other pairs; the ring runs along routes there. All other edges have separate circuits.
     route_offsets, route_servers
         Route ``r`` crosses ``route_servers[route_offsets[r]:route_offsets[r + 1]]``, source and
-        destination included; several routes of one ordered pair share its bytes.
+        destination included; several routes of one ordered pair share its bytes, in proportion to
+        the circuits of their narrowest hops.
+    busiest_bytes
+        Bytes that the busiest circuit carries in one direction, as predicted, in each phase of the
+        demand, then in each phase of the rings, ``(phases,)``. Their sum, sent at the rate of a
+        circuit, is what the topology was chosen for.
     """
 
     circuits: npt.NDArray[np.uint32]
@@ -55,6 +62,7 @@ class TopoOptTopology(Result):
     routed_edges: npt.NDArray[np.uint32]
     route_offsets: npt.NDArray[np.uint32]
     route_servers: npt.NDArray[np.uint32]
+    busiest_bytes: npt.NDArray[np.float64]
 
     @property
     def hops(self) -> npt.NDArray[np.uint32]:
@@ -151,10 +159,14 @@ def topoopt_topology(
     *,
     rings: Sequence[Ring] = (),
     demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] = ((), (), ()),
+    phases: npt.ArrayLike = (),
     max_routes: int = 4,
     strides: str = "geometric",
 ) -> TopoOptTopology:
     """Find circuits for a whole job after TopoOpt (Wang et al., NSDI 2023, section 4).
+
+    Phases of the job follow each other, and each lasts as long as its busiest circuit; the sum is
+    what the circuits are searched for. The paper's ports for rings and matchings are one start.
 
     Parameters
     ----------
@@ -164,6 +176,9 @@ def topoopt_topology(
         Ring all-reduces; a server may be in several.
     demand
         All other traffic averaged over the job: sources, destinations, bytes, equally long.
+    phases
+        Number of the phase of each entry of ``demand``; by default all are of one. Phases of rings
+        are others, whatever their numbers.
     max_routes
         Maximum number of shortest paths of one ordered pair.
     strides
@@ -175,7 +190,8 @@ def topoopt_topology(
     -------
     TopoOptTopology
         Circuits, the cycles among them and the routes of all other traffic. A matching takes
-        O(n^3), and there is one per port at most.
+        O(n^3), and there is one per port at most; then up to 3,200 topologies are routed, or
+        60,000 / servers if that is less.
 
     Examples
     --------
@@ -197,9 +213,12 @@ def topoopt_topology(
     )
     one_of(strides, "strides", tuple(choices("strides")), FabricError)
     sources, destinations, volumes = _checked_demand(demand, servers)
+    numbers = whole_list(phases, "phases", 2**32 - 1, DemandError).astype(np.uint32)
+    if len(numbers) not in (0, len(volumes)):
+        raise DemandError(f"phases: {len(numbers)} for {len(volumes)} entries of demand")
     groups = _checked_rings(rings, servers)
     request = TopologyRequest(
-        servers, degree, max_routes, groups, strides, sources, destinations, volumes
+        servers, degree, max_routes, groups, strides, sources, destinations, volumes, numbers
     )
     try:
         found = _core.schedule_topoopt(request)
@@ -211,6 +230,7 @@ def topoopt_topology(
         found.routed_edges,
         found.route_offsets,
         found.route_servers,
+        found.busiest_bytes,
     )
 
 
@@ -247,5 +267,6 @@ def _checked_rings(rings: Sequence[Ring], servers: int) -> list[Ring]:
         edge_bytes = whole_list(
             [ring.edge_bytes], f"ring {index} edge_bytes", 2**64 - 1, DemandError
         )
-        groups.append(Ring(members.tolist(), int(edge_bytes[0])))
+        phase = whole_list([ring.phase], f"ring {index} phase", 2**32 - 1, DemandError)
+        groups.append(Ring(members.tolist(), int(edge_bytes[0]), int(phase[0])))
     return groups

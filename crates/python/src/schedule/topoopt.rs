@@ -22,6 +22,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 struct Ring {
     members: Vec<u32>,
     edge_bytes: u64,
+    phase: u32,
 }
 
 /// `lightloom.schedule.requests.TopologyRequest`.
@@ -35,10 +36,11 @@ struct TopologyRequest {
     sources: Column<u32>,
     destinations: Column<u32>,
     size_bytes: Column<u64>,
+    phases: Column<u32>,
 }
 
 /// Circuits (a, b, count), cycles (group, stride), their edges without a circuit (cycle, from, to),
-/// and the servers of each route.
+/// the servers of each route, and the bytes of the busiest circuit of each phase.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct JobTopology {
     circuits: Py<PyArray2<u32>>,
@@ -46,6 +48,7 @@ struct JobTopology {
     routed_edges: Py<PyArray2<u32>>,
     route_offsets: Py<PyArray1<u32>>,
     route_servers: Py<PyArray1<u32>>,
+    busiest_bytes: Py<PyArray1<f64>>,
 }
 
 #[pyfunction]
@@ -58,7 +61,8 @@ fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult
         let text = "sources, destinations and size_bytes differ in length";
         return Err(refuse(Invalid::new(text)));
     }
-    let ring = |Ring { members, edge_bytes }| RingGroup { members, edge_bytes };
+    let ring =
+        |Ring { members, edge_bytes, phase }| RingGroup { members, edge_bytes, phase };
     let rings: Vec<RingGroup> = given.rings.into_iter().map(ring).collect();
     let pairs = sources.into_iter().zip(destinations).zip(sizes);
     let demand: Vec<(u32, u32, u64)> = pairs.map(|((from, to), size)| (from, to, size)).collect();
@@ -68,6 +72,7 @@ fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult
         rings: &rings,
         strides,
         demand: &demand,
+        phases: &given.phases.0,
         max_routes: given.max_routes,
     };
     let found = py.detach(|| topology(&request)).map_err(refuse)?;
@@ -85,5 +90,6 @@ fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult
         routed_edges: table(routed, 3),
         route_offsets: found.routes.offsets.into_pyarray(py).unbind(),
         route_servers: found.routes.servers.into_pyarray(py).unbind(),
+        busiest_bytes: found.busiest.into_pyarray(py).unbind(),
     })
 }

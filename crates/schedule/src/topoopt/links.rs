@@ -9,11 +9,17 @@ pub(super) struct Links {
     /// Parallel circuits by pair, lower server first.
     count: BTreeMap<(u32, u32), u32>,
     free: Vec<u32>,
+    degree: u32,
 }
 
 impl Links {
     pub(super) fn new(servers: u32, degree: u32) -> Self {
-        Self { count: BTreeMap::new(), free: vec![degree; servers as usize] }
+        Self { count: BTreeMap::new(), free: vec![degree; servers as usize], degree }
+    }
+
+    /// Ports of all servers.
+    pub(super) fn ports(&self) -> u32 {
+        self.degree * self.free.len() as u32
     }
 
     /// Parallel circuits of a pair.
@@ -88,6 +94,7 @@ impl Links {
     }
 }
 
+#[derive(Clone)]
 pub(super) struct Neighbors {
     offsets: Vec<u32>,
     servers: Vec<u32>,

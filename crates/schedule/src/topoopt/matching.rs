@@ -40,6 +40,13 @@ impl PairDemand {
         }
     }
 
+    /// Counts demand per circuit that there is.
+    pub(super) fn per_circuit(&mut self, links: &Links) {
+        for (a, b, bytes) in &mut self.pairs {
+            *bytes /= f64::from(links.count(*a, *b).max(1));
+        }
+    }
+
     /// Adds up entries of the same pair.
     pub(super) fn merge(&mut self) {
         self.pairs.sort_by_key(|pair| (pair.0, pair.1));
@@ -166,7 +173,7 @@ mod tests {
     /// The second cycle of five servers joins each to the one after the next.
     #[test]
     fn demand_and_edges_of_cycles_add_up() {
-        let ring = RingGroup { members: vec![0, 1, 2, 3, 4], edge_bytes: 100 };
+        let ring = RingGroup { members: vec![0, 1, 2, 3, 4], edge_bytes: 100, phase: 0 };
         let mut demand = PairDemand::of_rest(&[(2, 0, 7), (1, 0, 5)]);
         demand.add_ring(&ring, 2);
         demand.merge();

@@ -2,37 +2,48 @@
 //!
 //! After the topology finder of TopoOpt (Wang et al., NSDI 2023, section 4), with duplex circuits:
 //!
-//! 1. the ports of a server are divided between ring all-reduces and the rest by traffic;
+//! 1. some ports of a server are for ring all-reduces, the others for the rest;
 //! 2. each ring group gets cycles `i -> i + p` with `p` coprime to its size, the strides `p` in
 //!    geometric progression, so that the cycles together have a small diameter;
 //! 3. the rest gets maximum-weight matchings, one after another, the demand of a joined pair being
 //!    halved after each;
 //! 4. ports that are left are joined, too, and parts that must talk to each other are connected;
-//! 5. every pair that communicates gets its shortest paths, over other servers where need be;
-//! 6. circuits are swapped where routes crowd.
+//! 5. every pair that communicates gets its shortest paths, over other servers where need be.
 //!
-//! Steps 4 and 6 may take circuits of a cycle: a ring that runs along routes costs a job less than
-//! crowded circuits do. An edge that lost its circuit is named.
+//! Ours searches harder. The job is made of phases that follow each other, and a topology costs the
+//! sum of what their busiest circuits carry ([`predict`]). Every number of ports for rings is tried,
+//! where TopoOpt divides them by bytes; phases whose pairs all find ports get direct circuits
+//! ([`direct`]); and circuits are exchanged as long as that helps ([`search`]).
+//!
+//! Step 4 and exchanges may take circuits of a cycle: a ring that runs along routes costs a job less
+//! than crowded circuits do. An edge that lost its circuit is named.
 //!
 //! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
 //! cycle takes two ports and is two such rings, one in each direction, hence the same capacity.
 
+#[cfg(test)]
+mod bounds;
 mod connect;
+mod direct;
 mod links;
 mod matching;
 mod paths;
-mod relieve;
+mod predict;
 mod request;
 mod rings;
+mod search;
+mod traffic;
 
 pub use paths::Routes;
 pub use request::{RingCycle, RingGroup, RoutedEdge, Strides, TopoRequest};
 
 use lightloom_model::{Circuit, Invalid};
 use links::Links;
+use predict::Plan;
+use traffic::Traffic;
 
 /// Circuits and routes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TopoOptTopology {
     /// Bundles of duplex circuits, `a < b`, sorted.
     pub circuits: Vec<Circuit>,
@@ -44,6 +55,10 @@ pub struct TopoOptTopology {
     /// these are the neighbors of each of its cycles, or of its ring order if it has none, both
     /// ways.
     pub routes: Routes,
+    /// Most routes of a pair: fewer than allowed where that is better.
+    pub max_routes: u32,
+    /// Predicted bytes of the busiest circuit in each phase of the demand, then in each of the rings.
+    pub busiest: Vec<f64>,
 }
 
 /// Finds a topology.
@@ -51,10 +66,61 @@ pub struct TopoOptTopology {
 /// # Errors
 /// If the request is not consistent, or one port per server cannot connect those that talk.
 pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
+    let (plan, cycles) = plan(request)?;
+    Ok(TopoOptTopology {
+        circuits: plan.links.circuits(),
+        routed_edges: rings::routed_edges(request, &cycles, &plan.links),
+        cycles,
+        routes: plan.routes,
+        max_routes: plan.max_routes,
+        busiest: plan.busiest,
+    })
+}
+
+/// The best topology found, and its cycles.
+fn plan(request: &TopoRequest) -> Result<(Plan, Vec<RingCycle>), Invalid> {
     validate(request)?;
+    let starts = starts(request)?;
+    // Routes may concentrate bytes, so that fewer are better.
+    let half = |limit: &u32| (*limit > 1).then(|| limit.div_ceil(2));
+    let limits = std::iter::successors(Some(request.max_routes.max(1)), half);
+    let found = limits.map(|max_routes| search::best(&starts, max_routes));
+    let (which, plan) = search::least(found, |(_, plan)| plan.cost);
+    Ok((plan, starts[which].cycles.clone()))
+}
+
+/// Circuits that a search begins with.
+struct Start {
+    cycles: Vec<RingCycle>,
+    links: Links,
+    traffic: Traffic,
+}
+
+/// `TopoOpt`'s ports for rings and matchings for the rest; then direct circuits for what fits, with
+/// each number of ports that rings may have.
+fn starts(request: &TopoRequest) -> Result<Vec<Start>, Invalid> {
+    let by_bytes = rings::ports_by_bytes(request);
+    let mut starts = vec![start(request, by_bytes, false)?];
+    let mut seen: Vec<Vec<RingCycle>> = Vec::new();
+    for ports in 0..=rings::most_ports(request).min(MAX_STARTS) {
+        let direct = start(request, ports, true)?;
+        let has_cycles = by_bytes == 0 || !direct.cycles.is_empty();
+        if has_cycles && !seen.contains(&direct.cycles) {
+            seen.push(direct.cycles.clone());
+            starts.push(direct);
+        }
+    }
+    Ok(starts)
+}
+
+fn start(request: &TopoRequest, ring_ports: u32, is_direct: bool) -> Result<Start, Invalid> {
     let mut links = Links::new(request.servers, request.degree);
-    let cycles = rings::place(request, &mut links);
+    let cycles = rings::place(request, ring_ports, &mut links);
+    if is_direct {
+        direct::join(request, &mut links);
+    }
     let mut pairs = without_cycles(request, &cycles);
+    pairs.per_circuit(&links);
     matching::serve(&mut pairs, &mut links);
     for cycle in &cycles {
         pairs.add_ring(&request.rings[cycle.group as usize], cycle.stride);
@@ -62,18 +128,19 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     pairs.merge();
     matching::serve(&mut pairs, &mut links);
     matching::join_leftovers(&mut links);
-    let (talking, bytes) = talking_pairs(request, &cycles);
-    connect::connect(&talking, &pairs, &mut links)?;
+    let traffic = Traffic::of(request, &cycles);
+    connect::connect(&traffic.pairs, &pairs, &mut links)?;
     matching::join_leftovers(&mut links);
-    let (links, routes) = relieve::relieve(links, &talking, &bytes, request.max_routes.max(1));
-    let routed_edges = rings::routed_edges(request, &cycles, &links);
-    Ok(TopoOptTopology { circuits: links.circuits(), cycles, routed_edges, routes })
+    Ok(Start { cycles, links, traffic })
 }
 
 /// Most servers, most ports of each, and most ports of all: one circuit after another is found.
 const MAX_SERVERS: u32 = 1 << 20;
 const MAX_DEGREE: u32 = 1 << 16;
 const MAX_PORTS: u64 = 1 << 24;
+
+/// Most divisions of ports between rings and the rest that are tried.
+const MAX_STARTS: u32 = 16;
 
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     let n = request.servers;
@@ -87,6 +154,10 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
              each, {MAX_PORTS} in all",
             request.degree
         )));
+    }
+    if !request.phases.is_empty() && request.phases.len() != request.demand.len() {
+        let (phases, entries) = (request.phases.len(), request.demand.len());
+        return Err(Invalid(format!("{phases} phases for {entries} entries of demand")));
     }
     for (index, group) in request.rings.iter().enumerate() {
         let mut members = group.members.clone();
@@ -121,121 +192,28 @@ fn without_cycles(request: &TopoRequest, cycles: &[RingCycle]) -> matching::Pair
     pairs
 }
 
-/// Ordered pairs that need a route, sorted, each once; and the bytes of each.
-///
-/// A ring's bytes are planned as divided equally among its cycles, each of which runs both ways;
-/// with one stride only they run one way. Two servers send each other everything.
-fn talking_pairs(request: &TopoRequest, cycles: &[RingCycle]) -> (Vec<(u32, u32)>, Vec<f64>) {
-    let mut pairs: Vec<(u32, u32, f64)> = request
-        .demand
-        .iter()
-        .filter(|&&(from, to, bytes)| from != to && bytes > 0)
-        .map(|&(from, to, bytes)| (from, to, bytes as f64))
-        .collect();
-    let mut own = vec![0_u32; request.rings.len()];
-    for cycle in cycles {
-        own[cycle.group as usize] += 1;
-    }
-    let unserved = own.iter().enumerate().filter(|entry| *entry.1 == 0);
-    let order = unserved.map(|(group, _)| RingCycle { group: group as u32, stride: 1 });
-    for cycle in order.chain(cycles.iter().copied()) {
-        let group = &request.rings[cycle.group as usize];
-        if group.edge_bytes > 0 {
-            let share = group.edge_bytes as f64 / f64::from(own[cycle.group as usize].max(1));
-            let (forth, back) = match (group.members.len(), request.strides) {
-                (2, _) => (share, share),
-                (_, Strides::One) => (share, 0.0),
-                (_, Strides::Geometric) => (share / 2.0, share / 2.0),
-            };
-            for (a, b) in rings::edges(&group.members, cycle.stride as usize) {
-                pairs.extend([(a, b, forth), (b, a, back)]);
-            }
-        }
-    }
-    // Stable, so that sums do not depend on how the sort moves equals.
-    pairs.sort_by_key(|&(from, to, _)| (from, to));
-    pairs.dedup_by(|next, kept| {
-        let same = (next.0, next.1) == (kept.0, kept.1);
-        kept.2 += if same { next.2 } else { 0.0 };
-        same
-    });
-    pairs.into_iter().map(|(from, to, bytes)| ((from, to), bytes)).unzip()
-}
-
 #[cfg(test)]
-#[expect(clippy::float_cmp, reason = "halves of whole numbers are exact")]
 mod tests {
     use super::*;
-
-    fn group(members: &[u32], edge_bytes: u64) -> RingGroup {
-        RingGroup { members: members.to_vec(), edge_bytes }
-    }
-
-    fn request<'a>(
-        rings: &'a [RingGroup],
-        demand: &'a [(u32, u32, u64)],
-        strides: Strides,
-    ) -> TopoRequest<'a> {
-        TopoRequest { servers: 8, degree: 4, rings, strides, demand, max_routes: 1 }
-    }
-
-    fn talking(request: &TopoRequest, cycles: &[RingCycle]) -> Vec<(u32, u32, f64)> {
-        let (pairs, bytes) = talking_pairs(request, cycles);
-        pairs.into_iter().zip(bytes).map(|((from, to), bytes)| (from, to, bytes)).collect()
-    }
-
-    const TWICE: [RingCycle; 2] =
-        [RingCycle { group: 0, stride: 1 }, RingCycle { group: 0, stride: 1 }];
-
-    /// 60 bytes over 2 cycles, both ways: 15 for each way of each.
-    #[test]
-    fn a_ring_sends_equal_parts_over_each_way_of_its_cycles() {
-        let ring = [group(&[5, 3, 6], 60)];
-        let found = talking(&request(&ring, &[], Strides::Geometric), &TWICE);
-        let pairs = [(3, 5), (3, 6), (5, 3), (5, 6), (6, 3), (6, 5)];
-        assert_eq!(found, pairs.map(|(from, to)| (from, to, 30.0)));
-        let once = talking(&request(&ring, &[], Strides::Geometric), &TWICE[..1]);
-        assert_eq!(once, pairs.map(|(from, to)| (from, to, 30.0)));
-    }
-
-    /// Rings in their order run one way, and their pairs have routes both ways.
-    #[test]
-    fn a_ring_of_one_stride_sends_one_way() {
-        let ring = [group(&[5, 3, 6], 60)];
-        let found = talking(&request(&ring, &[], Strides::One), &TWICE);
-        let forth = [(5, 3), (3, 6), (6, 5)];
-        let sends = |from, to| if forth.contains(&(from, to)) { 60.0 } else { 0.0 };
-        assert_eq!(found.len(), 6);
-        assert!(found.iter().all(|&(from, to, bytes)| bytes == sends(from, to)), "{found:?}");
-    }
-
-    #[test]
-    fn two_servers_of_a_ring_send_each_other_everything() {
-        let ring = [group(&[4, 1], 60)];
-        for strides in [Strides::One, Strides::Geometric] {
-            let found = talking(&request(&ring, &[], strides), &TWICE);
-            assert_eq!(found, [(1, 4, 60.0), (4, 1, 60.0)]);
-        }
-    }
-
-    /// Entries of a pair add up, a ring without a cycle runs in its order, and what has no bytes
-    /// needs no route.
-    #[test]
-    fn everything_that_a_pair_sends_adds_up() {
-        let rings = [group(&[0, 1, 2], 8), group(&[6, 7, 5], 0)];
-        let demand = [(0, 1, 10), (1, 1, 9), (0, 1, 30), (3, 4, 0), (1, 0, 7)];
-        let found = talking(&request(&rings, &demand, Strides::Geometric), &[]);
-        let expected =
-            [(0, 1, 44.0), (0, 2, 4.0), (1, 0, 11.0), (1, 2, 4.0), (2, 0, 4.0), (2, 1, 4.0)];
-        assert_eq!(found, expected);
-    }
 
     /// Of two rings the one that has a cycle wants no other circuits.
     #[test]
     fn rings_without_a_cycle_want_circuits_with_everything_else() {
-        let rings = [group(&[0, 1, 2], 8), group(&[1, 2, 3], 50)];
-        let wanted =
-            without_cycles(&request(&rings, &[(2, 1, 10), (4, 5, 1)], Strides::Geometric), &TWICE);
+        let group = |members: &[u32], edge_bytes| RingGroup {
+            members: members.to_vec(),
+            edge_bytes,
+            phase: 0,
+        };
+        let request = TopoRequest {
+            servers: 8,
+            degree: 4,
+            rings: &[group(&[0, 1, 2], 8), group(&[1, 2, 3], 50)],
+            strides: Strides::Geometric,
+            demand: &[(2, 1, 10), (4, 5, 1)],
+            phases: &[],
+            max_routes: 1,
+        };
+        let wanted = without_cycles(&request, &[RingCycle { group: 0, stride: 1 }; 2]);
         assert_eq!(wanted.pairs, [(1, 2, 60.0), (1, 3, 50.0), (2, 3, 50.0), (4, 5, 1.0)]);
     }
 }

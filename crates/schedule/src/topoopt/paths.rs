@@ -22,6 +22,11 @@ impl Routes {
         self.len() == 0
     }
 
+    /// Circuits that a path crosses.
+    pub(super) fn hops(&self, path: usize) -> usize {
+        (self.offsets[path + 1] - self.offsets[path]) as usize - 1
+    }
+
     /// Each path in turn.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.offsets.windows(2).map(|ends| &self.servers[ends[0] as usize..ends[1] as usize])

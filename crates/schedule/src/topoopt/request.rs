@@ -9,6 +9,8 @@ pub struct RingGroup {
     pub members: Vec<u32>,
     /// Bytes that cross each edge of the ring, one way: 2 (n-1)/n of the buffer.
     pub edge_bytes: u64,
+    /// When it runs: rings of one phase run at the same time, those of different phases do not.
+    pub phase: u32,
 }
 
 choices! {
@@ -33,8 +35,9 @@ pub struct TopoRequest<'a> {
     pub strides: Strides,
     /// All other traffic: source, destination, bytes. A pair may occur several times.
     pub demand: &'a [(u32, u32, u64)],
-    /// Maximum number of shortest paths per ordered pair; planned as if its bytes were divided
-    /// equally.
+    /// The phase of each entry of the demand, or none if all are of one. Phases of rings are others.
+    pub phases: &'a [u32],
+    /// Maximum number of shortest paths per ordered pair.
     pub max_routes: u32,
 }
 

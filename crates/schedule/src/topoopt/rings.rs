@@ -6,9 +6,9 @@ use super::links::Links;
 use super::request::{RingCycle, RingGroup, RoutedEdge, Strides, TopoRequest};
 use rustc_hash::FxHashMap;
 
-/// Divides the ring ports among the groups and joins their cycles.
-pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> {
-    let counts = count_cycles(request);
+/// Divides so many ports of each server among the groups and joins their cycles.
+pub(super) fn place(request: &TopoRequest, ports: u32, links: &mut Links) -> Vec<RingCycle> {
+    let counts = count_cycles(request, ports);
     let mut cycles = Vec::new();
     for (index, (group, &count)) in request.rings.iter().zip(&counts).enumerate() {
         let strides = match request.strides {
@@ -101,9 +101,8 @@ impl<'a> Claims<'a> {
 
 /// Cycles of each group: the group with most bytes per cycle gets the next one, as long as every
 /// member has ring ports for it.
-fn count_cycles(request: &TopoRequest) -> Vec<usize> {
-    let budget = ring_ports(request);
-    let mut free = vec![budget; request.servers as usize];
+fn count_cycles(request: &TopoRequest, ports: u32) -> Vec<usize> {
+    let mut free = vec![ports; request.servers as usize];
     let mut counts = vec![0; request.rings.len()];
     let mut queue: BinaryHeap<(bool, u64, std::cmp::Reverse<usize>)> = request
         .rings
@@ -130,7 +129,7 @@ fn count_cycles(request: &TopoRequest) -> Vec<usize> {
 
 /// Ports of each server for rings: their share of all bytes, rounded up as TopoOpt does, but at
 /// least one cycle, and at least one port for the rest if there is any.
-fn ring_ports(request: &TopoRequest) -> u32 {
+pub(super) fn ports_by_bytes(request: &TopoRequest) -> u32 {
     let ring_bytes: f64 =
         request.rings.iter().map(|g| g.edge_bytes as f64 * edge_count(g) as f64).sum();
     let rest_bytes: f64 = request.demand.iter().filter(|d| d.0 != d.1).map(|d| d.2 as f64).sum();
@@ -139,8 +138,13 @@ fn ring_ports(request: &TopoRequest) -> u32 {
     }
     let share = ring_bytes / (ring_bytes + rest_bytes);
     let ports = (f64::from(request.degree) * share).ceil() as u32;
-    let spare = u32::from(rest_bytes > 0.0 && request.degree > 2);
-    ports.max(2).min(request.degree - spare)
+    ports.max(2).min(most_ports(request))
+}
+
+/// Most ports of a server that rings may have: all, but for one for the rest if there is any.
+pub(super) fn most_ports(request: &TopoRequest) -> u32 {
+    let has_rest = request.demand.iter().any(|&(from, to, bytes)| from != to && bytes > 0);
+    request.degree - u32::from(has_rest && request.degree > 2)
 }
 
 /// A cycle of two is one circuit.

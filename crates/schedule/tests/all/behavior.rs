@@ -51,6 +51,7 @@ fn topoopt_counts_the_larger_direction_of_a_pair() {
         rings: &[],
         strides: Strides::One,
         demand: &demand,
+        phases: &[],
         max_routes: 1,
     };
     let found = topology(&request).unwrap();

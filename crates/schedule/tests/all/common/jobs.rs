@@ -13,19 +13,21 @@ pub struct Job {
     pub rings: Vec<RingGroup>,
     pub strides: Strides,
     pub demand: Vec<(u32, u32, u64)>,
+    pub phases: Vec<u32>,
     pub max_routes: u32,
 }
 
 impl Job {
     pub fn new(servers: u32, degree: u32) -> Self {
         let (rings, strides, demand) = (vec![], Strides::Geometric, vec![]);
-        Self { servers, degree, rings, strides, demand, max_routes: 4 }
+        Self { servers, degree, rings, strides, demand, phases: vec![], max_routes: 4 }
     }
 
     pub fn rings(servers: u32, degree: u32, rings: &[(&[u32], u64)]) -> Self {
         let group = |&(members, edge_bytes): &(&[u32], u64)| RingGroup {
             members: members.to_vec(),
             edge_bytes,
+            phase: 0,
         };
         Self { rings: rings.iter().map(group).collect(), ..Self::new(servers, degree) }
     }
@@ -41,6 +43,7 @@ impl Job {
             rings: &self.rings,
             strides: self.strides,
             demand: &self.demand,
+            phases: &self.phases,
             max_routes: self.max_routes,
         }
     }
@@ -75,7 +78,7 @@ pub fn job(servers: u32, degree: u32) -> impl Strategy<Value = Job> {
         let largest = servers.min(7) as usize;
         let members = prop::sample::subsequence((0..servers).collect::<Vec<_>>(), 0..=largest);
         let ring = (members.prop_shuffle(), 0..50_000_u64)
-            .prop_map(|(members, edge_bytes)| RingGroup { members, edge_bytes });
+            .prop_map(|(members, edge_bytes)| RingGroup { members, edge_bytes, phase: 0 });
         let strides = prop_oneof![Just(Strides::Geometric), Just(Strides::One)];
         (demand, prop::collection::vec(ring, 0..5), strides).prop_map(
             move |(demand, rings, strides)| Job {
@@ -84,6 +87,7 @@ pub fn job(servers: u32, degree: u32) -> impl Strategy<Value = Job> {
                 rings,
                 strides,
                 demand,
+                phases: vec![],
                 max_routes,
             },
         )

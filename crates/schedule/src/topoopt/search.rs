@@ -1,0 +1,279 @@
+//! Exchanges circuits until no exchange makes the predicted time shorter.
+//!
+//! Starting points see demand only, not what multi-hop routes do to the circuits that they cross: a
+//! light pair without a circuit may crowd onto the one that joins two parts of the graph. TopoOpt
+//! finds such cases by alternating between topology and routes. Here pairs get a direct circuit for
+//! one of each of their servers, whose far ends are joined in turn: first many pairs at a time, as
+//! long as that pays, then one at a time, where a worse topology is accepted, too, as long as it is
+//! not much worse, ever less (threshold accepting, Dueck and Scheuer 1990).
+
+use rustc_hash::FxHashSet;
+
+use super::Start;
+use super::links::Links;
+use super::matching;
+use super::predict::Plan;
+use super::traffic::Traffic;
+
+/// Evaluations of topologies with many exchanges, times servers: each routes all pairs anew.
+const MANY: usize = 60_000;
+
+/// Minimum and maximum number of these.
+const MANY_ROUNDS: (usize, usize) = (24, 200);
+
+/// Evaluations of single exchanges, times the square of servers; and their minimum and maximum.
+const SINGLE: usize = 1_000_000;
+const SINGLE_ROUNDS: (usize, usize) = (60, 8_000);
+
+/// How much more than its own bytes a new circuit may take off crowded ones, as others reroute
+/// over it. Larger values try more exchanges that fail.
+const OTHERS: f64 = 4.0;
+
+/// Minimum relative progress that counts.
+const PROGRESS: f64 = 1e-9;
+
+/// By how much a topology may be worse than the one before it in the first single exchange.
+const THRESHOLD: f64 = 0.2;
+
+/// The best topology that exchanges lead to with so many routes per pair, and its start.
+///
+/// Half of the single exchanges begin at all starts, the others at the best of what these found.
+pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
+    let servers = starts[0].links.servers();
+    let rounds = (SINGLE / (servers * servers)).clamp(SINGLE_ROUNDS.0, SINGLE_ROUNDS.1);
+    let each = Effort { rounds: rounds / 2 / starts.len(), seed: 0 };
+    let found = starts.iter().map(|start| {
+        let plan = Plan::of(start.links.clone(), &start.traffic, max_routes);
+        exchange_single(plan, &start.traffic, max_routes, &each)
+    });
+    let (which, plan) =
+        found.enumerate().min_by(|x, y| x.1.cost.total_cmp(&y.1.cost)).expect("at least one start");
+    let traffic = &starts[which].traffic;
+    let plan = exchange_many(plan, traffic, max_routes);
+    let rest = Effort { rounds: rounds / 2, seed: 1 };
+    (which, exchange_single(plan, traffic, max_routes, &rest))
+}
+
+fn exchange_many(mut plan: Plan, traffic: &Traffic, max_routes: u32) -> Plan {
+    let servers = plan.links.servers();
+    let mut batch = servers.div_ceil(8);
+    let mut futile = FxHashSet::default();
+    for _ in 0..(MANY / servers).clamp(MANY_ROUNDS.0, MANY_ROUNDS.1) {
+        let (next, pairs) = exchange(&plan, traffic, batch, &futile);
+        if pairs.is_empty() {
+            break;
+        }
+        match evaluate(next, traffic, max_routes) {
+            Some(next) if next.cost < plan.cost * (1.0 - PROGRESS) => plan = next,
+            _ if pairs.len() > 1 => batch = pairs.len().div_ceil(4),
+            _ => futile.extend(pairs),
+        }
+    }
+    plan
+}
+
+/// None if servers that talk are cut off.
+fn evaluate(links: Links, traffic: &Traffic, max_routes: u32) -> Option<Plan> {
+    let connected = links.all_connected(&traffic.pairs);
+    connected.then(|| Plan::of(links, traffic, max_routes))
+}
+
+/// What bytes cost: how busy circuits are next to the busiest one of the phase.
+struct Prices {
+    /// For each phase and bundle, in each direction.
+    of: Vec<f64>,
+    bundles: usize,
+}
+
+impl Prices {
+    fn new(plan: &Plan) -> Self {
+        let loads = &plan.loads;
+        let bundles = loads.counts.len();
+        let price = |(index, &bytes): (usize, &f64)| {
+            let count = f64::from(loads.counts[index % bundles]);
+            let most = plan.busiest[index / bundles];
+            if most > 0.0 { (bytes / count / most).powi(3) / count } else { 0.0 }
+        };
+        Self { of: loads.bytes.iter().enumerate().map(price).collect(), bundles }
+    }
+
+    /// What the bytes over one circuit between two neighbors cost, the dearer way.
+    fn of_circuit(&self, plan: &Plan, a: u32, b: u32) -> f64 {
+        let loads = &plan.loads;
+        let way = |from, to| {
+            let bundle = loads.neighbors.index(from, to);
+            let all = (bundle..self.of.len()).step_by(self.bundles);
+            all.map(|index| loads.bytes[index] * self.of[index]).sum::<f64>()
+        };
+        way(a, b).max(way(b, a))
+    }
+}
+
+/// Gives direct circuits to the pairs that suffer most, at most `batch` of them, each server in
+/// one exchange only, and to no `futile` pair; says which pairs. None if no pair suffers more than
+/// the exchange would cost others.
+fn exchange(
+    plan: &Plan,
+    traffic: &Traffic,
+    batch: usize,
+    futile: &FxHashSet<(u32, u32)>,
+) -> (Links, Vec<(u32, u32)>) {
+    let prices = Prices::new(plan);
+    let mut links = plan.links.clone();
+    let mut taken = FxHashSet::default();
+    let mut pairs = Vec::new();
+    for (pain, a, b) in suffering(plan, traffic, &prices) {
+        if pairs.len() == batch {
+            break;
+        }
+        if taken.contains(&a) || taken.contains(&b) || futile.contains(&(a, b)) {
+            continue;
+        }
+        let cheapest = |server: u32, peer: u32| {
+            let far = given_up(plan, &links, server, peer).filter(|far| !taken.contains(far));
+            far.map(|far| (prices.of_circuit(plan, server, far), far))
+                .min_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)))
+        };
+        let (far_a, far_b) = (cheapest(a, b), cheapest(b, a));
+        let has_none = |server, far: Option<(f64, u32)>| far.is_none() && links.free(server) == 0;
+        let cost = far_a.map_or(0.0, |far| far.0) + far_b.map_or(0.0, |far| far.0);
+        if has_none(a, far_a) || has_none(b, far_b) || pain * OTHERS <= cost {
+            continue;
+        }
+        let (far_a, far_b) = (far_a.map(|far| far.1), far_b.map(|far| far.1));
+        join(&mut links, (a, far_a), (b, far_b));
+        taken.extend([a, b]);
+        taken.extend(far_a);
+        taken.extend(far_b);
+        pairs.push((a, b));
+    }
+    matching::join_leftovers(&mut links);
+    (links, pairs)
+}
+
+/// Far ends of the circuits that a server may give up for one to `peer`: none if it has a free
+/// port.
+fn given_up<'a>(
+    plan: &'a Plan,
+    links: &Links,
+    server: u32,
+    peer: u32,
+) -> impl Iterator<Item = u32> + 'a {
+    let has_room = links.free(server) > 0;
+    let neighbors = plan.loads.neighbors.of(server).iter().copied();
+    neighbors.filter(move |&far| !has_room && far != peer)
+}
+
+/// Joins two servers, and the far ends of the circuits that they give up for it.
+fn join(links: &mut Links, a: (u32, Option<u32>), b: (u32, Option<u32>)) {
+    for (server, far) in [a, b] {
+        if let Some(far) = far {
+            links.remove(server, far);
+        }
+    }
+    links.add(a.0, b.0);
+    if let (Some(x), Some(y)) = (a.1, b.1)
+        && x != y
+    {
+        links.add(x, y);
+    }
+}
+
+/// Undirected pairs by what a circuit more would save them: their bytes times the prices of the
+/// circuits that they would no longer cross; most first.
+fn suffering(plan: &Plan, traffic: &Traffic, prices: &Prices) -> Vec<(f64, u32, u32)> {
+    let mut pain = vec![0.0; traffic.pairs.len()];
+    for (send, routes) in plan.shares() {
+        for (hops, share) in routes {
+            let price: f64 =
+                hops.iter().map(|hop| prices.of[send.phase * prices.bundles + hop]).sum();
+            // One circuit alongside c others takes over 1 / (c + 1) of what they carry.
+            let kept = if hops.len() == 1 { plan.loads.counts[hops[0]] } else { 0 };
+            pain[send.pair] += share * price / f64::from(kept + 1);
+        }
+    }
+    let mut found: Vec<(f64, u32, u32)> = traffic
+        .pairs
+        .iter()
+        .zip(pain)
+        .filter(|(_, pain)| *pain > 0.0)
+        .map(|(&(from, to), pain)| (pain, from.min(to), from.max(to)))
+        .collect();
+    found.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    let mut seen = FxHashSet::default();
+    found.retain(|&(_, a, b)| seen.insert((a, b)));
+    found
+}
+
+/// How long single exchanges are tried, and which.
+pub(super) struct Effort {
+    pub rounds: usize,
+    pub seed: u64,
+}
+
+pub(super) fn exchange_single(
+    start: Plan,
+    traffic: &Traffic,
+    max_routes: u32,
+    effort: &Effort,
+) -> Plan {
+    let rounds = effort.rounds;
+    let mut random = Random(effort.seed);
+    let mut best = start.clone();
+    let mut plan = start;
+    let mut wanted = suffering(&plan, traffic, &Prices::new(&plan));
+    for round in 0..rounds {
+        let left = (rounds - round) as f64 / rounds as f64;
+        let Some(links) = propose(&plan, &wanted, &mut random) else { continue };
+        let Some(next) = evaluate(links, traffic, max_routes) else { continue };
+        if next.cost > plan.cost * (1.0 + THRESHOLD * left * left) {
+            continue;
+        }
+        plan = next;
+        wanted = suffering(&plan, traffic, &Prices::new(&plan));
+        if plan.cost < best.cost * (1.0 - PROGRESS) {
+            best = plan.clone();
+        }
+    }
+    best
+}
+
+/// A circuit for a pair, of those that suffer the sooner the more they do or any other, in exchange
+/// for any others of its servers.
+fn propose(plan: &Plan, wanted: &[(f64, u32, u32)], random: &mut Random) -> Option<Links> {
+    let servers = plan.links.servers();
+    let (a, b) = if random.below(2) == 0 && !wanted.is_empty() {
+        let most = random.below(wanted.len()) + 1;
+        let (_, a, b) = wanted[random.below(most)];
+        if random.below(2) == 0 { (a, b) } else { (b, a) }
+    } else {
+        (random.below(servers) as u32, random.below(servers) as u32)
+    };
+    let mut links = plan.links.clone();
+    let mut far = |server: u32, peer: u32| {
+        let all: Vec<u32> = given_up(plan, &links, server, peer).collect();
+        (!all.is_empty()).then(|| all[random.below(all.len())])
+    };
+    let (far_a, far_b) = (far(a, b), far(b, a));
+    let has_none = |server, far: Option<u32>| far.is_none() && links.free(server) == 0;
+    if a == b || has_none(a, far_a) || has_none(b, far_b) {
+        return None;
+    }
+    join(&mut links, (a, far_a), (b, far_b));
+    matching::join_leftovers(&mut links);
+    Some(links)
+}
+
+/// Numbers that are the same in every run (`SplitMix64`).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^= bits >> 31;
+        ((u128::from(bits) * limit as u128) >> 64) as usize
+    }
+}
