@@ -10,7 +10,7 @@ from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, RingDemand, TopoOpt
 from lightloom.fabric.interconnect import Interconnect, cluster_defaults
 from lightloom.fabric.network import Direct, Eps, Ocs
-from lightloom.fabric.topoopt import _all_pairs
+from lightloom.fabric.topoopt import all_pairs
 from lightloom.workload.task_graph import Layout
 
 
@@ -31,6 +31,7 @@ def demand(*pairs):
         "demand_src": np.array(src, np.uint32),
         "demand_dst": np.array(dst, np.uint32),
         "demand_bytes": np.array(size, float),
+        "demand_phase": np.zeros(len(pairs), np.uint32),
     }
 
 
@@ -103,36 +104,30 @@ def pipeline(servers, stages, **mean):
     return FabricContext(layout=layout, mean=lambda: MeanDemand(**mean))
 
 
-def direct_sends(weight):
-    """Pairs of neighboring stages with a circuit, of 2 stages of 16 servers."""
-    groups = (range(16), range(16, 32))
-    pairs = [(a, b, 100e9) for group in groups for a, b in itertools.permutations(group, 2)]
-    sends = [(a, a + 16, 30e9) for a in range(16)] + [(a + 16, a, 30e9) for a in range(16)]
-    cluster = Cluster.of(gpus=256, nic_gbps=400, gpu="h100", nics_per_server=6)
-    context = pipeline(32, 2, **demand(*sorted([*pairs, *sends])))
-    options = {} if weight is None else {"pp_weight": weight}
-    circuits = TopoOpt(**options).network(cluster, context).part(Direct).circuits.tolist()
-    return sum(b == a + 16 for a, b, _ in circuits)
+def test_phases_share_ports_so_that_their_times_are_least():
+    """Two stages of four servers: three peers and a neighbor have two of eight ports each."""
+    groups = (range(4), range(4, 8))
+    pairs = [(a, b, 90e9) for group in groups for a, b in itertools.permutations(group, 2)]
+    sends = [(a, a + 4, 8e9) for a in range(4)] + [(a + 4, a, 8e9) for a in range(4)]
+    mean = demand(*pairs, *sends)
+    mean["demand_phase"] = np.repeat(np.uint32([2, 0, 1]), [24, 4, 4])
+    cluster = Cluster.of(gpus=64, nic_gbps=400, gpu="h100")
+    direct = TopoOpt().network(cluster, pipeline(8, 2, **mean)).part(Direct)
+    assert direct.circuits[:, 2].tolist() == [2] * 16
 
 
-def test_sends_of_the_pipeline_weigh_more():
-    by_weight = [direct_sends(weight) for weight in (0.01, 1, 4, 100)]
-    assert by_weight == sorted(by_weight)
-    assert by_weight[0] < by_weight[-1] == 16
-    assert direct_sends(None) == by_weight[2]
-
-
-def test_only_neighboring_stages_are_weighted():
-    context = pipeline(8, 4, **demand((0, 1, 3.0), (0, 2, 3.0), (0, 4, 3.0), (0, 6, 3.0)))
-    src, dst, size = _all_pairs(context, 2.5)
-    found = dict(zip(zip(src[:4].tolist(), dst[:4].tolist(), strict=True), size, strict=False))
-    assert found == {(0, 1): 3, (0, 2): 8, (0, 4): 3, (0, 6): 8}
-
-
-@pytest.mark.parametrize("weight", [0, -1, 2e6, float("nan"), "4"])
-def test_a_weight_is_a_number_above_0(weight):
-    with pytest.raises(FabricError, match="topoopt: pp_weight = "):
-        TopoOpt(pp_weight=weight)
+def test_every_pair_of_a_group_sends_a_byte_in_the_last_phase():
+    mean = demand((0, 1, 3.2), (0, 2, 5.0))
+    mean["demand_phase"] = np.uint32([0, 4])
+    (src, dst, size), phases = all_pairs(pipeline(4, 2, **mean))
+    assert list(zip(src.tolist(), dst.tolist(), size.tolist(), phases.tolist(), strict=True)) == [
+        (0, 1, 4, 0),
+        (0, 2, 5, 4),
+        (0, 1, 1, 4),
+        (1, 0, 1, 4),
+        (2, 3, 1, 4),
+        (3, 2, 1, 4),
+    ]
 
 
 def test_a_pair_may_have_few_routes(job):
@@ -142,7 +137,7 @@ def test_a_pair_may_have_few_routes(job):
     for maximum in (1, 3):
         direct = TopoOpt(max_routes=maximum).network(cluster, context).part(Direct)
         ends = [(path[0], path[-1]) for path in paths(direct)]
-        assert max(ends.count(pair) for pair in set(ends)) == maximum
+        assert max(ends.count(pair) for pair in set(ends)) <= maximum
         assert max(len(path) for path in paths(direct)) > 2
 
 

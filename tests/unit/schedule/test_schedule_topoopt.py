@@ -48,8 +48,8 @@ def test_edges_of_cycles_without_a_circuit_are_named():
     demand = ([1, 1, 0], [0, 2, 2], [14 * 10**8, 8 * 10**8, 10**9])
     found = topoopt_topology(4, 2, rings=rings, demand=demand)
     assert found.cycles.tolist() == [[0, 1]]
-    assert found.routed_edges.tolist() == [[0, 3, 0]]
-    assert [0, 3, 1] not in found.circuits.tolist()
+    assert found.routed_edges.tolist() == [[0, 0, 2]]
+    assert [0, 2, 1] not in found.circuits.tolist()
     assert dict(found.tables()[0].rows)["without a circuit"] == "1 edges of cycles"
     assert topoopt_topology(6, 4, rings=[Ring(range(6), 1_000)]).routed_edges.shape == (0, 3)
 
@@ -72,6 +72,13 @@ def test_max_routes_limits_the_paths_of_a_pair():
 
     assert maximum(1) == 1
     assert 1 < maximum(3) <= 3
+
+
+def test_phases_are_predicted_by_their_busiest_circuits():
+    demand = ([0, 0, 1], [1, 1, 0], [600, 300, 100])
+    found = topoopt_topology(2, 3, demand=demand, phases=[0, 5, 5], rings=[Ring([0, 1], 90)])
+    assert found.circuits.tolist() == [[0, 1, 3]]
+    assert found.busiest_bytes.tolist() == [200, 100, 30]
 
 
 def test_nobody_talking_needs_no_routes():
@@ -135,6 +142,16 @@ def test_the_same_job_gives_the_same_topology():
             "demand: expected sources, destinations and bytes, got ()",
         ),
         ({"demand": 7}, DemandError, "demand: expected sources, destinations and bytes, got 7"),
+        (
+            {"demand": ([0], [1], [1]), "phases": [1, 2]},
+            DemandError,
+            "phases: 2 for 1 entries of demand",
+        ),
+        (
+            {"rings": [Ring([0, 1], 5, -1)]},
+            DemandError,
+            "ring 0 phase: expected 0 to 4294967295, got -1",
+        ),
         ({"rings": [Ring([0, 1, 0], 5)]}, DemandError, "ring 0: a server is in it twice"),
         ({"rings": [Ring([0, 7], 5)]}, DemandError, "ring 0: expected 0 to 2, got 0 to 7"),
         (

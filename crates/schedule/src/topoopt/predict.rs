@@ -21,6 +21,7 @@ const EVENNESS: f64 = 0.1;
 pub(super) struct Plan {
     pub links: Links,
     pub routes: Routes,
+    pub max_routes: u32,
     pub loads: Loads,
     /// Bytes of the busiest circuit of each phase.
     pub busiest: Vec<f64>,
@@ -66,7 +67,7 @@ impl Plan {
             cost += most + EVENNESS * (powers / ports).sqrt().sqrt();
             busiest.push(most);
         }
-        Self { links, routes, loads, busiest, cost }
+        Self { links, routes, max_routes, loads, busiest, cost }
     }
 
     /// Each send with its routes: their hops and their share of its bytes.

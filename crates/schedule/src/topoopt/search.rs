@@ -46,12 +46,19 @@ pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
         let plan = Plan::of(start.links.clone(), &start.traffic, max_routes);
         exchange_single(plan, &start.traffic, max_routes, &each)
     });
-    let (which, plan) =
-        found.enumerate().min_by(|x, y| x.1.cost.total_cmp(&y.1.cost)).expect("at least one start");
+    let (which, plan) = least(found.enumerate(), |(_, plan)| plan.cost);
     let traffic = &starts[which].traffic;
     let plan = exchange_many(plan, traffic, max_routes);
     let rest = Effort { rounds: rounds / 2, seed: 1 };
     (which, exchange_single(plan, traffic, max_routes, &rest))
+}
+
+/// The first of those that cost least, but for rounding errors.
+pub(super) fn least<T>(all: impl Iterator<Item = T>, cost: impl Fn(&T) -> f64) -> T {
+    let better = |best: T, next: T| {
+        if cost(&next) < cost(&best) * (1.0 - PROGRESS) { next } else { best }
+    };
+    all.reduce(better).expect("at least one")
 }
 
 fn exchange_many(mut plan: Plan, traffic: &Traffic, max_routes: u32) -> Plan {

@@ -61,10 +61,10 @@ proptest! {
             let distinct: BTreeSet<&Vec<u32>> = paths.iter().collect();
             prop_assert_eq!(distinct.len(), paths.len());
             prop_assert!(paths.iter().all(|path| path.len() as u32 == hops + 1));
-            prop_assert!(paths.len() as u64 <= number.min(u64::from(job.max_routes)));
+            prop_assert!(paths.len() as u64 <= number.min(u64::from(found.max_routes)));
             // Paths of two hops differ in their relay: each relay that exists is one.
             if hops <= 2 {
-                prop_assert_eq!(paths.len() as u64, number.min(u64::from(job.max_routes)));
+                prop_assert_eq!(paths.len() as u64, number.min(u64::from(found.max_routes)));
             }
         }
     }
@@ -123,7 +123,10 @@ proptest! {
             one.2 *= 55_440;
             other.2 = 2 * one.2;
         }
-        prop_assert_eq!(job.find(), larger.find());
+        let (one, other) = (job.find(), larger.find());
+        prop_assert_eq!((one.circuits, one.routes), (other.circuits, other.routes));
+        let doubled: Vec<f64> = one.busiest.iter().map(|bytes| 2.0 * bytes).collect();
+        prop_assert_eq!(doubled, other.busiest);
     }
 
     /// Demand of a pair that is listed in parts is their sum; what a server sends itself, or of
@@ -139,19 +142,6 @@ proptest! {
         doubled.demand.extend((0..job.servers).map(|server| (server, server, 1 << 40)));
         doubled.demand.extend((1..job.servers).map(|server| (0, server, 0)));
         prop_assert_eq!(doubled.find(), parts.find());
-    }
-
-    /// With as many ports as peers and demand between all, everyone is one hop away.
-    #[test]
-    fn enough_ports_need_no_relays(servers in 2..9_u32, spare in 0..3_u32, seed in 1..1_000_u64) {
-        let pairs = (0..servers).flat_map(|a| (0..servers).map(move |b| (a, b)));
-        let demand = pairs
-            .filter(|pair| pair.0 != pair.1)
-            .map(|(a, b)| (a, b, 1_000 + (u64::from(a * 7 + b * 13) * seed) % 100))
-            .collect();
-        let found = Job::pairs(servers, servers - 1 + spare, demand).find();
-        prop_assert!(found.routes.iter().all(|route| route.len() == 2));
-        prop_assert_eq!(found.routes.len() as u32, servers * (servers - 1));
     }
 }
 
@@ -182,19 +172,6 @@ fn a_ring_of_two_takes_one_port_per_cycle() {
     }
 }
 
-/// Groups that share servers share their ports by bytes: the next cycle goes to the group with
-/// the larger share per cycle, once each has one.
-#[test]
-fn groups_get_cycles_by_bytes_per_cycle() {
-    let members = [0, 1, 2, 3, 4];
-    let other = [0, 2, 4, 1, 3];
-    for (light, cycles) in [(900, [2, 2]), (350, [3, 1]), (10, [3, 1])] {
-        let found = Job::rings(5, 8, &[(&members, 1_000), (&other, light)]).find();
-        let found = [0, 1].map(|group| strides_of(&found, group).len());
-        assert_eq!(found, cycles, "{light} bytes");
-    }
-}
-
 /// Groups without common servers do not compete.
 #[test]
 fn disjoint_groups_get_cycles_of_their_size() {
@@ -216,16 +193,6 @@ fn a_port_is_left_for_the_rest() {
         let found = job.find();
         assert_eq!(found.cycles.len() as u32, (degree - 1) / 2, "{degree} ports");
     }
-}
-
-/// Two ports on a line of demand: the heavier of two matchings first, and the rest connected.
-#[test]
-fn one_port_goes_to_the_heavier_matching() {
-    // 3 + 3 against 5 + 0: both pairs of 3, though 5 is the heaviest alone.
-    let demand = vec![(0, 1, 3), (1, 2, 5), (2, 3, 3)];
-    let found = Job::pairs(4, 2, demand).find();
-    assert!(found.circuits.iter().map(|circuit| circuit.count).sum::<u32>() == 4);
-    assert!([(0, 1), (1, 2), (2, 3)].iter().all(|&(a, b)| count(&found, a, b) > 0));
 }
 
 /// A server that nobody talks to relays, and has no paths.
