@@ -4,12 +4,13 @@ use crate::circuits::Circuits;
 use crate::error::ExecuteError;
 use crate::links::{Division, Flow, LinkUse, Links, PartId, Path};
 use crate::network::{
-    AllToAllDemand, Below, Lowering, Network, NetworkPart, Pair, Placement, RingOrder, Setting,
+    AllToAllDemand, Below, Held, Lowering, Network, NetworkPart, Pair, Placement, RingOrder,
+    Setting, delegate_share,
 };
 use crate::turns::Together;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Interrupted, Observer};
-use lightloom_model::{Duration, NvSwitch, ServerId, StartUp, Time, WorkerId};
+use lightloom_model::{AllToAll, Bytes, Duration, NvSwitch, ServerId, StartUp, Time, WorkerId};
 
 /// Changes by the clock after which who watches is asked.
 const OBSERVE_EVERY: u32 = 1 << 12;
@@ -24,6 +25,8 @@ pub(crate) struct Fabric {
     parts: Vec<Box<dyn NetworkPart>>,
     nvswitch: NvSwitch,
     start_up: StartUp,
+    /// Whether bytes are spread over all NICs of a path, whichever GPU they come from.
+    has_delegates: bool,
     /// When links next change by the clock; nothing if none do.
     next_change: Option<Time>,
 }
@@ -45,7 +48,10 @@ impl Fabric {
             parts.extend(part.build(&mut setting)?);
         }
         let (nvswitch, start_up) = (network.nvswitch, network.start_up);
-        let mut fabric = Self { links, started: 0, parts, nvswitch, start_up, next_change: None };
+        let has_delegates = network.all_to_all == AllToAll::Hierarchical;
+        let (started, next_change) = (0, None);
+        let mut fabric =
+            Self { links, started, parts, nvswitch, start_up, has_delegates, next_change };
         fabric.follow_clock(Time::ZERO);
         Ok(fabric)
     }
@@ -67,6 +73,22 @@ impl Fabric {
     /// What software takes for a message, or for a step of a ring, over a path.
     pub(crate) fn message_start_up(&self, path: &Path) -> Duration {
         if path.part == PartId::INSIDE { Duration::ZERO } else { self.start_up.message }
+    }
+
+    /// What copies to and from the GPUs whose NICs a path takes add to bytes between two workers.
+    pub(crate) fn copies(&self, placement: &Placement, path: &Path, bytes: u64) -> Detour {
+        if !self.has_delegates || path.part == PartId::INSIDE {
+            return Detour::default();
+        }
+        let nics = [path.sending_nics, path.receiving_nics];
+        let held = Held::new(placement, true);
+        let shares = nics.map(|nics| delegate_share(bytes, nics, placement.gpus, held));
+        let (busiest, ends) = (shares[0].max(shares[1]), shares.iter().filter(|&&x| x > 0).count());
+        let time = self.nvswitch.all_to_all.gpu_rate.transmission(Bytes(busiest));
+        // each end is one more hop, as of a ring inside a server
+        let latency = Duration(self.nvswitch.gather.peer.0.saturating_mul(ends as u64));
+        let copied = u64::from(nics[0]) * shares[0] + u64::from(nics[1]) * shares[1];
+        Detour { time, latency, bytes: copied }
     }
 
     /// Divides bytes of two workers among paths; one of no links where they share a server.
@@ -231,6 +253,17 @@ impl Fabric {
         let links = &self.links;
         self.parts.iter_mut().flat_map(|part| part.link_use(end, links)).collect()
     }
+}
+
+/// Detour over the NVSwitch of bytes that leave or arrive over the NICs of other GPUs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Detour {
+    /// Of the busiest GPU, alongside the network.
+    pub(crate) time: Duration,
+    /// Until the network has the first of them, and the receiver the last.
+    pub(crate) latency: Duration,
+    /// Of all GPUs.
+    pub(crate) bytes: u64,
 }
 
 /// The path of bytes between two workers of one server; false if they are on two.

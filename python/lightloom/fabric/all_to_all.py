@@ -18,6 +18,9 @@ from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tuple[str, ...]:
     """Strategies of a packet fabric that can differ for a job, the estimated best first.
 
+    They decide about more than the all-to-alls: with hierarchical all workers of a server share its
+    NICs for pipeline sends and gradients as well, with the others each uses those of its own GPUs.
+
     Returns
     -------
     tuple
@@ -26,10 +29,13 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
     if context is None:
         return ("hierarchical",)
     first, _ = best_all_to_all(cluster, context)
-    groups = _groups_per_server(cluster, context)
-    if context.layout.members == 1 or not _deals_evenly(cluster, context):
+    groups, ranks = _groups_per_server(cluster, context), context.ranks_per_worker
+    if not _deals_evenly(cluster, context):
         return (first,)
-    if context.ranks_per_worker > 1:
+    if context.layout.members == 1:
+        # rail and flat differ between servers alone
+        usable = ["flat", "hierarchical"] if groups > 1 or ranks > 1 else ["flat"]
+    elif ranks > 1:
         usable = [*ALL_TO_ALL_STRATEGIES]
     elif context.deduplicated:
         # what ranks send each other is unknown, so that no copy can go to each
@@ -60,11 +66,11 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
     """
     ranks = 1 if context is None else context.ranks_per_worker
     groups = 1 if context is None else _groups_per_server(cluster, context)
-    if context is not None and context.layout.members == 1:
-        return "flat", "every EP group is inside a server: no NIC takes part"
     if context is not None and not _deals_evenly(cluster, context):
         reason = f"{cluster.nics_per_server} NICs cannot be dealt out evenly to a server's EP ranks"
         return "hierarchical", reason
+    if context is not None and context.layout.members == 1:
+        return "flat", "every EP group is inside a server: no NIC takes part"
     if context is not None and context.deduplicated:
         return "rail", "tokens cross the network once to a server, on the rail of their sender"
     if ranks == groups == 1:

@@ -100,9 +100,20 @@ def test_groups_that_use_each_others_nics_have_two_candidates(cluster, job):
     assert all_to_all_candidates(cluster, shared) == ("hierarchical", "flat")
 
 
+def test_pipelines_and_gradients_leave_over_ones_own_nics_or_all(cluster, job):
+    inside = job(128, 1, ranks_per_worker=8)
+    assert all_to_all_candidates(cluster, inside) == ("flat", "hierarchical")
+    context = job(128, 1)
+    layout = dataclasses.replace(context.layout, gpus_per_worker=4)
+    inside = dataclasses.replace(context, layout=layout, deduplicated=True)
+    assert all_to_all_candidates(cluster, inside) == ("flat", "hierarchical")
+
+
 def test_one_candidate_where_nothing_can_be_chosen(job):
     cluster = Cluster.of(gpus=64, nic_gbps=100, gpu="h100", nics_per_server=6)
     uneven = job(8, 8, ranks_per_worker=8, rank_imbalance=1.0)
     assert all_to_all_candidates(cluster, uneven) == ("hierarchical",)
-    assert all_to_all_candidates(cluster, job(8, 1, ranks_per_worker=8)) == ("flat",)
+    assert all_to_all_candidates(cluster, job(8, 1)) == ("flat",)
+    # NICs that cannot be dealt out are nobody's, where no all-to-all leaves its server as well
+    assert all_to_all_candidates(cluster, job(8, 1, ranks_per_worker=8)) == ("hierarchical",)
     assert all_to_all_candidates(cluster, None) == ("hierarchical",)

@@ -1,7 +1,10 @@
 //! Messages: asynchronous transfers from one worker to another.
 //!
-//! Messages of one purpose from a worker to another go in the order in which they are sent, as
-//! those of a communicator do: one begins when the last byte of the one before has left.
+//! Messages of one purpose and priority from a worker to another go in the order in which they are
+//! sent, as those of a communicator do: one begins when the last byte of the one before has left.
+//!
+//! Where one leaves or arrives over NICs of other GPUs, its chunks are copied over the NVSwitch while
+//! others cross the network: the slower one counts, and a latency.
 //!
 //! Arrival is when the last byte has left plus the latency of the longest of the paths taken and,
 //! if it crossed the network, the start-up of a message. A receiver that waits is idle until the
@@ -13,7 +16,7 @@ use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
 use crate::network::{Division, Pair, PartId, Share};
 use crate::slab::Slab;
-use lightloom_model::{Duration, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
+use lightloom_model::{Duration, Priority, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -26,6 +29,8 @@ struct Message<'a> {
     sent: Option<(Time, &'a Task)>,
     path: CriticalPath,
     pieces_left: u32,
+    /// When its copies to and from other GPUs are done.
+    copied: Time,
     latency: Duration,
     arrival: Option<Time>,
     /// The stream that waits already, at this task.
@@ -41,7 +46,7 @@ struct MessageKey {
 }
 
 /// Whose messages go in order.
-type Line = (WorkerId, WorkerId, PurposeId);
+type Line = (WorkerId, WorkerId, PurposeId, Priority);
 
 /// All messages on their way.
 #[derive(Debug, Default)]
@@ -65,7 +70,7 @@ impl<'a> Messages<'a> {
         message.bytes = context.graph.amount(amount, from);
         message.sent = Some((context.now, task));
         message.path = context.streams[id].path.clone();
-        let line = self.lines.entry((from, to, context.purpose(task))).or_default();
+        let line = self.lines.entry(line(from, to, context, task)).or_default();
         line.push_back(number);
         if line.len() == 1 {
             self.begin(context, number);
@@ -113,7 +118,11 @@ impl<'a> Messages<'a> {
                     context.start(links, share.bytes, stretch, task.priority, owner);
                     message.pieces_left += 1;
                 }
-                context.fabric.latency(path) + context.fabric.message_start_up(path)
+                let copies = context.fabric.copies(&context.placement, path, share.bytes);
+                context.ledger.inside(purpose, copies.bytes);
+                message.copied = message.copied.max(context.now + copies.time);
+                let start_up = context.fabric.message_start_up(path) + copies.latency;
+                context.fabric.latency(path) + start_up
             };
             message.latency = message.latency.max(latency);
         }
@@ -133,7 +142,7 @@ impl<'a> Messages<'a> {
     fn leave(&mut self, context: &mut Context<'a>, number: u32) -> Option<u32> {
         let Message { key: MessageKey { from, to, .. }, sent, .. } = &self.entries[number];
         let (_, task) = sent.expect("sent");
-        let key = (*from, *to, context.purpose(task));
+        let key = line(*from, *to, context, task);
         let line = self.lines.get_mut(&key).expect("its turn has come");
         let first = line.pop_front();
         assert_eq!(first, Some(number), "messages of a pair leave in order");
@@ -147,7 +156,7 @@ impl<'a> Messages<'a> {
 
     fn arrive(&mut self, context: &mut Context<'a>, number: u32) {
         let message = &mut self.entries[number];
-        let arrival = context.now + message.latency;
+        let arrival = context.now.max(message.copied) + message.latency;
         message.arrival = Some(arrival);
         let MessageKey { from, to, tag } = message.key;
         let ids = [u64::from(from.0), u64::from(to.0), u64::from(tag.0)];
@@ -222,6 +231,11 @@ impl<'a> Messages<'a> {
             number
         })
     }
+}
+
+/// The line of a message that a task sends.
+fn line(from: WorkerId, to: WorkerId, context: &Context<'_>, task: &Task) -> Line {
+    (from, to, context.purpose(task), task.priority)
 }
 
 /// How much longer the shares of a message take as packets than as fluids.

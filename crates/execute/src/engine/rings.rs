@@ -10,7 +10,8 @@
 //! directions, and all cycles of the topology, on fixed circuits (see `parts::cycles`). In each
 //! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
 //! the start-up latency is steps times the mean latency of the edges, and of the start-up of a
-//! message over those between servers, of the slowest order.
+//! message over those between servers, of the slowest order. Chunks that leave or
+//! arrive over NICs of other GPUs are copied as those of messages are.
 
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
@@ -67,7 +68,9 @@ struct Ring<'a> {
     pieces_left: u32,
     /// Whether workers of one server are neighbors in it.
     has_local_edges: bool,
-    /// End of the edges inside servers.
+    /// How long copies to and from other GPUs take, of the busiest edge between servers.
+    copies: Duration,
+    /// End of the edges inside servers, and of copies.
     local_edges: Time,
     startup: Duration,
     end: Option<End>,
@@ -252,7 +255,7 @@ impl<'a> Rings<'a> {
             u128::from(longest) * steps + u128::from(start_ups) * u128::from(circulation.steps);
         let startup = both / u128::from(circulation.edges);
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
-        ring.local_edges = context.now + local;
+        ring.local_edges = context.now + local.max(ring.copies);
         if ring.pieces_left == 0 {
             self.edges_done(context, number);
         }
@@ -278,7 +281,10 @@ impl<'a> Rings<'a> {
             let path = paths.path(share.path);
             context.send(purpose, path, share.bytes);
             longest = longest.max(path.latency);
-            start_up = start_up.max(context.fabric.message_start_up(path));
+            let copies = context.fabric.copies(&context.placement, path, share.bytes);
+            context.ledger.inside(purpose, copies.bytes);
+            ring.copies = ring.copies.max(copies.time);
+            start_up = start_up.max(context.fabric.message_start_up(path) + copies.latency);
             ring.has_local_edges |= path.part == PartId::INSIDE;
         }
         let is_sent = |share: &Share| share.bytes > 0 && !paths.links(share.path).is_empty();

@@ -138,6 +138,11 @@ impl Placement {
         Pair::new(self.nics(workers.from), self.nics(workers.to))
     }
 
+    /// Whether the bytes of a worker also leave over NICs of other workers of its server.
+    pub fn shares_nics(&self) -> bool {
+        self.groups * self.gpus < self.gpus_per_server
+    }
+
     /// GPUs that share a NIC group.
     pub fn gpus_per_group(&self) -> u32 {
         self.gpus_per_server / self.groups

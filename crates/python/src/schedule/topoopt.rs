@@ -61,8 +61,7 @@ fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult
         let text = "sources, destinations and size_bytes differ in length";
         return Err(refuse(Invalid::new(text)));
     }
-    let ring =
-        |Ring { members, edge_bytes, phase }| RingGroup { members, edge_bytes, phase };
+    let ring = |Ring { members, edge_bytes, phase }| RingGroup { members, edge_bytes, phase };
     let rings: Vec<RingGroup> = given.rings.into_iter().map(ring).collect();
     let pairs = sources.into_iter().zip(destinations).zip(sizes);
     let demand: Vec<(u32, u32, u64)> = pairs.map(|((from, to), size)| (from, to, size)).collect();
