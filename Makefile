@@ -64,7 +64,8 @@ bench: .venv/installed-test
 	$(BIN)/python benches/control.py
 
 # A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
-# of property tests, fifty times the cases of the laws of a step, long random runs of the controller, and traces of the frameworks that tests/soak/trace/requirements.txt pins.
+# of property tests, fifty times the cases of the laws of a step, long random runs of the controller,
+# and traces of the frameworks that tests/soak/trace/requirements.txt pins.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto

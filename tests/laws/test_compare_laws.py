@@ -177,8 +177,7 @@ def test_faster_gpus_are_a_little_faster(fabric, share):
 def test_a_little_imbalance_is_little(fabric, before, after):
     """A percent of imbalance is a percent or two of the step; 1.03 is what 64 experts can draw.
 
-    Drift made a fat-tree of 128 GPUs 19 % slower at 1.01; on circuits a percent changed the plan of
-    TopoOpt and the number of matchings of Chronos.
+    On circuits it changed the plan of TopoOpt (26 %) and the number of matchings of Chronos.
     """
 
     def law(job: Job) -> float:
@@ -187,6 +186,26 @@ def test_a_little_imbalance_is_little(fabric, before, after):
 
     # it takes a second to draw tokens of an imbalance that is a number
     hold(law, jobs(COUNT // 2), compared("imbalance", fabric))
+
+
+@on_each
+@pytest.mark.parametrize("imbalance", [1.01, 1.02])
+def test_a_little_imbalance_is_little_in_a_deep_pipeline(fabric, imbalance):
+    """Four stages of groups of two servers, 16 micro-batches, slow links: what lets groups drift.
+
+    Drift made a step on trees 24 % longer at 1.01 and 35 % at 1.02, on MixNet 1 %; now 2 %.
+    """
+    before, after = (deep(demand={"imbalance": value})[fabric] for value in ("balanced", imbalance))
+    assert apart(after, before) <= compared("imbalance", fabric)
+
+
+def deep(**changes: Any) -> dict[str, float]:
+    """Step of each fabric for a long step of many small groups."""
+    plan = {"tp": 1, "pp": 4, "ep": 8, "micro_batches": 16, "micro_batch_size": 2, "seq_len": 4096}
+    cluster = {"rate_gbps": 100.0, "gpus_per_server": 4, "nics_per_server": 4}
+    options = {"mixnet": {"degree": 3, "reconfigure": "break-even"}}
+    changed = {"gpus": 32, "cluster": cluster, "plan": plan, "fabric_options": options, **changes}
+    return random_job(0).times_s(**changed)
 
 
 @on_each
