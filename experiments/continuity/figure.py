@@ -48,7 +48,7 @@ def draw(imbalances: Sequence[float], lines: Mapping[str, Sequence[float]]) -> s
         parts.append(tag("polyline", points=" ".join(points), stroke=color))
         lowest = max(lowest + APART, y(line[-1]) + 4)
         parts.append(tag("text", name, x=x.end + 8, y=lowest, fill=color))
-    label = f"{TITLE}; numbers are in table.md"
+    label = f"{TITLE}; numbers are in experiments/continuity/table.md"
     svg = tag(
         "svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
         width=WIDTH, height=HEIGHT, role="img", aria_label=label,

@@ -2,8 +2,8 @@
 
     python experiments/continuity/run.py [--write | --check]
 
-Compares the fabrics of experiment.toml at each imbalance, two minutes in all, and writes table.md
-and figure.svg.
+Compares the fabrics of experiment.toml at each imbalance, some two minutes, and writes table.md and
+docs/images/continuity.svg.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from lightloom import Scenario, compare
 
 HERE = Path(__file__).parent
+FIGURE = HERE.parents[1] / "docs/images/continuity.svg"
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 from figure import draw  # noqa: E402
 from results import command_line, write_or_check  # noqa: E402
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = render(times)
     print(text, end="")
     lines = {name: [grown(times, at, name) for at in times] for name in times[1.0]}
-    wanted = {HERE / "table.md": text, HERE / "figure.svg": draw(list(times), lines)}
+    wanted = {HERE / "table.md": text, FIGURE: draw(list(times), lines)}
     return write_or_check(wanted, options.write, options.check)
 
 

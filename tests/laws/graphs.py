@@ -35,7 +35,7 @@ class RandomStep:
     ring_bytes
         Of an all-reduce over all members of a stage that runs alongside; 0 for none.
     second_stream
-        Whether the same all-to-alls are made once more, alongside, on a stream of their own.
+        Whether the same all-to-alls are made once more, alongside, on another stream.
     barriers
         Whether each layer ends with an all-to-all of no bytes.
     jitter
