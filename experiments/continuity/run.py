@@ -19,7 +19,7 @@ from lightloom import Scenario, compare
 HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs/images/continuity.svg"
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from figure import draw  # noqa: E402
+from lines import draw  # noqa: E402
 from results import command_line, write_or_check  # noqa: E402
 
 #: step times, s, by imbalance and fabric
