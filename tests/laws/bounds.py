@@ -8,6 +8,8 @@ these bounds by factors (``test_drift.py``).
 
 from __future__ import annotations
 
+from tests.laws.networks import POLICIES
+
 #: numbers that agree but for rounding of sums
 EQUAL = 1e-9
 #: times that scale or do not depend on names: whole picoseconds are rounded once per event
@@ -17,6 +19,8 @@ EXACT = 1e-6
 FLUID = 0.05
 #: the same where a policy decides on circuits: a decision either falls or does not
 DECIDED = 0.10
+#: an all-to-all of no bytes orders what was fair before: 5.1 % at most in 600 steps on each network
+BARRIER = 0.08
 #: a permille more of anything is not more than a percent of the step
 CONTINUOUS = 0.01
 #: a percent more of anything
@@ -37,10 +41,12 @@ def little(name: str, usual: float) -> float:
     return STEEP.get(name, usual)
 
 
-#: networks on which a little is more: policies that switch whatever it gains, so that circuits
-#: that stay by chance are darkened by any noise; and matchings of equal tokens, which are as few as
-#: the members, of any other tokens many more, each with its guard time
-STEEP = {"mixnet, always": 0.05, "mixnet, per-layer": 0.05, "crossbars": 0.15}
+#: networks on which a little is more: circuits that a policy keeps or not by a hair; and matchings
+#: of equal tokens, as few as the members, of any other tokens many more, each with its guard time
+STEEP = {
+    **{f"mixnet, {policy}": 0.05 for policy in POLICIES},
+    "crossbars": 0.15,
+}
 
 #: laws of ``compare`` that are exact but for the few microseconds that fabrics differ in
 CLOSE = 1e-4
@@ -57,9 +63,10 @@ COMPARED = {
     "bytes": 0.01,
     # imbalance by 3 % makes the busiest rank's all-to-alls and experts 3 % longer, and others wait
     "imbalance": 0.05,
-    # rings of gradients take half of a NIC from the last all-to-alls
-    "overlap": 0.05,
-    "batches": STEADY,
+    # rings of gradients take half of a NIC from the last all-to-alls: 6.0 % at most in 96 jobs
+    "overlap": 0.08,
+    # of balanced load; otherwise each micro-batch draws its tokens
+    "batches": PERCENT,
     # ZeRO-1 divides the optimizer among more GPUs
     "replicas": 0.01,
 }
@@ -72,7 +79,7 @@ UNSTABLE = {
         "imbalance": 0.40,
         "bytes": 0.15,
         "overlap": 0.10,
-        "batches": 13.0,
+        "batches": 3.0,
         "replicas": 0.15,
     },
     # whole collectives take turns, and balanced load needs few matchings
@@ -81,7 +88,6 @@ UNSTABLE = {
         "compute": 0.05,
         "imbalance": 0.15,
         "overlap": 0.50,
-        "batches": 0.15,
     },
 }
 

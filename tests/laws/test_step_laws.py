@@ -11,7 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.laws.bounds import CONTINUOUS, EQUAL, EXACT, FLUID, PERCENT, STEADY, anomaly, little
+from tests.laws.bounds import (
+    BARRIER,
+    CONTINUOUS,
+    EQUAL,
+    EXACT,
+    FLUID,
+    PERCENT,
+    STEADY,
+    anomaly,
+    little,
+)
 from tests.laws.cases import Case, cases
 from tests.laws.networks import BUILDERS, SYMMETRIC, network_of, nics_of, scaled
 from tests.laws.sampling import apart, hold, longer, shorter
@@ -234,12 +244,12 @@ def test_a_barrier_is_not_faster(name):
     """An all-to-all of no bytes after each layer adds a dependency and nothing else.
 
     With drift they made a step 27 % shorter over a mesh, 21 % over trees, 15 % over oversubscribed
-    ones, 8 % over MixNet; now 3.4 % at most.
+    ones, 8 % over MixNet; now 5 % at most, and that once in hundreds of steps.
     """
     hold(
         lambda case: shorter(case.with_step(barriers=True), case.time_s),
         cases(name, 3 * COUNT),
-        FLUID,
+        BARRIER,
     )
 
 
@@ -333,7 +343,7 @@ def test_batches_add_up(name):
 
     def law(case: Case) -> float:
         alone = {"second_stream": False, "ring_bytes": 0}
-        first, second = np.diff([case.with_step(batches=n, **alone) for n in (8, 16, 24)])
+        first, second = np.diff([case.with_step(batches=n, **alone) for n in (16, 24, 32)])
         return apart(second, first)
 
     hold(law, cases(name, COUNT), STEADY)
