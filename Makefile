@@ -64,12 +64,12 @@ bench: .venv/installed-test
 	$(BIN)/python benches/control.py
 
 # A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
-# of property tests, fifty times the cases of the laws of a step, long random runs of the controller,
+# of property tests, twenty times the cases of the laws of a step, long random runs of the controller,
 # and traces of the frameworks that tests/soak/trace/requirements.txt pins.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
-	LIGHTLOOM_SOAK=50 $(BIN)/python -m pytest tests/laws -n auto
+	LIGHTLOOM_SOAK=20 $(BIN)/python -m pytest tests/laws -n auto
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace
 	$(BIN)/python -m tests.control_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
