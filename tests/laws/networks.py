@@ -11,7 +11,7 @@ from tests.rotor_fabric import rounds
 from tests.simulate_graphs import GBPS, direct, mixnet, packet
 
 from lightloom.fabric import Cluster, load_fabric
-from lightloom.fabric.network import Network, Scheduled, StartUp
+from lightloom.fabric.network import Crossbars, Network, Scheduled, StartUp
 
 AnyPart = TypeVar("AnyPart")
 
@@ -110,4 +110,7 @@ def _times(part: AnyPart, rate: float, latency: float) -> AnyPart:
         if value is not None and field.name.endswith(("_bps", "_ps")):
             whole = np.round(np.multiply(value, factor)).astype(np.uint64)
             changed[field.name] = whole if isinstance(value, np.ndarray) else int(whole)
+    if isinstance(part, Crossbars):
+        times = [(name, np.round(one * latency).astype(np.uint64)) for name, one in part.methods]
+        changed["methods"] = tuple(times)
     return replace(part, **changed)  # type: ignore[type-var]

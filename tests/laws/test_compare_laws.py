@@ -269,7 +269,6 @@ def test_twice_the_replicas_are_not_faster(fabric):
     hold(law, jobs(), compared("replicas", fabric))
 
 
-@pytest.mark.xfail(strict=True, reason="the region is that of the first all-to-all of the program")
 def test_context_parallelism_leaves_the_experts_alone():
     """All-to-alls of attention's heads change neither MixNet's regions nor what circuits carry.
 
