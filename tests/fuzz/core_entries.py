@@ -114,6 +114,7 @@ def topoopt(draw: Draws) -> tuple:
         draw.pick([ends[0]]),
         draw.pick([ends[1]]),
         draw.array(U64, (count,), "bytes"),
+        draw.pick([np.arange(count, dtype=U32), np.zeros(0, U32)]),
     )
     return (request,)
 

@@ -149,7 +149,7 @@ def test_vertices_are_numbered_without_large_gaps():
 def test_a_topology_has_a_bounded_number_of_ports(servers, degree):
     none = np.zeros(0, np.uint32)
     request = requests.TopologyRequest(
-        servers, degree, 2**32 - 1, [], "one", none, none, none.astype(U64)
+        servers, degree, 2**32 - 1, [], "one", none, none, none.astype(U64), none
     )
     line = f"{servers} servers with {degree} ports each: expected at most 1048576 with 65536 each"
     assert refusal(_core.schedule_topoopt, request) == f"{line}, 16777216 in all"
@@ -158,7 +158,7 @@ def test_a_topology_has_a_bounded_number_of_ports(servers, degree):
 def test_any_number_of_routes_may_be_asked_for():
     ends = np.array([0, 1], np.uint32)
     request = requests.TopologyRequest(
-        3, 2, 2**32 - 1, [], "one", ends, ends[::-1].copy(), np.ones(2, U64)
+        3, 2, 2**32 - 1, [], "one", ends, ends[::-1].copy(), np.ones(2, U64), ends[:0]
     )
     assert len(_core.schedule_topoopt(request).route_servers) >= 4
 

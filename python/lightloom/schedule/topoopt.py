@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -165,8 +165,7 @@ def topoopt_topology(
 ) -> TopoOptTopology:
     """Find circuits for a whole job after TopoOpt (Wang et al., NSDI 2023, section 4).
 
-    Phases of the job follow each other, and each lasts as long as its busiest circuit; the sum is
-    what the circuits are searched for. The paper's ports for rings and matchings are one start.
+    Phases follow each other; the sum of what their busiest circuits carry is to be least.
 
     Parameters
     ----------
@@ -177,21 +176,17 @@ def topoopt_topology(
     demand
         All other traffic averaged over the job: sources, destinations, bytes, equally long.
     phases
-        Number of the phase of each entry of ``demand``; by default all are of one. Phases of rings
-        are others, whatever their numbers.
+        The phase of each entry of ``demand``; by default all are of one. Rings have others.
     max_routes
         Maximum number of shortest paths of one ordered pair.
     strides
-        Which cycles a ring group gets that deserves several. ``"geometric"``: as TopoOpt, with
-        growing strides, for short paths; the all-reduce must be divided among them to use them
-        all. ``"one"``: parallel circuits in ring order.
+        The cycles of a ring group with several. ``"geometric"``: as TopoOpt, with growing strides
+        for short paths, among which an all-reduce is divided. ``"one"``: all in ring order.
 
     Returns
     -------
     TopoOptTopology
-        Circuits, the cycles among them and the routes of all other traffic. A matching takes
-        O(n^3), and there is one per port at most; then up to 3,200 topologies are routed, or
-        60,000 / servers if that is less.
+        Circuits, cycles and routes; O(n^3) for each of a matching per port.
 
     Examples
     --------
@@ -203,7 +198,7 @@ def topoopt_topology(
     Raises
     ------
     DemandError
-        If rings or demand name a server that is not there, or bytes are negative or not whole.
+        If rings or demand name servers that are not there, or bytes that are no whole numbers.
     FabricError
         If sizes are not above 0, or the ports cannot connect the servers that talk.
     """
@@ -213,9 +208,7 @@ def topoopt_topology(
     )
     one_of(strides, "strides", tuple(choices("strides")), FabricError)
     sources, destinations, volumes = _checked_demand(demand, servers)
-    numbers = whole_list(phases, "phases", 2**32 - 1, DemandError).astype(np.uint32)
-    if len(numbers) not in (0, len(volumes)):
-        raise DemandError(f"phases: {len(numbers)} for {len(volumes)} entries of demand")
+    numbers = _checked_phases(phases, len(volumes))
     groups = _checked_rings(rings, servers)
     request = TopologyRequest(
         servers, degree, max_routes, groups, strides, sources, destinations, volumes, numbers
@@ -225,12 +218,7 @@ def topoopt_topology(
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
     return TopoOptTopology(
-        found.circuits,
-        found.cycles,
-        found.routed_edges,
-        found.route_offsets,
-        found.route_servers,
-        found.busiest_bytes,
+        **{column.name: getattr(found, column.name) for column in fields(TopoOptTopology)}
     )
 
 
@@ -250,6 +238,13 @@ def _checked_demand(
             f"{len(volumes)} byte counts; expected equally many"
         )
     return sources, destinations, volumes
+
+
+def _checked_phases(phases: npt.ArrayLike, entries: int) -> npt.NDArray[np.uint32]:
+    numbers = whole_list(phases, "phases", 2**32 - 1, DemandError).astype(np.uint32)
+    if len(numbers) not in (0, entries):
+        raise DemandError(f"phases: {len(numbers)} for {entries} entries of demand")
+    return numbers
 
 
 def _checked_rings(rings: Sequence[Ring], servers: int) -> list[Ring]:

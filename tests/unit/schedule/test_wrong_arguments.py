@@ -98,8 +98,8 @@ CALLS = {
         "estimator": "smoothed", "weight": 0.5, "hysteresis": None,
     },
     "topoopt_topology": {
-        "servers": 4, "degree": 2, "rings": RINGS, "demand": ((), (), ()), "max_routes": 4,
-        "strides": "geometric",
+        "servers": 4, "degree": 2, "rings": RINGS, "demand": ((), (), ()), "phases": (),
+        "max_routes": 4, "strides": "geometric",
     },
     "upcoming_all_to_alls": {"demand": DEMAND, "hidden_s": 0.0},
     "xnest_epochs": {**EPOCHS, "reading": "pairings"},

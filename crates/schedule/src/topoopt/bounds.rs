@@ -1,14 +1,17 @@
 //! How near plans are to the best, and how they follow their demand.
 //!
 //! Random demand in several phases is the hardest case: an idle port may be better than a circuit,
-//! as that would attract a pair's bytes to one route, but the search joins all ports. So it may miss
-//! the best by half, and what it finds may jump. Training jobs stay within two percent.
+//! as that would attract the bytes of a pair to one route, but the search joins all ports. It may
+//! miss the best by half, and what it finds may jump. Training jobs stay within two percent.
 
+use std::ops::Range;
+
+use super::links::Links;
+use super::plan;
 use super::predict::Plan;
 use super::request::{RingCycle, RingGroup, Strides, TopoRequest};
 use super::search::{self, Effort};
 use super::traffic::Traffic;
-use super::{Links, plan};
 use proptest::prelude::*;
 
 /// A job with phases.
@@ -62,7 +65,7 @@ impl Job {
 }
 
 /// Random demand in up to three phases, and a ring or none.
-fn job(servers: std::ops::Range<u32>, degrees: std::ops::Range<u32>) -> impl Strategy<Value = Job> {
+fn job(servers: Range<u32>, degrees: Range<u32>) -> impl Strategy<Value = Job> {
     (servers, degrees, 1..5_u32).prop_flat_map(|(servers, degree, max_routes)| {
         let entry = (0..servers, 0..servers, 1_000..100_000_u64, 0..3_u32);
         let ring = prop_oneof![Just(0_u64), 1_000..100_000_u64];
@@ -77,11 +80,11 @@ fn job(servers: std::ops::Range<u32>, degrees: std::ops::Range<u32>) -> impl Str
     })
 }
 
-/// The least cost of all circuits between four servers.
-fn least_of_four(job: &Job) -> f64 {
+/// The minimum cost of all circuits between four servers.
+fn minimum_of_four(job: &Job) -> f64 {
     let traffic = Traffic::of(&job.request(), &[]);
     let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
-    let mut least = f64::INFINITY;
+    let mut minimum = f64::INFINITY;
     for code in 0..(job.degree + 1).pow(6) {
         let mut links = Links::new(4, job.degree);
         let mut rest = code;
@@ -97,10 +100,10 @@ fn least_of_four(job: &Job) -> f64 {
             })
         });
         if fits && links.all_connected(&traffic.pairs) {
-            least = least.min(Plan::of(links, &traffic, job.max_routes).cost);
+            minimum = minimum.min(Plan::of(links, &traffic, job.max_routes).cost);
         }
     }
-    least
+    minimum
 }
 
 /// Bytes that the busiest circuits carry at least: in each phase those of the busiest server over
@@ -141,8 +144,8 @@ proptest! {
     #[test]
     fn plans_for_four_servers_are_near_the_best_of_all(job in job(4..5, 2..5)) {
         let job = Job { rings: vec![], ..job };
-        let (found, least) = (job.cost(), least_of_four(&job));
-        prop_assert!(found <= least * 2.0, "{found} against {least}");
+        let (found, minimum) = (job.cost(), minimum_of_four(&job));
+        prop_assert!(found <= minimum * 2.0, "{found} against {minimum}");
     }
 
     /// Against the best of three much longer searches.
@@ -150,13 +153,13 @@ proptest! {
     fn long_searches_find_little_more(job in job(6..9, 3..7)) {
         let (plan, cycles) = job.plan();
         let traffic = Traffic::of(&job.request(), &cycles);
-        let least = (2..5)
+        let minimum = (2..5)
             .map(|seed| {
                 let effort = Effort { rounds: 20_000, seed };
-                search::exchange_single(plan.clone(), &traffic, job.max_routes, &effort).cost
+                search::swap_one(plan.clone(), &traffic, job.max_routes, &effort).cost
             })
             .fold(f64::INFINITY, f64::min);
-        prop_assert!(plan.cost <= least * 1.5, "{} against {least}", plan.cost);
+        prop_assert!(plan.cost <= minimum * 1.5, "{} against {minimum}", plan.cost);
     }
 
     #[test]
@@ -219,7 +222,7 @@ fn equal_demand_gets_equal_ports() {
         let inside = found.links.circuits().into_iter().filter(|c| c.a / 4 == c.b / 4);
         assert!(inside.clone().all(|circuit| circuit.count >= 2), "{groups} groups");
         assert_eq!(inside.count() as u32, groups * 6);
-        assert_eq!(found.busiest[2], 45_000.0);
+        assert!((found.busiest[2] - 45_000.0).abs() < 1e-6);
     }
     for (servers, degree) in [(3, 4), (4, 6), (5, 8), (8, 7), (5, 4), (9, 8)] {
         let pairs = (0..servers).flat_map(|a| (0..servers).map(move |b| (a, b, 1_000)));
@@ -242,9 +245,9 @@ fn the_indivisible_rest_is_one_circuit() {
         let job = Job { servers: 4, degree, rings, demand, phases, max_routes };
         let circuits = job.plan().0.links.circuits();
         let counts = circuits.iter().map(|circuit| circuit.count);
-        let (least, most) = (counts.clone().min().unwrap(), counts.max().unwrap());
-        assert_eq!((circuits.len(), least), (6, degree / 3), "{degree} ports");
-        assert!(most <= least + 1, "{degree} ports: {least} to {most}");
+        let (minimum, largest) = (counts.clone().min().unwrap(), counts.max().unwrap());
+        assert_eq!((circuits.len(), minimum), (6, degree / 3), "{degree} ports");
+        assert!(largest <= minimum + 1, "{degree} ports: {minimum} to {largest}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Direct circuits for the phases whose pairs all find ports, so that busiest circuits are least.
 //!
-//! A phase whose heaviest pair has `k` circuits needs `ceil(k bytes / most bytes)` for each other
-//! pair. Every phase begins with one circuit per pair; then the phase gains circuits that saves
+//! A phase whose heaviest pair has `k` circuits needs `ceil(k bytes / largest bytes)` for each
+//! other pair. Every phase begins with one circuit per pair; then the phase gains circuits that saves
 //! most per port, until no phase can have more.
 
 use super::links::Links;
@@ -11,11 +11,14 @@ use super::request::TopoRequest;
 /// Steps of a circuit of the heaviest pair.
 const STEPS: u32 = 4;
 
+/// Circuits of the heaviest pair that are tried.
+const MAX_LEVEL: u32 = 64;
+
 /// A phase with its pairs.
 struct Phase {
     /// Index of each pair among all, and its bytes over those of the heaviest.
     pairs: Vec<(usize, f64)>,
-    most: f64,
+    largest: f64,
     /// Circuits of the heaviest pair, in steps; 0 if the pairs do not all find ports.
     level: u32,
 }
@@ -29,7 +32,7 @@ impl Phase {
     }
 
     fn busiest(&self, level: u32) -> f64 {
-        self.most * f64::from(STEPS) / f64::from(level)
+        self.largest * f64::from(STEPS) / f64::from(level)
     }
 }
 
@@ -74,9 +77,9 @@ fn phases(request: &TopoRequest) -> (Vec<(u32, u32)>, Vec<Phase>) {
     ends.dedup();
     let place = |a, b| ends.binary_search(&(a, b)).expect("a pair of a phase");
     let phase = |demand: &PairDemand| {
-        let most = demand.pairs.iter().map(|pair| pair.2).fold(0.0, f64::max);
-        let pairs = demand.pairs.iter().map(|&(a, b, bytes)| (place(a, b), bytes / most));
-        Phase { pairs: pairs.collect(), most, level: 0 }
+        let largest = demand.pairs.iter().map(|pair| pair.2).fold(0.0, f64::max);
+        let pairs = demand.pairs.iter().map(|&(a, b, bytes)| (place(a, b), bytes / largest));
+        Phase { pairs: pairs.collect(), largest, level: 0 }
     };
     let phases = demands.iter().filter(|demand| !demand.pairs.is_empty()).map(phase).collect();
     (ends, phases)
@@ -118,12 +121,12 @@ fn best_step(
         if now == 0 {
             continue;
         }
-        for level in now + 1..=STEPS * degree {
+        for level in now + 1..=STEPS * degree.min(MAX_LEVEL) {
             phases[index].level = level;
             let Some(after) = ports(ends, phases, links) else { break };
             let saved = phases[index].busiest(now) - phases[index].busiest(level);
             let rate = saved / f64::from(after - before).max(0.5);
-            if best.is_none_or(|(most, ..)| rate > most) {
+            if best.is_none_or(|(highest, ..)| rate > highest) {
                 best = Some((rate, index, level));
             }
         }

@@ -10,12 +10,12 @@
 //! 4. ports that are left are joined, too, and parts that must talk to each other are connected;
 //! 5. every pair that communicates gets its shortest paths, over other servers where need be.
 //!
-//! Ours searches harder. The job is made of phases that follow each other, and a topology costs the
-//! sum of what their busiest circuits carry ([`predict`]). Every number of ports for rings is tried,
-//! where TopoOpt divides them by bytes; phases whose pairs all find ports get direct circuits
-//! ([`direct`]); and circuits are exchanged as long as that helps ([`search`]).
+//! This one searches harder. A job is made of phases that follow each other, and a topology costs
+//! the sum of what their busiest circuits carry ([`predict`]). Every number of ports for rings is
+//! tried, where TopoOpt divides them by bytes ([`start`]); phases whose pairs all find ports get
+//! direct circuits ([`direct`]); and circuits are swapped as long as that helps ([`search`]).
 //!
-//! Step 4 and exchanges may take circuits of a cycle: a ring that runs along routes costs a job less
+//! Step 4 and swaps may take circuits of a cycle: a ring that runs along routes costs a job less
 //! than crowded circuits do. An edge that lost its circuit is named.
 //!
 //! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
@@ -32,15 +32,14 @@ mod predict;
 mod request;
 mod rings;
 mod search;
+mod start;
 mod traffic;
 
 pub use paths::Routes;
 pub use request::{RingCycle, RingGroup, RoutedEdge, Strides, TopoRequest};
 
 use lightloom_model::{Circuit, Invalid};
-use links::Links;
 use predict::Plan;
-use traffic::Traffic;
 
 /// Circuits and routes.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,12 +51,12 @@ pub struct TopoOptTopology {
     /// Edges of cycles that no circuit is left for, in the order of the cycles.
     pub routed_edges: Vec<RoutedEdge>,
     /// Shortest paths of every ordered pair that communicates, sorted by pair. For ring groups
-    /// these are the neighbors of each of its cycles, or of its ring order if it has none, both
-    /// ways.
+    /// these are the neighbors of each of its cycles, or of its ring order if it has none, in both
+    /// directions.
     pub routes: Routes,
-    /// Most routes of a pair: fewer than allowed where that is better.
+    /// Maximum number of routes of a pair: fewer than allowed where that is better.
     pub max_routes: u32,
-    /// Predicted bytes of the busiest circuit in each phase of the demand, then in each of the rings.
+    /// Predicted bytes of the busiest circuit in each phase of the demand, then of the rings.
     pub busiest: Vec<f64>,
 }
 
@@ -80,67 +79,19 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
 /// The best topology found, and its cycles.
 fn plan(request: &TopoRequest) -> Result<(Plan, Vec<RingCycle>), Invalid> {
     validate(request)?;
-    let starts = starts(request)?;
-    // Routes may concentrate bytes, so that fewer are better.
-    let half = |limit: &u32| (*limit > 1).then(|| limit.div_ceil(2));
+    let starts = start::all(request)?;
+    // Routes may concentrate bytes, so that few are better.
+    let half = |limit: &u32| (*limit > 1).then(|| (*limit).min(8).div_ceil(2));
     let limits = std::iter::successors(Some(request.max_routes.max(1)), half);
     let found = limits.map(|max_routes| search::best(&starts, max_routes));
-    let (which, plan) = search::least(found, |(_, plan)| plan.cost);
+    let (which, plan) = search::cheapest(found, |(_, plan)| plan.cost);
     Ok((plan, starts[which].cycles.clone()))
-}
-
-/// Circuits that a search begins with.
-struct Start {
-    cycles: Vec<RingCycle>,
-    links: Links,
-    traffic: Traffic,
-}
-
-/// `TopoOpt`'s ports for rings and matchings for the rest; then direct circuits for what fits, with
-/// each number of ports that rings may have.
-fn starts(request: &TopoRequest) -> Result<Vec<Start>, Invalid> {
-    let by_bytes = rings::ports_by_bytes(request);
-    let mut starts = vec![start(request, by_bytes, false)?];
-    let mut seen: Vec<Vec<RingCycle>> = Vec::new();
-    for ports in 0..=rings::most_ports(request).min(MAX_STARTS) {
-        let direct = start(request, ports, true)?;
-        let has_cycles = by_bytes == 0 || !direct.cycles.is_empty();
-        if has_cycles && !seen.contains(&direct.cycles) {
-            seen.push(direct.cycles.clone());
-            starts.push(direct);
-        }
-    }
-    Ok(starts)
-}
-
-fn start(request: &TopoRequest, ring_ports: u32, is_direct: bool) -> Result<Start, Invalid> {
-    let mut links = Links::new(request.servers, request.degree);
-    let cycles = rings::place(request, ring_ports, &mut links);
-    if is_direct {
-        direct::join(request, &mut links);
-    }
-    let mut pairs = without_cycles(request, &cycles);
-    pairs.per_circuit(&links);
-    matching::serve(&mut pairs, &mut links);
-    for cycle in &cycles {
-        pairs.add_ring(&request.rings[cycle.group as usize], cycle.stride);
-    }
-    pairs.merge();
-    matching::serve(&mut pairs, &mut links);
-    matching::join_leftovers(&mut links);
-    let traffic = Traffic::of(request, &cycles);
-    connect::connect(&traffic.pairs, &pairs, &mut links)?;
-    matching::join_leftovers(&mut links);
-    Ok(Start { cycles, links, traffic })
 }
 
 /// Most servers, most ports of each, and most ports of all: one circuit after another is found.
 const MAX_SERVERS: u32 = 1 << 20;
 const MAX_DEGREE: u32 = 1 << 16;
 const MAX_PORTS: u64 = 1 << 24;
-
-/// Most divisions of ports between rings and the rest that are tried.
-const MAX_STARTS: u32 = 16;
 
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     let n = request.servers;
@@ -176,44 +127,5 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     match wrong {
         Some((from, to, _)) => Err(Invalid(format!("demand {from} to {to}: only {n} servers"))),
         None => Ok(()),
-    }
-}
-
-/// What pairs want that no cycle serves: a ring that got none competes for circuits like
-/// everything else.
-fn without_cycles(request: &TopoRequest, cycles: &[RingCycle]) -> matching::PairDemand {
-    let mut pairs = matching::PairDemand::of_rest(request.demand);
-    for (index, group) in request.rings.iter().enumerate() {
-        if cycles.iter().all(|cycle| cycle.group as usize != index) {
-            pairs.add_ring(group, 1);
-        }
-    }
-    pairs.merge();
-    pairs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of two rings the one that has a cycle wants no other circuits.
-    #[test]
-    fn rings_without_a_cycle_want_circuits_with_everything_else() {
-        let group = |members: &[u32], edge_bytes| RingGroup {
-            members: members.to_vec(),
-            edge_bytes,
-            phase: 0,
-        };
-        let request = TopoRequest {
-            servers: 8,
-            degree: 4,
-            rings: &[group(&[0, 1, 2], 8), group(&[1, 2, 3], 50)],
-            strides: Strides::Geometric,
-            demand: &[(2, 1, 10), (4, 5, 1)],
-            phases: &[],
-            max_routes: 1,
-        };
-        let wanted = without_cycles(&request, &[RingCycle { group: 0, stride: 1 }; 2]);
-        assert_eq!(wanted.pairs, [(1, 2, 60.0), (1, 3, 50.0), (2, 3, 50.0), (4, 5, 1.0)]);
     }
 }

@@ -1,8 +1,8 @@
 //! What a topology costs its job: the bytes that its busiest circuits carry, phase after phase.
 //!
 //! Phases of a job follow each other, and each lasts as long as its busiest circuit. So the
-//! predicted time of a topology is the sum over phases of the most bytes that one circuit carries
-//! in one direction. Routes share the bytes of a pair in proportion to the circuits of their
+//! predicted time of a topology is the sum over phases of the bytes of its busiest circuit in
+//! one direction. Routes share the bytes of a pair in proportion to the circuits of their
 //! narrowest hops, and a ring is divided among its cycles in proportion to what the narrowest hop
 //! of each can carry, as the network does that runs them.
 //!
@@ -25,6 +25,8 @@ pub(super) struct Plan {
     pub loads: Loads,
     /// Bytes of the busiest circuit of each phase.
     pub busiest: Vec<f64>,
+    /// Sum over phases of the power means of their loads.
+    pub unevenness: f64,
     /// What is to be least: busiest circuits, and how even the others are.
     pub cost: f64,
 }
@@ -55,19 +57,20 @@ impl Plan {
         loads.carry(&routes, traffic.phases);
         let ports = f64::from(links.ports());
         let bundles = loads.counts.len();
-        let (mut busiest, mut cost) = (Vec::with_capacity(traffic.phases), 0.0);
+        let (mut busiest, mut unevenness) = (Vec::with_capacity(traffic.phases), 0.0);
         for phase in 0..traffic.phases {
-            let (mut most, mut powers) = (0.0_f64, 0.0);
+            let (mut largest, mut powers) = (0.0_f64, 0.0);
             let bytes = &loads.bytes[phase * bundles..(phase + 1) * bundles];
             for (&bytes, &count) in bytes.iter().zip(&loads.counts) {
                 let each = bytes / f64::from(count);
-                most = most.max(each);
+                largest = largest.max(each);
                 powers += f64::from(count) * (each * each) * (each * each);
             }
-            cost += most + EVENNESS * (powers / ports).sqrt().sqrt();
-            busiest.push(most);
+            unevenness += (powers / ports).sqrt().sqrt();
+            busiest.push(largest);
         }
-        Self { links, routes, max_routes, loads, busiest, cost }
+        let cost = busiest.iter().sum::<f64>() + EVENNESS * unevenness;
+        Self { links, routes, max_routes, loads, busiest, unevenness, cost }
     }
 
     /// Each send with its routes: their hops and their share of its bytes.
@@ -116,7 +119,7 @@ impl Loads {
         loads
     }
 
-    /// Divides a ring among its cycles, both ways; two servers send each other everything.
+    /// Divides a ring among its cycles, in both directions; two servers send each other everything.
     fn divide(&mut self, ring: &Ring, routes: &Routes) {
         let capacity = |pair: usize| -> f64 {
             let own = self.routes_of[pair]..self.routes_of[pair + 1];
@@ -138,8 +141,8 @@ impl Loads {
             .collect();
         let sum: f64 = capacities.iter().sum();
         for (edges, capacity) in ring.cycles.iter().zip(&capacities) {
-            let ways = if edges.len() == 1 { 1.0 } else { 2.0 };
-            let bytes = ring.bytes * capacity / sum / ways;
+            let directions = if edges.len() == 1 { 1.0 } else { 2.0 };
+            let bytes = ring.bytes * capacity / sum / directions;
             let ends = edges.iter().flat_map(|edge| [edge.forth, edge.back]);
             self.sends.extend(ends.map(|pair| Send { pair, phase: ring.phase, bytes }));
         }
@@ -174,7 +177,6 @@ impl Loads {
 }
 
 #[cfg(test)]
-#[expect(clippy::float_cmp, reason = "sums and halves of whole numbers are exact")]
 mod tests {
     use super::super::request::{RingCycle, RingGroup, Strides, TopoRequest};
     use super::*;
@@ -196,7 +198,7 @@ mod tests {
         TopoRequest { servers: 4, degree: 4, rings, strides, demand, phases, max_routes: 4 }
     }
 
-    /// 8 bytes one way and 4 the other over two circuits, then 6 over the same.
+    /// 8 bytes in one direction and 4 in the other over two circuits, then 6 over the same.
     #[test]
     fn phases_add_up_and_directions_do_not() {
         let demand = [(0, 1, 8), (1, 0, 4), (0, 1, 6)];
@@ -207,7 +209,7 @@ mod tests {
         assert!((found.cost - cost).abs() < 1e-12);
     }
 
-    /// Around a square, two circuits wide one way and one circuit the other: 20 and 10 bytes.
+    /// Around a square, two circuits wide on one side and one on the other: 20 and 10 bytes.
     #[test]
     fn routes_share_by_their_narrowest_hops() {
         let circuits = [(0, 1), (0, 1), (1, 2), (1, 2), (2, 3), (3, 0)];
@@ -218,10 +220,10 @@ mod tests {
         assert!([15.0, 30.0].contains(&found.busiest[0]), "{:?}", found.busiest);
     }
 
-    /// 60 bytes over two cycles, both ways: 15 for each way of each; a hop whose circuit is gone
+    /// 60 bytes over two cycles, in both directions: 15 in each; a hop whose circuit is gone
     /// takes half a circuit around.
     #[test]
-    fn rings_are_divided_among_cycles_both_ways() {
+    fn rings_are_divided_among_cycles_in_both_directions() {
         let ring = [RingGroup { members: vec![0, 1, 2], edge_bytes: 60, phase: 0 }];
         let twice = [RingCycle { group: 0, stride: 1 }; 2];
         let all = [(0, 1), (1, 2), (2, 0), (0, 1), (1, 2), (2, 0)];

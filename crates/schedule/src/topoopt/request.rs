@@ -35,7 +35,7 @@ pub struct TopoRequest<'a> {
     pub strides: Strides,
     /// All other traffic: source, destination, bytes. A pair may occur several times.
     pub demand: &'a [(u32, u32, u64)],
-    /// The phase of each entry of the demand, or none if all are of one. Phases of rings are others.
+    /// The phase of each entry of the demand, or none if all are of one; rings have others.
     pub phases: &'a [u32],
     /// Maximum number of shortest paths per ordered pair.
     pub max_routes: u32,

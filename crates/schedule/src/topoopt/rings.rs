@@ -138,11 +138,11 @@ pub(super) fn ports_by_bytes(request: &TopoRequest) -> u32 {
     }
     let share = ring_bytes / (ring_bytes + rest_bytes);
     let ports = (f64::from(request.degree) * share).ceil() as u32;
-    ports.max(2).min(most_ports(request))
+    ports.max(2).min(max_ports(request))
 }
 
-/// Most ports of a server that rings may have: all, but for one for the rest if there is any.
-pub(super) fn most_ports(request: &TopoRequest) -> u32 {
+/// Ports of a server that rings may have: all, but for one for the rest if there is any.
+pub(super) fn max_ports(request: &TopoRequest) -> u32 {
     let has_rest = request.demand.iter().any(|&(from, to, bytes)| from != to && bytes > 0);
     request.degree - u32::from(has_rest && request.degree > 2)
 }

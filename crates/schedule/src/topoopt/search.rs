@@ -1,77 +1,81 @@
-//! Exchanges circuits until no exchange makes the predicted time shorter.
+//! Swaps circuits until no swap makes the predicted time shorter.
 //!
-//! Starting points see demand only, not what multi-hop routes do to the circuits that they cross: a
-//! light pair without a circuit may crowd onto the one that joins two parts of the graph. TopoOpt
-//! finds such cases by alternating between topology and routes. Here pairs get a direct circuit for
-//! one of each of their servers, whose far ends are joined in turn: first many pairs at a time, as
-//! long as that pays, then one at a time, where a worse topology is accepted, too, as long as it is
-//! not much worse, ever less (threshold accepting, Dueck and Scheuer 1990).
+//! Starting points see demand only, not what multi-hop routes do to the circuits that they cross:
+//! a light pair without a circuit may crowd onto the one that joins two parts of the graph. TopoOpt
+//! finds such cases by alternating between topology and routes. Here pairs get a direct circuit
+//! for one of each of their servers, whose far ends are joined in turn: first many pairs at a time,
+//! as long as loads become more even, then one at a time, where a worse topology is accepted, too,
+//! as long as it is not much worse, ever less (threshold accepting, Dueck and Scheuer 1990).
 
 use rustc_hash::FxHashSet;
 
-use super::Start;
 use super::links::Links;
 use super::matching;
 use super::predict::Plan;
+use super::start::Start;
 use super::traffic::Traffic;
 
-/// Evaluations of topologies with many exchanges, times servers: each routes all pairs anew.
+/// Evaluations of topologies with many swaps, times servers: each routes all pairs anew.
 const MANY: usize = 60_000;
 
 /// Minimum and maximum number of these.
 const MANY_ROUNDS: (usize, usize) = (24, 200);
 
-/// Evaluations of single exchanges, times the square of servers; and their minimum and maximum.
+/// Evaluations of single swaps, times the square of servers; and their minimum and maximum.
 const SINGLE: usize = 1_000_000;
 const SINGLE_ROUNDS: (usize, usize) = (60, 8_000);
 
 /// How much more than its own bytes a new circuit may take off crowded ones, as others reroute
-/// over it. Larger values try more exchanges that fail.
+/// over it. Larger values try more swaps that fail.
 const OTHERS: f64 = 4.0;
 
 /// Minimum relative progress that counts.
 const PROGRESS: f64 = 1e-9;
 
-/// By how much a topology may be worse than the one before it in the first single exchange.
+/// By how much a topology may be worse than the one before it in the first swap.
 const THRESHOLD: f64 = 0.2;
 
-/// The best topology that exchanges lead to with so many routes per pair, and its start.
+/// Swaps that such a threshold needs; with fewer it is lower in proportion.
+const PATIENCE: f64 = 2_000.0;
+
+/// The best topology that swaps lead to with so many routes per pair, and its start.
 ///
-/// Half of the single exchanges begin at all starts, the others at the best of what these found.
+/// Half of all single swaps begin where many swaps at a time lead from each start, the others at
+/// the best of what these found.
 pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
     let servers = starts[0].links.servers();
     let rounds = (SINGLE / (servers * servers)).clamp(SINGLE_ROUNDS.0, SINGLE_ROUNDS.1);
     let each = Effort { rounds: rounds / 2 / starts.len(), seed: 0 };
     let found = starts.iter().map(|start| {
         let plan = Plan::of(start.links.clone(), &start.traffic, max_routes);
-        exchange_single(plan, &start.traffic, max_routes, &each)
+        let many = swap_many(plan.clone(), &start.traffic, max_routes);
+        let plan = cheapest([plan, many].into_iter(), |plan| plan.cost);
+        swap_one(plan, &start.traffic, max_routes, &each)
     });
-    let (which, plan) = least(found.enumerate(), |(_, plan)| plan.cost);
-    let traffic = &starts[which].traffic;
-    let plan = exchange_many(plan, traffic, max_routes);
+    let (which, plan) = cheapest(found.enumerate(), |(_, plan)| plan.cost);
     let rest = Effort { rounds: rounds / 2, seed: 1 };
-    (which, exchange_single(plan, traffic, max_routes, &rest))
+    (which, swap_one(plan, &starts[which].traffic, max_routes, &rest))
 }
 
 /// The first of those that cost least, but for rounding errors.
-pub(super) fn least<T>(all: impl Iterator<Item = T>, cost: impl Fn(&T) -> f64) -> T {
+pub(super) fn cheapest<T>(all: impl Iterator<Item = T>, cost: impl Fn(&T) -> f64) -> T {
     let better = |best: T, next: T| {
         if cost(&next) < cost(&best) * (1.0 - PROGRESS) { next } else { best }
     };
     all.reduce(better).expect("at least one")
 }
 
-fn exchange_many(mut plan: Plan, traffic: &Traffic, max_routes: u32) -> Plan {
+fn swap_many(mut plan: Plan, traffic: &Traffic, max_routes: u32) -> Plan {
     let servers = plan.links.servers();
     let mut batch = servers.div_ceil(8);
     let mut futile = FxHashSet::default();
     for _ in 0..(MANY / servers).clamp(MANY_ROUNDS.0, MANY_ROUNDS.1) {
-        let (next, pairs) = exchange(&plan, traffic, batch, &futile);
+        let (next, pairs) = swap(&plan, traffic, batch, &futile);
         if pairs.is_empty() {
             break;
         }
         match evaluate(next, traffic, max_routes) {
-            Some(next) if next.cost < plan.cost * (1.0 - PROGRESS) => plan = next,
+            Some(next) if next.unevenness < plan.unevenness * (1.0 - PROGRESS) => plan = next,
             _ if pairs.len() > 1 => batch = pairs.len().div_ceil(4),
             _ => futile.extend(pairs),
         }
@@ -98,28 +102,28 @@ impl Prices {
         let bundles = loads.counts.len();
         let price = |(index, &bytes): (usize, &f64)| {
             let count = f64::from(loads.counts[index % bundles]);
-            let most = plan.busiest[index / bundles];
-            if most > 0.0 { (bytes / count / most).powi(3) / count } else { 0.0 }
+            let largest = plan.busiest[index / bundles];
+            if largest > 0.0 { (bytes / count / largest).powi(3) / count } else { 0.0 }
         };
         Self { of: loads.bytes.iter().enumerate().map(price).collect(), bundles }
     }
 
-    /// What the bytes over one circuit between two neighbors cost, the dearer way.
+    /// What the bytes over one circuit between two neighbors cost, in the dearer direction.
     fn of_circuit(&self, plan: &Plan, a: u32, b: u32) -> f64 {
         let loads = &plan.loads;
-        let way = |from, to| {
+        let price = |from, to| {
             let bundle = loads.neighbors.index(from, to);
             let all = (bundle..self.of.len()).step_by(self.bundles);
             all.map(|index| loads.bytes[index] * self.of[index]).sum::<f64>()
         };
-        way(a, b).max(way(b, a))
+        price(a, b).max(price(b, a))
     }
 }
 
 /// Gives direct circuits to the pairs that suffer most, at most `batch` of them, each server in
-/// one exchange only, and to no `futile` pair; says which pairs. None if no pair suffers more than
-/// the exchange would cost others.
-fn exchange(
+/// one swap only, and to no `futile` pair; says which pairs. None if no pair suffers more than
+/// the swap would cost others.
+fn swap(
     plan: &Plan,
     traffic: &Traffic,
     batch: usize,
@@ -136,22 +140,21 @@ fn exchange(
         if taken.contains(&a) || taken.contains(&b) || futile.contains(&(a, b)) {
             continue;
         }
-        let cheapest = |server: u32, peer: u32| {
+        let given = |server: u32, peer: u32| {
             let far = given_up(plan, &links, server, peer).filter(|far| !taken.contains(far));
             far.map(|far| (prices.of_circuit(plan, server, far), far))
                 .min_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)))
         };
-        let (far_a, far_b) = (cheapest(a, b), cheapest(b, a));
-        let has_none = |server, far: Option<(f64, u32)>| far.is_none() && links.free(server) == 0;
-        let cost = far_a.map_or(0.0, |far| far.0) + far_b.map_or(0.0, |far| far.0);
-        if has_none(a, far_a) || has_none(b, far_b) || pain * OTHERS <= cost {
+        let given = [given(a, b), given(b, a)];
+        let ends = [(a, given[0]), (b, given[1])]
+            .map(|(server, far)| End { server, far: far.map(|far| far.1) });
+        let cost: f64 = given.iter().flatten().map(|far| far.0).sum();
+        if !ends.iter().all(|end| end.has_port(&links)) || pain * OTHERS <= cost {
             continue;
         }
-        let (far_a, far_b) = (far_a.map(|far| far.1), far_b.map(|far| far.1));
-        join(&mut links, (a, far_a), (b, far_b));
+        join(&mut links, ends);
         taken.extend([a, b]);
-        taken.extend(far_a);
-        taken.extend(far_b);
+        taken.extend(ends.iter().filter_map(|end| end.far));
         pairs.push((a, b));
     }
     matching::join_leftovers(&mut links);
@@ -171,15 +174,29 @@ fn given_up<'a>(
     neighbors.filter(move |&far| !has_room && far != peer)
 }
 
+/// A server that gets a circuit, and the far end of the one that it gives up for it.
+#[derive(Clone, Copy)]
+struct End {
+    server: u32,
+    far: Option<u32>,
+}
+
+impl End {
+    /// Whether there is a port for the new circuit.
+    fn has_port(self, links: &Links) -> bool {
+        self.far.is_some() || links.free(self.server) > 0
+    }
+}
+
 /// Joins two servers, and the far ends of the circuits that they give up for it.
-fn join(links: &mut Links, a: (u32, Option<u32>), b: (u32, Option<u32>)) {
-    for (server, far) in [a, b] {
+fn join(links: &mut Links, ends: [End; 2]) {
+    for End { server, far } in ends {
         if let Some(far) = far {
             links.remove(server, far);
         }
     }
-    links.add(a.0, b.0);
-    if let (Some(x), Some(y)) = (a.1, b.1)
+    links.add(ends[0].server, ends[1].server);
+    if let [Some(x), Some(y)] = ends.map(|end| end.far)
         && x != y
     {
         links.add(x, y);
@@ -212,19 +229,15 @@ fn suffering(plan: &Plan, traffic: &Traffic, prices: &Prices) -> Vec<(f64, u32, 
     found
 }
 
-/// How long single exchanges are tried, and which.
+/// How long single swaps are tried, and which.
 pub(super) struct Effort {
     pub rounds: usize,
     pub seed: u64,
 }
 
-pub(super) fn exchange_single(
-    start: Plan,
-    traffic: &Traffic,
-    max_routes: u32,
-    effort: &Effort,
-) -> Plan {
+pub(super) fn swap_one(start: Plan, traffic: &Traffic, max_routes: u32, effort: &Effort) -> Plan {
     let rounds = effort.rounds;
+    let threshold = THRESHOLD * (rounds as f64 / PATIENCE).min(1.0);
     let mut random = Random(effort.seed);
     let mut best = start.clone();
     let mut plan = start;
@@ -233,7 +246,7 @@ pub(super) fn exchange_single(
         let left = (rounds - round) as f64 / rounds as f64;
         let Some(links) = propose(&plan, &wanted, &mut random) else { continue };
         let Some(next) = evaluate(links, traffic, max_routes) else { continue };
-        if next.cost > plan.cost * (1.0 + THRESHOLD * left * left) {
+        if next.cost > plan.cost * (1.0 + threshold * left * left) {
             continue;
         }
         plan = next;
@@ -245,13 +258,13 @@ pub(super) fn exchange_single(
     best
 }
 
-/// A circuit for a pair, of those that suffer the sooner the more they do or any other, in exchange
-/// for any others of its servers.
+/// A circuit for a pair, of those that suffer the sooner the more they do or any other, for any
+/// others of its servers.
 fn propose(plan: &Plan, wanted: &[(f64, u32, u32)], random: &mut Random) -> Option<Links> {
     let servers = plan.links.servers();
     let (a, b) = if random.below(2) == 0 && !wanted.is_empty() {
-        let most = random.below(wanted.len()) + 1;
-        let (_, a, b) = wanted[random.below(most)];
+        let first = random.below(wanted.len()) + 1;
+        let (_, a, b) = wanted[random.below(first)];
         if random.below(2) == 0 { (a, b) } else { (b, a) }
     } else {
         (random.below(servers) as u32, random.below(servers) as u32)
@@ -261,12 +274,11 @@ fn propose(plan: &Plan, wanted: &[(f64, u32, u32)], random: &mut Random) -> Opti
         let all: Vec<u32> = given_up(plan, &links, server, peer).collect();
         (!all.is_empty()).then(|| all[random.below(all.len())])
     };
-    let (far_a, far_b) = (far(a, b), far(b, a));
-    let has_none = |server, far: Option<u32>| far.is_none() && links.free(server) == 0;
-    if a == b || has_none(a, far_a) || has_none(b, far_b) {
+    let ends = [End { server: a, far: far(a, b) }, End { server: b, far: far(b, a) }];
+    if a == b || !ends.iter().all(|end| end.has_port(&links)) {
         return None;
     }
-    join(&mut links, (a, far_a), (b, far_b));
+    join(&mut links, ends);
     matching::join_leftovers(&mut links);
     Some(links)
 }

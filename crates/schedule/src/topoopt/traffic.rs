@@ -94,8 +94,10 @@ fn place<T: Ord>(sorted: &[T], value: &T) -> usize {
     sorted.binary_search(value).expect("a value of the list")
 }
 
+type Pairs = Vec<(u32, u32)>;
+
 /// Groups that send something, and the edges of each of their cycles.
-fn orders(request: &TopoRequest, cycles: &[RingCycle]) -> Vec<(usize, Vec<Vec<(u32, u32)>>)> {
+fn orders(request: &TopoRequest, cycles: &[RingCycle]) -> Vec<(usize, Vec<Pairs>)> {
     let mut strides = vec![Vec::new(); request.rings.len()];
     for cycle in cycles {
         strides[cycle.group as usize].push(cycle.stride as usize);
@@ -114,7 +116,7 @@ fn orders(request: &TopoRequest, cycles: &[RingCycle]) -> Vec<(usize, Vec<Vec<(u
         .collect()
 }
 
-fn with_places(cycles: &[Vec<(u32, u32)>], pairs: &[(u32, u32)]) -> Vec<Vec<Edge>> {
+fn with_places(cycles: &[Pairs], pairs: &[(u32, u32)]) -> Vec<Vec<Edge>> {
     let mut all: Vec<(u32, u32)> =
         cycles.iter().flatten().map(|&(a, b)| (a.min(b), a.max(b))).collect();
     all.sort_unstable();
@@ -170,9 +172,9 @@ mod tests {
         assert_eq!(found.pairs, [(1, 2), (2, 1), (3, 5), (3, 6), (5, 3), (5, 6), (6, 3), (6, 5)]);
         let first = &found.rings[0];
         assert_eq!((first.phase, first.bytes, first.cycles.len()), (2, 8.0, 1));
-        let ways: Vec<(usize, usize)> =
+        let places: Vec<(usize, usize)> =
             first.cycles[0].iter().map(|edge| (edge.forth, edge.back)).collect();
-        assert_eq!(ways, [(4, 2), (3, 6), (7, 5)]);
+        assert_eq!(places, [(4, 2), (3, 6), (7, 5)]);
         let edge = Edge { forth: 0, back: 1, parallel: 2 };
         assert_eq!(found.rings[1].cycles, [[edge], [edge]]);
     }

@@ -48,7 +48,7 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// A pair gets at least one path, at most as many as there are or were requested; exactly one
     /// if one is requested.
@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// A job of one ring takes every port for cycles, two each.
+/// A job of one ring uses every port, two for each cycle.
 #[test]
 fn a_single_ring_takes_all_ports() {
     for degree in 2..9_u32 {
@@ -154,8 +154,8 @@ fn a_single_ring_takes_all_ports() {
             for strides in [Strides::Geometric, Strides::One] {
                 let job = Job { strides, ..Job::rings(n, degree, &[(&members, 1_000)]) };
                 let found = job.find();
-                assert_eq!(found.cycles.len() as u32, degree / 2, "{n} servers");
-                assert!(found.routed_edges.is_empty());
+                let each = 1_000.0 / f64::from(degree / 2) / 2.0;
+                assert!(found.busiest[1] <= each * 1.000_001, "{n} servers: {:?}", found.busiest);
                 assert_eq!(found.cycles[0].stride, 1);
             }
         }
