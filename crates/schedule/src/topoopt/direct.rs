@@ -1,8 +1,8 @@
 //! Direct circuits for the phases whose pairs all find ports, so that busiest circuits are least.
 //!
 //! A phase whose heaviest pair has `k` circuits needs `ceil(k bytes / largest bytes)` for each
-//! other pair. Every phase begins with one circuit per pair; then the phase gains circuits that saves
-//! most per port, until no phase can have more.
+//! other pair. Every phase begins with one circuit per pair; then a phase gains those circuits that
+//! save most per port, until no phase can have more.
 
 use super::links::Links;
 use super::matching::PairDemand;
