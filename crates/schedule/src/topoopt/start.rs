@@ -28,8 +28,7 @@ pub(super) fn all(request: &TopoRequest) -> Result<Vec<Start>, Invalid> {
     let mut seen: Vec<Vec<RingCycle>> = Vec::new();
     for ports in 0..=rings::max_ports(request).min(MAX_STARTS) {
         let Ok(direct) = start(request, ports, true) else { continue };
-        let has_cycles = by_bytes == 0 || !direct.cycles.is_empty();
-        if has_cycles && !seen.contains(&direct.cycles) {
+        if !seen.contains(&direct.cycles) {
             seen.push(direct.cycles.clone());
             starts.push(direct);
         }
