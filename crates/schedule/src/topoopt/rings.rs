@@ -143,8 +143,12 @@ pub(super) fn ports_by_bytes(request: &TopoRequest) -> u32 {
 
 /// Ports of a server that rings may have: all, but for one for the rest if there is any.
 pub(super) fn max_ports(request: &TopoRequest) -> u32 {
-    let has_rest = request.demand.iter().any(|&(from, to, bytes)| from != to && bytes > 0);
-    request.degree - u32::from(has_rest && request.degree > 2)
+    request.degree - u32::from(has_rest(request) && request.degree > 2)
+}
+
+/// Whether servers send each other anything that is no ring.
+pub(super) fn has_rest(request: &TopoRequest) -> bool {
+    request.demand.iter().any(|&(from, to, bytes)| from != to && bytes > 0)
 }
 
 /// A cycle of two is one circuit.

@@ -28,7 +28,9 @@ pub(super) fn all(request: &TopoRequest) -> Result<Vec<Start>, Invalid> {
     let mut seen: Vec<Vec<RingCycle>> = Vec::new();
     for ports in 0..=rings::max_ports(request).min(MAX_STARTS) {
         let Ok(direct) = start(request, ports, true) else { continue };
-        if !seen.contains(&direct.cycles) {
+        // Only what else needs ports is a reason for rings to go without.
+        let may_start = rings::has_rest(request) || !direct.cycles.is_empty();
+        if may_start && !seen.contains(&direct.cycles) {
             seen.push(direct.cycles.clone());
             starts.push(direct);
         }
