@@ -3,8 +3,8 @@
 //! Messages of one purpose and priority from a worker to another go in the order in which they are
 //! sent, as those of a communicator do: one begins when the last byte of the one before has left.
 //!
-//! Where one leaves or arrives over NICs of other GPUs, its chunks are copied over the NVSwitch while
-//! others cross the network: the slower one counts, and a latency.
+//! Where one leaves or arrives over NICs of other GPUs, its chunks are copied over the NVSwitch
+//! while others cross the network: the slower one counts, and a latency.
 //!
 //! Arrival is when the last byte has left plus the latency of the longest of the paths taken and,
 //! if it crossed the network, the start-up of a message. A receiver that waits is idle until the

@@ -108,7 +108,7 @@ fn a_straggler_delays_only_who_waits_for_it() {
     assert_eq!(outcome.straggler_wait, u128::from(2 * 50 * US));
 }
 
-/// Members 0 and 1 get nothing. What they send shares the receiver's link, so that they wait for it.
+/// Members 0 and 1 get nothing. What they send shares the receiver's link: they wait for it.
 #[test]
 fn a_member_begins_its_next_one_when_its_own_bytes_have_left() {
     let block = [0, 0, 800_000, 0, 0, 800_000, 0, 0, 0];
