@@ -1,5 +1,6 @@
 """Regions as files: defaults that are the simulator's, passwords, and what is refused."""
 
+import numpy as np
 import pytest
 from tests.control_regions import port_map_of
 
@@ -9,8 +10,10 @@ from lightloom.control.failures import GpuPlace
 from lightloom.control.optics import published_limits
 from lightloom.control.refusals import RegionFileError
 from lightloom.control.region_file import RegionFile, SwitchSection, read_region
-from lightloom.fabric import MixNet
+from lightloom.fabric import Cluster, FabricContext, MeanDemand, MixNet
+from lightloom.fabric.network import Ocs
 from lightloom.hardware import measured_turnaround, nic_activation
+from lightloom.workload.task_graph import Layout
 
 
 @pytest.fixture
@@ -29,12 +32,16 @@ def test_an_example_is_a_region(path):
 
 
 def test_the_defaults_are_those_of_the_simulator():
+    servers = np.arange(2, dtype=np.uint32)
+    layout = Layout.grid(stages=1, replicas=1, members=2, gpus_per_worker=8, worker_server=servers)
+    context = FabricContext(layout, 1, False, MeanDemand)
+    cluster = Cluster.of(gpus=16, nic_gbps=400, gpu="h100")
     values = {"name": "r", "port_map": "p.csv", "journal": "j"}
     region = RegionFile(**values, switches={"ocs": {"url": "x://y"}})
     simulated = MixNet()
     assert region.policy.allocator == simulated.allocator
     assert region.policy.reconfigure == simulated.reconfigure
-    assert region.policy.split == simulated.split
+    assert region.policy.split == simulated.network(cluster, context).part(Ocs).split
     timing = region.timing.resolved()
     assert timing.fixed_s == measured_turnaround(0).mean_s
     assert timing.expected_s(16) == pytest.approx(
