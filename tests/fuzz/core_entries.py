@@ -101,7 +101,7 @@ def topoopt(draw: Draws) -> tuple:
 
     def ring() -> Any:
         members = draw.rng.sample(range(servers), draw.rng.randrange(servers + 1))
-        return Ring(draw.pick([members]), draw.size())
+        return Ring(draw.pick([members]), draw.size(), draw.number(0, 0, 1, 2))
 
     count = draw.rng.randrange(5)
     ends = [draw.plain(U32, (count,), "indices") % U32(servers) for _ in range(2)]
@@ -114,7 +114,7 @@ def topoopt(draw: Draws) -> tuple:
         draw.pick([ends[0]]),
         draw.pick([ends[1]]),
         draw.array(U64, (count,), "bytes"),
-        draw.pick([np.arange(count, dtype=U32), np.zeros(0, U32)]),
+        draw.array(U32, (draw.rng.choice([0, count, count]),), "few"),
     )
     return (request,)
 
