@@ -9,7 +9,7 @@ from tests.fuzz.outcomes import refusal
 from lightloom import _core
 from lightloom.demand.generator import DrawRequest
 from lightloom.packets.requests import PacketTopologyRequest
-from lightloom.schedule import requests
+from lightloom.schedule import Ring, requests
 
 U64 = np.uint64
 
@@ -161,6 +161,22 @@ def test_any_number_of_routes_may_be_asked_for():
         3, 2, 2**32 - 1, [], "one", ends, ends[::-1].copy(), np.ones(2, U64), ends[:0]
     )
     assert len(_core.schedule_topoopt(request).route_servers) >= 4
+
+
+def test_phases_may_have_any_number_but_are_those_of_all_entries():
+    ends, last = np.array([0, 1, 2], np.uint32), 2**32 - 1
+    rings = [Ring([0, 1, 2], 2**64 - 1, last), Ring([0, 2], 1, 7)]
+
+    def request(phases):
+        sizes = np.array([1, 2**64 - 1, 2**63], U64)
+        phases = np.array(phases, np.uint32)
+        return requests.TopologyRequest(3, 4, 2, rings, "one", ends, ends[[1, 2, 0]], sizes, phases)
+
+    found = _core.schedule_topoopt(request([last, 0, last]))
+    assert found.busiest_bytes.shape == (4,)
+    assert np.isfinite(found.busiest_bytes).all()
+    line = "2 phases for 3 entries of demand"
+    assert refusal(_core.schedule_topoopt, request([last, 0])) == line
 
 
 def test_a_hybrid_schedule_without_a_delay_has_no_more_slots_than_pairs():
