@@ -179,6 +179,18 @@ def test_phases_may_have_any_number_but_are_those_of_all_entries():
     assert refusal(_core.schedule_topoopt, request([last, 0])) == line
 
 
+def test_phases_are_at_most_sixty_four():
+    """Each is weighed against all others: a thousand took minutes."""
+    ends, sizes = np.zeros(65, np.uint32), np.ones(65, U64)
+    phases = np.arange(65, dtype=np.uint32)
+    rings = [Ring([0, 1], 1, phase) for phase in range(65)]
+    many = requests.TopologyRequest(2, 1, 2, [], "one", ends, ends + 1, sizes, phases)
+    line = "65 phases of {}: expected 64 at most"
+    assert refusal(_core.schedule_topoopt, many) == line.format("demand")
+    many = requests.TopologyRequest(2, 1, 2, rings, "one", ends, ends + 1, sizes, phases[:0])
+    assert refusal(_core.schedule_topoopt, many) == line.format("rings")
+
+
 def test_a_hybrid_schedule_without_a_delay_has_no_more_slots_than_pairs():
     """Of equal rates the longest hold is taken, not one byte 2^40 times."""
     demand = np.array([[2**40, 1], [0, 2**39]], U64)

@@ -116,7 +116,7 @@ class TopoOpt(FabricOptions):
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [
-            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes)), ring.phase)
+            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes)), min(ring.phase, LAST_PHASE))
             for ring in context.mean().rings
         ]
         demand, phases = all_pairs(context)
@@ -161,6 +161,8 @@ class TopoOpt(FabricOptions):
         return self.relay_delay_s
 
 
+#: the largest number of a phase, of 64 that the finder takes
+LAST_PHASE = 63
 #: sources, destinations and bytes
 _Demand = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]]
 
@@ -169,6 +171,7 @@ def all_pairs(context: FabricContext) -> tuple[_Demand, npt.NDArray[np.uint32]]:
     """Demand of the job and its phases, and one byte for every pair of an EP group.
 
     A pair that sends nothing on average may send something in one step and then needs a route.
+    Of a recorded job with very many kinds of groups the last ones count as one.
     """
     mean = context.mean()
     groups = sorted({tuple(servers.tolist()) for servers in context.layout.group_servers()})
@@ -177,10 +180,11 @@ def all_pairs(context: FabricContext) -> tuple[_Demand, npt.NDArray[np.uint32]]:
     apart = src != dst
     # The finder compares bytes and adds them up: 2^63 is as good as more.
     sizes = np.minimum(np.ceil(mean.demand_bytes), 2.0**63).astype(np.uint64)
-    last = mean.demand_phase.max(initial=0)
+    phases = np.minimum(mean.demand_phase, np.uint32(LAST_PHASE))
+    last = phases.max(initial=0)
     demand = (
         np.concatenate([mean.demand_src, src[apart]]),
         np.concatenate([mean.demand_dst, dst[apart]]),
         np.concatenate([sizes, np.ones(np.count_nonzero(apart), np.uint64)]),
     )
-    return demand, np.concatenate([mean.demand_phase, np.full(np.count_nonzero(apart), last)])
+    return demand, np.concatenate([phases, np.full(np.count_nonzero(apart), last)])

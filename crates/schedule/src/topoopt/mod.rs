@@ -93,6 +93,9 @@ const MAX_SERVERS: u32 = 1 << 20;
 const MAX_DEGREE: u32 = 1 << 16;
 const MAX_PORTS: u64 = 1 << 24;
 
+/// Most phases of the demand, and most of the rings: each is weighed against all others.
+const MAX_PHASES: usize = 64;
+
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     let n = request.servers;
     if n == 0 || request.degree == 0 {
@@ -109,6 +112,17 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     if !request.phases.is_empty() && request.phases.len() != request.demand.len() {
         let (phases, entries) = (request.phases.len(), request.demand.len());
         return Err(Invalid(format!("{phases} phases for {entries} entries of demand")));
+    }
+    let of_rings = request.rings.iter().map(|group| group.phase).collect();
+    for (what, mut phases) in [("demand", request.phases.to_vec()), ("rings", of_rings)] {
+        phases.sort_unstable();
+        phases.dedup();
+        if phases.len() > MAX_PHASES {
+            return Err(Invalid(format!(
+                "{} phases of {what}: expected {MAX_PHASES} at most",
+                phases.len()
+            )));
+        }
     }
     for (index, group) in request.rings.iter().enumerate() {
         let mut members = group.members.clone();

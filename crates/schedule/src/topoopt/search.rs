@@ -21,9 +21,9 @@ const MANY: usize = 60_000;
 /// Minimum and maximum number of these.
 const MANY_ROUNDS: (usize, usize) = (24, 200);
 
-/// Evaluations of single swaps, times the square of servers; and their minimum and maximum.
-const SINGLE: usize = 1_000_000;
-const SINGLE_ROUNDS: (usize, usize) = (60, 8_000);
+/// Evaluations of single swaps, times the third power of servers; and their minimum and maximum.
+const SINGLE: usize = 32_000_000;
+const SINGLE_ROUNDS: (usize, usize) = (60, 24_000);
 
 /// How much more than its own bytes a new circuit may take off crowded ones, as others reroute
 /// over it. Larger values try more swaps that fail.
@@ -41,10 +41,10 @@ const PATIENCE: f64 = 2_000.0;
 /// The best topology that swaps lead to with so many routes per pair, and its start.
 ///
 /// Half of all single swaps begin where many swaps at a time lead from each start, the others at
-/// the best of what these found.
+/// the best of what these found, or at several of them where there is time for that.
 pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
     let servers = starts[0].links.servers();
-    let rounds = (SINGLE / (servers * servers)).clamp(SINGLE_ROUNDS.0, SINGLE_ROUNDS.1);
+    let rounds = (SINGLE / servers.pow(3)).clamp(SINGLE_ROUNDS.0, SINGLE_ROUNDS.1);
     let each = Effort { rounds: rounds / 2 / starts.len(), seed: 0 };
     let found = starts.iter().map(|start| {
         let plan = Plan::of(start.links.clone(), &start.traffic, max_routes);
@@ -52,9 +52,15 @@ pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
         let plan = cheapest([plan, many].into_iter(), |plan| plan.cost);
         swap_one(plan, &start.traffic, max_routes, &each)
     });
-    let (which, plan) = cheapest(found.enumerate(), |(_, plan)| plan.cost);
-    let rest = Effort { rounds: rounds / 2, seed: 1 };
-    (which, swap_one(plan, &starts[which].traffic, max_routes, &rest))
+    let mut found: Vec<(usize, Plan)> = found.enumerate().collect();
+    // Stable, so that the earlier start comes first of equals.
+    found.sort_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost));
+    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, found.len());
+    let again = found.into_iter().take(restarts).zip(1..).map(|((which, plan), seed)| {
+        let rest = Effort { rounds: rounds / 2 / restarts, seed };
+        (which, swap_one(plan, &starts[which].traffic, max_routes, &rest))
+    });
+    cheapest(again, |(_, plan)| plan.cost)
 }
 
 /// The first of those that cost least, but for rounding errors.
