@@ -180,7 +180,7 @@ def test_phases_may_have_any_number_but_are_those_of_all_entries():
 
 
 def test_phases_are_at_most_sixty_four():
-    """Each is weighed against all others: a thousand took minutes."""
+    """Each is compared with all others: a thousand took minutes."""
     ends, sizes = np.zeros(65, np.uint32), np.ones(65, U64)
     phases = np.arange(65, dtype=np.uint32)
     rings = [Ring([0, 1], 1, phase) for phase in range(65)]

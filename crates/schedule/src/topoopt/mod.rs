@@ -93,7 +93,7 @@ const MAX_SERVERS: u32 = 1 << 20;
 const MAX_DEGREE: u32 = 1 << 16;
 const MAX_PORTS: u64 = 1 << 24;
 
-/// Most phases of the demand, and most of the rings: each is weighed against all others.
+/// Most phases of the demand, and most of the rings: each is compared with all others.
 const MAX_PHASES: usize = 64;
 
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {
