@@ -11,9 +11,9 @@
 //! 5. every pair that communicates gets its shortest paths, over other servers where need be.
 //!
 //! This one searches harder. A job is made of phases that follow each other, and a topology costs
-//! the sum of what their busiest circuits carry ([`predict`]). Every number of ports for rings is
-//! tried, where TopoOpt divides them by bytes ([`start`]); phases whose pairs all find ports get
-//! direct circuits ([`direct`]); and circuits are swapped as long as that helps ([`search`]).
+//! the sum of what their busiest circuits carry (`predict`). Every number of ports for rings is
+//! tried, where TopoOpt divides them by bytes (`start`); phases whose pairs all find ports get
+//! direct circuits (`direct`); and circuits are swapped as long as that helps (`search`).
 //!
 //! Step 4 and swaps may take circuits of a cycle: a ring that runs along routes costs a job less
 //! than crowded circuits do. An edge that lost its circuit is named.
