@@ -48,7 +48,7 @@ def _rings(model: Model, kind: str) -> Iterator[Ring]:
         yield Ring(range(model.job.cluster.servers), HEAVY)
     for ring in model.context.mean().rings:
         size = {"share": max(1, round(ring.size_bytes)), "first": HEAVY, "global": 1}[kind]
-        yield Ring(ring.servers.tolist(), size)
+        yield Ring(ring.servers.tolist(), size, ring.phase)
 
 
 def cycles(model: Model, rings: str, topology: TopoOptTopology) -> Cycles:
