@@ -60,7 +60,7 @@ fn cycle_edges(job: &Job, cycle: RingCycle) -> Vec<(u32, u32)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(4))]
 
     #[test]
     fn ports_hold_and_everyone_who_talks_has_shortest_routes(job in job(24, 9)) {

@@ -50,7 +50,7 @@ fn back(neighbors: &[Vec<u32>], hops: &[u32], path: &[u32], limit: usize) -> Vec
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(4))]
 
     #[test]
     fn paths_are_divided_among_the_servers_before_each_other(job in job(24, 5)) {

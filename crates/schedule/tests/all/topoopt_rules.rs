@@ -48,7 +48,7 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(4))]
 
     /// A pair gets at least one path, at most as many as there are or were requested; exactly one
     /// if one is requested.
