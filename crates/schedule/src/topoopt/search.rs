@@ -53,9 +53,13 @@ pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
         swap_one(plan, &start.traffic, max_routes, &each)
     });
     let mut found: Vec<(usize, Plan)> = found.enumerate().collect();
-    // Stable, so that the earlier start comes first of equals.
-    found.sort_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost));
-    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, found.len());
+    let (first, _) = cheapest(found.iter().enumerate(), |(_, (_, plan))| plan.cost);
+    // The earlier start comes first of equals, there and in this stable sort.
+    found[..=first].rotate_right(1);
+    found[1..].sort_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost));
+    // Rings alone have the best that the first start leads to.
+    let most = if starts[0].traffic.sends.is_empty() { 1 } else { found.len() };
+    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, most);
     let again = found.into_iter().take(restarts).zip(1..).map(|((which, plan), seed)| {
         let rest = Effort { rounds: rounds / 2 / restarts, seed };
         (which, swap_one(plan, &starts[which].traffic, max_routes, &rest))
