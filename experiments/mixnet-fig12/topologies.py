@@ -31,7 +31,7 @@ def plan(model: Model, rings: str, demand: str, max_routes: int) -> TopoOptTopol
     if demand == "equal":
         src, dst = np.unique(np.stack([src, dst]), axis=1)
         sizes = np.ones(len(src), np.uint64)
-    # By bytes: as if nothing but the busiest circuit of the whole step counted.
+    # By bytes: as if all traffic were one phase.
     phases = phases[:0] if demand in ("equal", "bytes") else phases
     return topoopt_topology(
         cluster.servers,

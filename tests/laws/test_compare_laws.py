@@ -10,7 +10,7 @@ from tests.laws.bounds import CLOSE, CONTINUOUS, EQUAL, PERCENT, compared
 from tests.laws.jobs import FABRICS, Job, random_job
 from tests.laws.sampling import apart, hold, longer, seeds, shorter
 
-COUNT = 6
+COUNT = 8
 COMPUTE = ("attention", "gate", "expert", "dense_ffn", "head", "optimizer")
 TREES = ("fat-tree", "oversub", "rail")
 on_each = pytest.mark.parametrize("fabric", FABRICS)

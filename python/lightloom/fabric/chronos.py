@@ -38,9 +38,9 @@ BEST = "best"
 LAVISH = ("maximal", "open-shop")
 #: methods among which the best is: those that take least time come first
 METHODS = tuple(name for name in PERMUTATION_METHODS if name not in LAVISH)
-#: one of them that takes so long that it is tried for crossbars alone that turn slowly
+#: the one of them that takes long: tried only where crossbars turn slowly
 THOROUGH = "critical"
-#: time to turn above which they do
+#: time to turn above which crossbars are slow
 SLOW_S = 1e-6
 
 

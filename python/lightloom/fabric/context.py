@@ -147,8 +147,7 @@ def mean_demand(graphs: Iterable[TaskGraph]) -> MeanDemand:
 def _demand_of(graph: TaskGraph) -> MeanDemand:
     """Add up what the servers send each other in one step."""
     phase, src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
-    # of the experts' demand; groups inside a worker have none
-    experts = (one for one in graph.demands if one.family == graph.regional_family)
+    experts = (table for _, table in graph.experts_demands)
     uneven = (_rank_imbalance(one.rank_counts, one.ranks_per_member) for one in experts)
     return MeanDemand(
         rank_imbalance=next((one for one in uneven if one is not None), None),

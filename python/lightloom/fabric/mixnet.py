@@ -123,16 +123,27 @@ class MixNet(MixNetOptions):
         delays what else uses these, which only a simulation shows. Relays divide the bytes of a
         pair, and without regions there is nothing to divide.
         """
-        if self.split is not None or self.relay or not self._has_regions(cluster, context):
+        if not self._may_split(self._regions(self.adapt(cluster), context)):
             return {}
         return {
             f"split={name}": self.replace(split=split)
             for name, split in (("on", True), ("off", False))
         }
 
-    def _has_regions(self, cluster: Cluster, context: FabricContext | None) -> bool:
-        ocs = self.network(cluster, context).part(Ocs)
-        return ocs is not None and bool((ocs.region_of_server != NO_REGION).any())
+    def _may_split(self, region: np.typing.NDArray[np.uint32]) -> bool:
+        """Whether ``split`` is left open, and there is something to divide."""
+        return self.split is None and not self.relay and bool((region != NO_REGION).any())
+
+    def _regions(
+        self, cluster: Cluster, context: FabricContext | None
+    ) -> np.typing.NDArray[np.uint32]:
+        """Region of each server, ``(servers,)``."""
+        if context is None:
+            raise FabricError(f"{self.name}: the layout of the job is needed to plan regions")
+        check_layout(cluster, context)
+        return plan_regions(
+            self.name, context.layout, cluster.servers, self.region_servers, self.largest_region()
+        )
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core; ``split`` is on where it is left open.
@@ -143,12 +154,7 @@ class MixNet(MixNetOptions):
             If there is no context, the NICs do not suffice or a region exceeds its switch.
         """
         cluster = self.adapt(cluster)
-        if context is None:
-            raise FabricError(f"{self.name}: the layout of the job is needed to plan regions")
-        check_layout(cluster, context)
-        region = plan_regions(
-            self.name, context.layout, cluster.servers, self.region_servers, self.largest_region()
-        )
+        region = self._regions(cluster, context)
         tree = self._tree(cluster)
         self._check_eps(tree.nics)
         chosen, reason = circuit_all_to_all(self.all_to_all)
@@ -266,7 +272,7 @@ class MixNet(MixNetOptions):
         return [] if failures is None else [f"failed, and not used: {failures.parts}"]
 
     def _split_notes(self, region: np.typing.NDArray[np.uint32]) -> list[str]:
-        if self.split is not None or self.relay or np.all(region == NO_REGION):
+        if not self._may_split(region):
             return []
         return ["split on: an estimate, which leaves out what else uses the packet NICs"]
 

@@ -8,7 +8,7 @@ and in messages. :mod:`.builder` writes such graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
@@ -334,6 +334,12 @@ class TaskGraph:
         """Names of the purposes of communication, in the order of the categories."""
         found = (category.purpose for category in self.categories)
         return tuple(dict.fromkeys(purpose for purpose in found if purpose is not None))
+
+    @property
+    def experts_demands(self) -> Iterator[tuple[int, DemandTable]]:
+        """Tables of the experts' all-to-alls that leave a worker, each with its index."""
+        tables = enumerate(self.demands)
+        return ((index, one) for index, one in tables if one.family == self.regional_family)
 
     @cached_property
     def layout(self) -> Layout:

@@ -384,9 +384,7 @@ def _memory(job: Job) -> dict[str, Any]:
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     """The experts' first block: member x member dispatch bytes, and their skew."""
-    graph = workload.graph
-    tables = (one for one in enumerate(graph.demands) if one[1].family == graph.regional_family)
-    number, experts = next(tables, (-1, None))
+    number, experts = next(workload.graph.experts_demands, (-1, None))
     if experts is None or not experts.counts.any():
         return {}
     tokens = experts.counts
