@@ -4,8 +4,8 @@ use crate::circuits::Circuits;
 use crate::error::ExecuteError;
 use crate::links::{Division, Flow, LinkUse, Links, PartId, Path};
 use crate::network::{
-    AllToAllDemand, Below, Held, Lowering, Network, NetworkPart, Pair, Placement, RingOrder,
-    Setting, delegate_share,
+    AllToAllDemand, Below, DelegateHolds, Lowering, Network, NetworkPart, Pair, Placement,
+    RingOrder, Setting, delegate_share,
 };
 use crate::turns::Together;
 use lightloom_flowsim::LinkId;
@@ -48,10 +48,15 @@ impl Fabric {
             parts.extend(part.build(&mut setting)?);
         }
         let (nvswitch, start_up) = (network.nvswitch, network.start_up);
-        let has_delegates = network.all_to_all == AllToAll::Hierarchical;
-        let (started, next_change) = (0, None);
-        let mut fabric =
-            Self { links, started, parts, nvswitch, start_up, has_delegates, next_change };
+        let mut fabric = Self {
+            links,
+            started: 0,
+            parts,
+            nvswitch,
+            start_up,
+            has_delegates: network.all_to_all == AllToAll::Hierarchical,
+            next_change: None,
+        };
         fabric.follow_clock(Time::ZERO);
         Ok(fabric)
     }
@@ -81,11 +86,12 @@ impl Fabric {
             return Detour::default();
         }
         let nics = [path.sending_nics, path.receiving_nics];
-        let held = Held::new(placement, true);
+        let held = DelegateHolds::new(placement, true);
         let shares = nics.map(|nics| delegate_share(bytes, nics, placement.gpus, held));
-        let (busiest, ends) = (shares[0].max(shares[1]), shares.iter().filter(|&&x| x > 0).count());
+        let busiest = shares[0].max(shares[1]);
         let time = self.nvswitch.all_to_all.gpu_rate.transmission(Bytes(busiest));
-        // each end is one more hop, as of a ring inside a server
+        // each end that copies is one more hop, as of a ring inside a server
+        let ends = shares.iter().filter(|&&share| share > 0).count();
         let latency = Duration(self.nvswitch.gather.peer.0.saturating_mul(ends as u64));
         let copied = u64::from(nics[0]) * shares[0] + u64::from(nics[1]) * shares[1];
         Detour { time, latency, bytes: copied }

@@ -70,7 +70,7 @@ impl<'a> Messages<'a> {
         message.bytes = context.graph.amount(amount, from);
         message.sent = Some((context.now, task));
         message.path = context.streams[id].path.clone();
-        let line = self.lines.entry(line(from, to, context, task)).or_default();
+        let line = self.lines.entry(line_of(context, message)).or_default();
         line.push_back(number);
         if line.len() == 1 {
             self.begin(context, number);
@@ -140,9 +140,7 @@ impl<'a> Messages<'a> {
 
     /// The last byte of a message has left; says whose turn is next.
     fn leave(&mut self, context: &mut Context<'a>, number: u32) -> Option<u32> {
-        let Message { key: MessageKey { from, to, .. }, sent, .. } = &self.entries[number];
-        let (_, task) = sent.expect("sent");
-        let key = line(*from, *to, context, task);
+        let key = line_of(context, &self.entries[number]);
         let line = self.lines.get_mut(&key).expect("its turn has come");
         let first = line.pop_front();
         assert_eq!(first, Some(number), "messages of a pair leave in order");
@@ -233,9 +231,10 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The line of a message that a task sends.
-fn line(from: WorkerId, to: WorkerId, context: &Context<'_>, task: &Task) -> Line {
-    (from, to, context.purpose(task), task.priority)
+/// The line of a message that was sent.
+fn line_of(context: &Context<'_>, message: &Message<'_>) -> Line {
+    let (_, task) = message.sent.expect("sent");
+    (message.key.from, message.key.to, context.purpose(task), task.priority)
 }
 
 /// How much longer the shares of a message take as packets than as fluids.

@@ -4,7 +4,7 @@
 //! it sends over those to one server. The gather lasts as long as its busiest delegate. Scatter is
 //! the same for received bytes.
 
-use crate::network::{Held, Lowering, Placement, delegate_share};
+use crate::network::{DelegateHolds, Lowering, Placement, delegate_share};
 use lightloom_flowsim::LinkId;
 
 /// A member and the NICs by which some of its bytes leave or arrive.
@@ -35,7 +35,7 @@ impl Ports {
 
     /// Raises a step of each member to the bytes of its busiest delegate; returns those of all.
     fn raise(&mut self, step: &mut [u64], placement: &Placement) -> u64 {
-        let held = Held::new(placement, placement.ranks == 1);
+        let held = DelegateHolds::new(placement, placement.ranks == 1);
         let mut total = 0;
         for Port { member, link, nics } in self.used.drain(..) {
             let bytes = std::mem::take(&mut self.bytes[link.0 as usize]);

@@ -11,7 +11,7 @@ use super::placement::Placement;
 
 /// What of the bytes that leave over its NIC a delegate holds already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum DelegateHolds {
     /// The delegate may be a GPU of another worker.
     Nothing,
     /// A byte is on its delegate by chance.
@@ -20,7 +20,7 @@ pub(crate) enum Held {
     EqualPart,
 }
 
-impl Held {
+impl DelegateHolds {
     /// Of workers whose GPUs hold equal parts, or parts by chance, of their bytes.
     pub(crate) fn new(placement: &Placement, are_equal: bool) -> Self {
         match are_equal {
@@ -33,12 +33,12 @@ impl Held {
 
 /// Bytes that a delegate receives (or sends) when `bytes` of a worker of so many GPUs are spread
 /// over `nics` of them.
-pub(crate) fn delegate_share(bytes: u64, nics: u32, gpus: u32, held: Held) -> u64 {
+pub(crate) fn delegate_share(bytes: u64, nics: u32, gpus: u32, held: DelegateHolds) -> u64 {
     let (nics, gpus) = (u128::from(nics), u128::from(gpus));
     let own = match held {
-        Held::Nothing => 0,
-        Held::ByChance => 1,
-        Held::EqualPart => nics.min(gpus),
+        DelegateHolds::Nothing => 0,
+        DelegateHolds::ByChance => 1,
+        DelegateHolds::EqualPart => nics.min(gpus),
     };
     // s / k (1 - own / G), rounded up
     (u128::from(bytes) * (gpus - own)).div_ceil(nics * gpus) as u64
@@ -51,20 +51,20 @@ mod tests {
     #[test]
     fn a_delegate_holds_a_part_already() {
         // One rank of 8 GPUs: each GPU holds an eighth of every message.
-        assert_eq!(delegate_share(800, 8, 8, Held::EqualPart), 0);
-        assert_eq!(delegate_share(800, 2, 8, Held::EqualPart), 300);
-        assert_eq!(delegate_share(800, 1, 8, Held::EqualPart), 700);
+        assert_eq!(delegate_share(800, 8, 8, DelegateHolds::EqualPart), 0);
+        assert_eq!(delegate_share(800, 2, 8, DelegateHolds::EqualPart), 300);
+        assert_eq!(delegate_share(800, 1, 8, DelegateHolds::EqualPart), 700);
         // Eight ranks of one GPU each: a byte is on its delegate by chance.
-        assert_eq!(delegate_share(800, 8, 8, Held::ByChance), 88);
-        assert_eq!(delegate_share(800, 1, 8, Held::ByChance), 700);
+        assert_eq!(delegate_share(800, 8, 8, DelegateHolds::ByChance), 88);
+        assert_eq!(delegate_share(800, 1, 8, DelegateHolds::ByChance), 700);
         // Delegates of other workers hold nothing, whatever the worker's GPUs do.
-        assert_eq!(delegate_share(800, 8, 4, Held::Nothing), 100);
+        assert_eq!(delegate_share(800, 8, 4, DelegateHolds::Nothing), 100);
     }
 
     #[test]
     fn more_nics_than_gpus_need_no_copies_and_rounding_is_upwards() {
-        assert_eq!(delegate_share(800, 16, 8, Held::EqualPart), 0);
-        assert_eq!(delegate_share(1, 2, 8, Held::EqualPart), 1);
-        assert_eq!(delegate_share(0, 2, 8, Held::EqualPart), 0);
+        assert_eq!(delegate_share(800, 16, 8, DelegateHolds::EqualPart), 0);
+        assert_eq!(delegate_share(1, 2, 8, DelegateHolds::EqualPart), 1);
+        assert_eq!(delegate_share(0, 2, 8, DelegateHolds::EqualPart), 0);
     }
 }

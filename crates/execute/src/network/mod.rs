@@ -18,7 +18,7 @@ pub use crate::links::{
 pub use crate::packets::{Graph, Place};
 pub(crate) use config::positive;
 pub use config::{Network, PacketFabric, PartConfig, Setting};
-pub(crate) use delegates::{Held, delegate_share};
+pub(crate) use delegates::{DelegateHolds, delegate_share};
 pub use lowering::{AllToAllDemand, Lowering, Transfer};
 pub use part::{Below, NetworkPart, RingOrder};
 pub use placement::{NicGroups, Pair, Placement};

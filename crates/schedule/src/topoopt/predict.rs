@@ -178,7 +178,8 @@ impl Loads {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::{RingCycle, RingGroup, Strides, TopoRequest};
+    use super::super::request::examples::{group, request};
+    use super::super::request::{RingCycle, TopoRequest};
     use super::*;
 
     fn plan(request: &TopoRequest, cycles: &[RingCycle], circuits: &[(u32, u32)]) -> Plan {
@@ -189,20 +190,11 @@ mod tests {
         Plan::of(links, &Traffic::of(request, cycles), request.max_routes)
     }
 
-    fn request<'a>(
-        rings: &'a [RingGroup],
-        demand: &'a [(u32, u32, u64)],
-        phases: &'a [u32],
-    ) -> TopoRequest<'a> {
-        let strides = Strides::Geometric;
-        TopoRequest { servers: 4, degree: 4, rings, strides, demand, phases, max_routes: 4 }
-    }
-
     /// 8 bytes in one direction and 4 in the other over two circuits, then 6 over the same.
     #[test]
     fn phases_add_up_and_directions_do_not() {
         let demand = [(0, 1, 8), (1, 0, 4), (0, 1, 6)];
-        let found = plan(&request(&[], &demand, &[0, 0, 1]), &[], &[(0, 1), (0, 1)]);
+        let found = plan(&request(4, &[], &demand, &[0, 0, 1]), &[], &[(0, 1), (0, 1)]);
         assert_eq!(found.busiest, [4.0, 3.0]);
         let (one, two) = ((4_f64.powi(4) + 2_f64.powi(4)) / 8.0, 3_f64.powi(4) / 8.0);
         let cost = 7.0 + EVENNESS * (one.powf(0.25) + two.powf(0.25));
@@ -213,9 +205,9 @@ mod tests {
     #[test]
     fn routes_share_by_their_narrowest_hops() {
         let circuits = [(0, 1), (0, 1), (1, 2), (1, 2), (2, 3), (3, 0)];
-        let found = plan(&request(&[], &[(0, 2, 30)], &[]), &[], &circuits);
+        let found = plan(&request(4, &[], &[(0, 2, 30)], &[]), &[], &circuits);
         assert_eq!(found.busiest, [10.0]);
-        let one = TopoRequest { max_routes: 1, ..request(&[], &[(0, 2, 30)], &[]) };
+        let one = TopoRequest { max_routes: 1, ..request(4, &[], &[(0, 2, 30)], &[]) };
         let found = plan(&one, &[], &circuits);
         assert!([15.0, 30.0].contains(&found.busiest[0]), "{:?}", found.busiest);
     }
@@ -224,18 +216,18 @@ mod tests {
     /// takes half a circuit around.
     #[test]
     fn rings_are_divided_among_cycles_in_both_directions() {
-        let ring = [RingGroup { members: vec![0, 1, 2], edge_bytes: 60, phase: 0 }];
+        let ring = [group(&[0, 1, 2], 60, 0)];
         let twice = [RingCycle { group: 0, stride: 1 }; 2];
         let all = [(0, 1), (1, 2), (2, 0), (0, 1), (1, 2), (2, 0)];
-        assert_eq!(plan(&request(&ring, &[], &[]), &twice, &all).busiest, [0.0, 15.0]);
-        assert_eq!(plan(&request(&ring, &[], &[]), &twice[..1], &all[..3]).busiest, [0.0, 30.0]);
-        assert_eq!(plan(&request(&ring, &[], &[]), &twice[..1], &all[..2]).busiest, [0.0, 60.0]);
+        assert_eq!(plan(&request(4, &ring, &[], &[]), &twice, &all).busiest, [0.0, 15.0]);
+        assert_eq!(plan(&request(4, &ring, &[], &[]), &twice[..1], &all[..3]).busiest, [0.0, 30.0]);
+        assert_eq!(plan(&request(4, &ring, &[], &[]), &twice[..1], &all[..2]).busiest, [0.0, 60.0]);
     }
 
     #[test]
     fn two_servers_of_a_ring_send_each_other_everything() {
-        let ring = [RingGroup { members: vec![3, 1], edge_bytes: 60, phase: 0 }];
+        let ring = [group(&[3, 1], 60, 0)];
         let cycle = [RingCycle { group: 0, stride: 1 }];
-        assert_eq!(plan(&request(&ring, &[], &[]), &cycle, &[(1, 3)]).busiest, [0.0, 60.0]);
+        assert_eq!(plan(&request(4, &ring, &[], &[]), &cycle, &[(1, 3)]).busiest, [0.0, 60.0]);
     }
 }

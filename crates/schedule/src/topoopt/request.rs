@@ -59,3 +59,24 @@ pub struct RoutedEdge {
     /// Servers, in the order of the cycle.
     pub edge: (u32, u32),
 }
+
+/// What tests ask for.
+#[cfg(test)]
+pub(super) mod examples {
+    use super::{RingGroup, Strides, TopoRequest};
+
+    /// Servers of four ports each, and up to four routes of a pair.
+    pub(in super::super) fn request<'a>(
+        servers: u32,
+        rings: &'a [RingGroup],
+        demand: &'a [(u32, u32, u64)],
+        phases: &'a [u32],
+    ) -> TopoRequest<'a> {
+        let strides = Strides::Geometric;
+        TopoRequest { servers, degree: 4, rings, strides, demand, phases, max_routes: 4 }
+    }
+
+    pub(in super::super) fn group(members: &[u32], edge_bytes: u64, phase: u32) -> RingGroup {
+        RingGroup { members: members.to_vec(), edge_bytes, phase }
+    }
+}

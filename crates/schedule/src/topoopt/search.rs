@@ -7,6 +7,8 @@
 //! as long as loads become more even, then one at a time, where a worse topology is accepted, too,
 //! as long as it is not much worse, ever less (threshold accepting, Dueck and Scheuer 1990).
 
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
 use rustc_hash::FxHashSet;
 
 use super::links::Links;
@@ -57,9 +59,7 @@ pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
     // The earlier start comes first of equals, there and in this stable sort.
     found[..=first].rotate_right(1);
     found[1..].sort_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost));
-    // Rings alone have the best that the first start leads to.
-    let most = if starts[0].traffic.sends.is_empty() { 1 } else { found.len() };
-    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, most);
+    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, found.len());
     let again = found.into_iter().take(restarts).zip(1..).map(|((which, plan), seed)| {
         let rest = Effort { rounds: rounds / 2 / restarts, seed };
         (which, swap_one(plan, &starts[which].traffic, max_routes, &rest))
@@ -248,7 +248,7 @@ pub(super) struct Effort {
 pub(super) fn swap_one(start: Plan, traffic: &Traffic, max_routes: u32, effort: &Effort) -> Plan {
     let rounds = effort.rounds;
     let threshold = THRESHOLD * (rounds as f64 / PATIENCE).min(1.0);
-    let mut random = Random(effort.seed);
+    let mut random = SplitMix64::seed_from_u64(effort.seed);
     let mut best = start.clone();
     let mut plan = start;
     let mut wanted = suffering(&plan, traffic, &Prices::new(&plan));
@@ -270,19 +270,19 @@ pub(super) fn swap_one(start: Plan, traffic: &Traffic, max_routes: u32, effort: 
 
 /// A circuit for a pair, of those that suffer the sooner the more they do or any other, for any
 /// others of its servers.
-fn propose(plan: &Plan, wanted: &[(f64, u32, u32)], random: &mut Random) -> Option<Links> {
+fn propose(plan: &Plan, wanted: &[(f64, u32, u32)], random: &mut SplitMix64) -> Option<Links> {
     let servers = plan.links.servers();
-    let (a, b) = if random.below(2) == 0 && !wanted.is_empty() {
-        let first = random.below(wanted.len()) + 1;
-        let (_, a, b) = wanted[random.below(first)];
-        if random.below(2) == 0 { (a, b) } else { (b, a) }
+    let (a, b) = if below(random, 2) == 0 && !wanted.is_empty() {
+        let first = below(random, wanted.len()) + 1;
+        let (_, a, b) = wanted[below(random, first)];
+        if below(random, 2) == 0 { (a, b) } else { (b, a) }
     } else {
-        (random.below(servers) as u32, random.below(servers) as u32)
+        (below(random, servers) as u32, below(random, servers) as u32)
     };
     let mut links = plan.links.clone();
     let mut far = |server: u32, peer: u32| {
         let all: Vec<u32> = given_up(plan, &links, server, peer).collect();
-        (!all.is_empty()).then(|| all[random.below(all.len())])
+        (!all.is_empty()).then(|| all[below(random, all.len())])
     };
     let ends = [End { server: a, far: far(a, b) }, End { server: b, far: far(b, a) }];
     if a == b || !ends.iter().all(|end| end.has_port(&links)) {
@@ -293,16 +293,7 @@ fn propose(plan: &Plan, wanted: &[(f64, u32, u32)], random: &mut Random) -> Opti
     Some(links)
 }
 
-/// Numbers that are the same in every run (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^= bits >> 31;
-        ((u128::from(bits) * limit as u128) >> 64) as usize
-    }
+/// A number below a limit.
+fn below(random: &mut SplitMix64, limit: usize) -> usize {
+    ((u128::from(random.next_u64()) * limit as u128) >> 64) as usize
 }

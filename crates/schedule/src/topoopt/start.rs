@@ -74,26 +74,14 @@ fn without_cycles(request: &TopoRequest, cycles: &[RingCycle]) -> matching::Pair
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::{RingGroup, Strides};
+    use super::super::request::examples::{group, request};
     use super::*;
 
     /// Of two rings the one that has a cycle wants no other circuits.
     #[test]
     fn rings_without_a_cycle_want_circuits_with_everything_else() {
-        let group = |members: &[u32], edge_bytes| RingGroup {
-            members: members.to_vec(),
-            edge_bytes,
-            phase: 0,
-        };
-        let request = TopoRequest {
-            servers: 8,
-            degree: 4,
-            rings: &[group(&[0, 1, 2], 8), group(&[1, 2, 3], 50)],
-            strides: Strides::Geometric,
-            demand: &[(2, 1, 10), (4, 5, 1)],
-            phases: &[],
-            max_routes: 1,
-        };
+        let rings = [group(&[0, 1, 2], 8, 0), group(&[1, 2, 3], 50, 0)];
+        let request = request(8, &rings, &[(2, 1, 10), (4, 5, 1)], &[]);
         let wanted = without_cycles(&request, &[RingCycle { group: 0, stride: 1 }; 2]);
         assert_eq!(wanted.pairs, [(1, 2, 60.0), (1, 3, 50.0), (2, 3, 50.0), (4, 5, 1.0)]);
     }

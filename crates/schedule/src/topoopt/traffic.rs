@@ -134,31 +134,18 @@ fn with_places(cycles: &[Pairs], pairs: &[(u32, u32)]) -> Vec<Vec<Edge>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::{RingGroup, Strides};
+    use super::super::request::examples::{group, request};
     use super::*;
-
-    fn group(members: &[u32], edge_bytes: u64, phase: u32) -> RingGroup {
-        RingGroup { members: members.to_vec(), edge_bytes, phase }
-    }
-
-    fn request<'a>(
-        rings: &'a [RingGroup],
-        demand: &'a [(u32, u32, u64)],
-        phases: &'a [u32],
-    ) -> TopoRequest<'a> {
-        let strides = Strides::Geometric;
-        TopoRequest { servers: 8, degree: 4, rings, strides, demand, phases, max_routes: 1 }
-    }
 
     /// Entries of a pair add up within their phase; what has no bytes, or stays, is left out.
     #[test]
     fn a_pair_sends_in_several_phases() {
         let demand = [(0, 1, 10), (1, 1, 9), (0, 1, 30), (3, 4, 0), (1, 0, 7), (0, 1, 5)];
-        let found = Traffic::of(&request(&[], &demand, &[7, 7, 7, 7, 3, 3]), &[]);
+        let found = Traffic::of(&request(8, &[], &demand, &[7, 7, 7, 7, 3, 3]), &[]);
         assert_eq!(found.pairs, [(0, 1), (1, 0)]);
         let sends = [(0, 0, 5.0), (0, 1, 40.0), (1, 0, 7.0)];
         assert_eq!(found.sends, sends.map(|(pair, phase, bytes)| Send { pair, phase, bytes }));
-        let one = Traffic::of(&request(&[], &demand, &[]), &[]);
+        let one = Traffic::of(&request(8, &[], &demand, &[]), &[]);
         assert_eq!((one.sends.len(), one.phases), (2, 1));
     }
 
@@ -167,7 +154,7 @@ mod tests {
     fn rings_have_phases_of_their_own() {
         let rings = [group(&[5, 3, 6], 8, 4), group(&[6, 7, 5], 0, 1), group(&[1, 2], 9, 4)];
         let cycle = |group| RingCycle { group, stride: 1 };
-        let found = Traffic::of(&request(&rings, &[], &[]), &[cycle(2), cycle(2)]);
+        let found = Traffic::of(&request(8, &rings, &[], &[]), &[cycle(2), cycle(2)]);
         assert_eq!(found.phases, 3);
         assert_eq!(found.pairs, [(1, 2), (2, 1), (3, 5), (3, 6), (5, 3), (5, 6), (6, 3), (6, 5)]);
         let first = &found.rings[0];
