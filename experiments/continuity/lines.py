@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import KIND_COLORS, Axis, axis_names, grid_lines, padded, tag
+from lightloom.report.plots_svg import (
+    KIND_COLORS,
+    Axis,
+    axis_names,
+    document,
+    grid_lines,
+    padded,
+    tag,
+)
 
 WIDTH, HEIGHT = 720.0, 420.0
 LEFT, TOP, BOTTOM, RIGHT = 70.0, 56.0, 350.0, 110.0
@@ -49,8 +57,4 @@ def draw(imbalances: Sequence[float], lines: Mapping[str, Sequence[float]]) -> s
         lowest = max(lowest + APART, y(line[-1]) + 4)
         parts.append(tag("text", name, x=x.end + 8, y=lowest, fill=color))
     label = f"{TITLE}; numbers are in experiments/continuity/table.md"
-    svg = tag(
-        "svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
-        width=WIDTH, height=HEIGHT, role="img", aria_label=label,
-    )  # fmt: skip
-    return f"{svg}\n"
+    return f"{document(parts, WIDTH, HEIGHT, label)}\n"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import Axis, tag
+from lightloom.report.plots_svg import Axis, document, tag
 
 WIDTH, HEIGHT = 1100.0, 468.0
 LEFT, TOP, BOTTOM, GAP, RIGHT = 62.0, 104.0, 396.0, 40.0, 128.0
@@ -88,11 +88,7 @@ def draw(
             transform=f"translate(16 {(TOP + BOTTOM) / 2:.0f}) rotate(-90)")
     )  # fmt: skip
     label = f"{title}; numbers are in experiments/schedule-methods/table.md"
-    svg = tag(
-        "svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
-        width=WIDTH, height=HEIGHT, role="img", aria_label=label,
-    )  # fmt: skip
-    return f"{svg}\n"
+    return f"{document(parts, WIDTH, HEIGHT, label)}\n"
 
 
 def _frame(x: Axis, y: Axis, marks: Sequence[tuple[float, str]], *, first: bool) -> list[Markup]:

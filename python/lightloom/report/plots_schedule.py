@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import Axis, drawing, tag, tick_text, ticks
+from lightloom.report.plots_svg import Axis, document, drawing, tag, tick_text, ticks
 from lightloom.report.schedule_text import time_unit
 from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, largest_of_each_bin
 from lightloom.units import show_time
@@ -165,15 +165,4 @@ def standalone(drawn: Gantt, title: str, note: str) -> str:
         tag("g", *drawn.parts, transform="translate(0 44)"),
         tag("text", below, x=16.0, y=height - 12, class_="note"),
     ]
-    return str(
-        tag(
-            "svg",
-            *parts,
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {drawn.width:g} {height:g}",
-            width=drawn.width,
-            height=height,
-            role="img",
-            aria_label=title,
-        )
-    )
+    return str(document(parts, drawn.width, height, title))

@@ -65,6 +65,20 @@ def drawing(
     )
 
 
+def document(parts: Iterable[str], width: float, height: float, title: str) -> Markup:
+    """Return an SVG that is a file of its own, of a fixed size."""
+    return tag(
+        "svg",
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=title,
+    )
+
+
 @dataclass(frozen=True)
 class FabricStyle:
     """How one fabric looks in every plot of a page."""
