@@ -13,6 +13,8 @@ NAMES = sorted(path.name for path in CRATES.iterdir())
 #: (``$crate``) is one of whoever uses it
 PATHS = re.compile(r"(?<![\w$])((?:crate|super|self)(?:::(?:super|[a-z_]\w*|[A-Z]\w*|\{))+)")
 MODULES = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?mod (\w+);", re.MULTILINE)
+#: where the tests of a file begin
+TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\n]*\]\s*)*(?:pub(?:\([^)]*\))? )?mod \w+ \{")
 
 
 def code_of(path: Path) -> str:
@@ -20,7 +22,7 @@ def code_of(path: Path) -> str:
     text = path.read_text()
     text = re.sub(r'"(?:\\.|[^"\\])*"', '""', text, flags=re.DOTALL)
     text = re.sub(r"//[^\n]*", "", text)
-    return re.split(r"#\[cfg\(test\)\]\s*(?:#\[[^\n]*\]\s*)*mod \w+ \{", text)[0]
+    return TESTS.split(text)[0]
 
 
 def modules_of(sources: Path) -> dict[tuple[str, ...], Path]:
