@@ -11,6 +11,7 @@ import numpy as np
 
 from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
+from lightloom.demand.routing_log import ResampledSource
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.simulate import Phases
@@ -71,7 +72,7 @@ def comparison_of(
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
-        demand=_demand(job, workload),
+        demand=_demand(job, workload) | _logged(job, samples[0]),
         memory=_memory(job),
         traffic_shares=dict(workload.traffic_shares()),
         warnings=(*warnings_of(job), *(one for one in waiting if one)),
@@ -397,6 +398,16 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
         "skew": dataclasses.asdict(skew_statistics(first)),
         "bytes_per_token": per_token,
     }
+
+
+def _logged(job: Job, sample: Sample) -> dict[str, float]:
+    """What a log that tokens are drawn from has, per layer and expert."""
+    if not isinstance(job, ModelJob) or not job.scenario.demand.resample:
+        return {}
+    source = job.demand(sample)
+    if not isinstance(source, ResampledSource):
+        return {}
+    return {"copies_per_expert": source.logged_tokens * source.shape.top_k / source.shape.experts}
 
 
 def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:
