@@ -81,8 +81,9 @@ def _run(given: Given) -> None:
         imported = read_any(options.trace, monitor.progress)
     if options.step is not None:
         imported = imported.at_step(options.step)
-    for line in (imported.form, *imported.remarks):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for line in imported.remarks:
+        remarks_console().print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(imported.form, highlight=False, markup=False)
     print_trace(imported.trace, console)
     print_times(imported, console)
     print_details(imported.trace, console)
