@@ -143,7 +143,7 @@ class _Maker:
         self._events = events
         self._rank = rank
         self._program = RankProgram(rank)
-        self._calls = CallMaker(events, rank, job.groups, job.remarks)
+        self._calls = CallMaker(rank, events.world_size, events.groups, job.groups, job.remarks)
         self._spans: list[Span] = []
         #: of each stream the ends of its work in order, and the places after it
         self._ends: dict[int, list[float]] = defaultdict(list)

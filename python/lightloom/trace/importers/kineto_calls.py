@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lightloom.trace.check import MESSAGES
-from lightloom.trace.importers.kineto_events import MAX_RANKS, Events, GpuWork, numbers_of
+from lightloom.trace.importers.kineto_events import MAX_RANKS, GpuWork, numbers_of
 from lightloom.trace.importers.kineto_requests import CallRequest
-from lightloom.trace.importers.libraries import is_fused, parts_of
+from lightloom.trace.importers.libraries import CommunicationKernel, is_fused, parts_of
 from lightloom.trace.importers.program import EMPTY_CALL, message_bytes
 from lightloom.trace.trace import Call
 
@@ -64,16 +64,19 @@ class CallMaker:
 
     Attributes
     ----------
-    events, rank
-        What its file holds, and whose it is.
+    rank, world_size
+        Whose they are; ``None`` where the number of ranks is not known.
+    known
+        Ranks of groups by the names that its file has for them.
     groups
         Name and ranks of the groups that are called, of all files.
     remarks
         Of all files.
     """
 
-    events: Events
     rank: int
+    world_size: int | None
+    known: Mapping[str, tuple[int, ...]]
     groups: dict[tuple[str, tuple[int, ...]], None]
     remarks: Remarks
 
@@ -92,7 +95,7 @@ class CallMaker:
             self.remarks.unknown[work.name] += 1
         found: dict[object, Call] = {}
         for request in work.requests:
-            call = self._call(work, request)
+            call = self.call(kernel, work.name, request)
             if call is None:
                 continue
             key = (call.op, call.group, call.ranks, call.peer)
@@ -100,13 +103,19 @@ class CallMaker:
         of_op = Counter(call.op for call in found.values())
         duration_s = (work.end_us - work.start_us) * 1e-6
         return [
-            replace(call, phase=phase, step=step, duration_s=duration_s / of_op[call.op])
+            replace(
+                call,
+                phase=phase,
+                step=step,
+                stream=work.stream,
+                duration_s=duration_s / of_op[call.op],
+            )
             for call in found.values()
         ]
 
-    def _call(self, work: GpuWork, request: CallRequest) -> Call | None:
-        kernel, counts = work.kernel, self.remarks.counts
-        assert kernel is not None
+    def call(self, kernel: CommunicationKernel, name: str, request: CallRequest) -> Call | None:
+        """The call that was requested of a kernel; ``None`` where nobody says which."""
+        counts = self.remarks.counts
         said = "Collective name" in request.arguments
         op = request.op if said and request.op is not None else kernel.op or request.op
         if op is None:
@@ -128,9 +137,9 @@ class CallMaker:
             counts[f"kernels{of} do not say how many bytes they carry"] += 1
         put, got = _sizes(op, request, len(ranks))
         return replace(
-            EMPTY_CALL, op=op, function=(request.function or work.name)[:200], group=group,
-            ranks=ranks, dtype=request.dtype, input_bytes=put, output_bytes=got, stream=work.stream,
-            peer=peer, input_splits=_splits(request.arguments.get("In split size"), ranks),
+            EMPTY_CALL, op=op, function=(request.function or name)[:200], group=group,
+            ranks=ranks, dtype=request.dtype, input_bytes=put, output_bytes=got, peer=peer,
+            input_splits=_splits(request.arguments.get("In split size"), ranks),
             output_splits=_splits(request.arguments.get("Out split size"), ranks),
         )  # fmt: skip
 
@@ -142,16 +151,15 @@ class CallMaker:
 
     def group(self, arguments: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
         """Name and ranks of a group, from whatever says them."""
-        known = self.events.groups
         number = str(arguments.get("Process Group Name", ""))
         size = arguments.get("Group size")
         start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
-        ranks = known.get(number) or numbers_of(arguments.get("Process Group Ranks"))
+        ranks = self.known.get(number) or numbers_of(arguments.get("Process Group Ranks"))
         members = size if isinstance(size, int) and 0 < size <= MAX_RANKS else 0
         if not ranks and isinstance(start, int) and isinstance(stride, int) and stride:
             ranks = tuple(start + stride * place for place in range(members))
         if not ranks or self.rank not in ranks or min(ranks) < 0:
-            members = members or max(self.events.world_size or 1, self.rank + 1)
+            members = members or max(self.world_size or 1, self.rank + 1)
             first = self.rank // members * members
             ranks = tuple(range(first, first + members))
             self.remarks.counts["calls do not say their ranks: they are taken to be adjacent"] += 1

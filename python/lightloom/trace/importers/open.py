@@ -12,6 +12,7 @@ from lightloom.errors import InputError
 from lightloom.inputs.files import open_file, read_compressed, shown_path
 from lightloom.progress import Progress
 from lightloom.trace.importers.chakra import read_chakra
+from lightloom.trace.importers.execution_trace import FORM, read_execution_traces
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.kineto import read_kineto
 from lightloom.trace.importers.simai import read_simai
@@ -24,9 +25,11 @@ _MAX_BYTES = 64 * 10**9
 #: a line of a routing log has one of these
 _ROUTING_KEYS = {"row_type", "topk_ids", "top_indices"}
 _TABLE = re.compile(rb"[A-Z][A-Z_]+[ \t\r\n]")
+#: what PyTorch calls the schema of its execution traces
+_EXECUTION = re.compile(rb'"schema"\s*:\s*"\d+\.\d+\.\d+[\w.-]*"')
 _KNOWN = (
-    "a trace of lightloom trace record, Chakra execution traces, a profile of PyTorch, a layer "
-    "table of SimAI, or a routing log"
+    "a trace of lightloom trace record, Chakra execution traces, a profile or an execution trace "
+    "of PyTorch, a layer table of SimAI, or a routing log"
 )
 
 
@@ -36,6 +39,7 @@ class Form(StrEnum):
     RECORDED = "lightloom trace record"
     CHAKRA = "Chakra execution trace"
     KINETO = "PyTorch profiler (Kineto)"
+    EXECUTION = FORM
     SIMAI = "SimAI layer table"
     ROUTING = "routing log"
 
@@ -73,6 +77,8 @@ def form_of(path: Path) -> Form:
         found = [(content.find(mark), form) for mark, form in _MARKS.items() if mark in content]
         if found:
             return min(found)[1]
+        if _EXECUTION.search(content) and b'"nodes"' in content:
+            return Form.EXECUTION
         if content.lstrip()[:1] == b"[" and b'"ph"' in content:
             return Form.KINETO
     elif head[:1] < b" ":
@@ -90,7 +96,7 @@ def _form_of_folder(path: Path, name: str) -> Form:
     tables = [one for one in names if re.search(r"\.json(\.gz)?$", one) and one != "groups.json"]
     if tables:
         form = form_of(path / tables[0])
-        if form in (Form.KINETO, Form.CHAKRA):
+        if form in (Form.KINETO, Form.CHAKRA, Form.EXECUTION):
             return form
     raise InputError(
         f"{name}: expected a folder of Chakra's NAME.RANK.et, of profiles *.json of PyTorch, or of "
@@ -141,5 +147,10 @@ def read_any(path: Path, progress: Progress | None = None) -> Imported:
             f"{shown_path(path)}: is a routing log: it has no calls; give it as --demand, or "
             "lightloom trace inspect it"
         )
-    readers = {Form.CHAKRA: read_chakra, Form.KINETO: read_kineto, Form.SIMAI: read_simai}
+    readers = {
+        Form.CHAKRA: read_chakra,
+        Form.KINETO: read_kineto,
+        Form.EXECUTION: read_execution_traces,
+        Form.SIMAI: read_simai,
+    }
     return readers[form](path, progress)
