@@ -134,7 +134,7 @@ class CallMaker:
             self.groups.setdefault((group, ranks))
         if request.put_bytes is None:
             of = "" if kernel.library in ("", "NCCL", "c10d") else f" of {kernel.library}"
-            counts[f"kernels{of} do not say how many bytes they carry"] += 1
+            counts[f"kernels{of} do not say how many bytes they carry, and count as 0"] += 1
         put, got = _sizes(op, request, len(ranks))
         return replace(
             EMPTY_CALL, op=op, function=(request.function or name)[:200], group=group,

@@ -8,6 +8,7 @@ import zlib
 from enum import StrEnum
 from pathlib import Path
 
+from lightloom.demand.routed_experts import is_routed_experts
 from lightloom.errors import InputError
 from lightloom.inputs.files import open_file, read_compressed, shown_path
 from lightloom.progress import Progress
@@ -23,7 +24,7 @@ _HEAD_BYTES = 1 << 20
 #: of a routing log, which may be larger than what else is read
 _MAX_BYTES = 64 * 10**9
 #: a line of a routing log has one of these
-_ROUTING_KEYS = {"row_type", "topk_ids", "top_indices"}
+_ROUTING_KEYS = {"row_type", "topk_ids", "top_indices", "tpe"}
 _TABLE = re.compile(rb"[A-Z][A-Z_]+[ \t\r\n]")
 #: what PyTorch calls the schema of its execution traces
 _EXECUTION = re.compile(rb'"schema"\s*:\s*"\d+\.\d+\.\d+[\w.-]*"')
@@ -70,6 +71,8 @@ def form_of(path: Path) -> Form:
         return Form.CHAKRA
     if _TABLE.match(head):
         return Form.SIMAI
+    if is_routed_experts(path):
+        return Form.ROUTING
     if head.lstrip()[:1] in (b"{", b"["):
         if _is_routing(head):
             return Form.ROUTING
@@ -116,11 +119,15 @@ def _head(path: Path) -> bytes:
 
 
 def _is_routing(head: bytes) -> bool:
-    try:
-        first = json.loads(head.lstrip().partition(b"\n")[0])
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and bool(_ROUTING_KEYS & first.keys())
+    """Whether a first line is of a routing log, or the one after what says what the run was."""
+    for line in head.lstrip().split(b"\n", 2)[:2]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(row, dict) or row.get("type") != "meta":
+            return isinstance(row, dict) and bool(_ROUTING_KEYS & row.keys())
+    return False
 
 
 def read_any(path: Path, progress: Progress | None = None) -> Imported:

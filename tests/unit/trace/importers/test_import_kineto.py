@@ -181,7 +181,7 @@ def test_what_the_cpu_says_completes_what_the_kernel_says(tmp_path):
     known, unknown = found.trace.ranks[0].calls
     assert (known.op, known.input_bytes) == ("all_reduce", 16)
     assert (unknown.op, unknown.input_bytes) == ("all_reduce", 0)
-    assert "1 kernels do not say how many bytes they carry" in found.remarks
+    assert "1 kernels do not say how many bytes they carry, and count as 0" in found.remarks
 
 
 @pytest.mark.parametrize(
@@ -361,8 +361,8 @@ def test_kernels_of_libraries_that_are_not_nccl(tmp_path):
     assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
     assert found.remarks[:3] == (
         "3 calls do not say their ranks: they are taken to be adjacent",
-        "1 kernels of custom all-reduce do not say how many bytes they carry",
-        "1 kernels of TensorRT-LLM do not say how many bytes they carry",
+        "1 kernels of custom all-reduce do not say how many bytes they carry, and count as 0",
+        "1 kernels of TensorRT-LLM do not say how many bytes they carry, and count as 0",
     )
 
 
@@ -397,7 +397,8 @@ def test_kernels_of_deep_ep(tmp_path):
         ("all_to_all", "DeepEP inside a server"), ("all_to_all", "DeepEP low latency"),
     ]  # fmt: skip
     assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
-    assert "2 kernels of DeepEP do not say how many bytes they carry" in found.remarks
+    remark = "2 kernels of DeepEP do not say how many bytes they carry, and count as 0"
+    assert remark in found.remarks
 
 
 def test_lists_that_kineto_cuts_short():
