@@ -86,3 +86,19 @@ def test_a_layer_table_has_the_bubbles_of_a_pipeline(tmp_path, stages, micro_bat
     file.write_text("\n".join([header, str(len(rows)), *rows]))
     expected = (micro_batches + stages - 1) * 10 * MS
     assert step_time_s(file) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("stages", "chunks", "micro_batches"), [(2, 2, 4), (2, 4, 2), (3, 2, 6), (4, 4, 8), (4, 2, 4)]
+)
+def test_interleaved_stages_have_a_part_of_the_bubble(tmp_path, stages, chunks, micro_batches):
+    """Of ``p - 1`` passes of both kinds a stage stands still for a ``vpp``-th part."""
+    rows = ["mlp -1 3000000 NONE 0 4000000 NONE 0 3000000 NONE 0 100"] * chunks * micro_batches
+    header = (
+        f"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: {stages} "
+        f"vpp: {chunks} ga: {micro_batches} all_gpus: {stages} pp_comm: 64"
+    )
+    file = tmp_path / "table.txt"
+    file.write_text("\n".join([header, str(len(rows)), *rows]))
+    expected = (micro_batches * chunks + stages - 1) * 10 * MS
+    assert step_time_s(file) == pytest.approx(expected, rel=0.01)
