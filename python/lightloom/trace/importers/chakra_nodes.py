@@ -52,7 +52,7 @@ ATTRIBUTES = {
     "is_cpu_op", "num_ops", "tensor_size", "runtime", "comm_type", "comm_size", "comm_src",
     "comm_dst", "comm_tag", "pg_name", "involved_dim", "root", "stream", "output_size", "dtype",
     "reduction", "input_splits", "output_splits", "pg_desc", "phase", "layer", "step", "routed",
-    "asynchronous",
+    "asynchronous", "comm_group",
 }  # fmt: skip
 
 Attribute = int | float | str | tuple[int, ...]

@@ -67,19 +67,19 @@ class PipelineSchedule:
                     yield Pass("forward", batch, chunk)
 
     def received(self, stage: int, one: Pass) -> tuple[int, Message] | None:
-        """From which stage a pass needs which message; ``None`` where it begins the way."""
+        """From which stage a pass needs which message; ``None`` where it is the first."""
         return self._neighbor(stage, one, -1)
 
     def sent(self, stage: int, one: Pass) -> tuple[int, Message] | None:
-        """To which stage a pass hands on which message; ``None`` where it ends the way."""
+        """To which stage a pass hands on which message; ``None`` where it is the last."""
         return self._neighbor(stage, one, 1)
 
-    def _neighbor(self, stage: int, one: Pass, way: int) -> tuple[int, Message] | None:
+    def _neighbor(self, stage: int, one: Pass, step: int) -> tuple[int, Message] | None:
         own = one.chunk * self.pp + stage
-        other = own + (way if one.phase == "forward" else -way)
+        other = own + (step if one.phase == "forward" else -step)
         if not 0 <= other < self.pp * self.vpp:
             return None
-        receiver = own if way < 0 else other
+        receiver = own if step < 0 else other
         return other % self.pp, Message(one.phase, one.micro_batch, receiver)
 
     def arrivals(self, stage: int, source: int) -> list[Message]:
