@@ -38,6 +38,7 @@ from lightloom.trace.importers.chakra_nodes import (
     Node,
     nodes_of_bytes,
     nodes_of_json,
+    nodes_of_stage,
 )
 from lightloom.trace.importers.imported import Imported, advance
 from lightloom.trace.importers.operations import operation_of
@@ -225,7 +226,9 @@ def _by_rank(files: list[_File], name: str) -> dict[int, _File]:
             )
         found[rank] = file
     if not found:
-        raise InputError(f"{name}: expected files named NAME.RANK.et, one per rank")
+        raise InputError(
+            f"{name}: expected files named NAME.RANK.et, one per rank; unpack an archive of others"
+        )
     return found
 
 
@@ -276,12 +279,15 @@ class _Reader:
         content = file.read()
         if content.lstrip()[:1] == b"{":
             found = parse_json(content, file.name)
-            if not isinstance(found, dict) or "workload_graph" not in found:
-                raise InputError(f"{file.name}: expected JSON with a workload_graph")
+            if not isinstance(found, dict) or not {"workload_graph", "nodes"} & found.keys():
+                raise InputError(f"{file.name}: expected JSON with a workload_graph, or STAGE's")
             gpus = found.get("ngpus", 1)
             if isinstance(gpus, int) and 0 < gpus <= MAX_RANKS:
                 self.world_size = max(self.world_size, gpus)
-            nodes = nodes_of_json(found["workload_graph"], file.name)
+            if "workload_graph" in found:
+                nodes = nodes_of_json(found["workload_graph"], file.name)
+            else:
+                nodes = nodes_of_stage(found["nodes"], file.name)
         else:
             nodes = nodes_of_bytes(content, file.name)
         order = in_order(nodes, file.name)
@@ -536,8 +542,8 @@ def _operation(node: Node) -> str:
         return "send" if node.kind == SEND else "receive"
     code = node.attributes.get("comm_type")
     op = _OPERATIONS.get(code) if isinstance(code, int) else None
-    if code is None:
-        op = operation_of(node.name)
+    if code is None or isinstance(code, str):
+        op = operation_of(code or node.name)
     if op is None:
         shown = "no comm_type" if code is None else f"comm_type {echo(code)}"
         raise InputError(f"node {node.id} has {shown}: expected one of 0 to 9")

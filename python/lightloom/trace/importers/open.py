@@ -50,6 +50,7 @@ _MARKS = {
     f'"{FORMAT}"'.encode(): Form.RECORDED,
     b'"traceEvents"': Form.KINETO,
     b'"workload_graph"': Form.CHAKRA,
+    b'"node_type"': Form.CHAKRA,
 }
 
 
@@ -98,7 +99,8 @@ def _form_of_folder(path: Path, name: str) -> Form:
         return Form.ROUTING
     tables = [one for one in names if re.search(r"\.json(\.gz)?$", one) and one != "groups.json"]
     if tables:
-        form = form_of(path / tables[0])
+        # tables of groups may be called otherwise
+        form = form_of(path / min(tables, key=lambda one: "group" in one))
         if form in (Form.KINETO, Form.CHAKRA, Form.EXECUTION):
             return form
     raise InputError(

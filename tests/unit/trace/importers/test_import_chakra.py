@@ -13,6 +13,7 @@ from lightloom.errors import InputError
 from lightloom.trace.chakra import GroupNumbers, execution_trace
 from lightloom.trace.computes import StreamPlace, StreamWait
 from lightloom.trace.importers.chakra import read_chakra
+from lightloom.trace.importers.open import read_any
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
 
@@ -218,6 +219,29 @@ def test_groups_as_stage_writes_them(tmp_path, name, attribute):
     assert read_chakra(folder / "job.2.et").trace.ranks[2].calls[0].ranks == (0, 2)
 
 
+def test_json_of_stage(tmp_path):
+    folder = tmp_path / "generated"
+    folder.mkdir()
+    for rank in (0, 1):
+        nodes = [
+            {"id": 3, "name": "mm", "node_type": "comp_node", "num_ops": 50, "tensor_size": 8,
+             "y_tensor_size": 1, "op_type": "M", "data_deps": [], "ctrl_deps": []},
+            {"id": 4, "name": "y", "node_type": "coll_comm_node", "comm_size": 80,
+             "comm_type": "REDUCE_SCATTER", "comm_group": 5, "data_deps": [3], "ctrl_deps": []},
+        ]  # fmt: skip
+        (folder / f"workload_3.{rank}.json").write_text(json.dumps({"nodes": nodes}))
+    (folder / "comm_group_3.json").write_text('{"5": [0, 1]}')
+    found = read_any(folder)
+    (call,) = found.trace.ranks[1].calls
+    assert (call.op, call.ranks, call.input_bytes, call.output_bytes) == (
+        "reduce_scatter", (0, 1), 80, 40,
+    )  # fmt: skip
+    assert len(found.trace.ranks[0].computes) == 1
+    (folder / "workload_3.1.json").write_text('{"nodes": [{"id": 1, "node_type": "x"}]}')
+    with pytest.raises(InputError, match="node 0: NodeType is 'x': expected a whole number"):
+        read_any(folder)
+
+
 def test_several_files_of_groups(tmp_path):
     nodes = [node(0, COLLECTIVE, comm_type=0, comm_size=8, pg_name="2")]
     folder = write(tmp_path / "traces", nodes)
@@ -316,7 +340,7 @@ GOOD = node(0, COLLECTIVE, comm_type=0, comm_size=1)
         (content(node(0, COMPUTE)), "the trace neither computes nor communicates"),
         (b'{"workload_graph": 3}', "expected a list of nodes as workload_graph"),
         (b'{"workload_graph": [{"Id": "x"}]}', "node 0: Id is 'x': expected a whole number"),
-        (b'{"nodes": []}', "expected JSON with a workload_graph"),
+        (b'{"x": []}', "expected JSON with a workload_graph"),
         (b"{", "not valid JSON"),
     ],
 )  # fmt: skip
