@@ -87,6 +87,8 @@ class CallMaker:
         another, the operations at the same time.
         """
         kernel = work.kernel
+        if work.copies and "PtoP" in work.name:
+            self.remarks.counts["copies between GPUs count as copies, not as communication"] += 1
         if kernel is None and not work.copies and is_fused(work.name):
             self.remarks.fused[work.name] += 1
         if kernel is None or not kernel.carries:
@@ -117,7 +119,9 @@ class CallMaker:
         """The call that was requested of a kernel; ``None`` where nobody says which."""
         counts = self.remarks.counts
         said = "Collective name" in request.arguments
-        op = request.op if said and request.op is not None else kernel.op or request.op
+        # one kernel of symmetric memory does several operations
+        exact = said or request.function.startswith("symm_mem::")
+        op = request.op if exact and request.op is not None else kernel.op or request.op
         if op is None:
             counts["kernels communicate in an unknown manner: they are no calls"] += 1
             return None

@@ -366,6 +366,24 @@ def test_kernels_of_libraries_that_are_not_nccl(tmp_path):
     )
 
 
+def test_the_operator_tells_what_a_kernel_of_symmetric_memory_does(tmp_path):
+    """A reduce-scatter is executed by the kernel of two-shot all-reduces."""
+    profile = Profile(world_size=2)
+    profile.kernel("gemm", 0, 50)
+    profile.add("cpu_op", "symm_mem::reduce_scatter_out", 90, 20, **{
+        "Input Dims": [[64], [], [], [32]],
+        "Input type": ["c10::BFloat16", "", "Scalar", "c10::BFloat16"],
+    })  # fmt: skip
+    profile.kernel("void (anonymous namespace)::two_shot_all_reduce_kernel<x>(y)", 100, 10)
+    profile.kernel("Memcpy PtoP (Device -> Device)", 120, 5, 9, category="gpu_memcpy")
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    (call,) = found.trace.ranks[0].calls
+    assert (call.op, call.group, call.input_bytes, call.output_bytes) == (
+        "reduce_scatter", "PyTorch symmetric memory", 128, 64,
+    )  # fmt: skip
+    assert "1 copies between GPUs count as copies, not as communication" in found.remarks
+
+
 def test_kernels_of_unknown_libraries_are_a_remark(tmp_path):
     profile = Profile()
     profile.kernel("gemm", 0, 100)

@@ -1,5 +1,9 @@
 """Whose kernels communicate: names as profiles and the libraries' sources have them."""
 
+import datetime
+import tomllib
+from importlib import resources
+
 import pytest
 
 from lightloom.trace.importers.libraries import communication_kernel, is_fused, parts_of
@@ -115,6 +119,19 @@ def test_kernels_that_prepare_or_await_a_call(name, library):
 def test_kernels_that_compute(name):
     assert communication_kernel(name) is None
     assert not is_fused(name)
+
+
+def test_every_library_has_a_source():
+    text = resources.files("lightloom.trace.importers").joinpath("libraries.toml").read_text()
+    kinds = {"prepares", "computes", "named", "all_reduce", "all_gather", "reduce_scatter",
+             "all_to_all", "broadcast", "send", "receive"}  # fmt: skip
+    for library in tomllib.loads(text)["library"]:
+        assert library["source"].startswith("https://github.com/"), library["name"]
+        assert datetime.date.fromisoformat(library["date"]) > datetime.date(2024, 1, 1)
+        of_kinds = library.keys() - {"name", "source", "date", "namespaces", "others"}
+        assert of_kinds
+        assert of_kinds <= kinds
+        assert library.get("others", "prepares") == "prepares"
 
 
 def test_kernels_of_no_library():
