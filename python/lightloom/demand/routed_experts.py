@@ -1,8 +1,9 @@
 """Experts of each token as arrays ``[tokens][layers][top-k]``, as vLLM and SGLang return them.
 
-``routed_experts`` of an output (vLLM since 0.12 with ``enable_return_routed_experts``) saved by
-``numpy.save``, or as JSON by ``tolist()``. It is one stream of tokens, without ranks and steps. A
-layer in which all choices are 0 is no MoE layer: the array has one place for every layer.
+``routed_experts`` of an output (``enable_return_routed_experts``; vllm-project/vllm, pull request
+28284) saved by ``numpy.save``, or as JSON by ``tolist()``. It is one stream of tokens, without
+ranks and steps. A layer in which all choices are 0 is no MoE layer: the array has one place for
+every layer.
 """
 
 from __future__ import annotations
