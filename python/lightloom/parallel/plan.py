@@ -361,6 +361,8 @@ def check_model(plan: Plan, model: Model) -> None:
     """
     for attention in model.attentions:
         heads, kv_heads = attention.num_heads, attention.num_kv_heads
+        if attention.kind == "none":
+            continue
         _divides(heads, plan.tp, f"{model.name}: {heads} attention heads", "tp")
         if attention.kind != "mla" and kv_heads % plan.tp and plan.tp % kv_heads:
             raise PlanError(
@@ -374,8 +376,8 @@ def check_model(plan: Plan, model: Model) -> None:
         _divides(width, plan.etp, f"{model.name}: expert width {width}", "etp")
     elif plan.ep > 1 or plan.etp != plan.tp:
         raise PlanError(f"{model.name} has no experts, but ep = {plan.ep}; set ep to 1")
-    if model.num_moe_layers < model.num_layers:
-        _divides(model.ffn_size, plan.tp, f"{model.name}: width {model.ffn_size}", "tp")
+    for width in model.ffn_widths:
+        _divides(width, plan.tp, f"{model.name}: width {width}", "tp")
     shared = model.shared_expert_ffn_size
     if shared:
         _divides(shared, plan.tp, f"{model.name}: shared-expert width {shared}", "tp")

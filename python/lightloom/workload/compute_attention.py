@@ -15,8 +15,9 @@ from lightloom.workload.compute_kernels import NOTHING, Kernels, Work
 
 #: kernels of linear attention forward, as in flash-linear-attention: of the delta rule sums of
 #: decays, products of keys, their inverse, updates, states, results; of lightning, states and
-#: results. Convolution and the norm of the result are one each.
-_LINEAR_KERNELS = {"delta": 6, "lightning": 2}
+#: results; of Mamba 2 (mamba-ssm) sums of steps, states, their sums, products, results; of Mamba 1
+#: the scan alone. Convolution and the norm of the result are one each.
+_LINEAR_KERNELS = {"delta": 6, "kda": 6, "lightning": 2, "mamba2": 5, "mamba": 1}
 
 
 def core_work(
@@ -45,7 +46,7 @@ def core_work(
     attention = model.attention
     if attention.linear:
         return _linear_work(kernels, model, sequences * seq_len / split, backward)
-    if attention.index_top_k or attention.span or attention.window:
+    if attention.index_top_k or attention.span or attention.window or attention.kind == "csa":
         flops = score_flops(attention, seq_len) * sequences / split
         return kernels.scores(flops, attention.qk_dim != attention.v_dim, backward)
     heads = attention.num_heads / split

@@ -402,7 +402,7 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
 def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:
     """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand table."""
     if isinstance(job, ModelJob):
-        return job.model.hidden_size * job.options.dispatch_element_bytes
+        return job.model.expert_hidden * job.options.dispatch_element_bytes
     for role in workload.graph.roles:
         program = role.program
         if len(sizes := program.size[program.demand == table]):
