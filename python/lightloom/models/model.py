@@ -29,9 +29,7 @@ EmbeddingConvention = Literal["both", "output", "none"]
 #: how a layer mixes tokens: softmax attention (grouped-query, multi-head latent, or over compressed
 #: keys), a linear attention, whose state does not grow (the gated delta rule, with a decay per head
 #: or per channel; lightning, a decaying sum; Mamba 1 and 2), or not at all
-AttentionKind = Literal[
-    "gqa", "mla", "csa", "delta", "kda", "lightning", "mamba", "mamba2", "none"
-]
+AttentionKind = Literal["gqa", "mla", "csa", "delta", "kda", "lightning", "mamba", "mamba2", "none"]
 #: the kinds that are linear attention
 LINEAR = frozenset({"delta", "kda", "lightning", "mamba", "mamba2"})
 
