@@ -115,3 +115,20 @@ def test_sparse_attention_grows_linearly_but_for_its_indexer():
     assert products(SPARSE, seq_len=131072) == 3 * (latents + index * 131072)
     pairs = 2048 * 131072 - 2048**2 / 2
     assert score_flops(SPARSE, 131072) == (2 * pairs * 128 * (2 * 512 + 64) + index * 131072**2 / 2)
+
+
+def test_mamba_2_in_chunks_by_hand() -> None:
+    one = Attention("mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=32)
+    # of a chunk of 128 tokens: scores of each group, their product with the values of each head,
+    # the state of each head made and read
+    chunk = 2 * (2 * 128 * 128 * 32 + 8 * 128 * 128 * 16 + 8 * 128 * 2 * 32 * 16)
+    assert linear_flops(one) == pytest.approx(chunk / 128)
+
+
+def test_compressed_attention_by_hand() -> None:
+    one = Attention("csa", num_heads=2, num_kv_heads=1, head_dim=8, window=128, compress=128)
+    seq = 4096
+    # a query sees so many tokens of its window and a tile more, and an entry per 128 before it
+    window = (128 + 128) * seq - (128 + 128) ** 2 / 2
+    entries = sum(range(seq // 128)) * 128 + seq / 2
+    assert score_flops(one, seq) == pytest.approx(2 * 2 * 16 * (window + entries))

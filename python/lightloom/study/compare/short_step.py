@@ -71,7 +71,13 @@ def with_layers(model: Model, moe_layers: tuple[bool, ...]) -> Model:
     """
     count = len(moe_layers)
     vocabulary = max(1, model.vocab_size * count // model.num_layers)
-    few = dataclasses.replace(model, moe_layers=moe_layers, vocab_size=vocabulary)
+    few = dataclasses.replace(
+        model,
+        moe_layers=moe_layers,
+        vocab_size=vocabulary,
+        attention_by_layer=model.attention_by_layer[:count],
+        ffn_by_layer=model.ffn_by_layer[:count],
+    )
     if NO_ATTENTION not in model.attentions:
         return few
     if not all(moe_layers):
