@@ -53,6 +53,8 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
     positions = values.get("max_position_embeddings")
     if isinstance(positions, int) and 0 < positions < 1 << 40:
         model = replace(model, max_positions=positions)
+    elif model.learned_positions:
+        model = replace(model, max_positions=model.learned_positions)
     return _without_unused(model, notes + tuple(note for note in left_out if note not in notes))
 
 

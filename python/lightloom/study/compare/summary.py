@@ -91,6 +91,11 @@ def warnings_of(job: Job) -> list[str]:
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
     warnings += [one for one in (compute_warning(job), precision_warning(job)) if one]
+    if 0 < job.model.max_positions < job.plan.seq_len:
+        warnings.append(
+            f"sequences of {job.plan.seq_len:,} tokens are longer than the "
+            f"{job.model.max_positions:,} positions of {job.model.name}: as if it had as many"
+        )
     return warnings
 
 
