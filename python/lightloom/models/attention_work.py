@@ -160,10 +160,10 @@ def linear_elements(attention: Attention) -> float:
     if attention.kind == "mamba":
         # input, its convolution twice, step, gate and result of each channel; B and C of all
         return 6.0 * attention.num_heads * values + 2 * keys
-    states = 2 * keys * values / chunk
+    moved = 2 * keys + 2 * values + 2 * keys * values / chunk
     if attention.kind == "mamba2":
-        keys *= attention.num_kv_heads / attention.num_heads
-    moved = 2 * keys + 2 * values + states
+        # queries and keys are the same for all heads of a group
+        moved -= 2 * keys * (1 - attention.num_kv_heads / attention.num_heads)
     if attention.kind in {"delta", "kda"}:
         moved += 5 * keys + 5 * values + 3 * chunk
     moved += 3 * values if attention.output_gate else 2 * values

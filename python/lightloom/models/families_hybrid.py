@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from lightloom.inputs.strict import Strict
 from lightloom.models.families_latent import Deepseek
 from lightloom.models.families_mixed import LINEAR_NOTE, Interval
 from lightloom.models.families_moe import Mixture
@@ -21,7 +22,6 @@ from lightloom.models.family import (
     Heads,
     LayerIndices,
     OptionalWidth,
-    Strict,
     Width,
     check_each,
     check_top_k,

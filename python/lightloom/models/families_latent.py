@@ -17,7 +17,7 @@ from lightloom.models.family import (
     Width,
     check_each,
 )
-from lightloom.models.model import Attention, Model
+from lightloom.models.model import Attention, EmbeddingConvention, Model
 
 
 class Deepseek(SharedExperts):
@@ -27,7 +27,7 @@ class Deepseek(SharedExperts):
     unused = frozenset({"num_key_value_heads", "head_dim"})
     # 37B published for V3, 21B for V2, 2.4B for V2-Lite: 36.5B, 20.8B, 2.448B so counted; with the
     # input table 37.4B, 21.3B, 2.66B; with the routers 36.6B, 20.9B, 2.451B
-    active_embeddings = "output"
+    active_embeddings: ClassVar[EmbeddingConvention] = "output"
     active_router = False
 
     attention_bias: bool = False
@@ -92,8 +92,8 @@ class DeepseekV3(Deepseek):
     """DeepSeek-V3 and R1: balanced by a correction per expert instead of a loss."""
 
     name = "deepseek_v3"
-    architectures = ("DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM")
-    model_types = ("kimi_k2", "glm4_moe_lite")
+    architectures: ClassVar[tuple[str, ...]] = ("DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM")
+    model_types: ClassVar[tuple[str, ...]] = ("kimi_k2", "glm4_moe_lite")
 
     topk_method: Literal["noaux_tc"] = "noaux_tc"
 
@@ -260,7 +260,7 @@ class DeepseekV4(SharedExperts, GroupedQuery):
     )
 
     #: every layer has experts
-    intermediate_size: OptionalWidth = 0  # type: ignore[assignment]
+    intermediate_size: OptionalWidth = 0
     head_dim: Width
     q_lora_rank: Width
     qk_rope_head_dim: Width

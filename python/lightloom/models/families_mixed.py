@@ -19,7 +19,7 @@ from lightloom.models.family import (
     Width,
     check_top_k,
 )
-from lightloom.models.model import Attention, Model
+from lightloom.models.model import Attention, EmbeddingConvention, Model
 
 Interval = Annotated[int, Field(ge=1, le=4096)]
 
@@ -39,14 +39,14 @@ class Qwen3Next(QwenMoe):
     """Qwen3-Next: gated delta rule in three of four layers, gated softmax attention in others."""
 
     name = "qwen3_next"
-    architectures = ("Qwen3NextForCausalLM",)
+    architectures: ClassVar[tuple[str, ...]] = ("Qwen3NextForCausalLM",)
     kinds = ("full_attention", "linear_attention")
     aliases: ClassVar[dict[str, tuple[str, ...]]] = {
         "num_nextn_predict_layers": ("mtp_num_hidden_layers",),
     }
     unused = frozenset({"mamba_ssm_dtype", "mtp_use_dedicated_embeddings", "output_gate_type"})
     # 3B published for 80B: 3.2B without tables, 3.9B with both
-    active_embeddings = "none"
+    active_embeddings: ClassVar[EmbeddingConvention] = "none"
 
     attention_bias: bool = False
     attn_output_gate: Literal[True] = True

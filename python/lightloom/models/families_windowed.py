@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from lightloom.inputs.strict import Strict
 from lightloom.models.families_routed import Routed, with_expert_width
 from lightloom.models.family import (
     Experts,
@@ -17,7 +18,6 @@ from lightloom.models.family import (
     GroupedQuery,
     Heads,
     OptionalWidth,
-    Strict,
     Width,
     check_each,
     check_top_k,

@@ -323,9 +323,9 @@ _FOLDING = ", or let experts share the GPUs of TP and CP: --ep-mode folded --etp
 
 def folds(values: Mapping[str, Any]) -> bool:
     """Whether TP x CP and EP, with ETP 1, divide the GPUs of a stage, as folded ranks do."""
-    gpus, rest = divmod(values["gpus"], values.get("pp", 1))
-    dense, ep = values.get("tp", 1) * values.get("cp", 1), values.get("ep", 1)
-    return rest == 0 and dense > 1 and ep > 1 and gpus % dense == 0 and gpus % ep == 0
+    gpus, pp, tp, cp, ep = (int(values.get(name, 1)) for name in ("gpus", "pp", "tp", "cp", "ep"))
+    stage, dense = gpus // pp, tp * cp
+    return gpus % pp == 0 and min(dense, ep) > 1 and stage % dense == 0 and stage % ep == 0
 
 
 def _advice(plan: Plan, product: int) -> str:
