@@ -162,8 +162,10 @@ def linear_elements(attention: Attention) -> float:
         return 6.0 * attention.num_heads * values + 2 * keys
     moved = 2 * keys + 2 * values + 2 * keys * values / chunk
     if attention.kind == "mamba2":
-        # queries and keys are the same for all heads of a group
-        moved -= 2 * keys * (1 - attention.num_kv_heads / attention.num_heads)
+        # queries and keys are the same for all heads of a group, and so are their products, in
+        # FP32; states are in FP32 until they are passed on (mamba-ssm's chunked scan)
+        shared = attention.num_kv_heads / attention.num_heads
+        moved += 4 * keys * values / chunk + 4 * chunk * shared - 2 * keys * (1 - shared)
     if attention.kind in {"delta", "kda"}:
         moved += 5 * keys + 5 * values + 3 * chunk
     moved += 3 * values if attention.output_gate else 2 * values

@@ -4,7 +4,7 @@ Where attention differs from what was measured, FLOPs and bytes are computed
 (:mod:`lightloom.models.attention_work`) and run at the efficiencies measured for attention over
 the whole sequence and for element-wise kernels. That is an assumption: kernels of linear and sparse
 attention were not measured. The backward pass costs 2.5 times the products of the forward one and
-twice its bytes. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
+twice its bytes; Mamba's makes the states again, as mamba-ssm does, which is a forward pass more. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def _linear_work(kernels: Kernels, model: Model, tokens: float, backward: bool) 
     """``tokens`` are those of which a GPU computes all heads, or more of which it computes some."""
     attention = model.attention
     work = kernels.scores(tokens * linear_flops(attention), False, backward)
+    again = attention.kind in {"mamba", "mamba2"}
     moved = kernels.elementwise(
         tokens * linear_elements(attention),
-        2 if backward else 1,
+        2 + again if backward else 1,
         _LINEAR_KERNELS[attention.kind] + 2,
     )
     return work + moved
