@@ -81,13 +81,16 @@ HYBRID = toy_model(
         dataclasses.replace(PLAN, sequence_parallel=False),
         dataclasses.replace(PLAN, vpp=2, pp_layout=(0, 3, 4, 1)),
         dataclasses.replace(PLAN, schedule="zero-bubble", overlap_shared_experts=True),
+        dataclasses.replace(PLAN, schedule="dualpipe", overlap_all_to_all="batch", micro_batches=4),
+        dataclasses.replace(PLAN, overlap_all_to_all="chunks", overlap_chunks=4),
+        dataclasses.replace(PLAN, tp=1, etp=1, cp=2, context_parallel="ulysses"),
     ],
 )
 def test_layers_that_are_an_attention_or_a_feed_forward_alone_move_what_is_implied(plan):
     workload = build_toy(plan, HYBRID, FakeCompute(attention_s=1.0, dense_s=1.0))
     check_conservation(workload)
     # bytes of a copy are those of the experts' hidden size, in BF16
-    assert demands_unit_bytes(workload) == {32}
+    assert demands_unit_bytes(workload) == {32 // plan.overlap_chunks}
 
 
 def demands_unit_bytes(workload):
