@@ -4,7 +4,8 @@ Where attention differs from what was measured, FLOPs and bytes are computed
 (:mod:`lightloom.models.attention_work`) and run at the efficiencies measured for attention over
 the whole sequence and for element-wise kernels. That is an assumption: kernels of linear and sparse
 attention were not measured. The backward pass costs 2.5 times the products of the forward one and
-twice its bytes; Mamba's makes the states again, as mamba-ssm does, which is a forward pass more. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
+twice its bytes; that of Mamba makes the states again, as mamba-ssm does, which moves as much as a
+forward pass. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
 """
 
 from __future__ import annotations
