@@ -68,6 +68,7 @@ RECENT = {
     "step-3.7-flash": Printed("196B", "11B", "stepfun-ai/Step-3.5-Flash: the same text model"),
     "ernie-4.5-300b-a47b": Printed("300B", "47B", "huggingface.co/baidu/ERNIE-4.5-300B-A47B-PT"),
     "ling-mini-2.0": Printed("16B", None, "huggingface.co/inclusionAI/Ling-mini-2.0"),
+    "ling-1t": Printed("1T", None, "huggingface.co/inclusionAI/Ling-1T: shape as in SimuMax"),
     "ling-plus": Printed("290B", None, "huggingface.co/inclusionAI/Ling-plus"),
     "longcat-flash": Printed("560B", "27B", "arXiv 2509.01322, abstract"),
     "hunyuan-large": Printed("389B", None, "arXiv 2411.02265, abstract"),
