@@ -194,7 +194,9 @@ class Hunyuan(Routed):
         q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim eod_token_id
         im_start_id im_end_id im_newline_id image_token_id text_start_id text_end_id
         video_start_id video_end_id group_limited_greedy n_group topk_group dense_list
-        cla_share_offset position_embedding_xdrope xdrope_section
+        cla_share_offset position_embedding_xdrope xdrope_section org_vocab_size pad_id
+        num_media_embeds vit_add_patchemb_bias vit_input_resolution vit_mapping_type vit_norm_type
+        vit_patch vit_path vit_remove_prenorm vit_token vit_type vit_use_grad
         """.split()  # noqa: SIM905
     )
 
@@ -211,7 +213,10 @@ class Hunyuan(Routed):
     @classmethod
     def _one_of_all(cls, values: Any) -> Any:
         """A list of the same number for every layer is that number."""
-        return with_expert_width({key: _one_of(value) for key, value in values.items()})
+        values = {key: _one_of(value) for key, value in values.items()}
+        # false stands for no groups
+        none = {key: 1 for key in ("n_group", "topk_group") if values.get(key) is False}
+        return with_expert_width(values | none)
 
     def attentions(self) -> tuple[Attention, ...]:
         """One layer in so many makes keys and values, which those after it use."""

@@ -171,8 +171,14 @@ def test_kimi_linear_names_every_layer_once() -> None:
 
 
 def test_hunyuan_has_keys_and_values_of_its_own_in_one_layer_of_several() -> None:
-    attentions = shape(SAMPLES["hunyuan_v1_moe"]).attention_by_layer
-    assert [one.kv_projections for one in attentions] == [2, 0, 2]
+    model = shape(SAMPLES["hunyuan_v1_moe"])
+    assert [one.kv_projections for one in model.attention_by_layer] == [2, 0, 2]
+    # as tencent/Hunyuan-A13B-Instruct has them: a list of one number per layer, false for none
+    lists = {"moe_topk": [2] * 3, "moe_intermediate_size": [96] * 3, "num_shared_expert": [1] * 3}
+    none = {"n_group": False, "topk_group": False, "routed_scaling_factor": False}
+    rest = without(SAMPLES["hunyuan_v1_moe"], "num_experts_per_tok")
+    assert shape(rest, **lists, **none) == model
+    assert "moe_topk" in refusal(rest, moe_topk=[2, 2, 1])
 
 
 def test_gemma_4_has_values_that_are_keys_where_it_has_no_window() -> None:
