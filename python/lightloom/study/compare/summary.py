@@ -92,6 +92,11 @@ def warnings_of(job: Job) -> list[str]:
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
     warnings += [one for one in (compute_warning(job), precision_warning(job)) if one]
+    if 0 < job.model.max_positions < job.plan.seq_len:
+        warnings.append(
+            f"sequences of {job.plan.seq_len:,} tokens are longer than the "
+            f"{job.model.max_positions:,} positions of {job.model.name}: as if it had as many"
+        )
     return warnings
 
 
@@ -413,7 +418,7 @@ def _logged(job: Job, sample: Sample) -> dict[str, float]:
 def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:
     """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand table."""
     if isinstance(job, ModelJob):
-        return job.model.hidden_size * job.options.dispatch_element_bytes
+        return job.model.expert_hidden * job.options.dispatch_element_bytes
     for role in workload.graph.roles:
         program = role.program
         if len(sizes := program.size[program.demand == table]):
