@@ -44,6 +44,10 @@ RENAMED = {
     "--nics": "--set counting.include_nics=on",
     "--no-nics": "--set counting.include_nics=off",
     "--fiber-length": "--set counting.fiber_length_m=VALUE",
+    "--deduplicate": "--set demand.deduplicate=on",
+    "--no-deduplicate": "--set demand.deduplicate=off",
+    "--dispatch-gradient-bytes": "--set demand.dispatch_gradient_element_bytes=VALUE",
+    "--combine-gradient-bytes": "--set demand.combine_gradient_element_bytes=VALUE",
 }
 
 
@@ -76,6 +80,7 @@ def _job() -> Panel:
             option(Scenario, "gpus", common=True, metavar="N,..."),
             option(Scenario, "cluster.rate_gbps", common=True, metavar="Gb/s,..."),
             option(Scenario, "cluster.gpu", common=True, metavar="NAME,..."),
+            option(Scenario, "cluster.gpus_per_server"),
             option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
             option(Scenario, "seeds"),
@@ -112,8 +117,6 @@ def _overlap() -> Panel:
             *(option(Scenario, f"plan.{name}") for name in names),
             option(Scenario, "demand.dispatch_element_bytes", "--dispatch-bytes"),
             option(Scenario, "demand.combine_element_bytes", "--combine-bytes"),
-            option(Scenario, "demand.dispatch_gradient_element_bytes", "--dispatch-gradient-bytes"),
-            option(Scenario, "demand.combine_gradient_element_bytes", "--combine-gradient-bytes"),
             option(Scenario, "gradient_bytes", "--gradient-bytes"),
             option(Scenario, "parameter_bytes", "--parameter-bytes"),
         ),
@@ -129,7 +132,6 @@ def _demand() -> Panel:
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.capacity_factor"),
             option(Scenario, "demand.dispatcher"),
-            option(Scenario, "demand.deduplicate"),
         ),
     )
 

@@ -79,7 +79,8 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--gpu h100 --recompute full --tp 4 --pp 4 --dp 1 --ep 8 --vpp 1 --micro-batch-size 2",
         "--seq-len 2048 --zero1 --ep-mode axis --pp-layout 8,8,8,8 --cp 1 --etp 4",
         "--context-parallel ring",
-        "--demand pair --deduplicate --dispatch-bytes 1 --combine-bytes 2 --all-to-all flat",
+        "--demand pair --set demand.deduplicate=on --dispatch-bytes 1 --combine-bytes 2",
+        "--all-to-all flat",
         "--degree 4 --allocator reference --reconfigure always --reconfiguration-delay 10ms",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
         "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
@@ -87,7 +88,8 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--set counting.include_nics=off --set counting.fiber_length_m=20",
         "--schedule 1f1b --overlap-all-to-all chunks --overlap-chunks 2 --communication-sms 8",
         "--overlap-tp --no-overlap-gradients --no-overlap-parameters --gradient-bytes 2",
-        "--parameter-bytes 1 --dispatch-gradient-bytes 2 --combine-gradient-bytes 1",
+        "--parameter-bytes 1 --set demand.dispatch_gradient_element_bytes=2",
+        "--set demand.combine_gradient_element_bytes=1 --gpus-per-server 8",
         "--steps 1 --seed 3 --compute-spread 0.2 --network flow --json -",
     )
     assert done.status == 0, done.err
@@ -121,6 +123,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert (scenario["recompute"], scenario["seed"]) == ("full", 3)
     assert scenario["compute_spread"] == 0.2
     assert scenario["cluster"]["gpu"] == "h100"
+    assert scenario["cluster"]["gpus_per_server"] == 8
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from lightloom.parallel import Plan, StageMemory
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
-from lightloom.study.compare.racks import installed, used_nics, with_spares
+from lightloom.study.compare.racks import installed, used_nics, with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.trace.step.build import TraceWorkload
@@ -266,7 +266,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     packet_options(scenario)
     assert scenario.model is not None
     model = load_model(scenario.model)
-    scenario = with_spares(_with_published_gate(scenario, model), model)
+    scenario = with_servers(_with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)

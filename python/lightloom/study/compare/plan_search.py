@@ -39,7 +39,7 @@ from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import ModelJob, PlanCandidate, prepare
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
-from lightloom.study.compare.racks import with_spares
+from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
@@ -99,7 +99,7 @@ def planned_job(
     """
     assert scenario.model is not None
     model = load_model(scenario.model)
-    scenario = with_spares(scenario, model)
+    scenario = with_servers(scenario, model)
     candidates = Candidates(scenario, model, sequences)
     source, stated = scenario.plan.source, candidates.stated
     if source == "published" and (stated is None or model.plan is None):

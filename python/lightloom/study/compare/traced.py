@@ -28,7 +28,7 @@ from lightloom.study.compare.job import (
     cluster_of,
     load_fabrics,
 )
-from lightloom.study.compare.racks import installed
+from lightloom.study.compare.racks import installed, with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import (
     ComputeOptions,
@@ -164,7 +164,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         raise InputError(
             f"gpus = {scenario.gpus}: the trace is of a job of {size}; leave --gpus out"
         )
-    scenario = scenario.model_copy(update={"gpus": size})
+    scenario = with_servers(scenario.model_copy(update={"gpus": size}))
     step = TracedStep.of(found.trace)
     if not step.has_routing and not is_recorded(scenario):
         raise InputError(
