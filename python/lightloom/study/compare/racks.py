@@ -62,7 +62,8 @@ def _divide(scenario: Scenario, model: Model, size: int) -> bool:
 
 def used_nics(cluster: ClusterOptions) -> int:
     """NICs of the GPUs of a server that are used; all of them where GPUs share them unevenly."""
-    assert cluster.nics_per_server is not None and cluster.gpus_per_server is not None
+    assert cluster.nics_per_server is not None
+    assert cluster.gpus_per_server is not None
     nics, rest = divmod(
         cluster.nics_per_server * cluster.used_gpus_per_server, cluster.gpus_per_server
     )
@@ -73,7 +74,8 @@ def installed(used: Cluster, own: ClusterOptions) -> Cluster:
     """The servers of a job with all of their GPUs and NICs."""
     if not own.spare_gpus_per_server:
         return used
-    assert own.gpus_per_server is not None and own.nics_per_server is not None
+    assert own.gpus_per_server is not None
+    assert own.nics_per_server is not None
     return dataclasses.replace(
         used,
         gpus=used.servers * own.gpus_per_server,
