@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lightloom.cli.options import Given, put
 from lightloom.cli.outputs import Outputs, path_of_point
 from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.errors import InputError
 from lightloom.inputs.fields import parse
 from lightloom.output.files import STDOUT, write_json
 from lightloom.output.progress import TerminalMonitor
@@ -65,6 +66,8 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
 
     outputs = outputs.with_page()
     outputs.check()
+    if outputs.launch is not None:
+        raise InputError("--launch writes one plan; give one number of GPUs, one rate and one GPU")
     remarks, started, rows = remarks_console(), time.monotonic(), outputs.rows()
     points = [_point(scenario, outputs.timeline) for scenario in scenarios]
     try:

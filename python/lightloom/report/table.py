@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
@@ -53,6 +54,7 @@ def print_opening(summary: Sequence[str], warnings: Sequence[str], console: Cons
 
 def print_results(comparison: Comparison, console: Console) -> None:
     """Print the results, where the time goes, remarks, what is in doubt, and the verdict."""
+    print_plans(comparison.inputs.get("plan_candidates", ()), console)
     shares = comparison.traffic_shares.items()
     moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
     if moved:

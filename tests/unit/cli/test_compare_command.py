@@ -15,8 +15,8 @@ from lightloom.errors import LightloomError
 from lightloom.report.explain import differences, load_results
 
 SMALL = (
-    "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 "
-    "--fabrics fat-tree,mixnet"
+    "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 "
+    "--seeds 1 --fabrics fat-tree,mixnet"
 )
 #: long enough to be interrupted
 LONG = SMALL.replace("--seeds 1", "--seeds 5000")
@@ -34,6 +34,31 @@ def test_tables_on_stdout_remarks_on_stderr(lightloom, tmp_path):
     assert "compared in" not in done.out
     assert f"wrote {path}" in done.err
     assert "compared in" in done.err
+
+
+def test_a_plan_is_written_and_a_trace_has_none(lightloom, refused, tmp_path):
+    path = tmp_path / "launch.sh"
+    done = lightloom(f"{SMALL} --launch {path}")
+    assert f"wrote {path}" in done.err
+    text = path.read_text()
+    assert text.startswith("# lightloom ")
+    assert "    --tensor-model-parallel-size 4\n" in text
+    trace = tmp_path / "trace.json"
+    trace.write_text("{}")
+    assert "--launch is for a model" in refused(
+        f"compare --workload {trace} --rate 400 --launch {path}"
+    )
+    assert "--launch writes one plan" in refused(
+        f"{SMALL.replace('--gpus 128', '--gpus 128,256')} --launch {path}"
+    )
+
+
+def test_the_best_plans_of_a_search_are_a_table(lightloom):
+    found = lightloom(
+        "compare olmoe-1b-7b --gpus 16 --rate 400 --gpu h100 --plan search --seeds 1"
+        " --fabrics fat-tree --no-imbalances --seq-len 1024"
+    )
+    assert "Plans: the best 10 of " in found.out
 
 
 def test_the_job_comes_first_and_the_verdict_last(lightloom):
@@ -95,7 +120,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert done.status == 0, done.err
     scenario = json.loads(done.out)["inputs"]["scenario"]
     assert scenario["plan"] == {
-        "source": None,
+        "source": "published",
         "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
         "context_parallel": "ring",
         "micro_batch_size": 2, "seq_len": 2048, "zero1": True, "expert_mode": "axis",
