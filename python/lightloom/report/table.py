@@ -138,11 +138,22 @@ def _speed_caption(result: FabricResult, loads: Sequence[str]) -> str:
         f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
         "at most"
     )
-    caption += "" if result.mfu is None else "; MFU: of the BF16 peak"
+    caption += "" if result.mfu is None or not result.tflops_per_gpu else mfu_words(result)
     caption += "" if result.days_per_trillion_tokens is None else "; 10^12: tokens"
     if loads:
         caption += f"; {', '.join(loads)}: under that load of the experts"
     return caption
+
+
+def mfu_words(result: FabricResult) -> str:
+    """How MFU is counted, and what it is in TFLOP/s."""
+    assert result.mfu
+    assert result.tflops_per_gpu
+    each = result.tflops_per_gpu / result.mfu / 100
+    return (
+        f"; MFU: of the BF16 peak (1 %: {each:.4g} TFLOP/s per GPU), attention by half for the "
+        "causal mask, as Megatron since 2025"
+    )
 
 
 def _cost_table(comparison: Comparison) -> Table:

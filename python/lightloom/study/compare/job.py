@@ -69,6 +69,7 @@ class TrainingRates(TypedDict):
 
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
+    tflops_per_gpu: float | None
     mfu: float | None
     days_per_trillion_tokens: float | None
 
@@ -238,6 +239,7 @@ class ModelJob(Job):
         return {
             "tokens_per_s": tokens_per_s,
             "tokens_per_s_per_gpu": tokens_per_s / gpus,
+            "tflops_per_gpu": flops * tokens_per_s / gpus / 1e12,
             "mfu": flops * tokens_per_s / gpus / self.gpu.peak_bf16_flops,
             "days_per_trillion_tokens": 1e12 / tokens_per_s / 86_400,
         }

@@ -114,12 +114,14 @@ class TraceJob(Job):
         tokens = self.scenario.step_tokens
         if tokens is None:
             return {
-                "tokens_per_s": None, "tokens_per_s_per_gpu": None, "mfu": None,
+                "tokens_per_s": None, "tokens_per_s_per_gpu": None,
+                "tflops_per_gpu": None, "mfu": None,
                 "days_per_trillion_tokens": None,
             }  # fmt: skip
         rate = tokens / step_time_s
         return {
-            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus, "mfu": None,
+            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus,
+            "tflops_per_gpu": None, "mfu": None,
             "days_per_trillion_tokens": 1e12 / rate / 86_400,
         }  # fmt: skip
 
