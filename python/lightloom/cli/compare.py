@@ -100,6 +100,7 @@ def _plan() -> Panel:
             option(Scenario, "plan.source", "--plan"),
             *(option(Scenario, f"plan.{name}", common=True) for name in ("tp", "pp", "ep")),
             option(Scenario, "plan.micro_batches"),
+            option(Scenario, "plan.global_batch_size", metavar="N,..."),
             *(option(Scenario, f"plan.{name}") for name in rest),
             option(Scenario, "plan.expert_mode", "--ep-mode"),
         ),
@@ -190,13 +191,13 @@ def _packets() -> Panel:
 
 def compare(given: Given) -> None:
     """Compare fabrics, write the files and print the tables."""
-    from lightloom.cli.points import LISTS, given_points, lists_of, run_points
+    from lightloom.cli.points import BATCHES, LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     lists = lists_of(given, LISTS)
-    if lists:
+    if lists or lists_of(given, [BATCHES]):
         run_points([scenario_from_options(one) for one in given_points(given, lists)], outputs)
     else:
         run_and_report(scenario_from_options(given), outputs)

@@ -95,6 +95,11 @@ class PlanOptions(Strict):
     micro_batch_size: Whole | None = Field(
         None, description="Sequences per micro-batch of one dense data-parallel rank."
     )
+    global_batch_size: Whole | None = Field(
+        None,
+        description="Sequences of a step, in place of micro-batches; one for all numbers of GPUs is"
+        " strong scaling, one for each weak scaling.",
+    )
     seq_len: Whole | None = Field(None, description="Tokens per sequence.")
     zero1: Switch | None = Field(
         None, description="Shard the optimizer states over the data-parallel ranks (ZeRO-1)."
@@ -139,8 +144,14 @@ class PlanOptions(Strict):
 
     @property
     def degrees(self) -> dict[str, Any]:
-        """The fields of the plan itself that are given."""
+        """The fields of the plan itself that are given, and the sequences of a step."""
         return self.model_dump(exclude_none=True, exclude={"source"})
+
+    @model_validator(mode="after")
+    def _one_batch(self) -> Self:
+        if self.micro_batches is not None and self.global_batch_size is not None:
+            raise ValueError("micro_batches and global_batch_size are both given; leave one out")
+        return self
 
 
 class DemandOptions(Strict):

@@ -263,6 +263,7 @@ def _model_inputs(job: ModelJob) -> dict[str, Any]:
         },
         "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
         "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
+        "sequences_per_step": plan.sequences_per_step,
         "tokens_per_step": plan.tokens_per_step,
     }
 
