@@ -50,10 +50,15 @@ def _used(scenario: Scenario, model: Model | None, size: int) -> int:
 
 
 def _divide(scenario: Scenario, model: Model, size: int) -> bool:
-    """Whether the TP and EP groups that are given or published divide servers, or fill them."""
+    """Whether the TP and EP groups that are given or published divide servers, or fill them.
+
+    A publication counts where its plan can be scaled to the GPUs.
+    """
     given, published = scenario.plan, model.plan
-    if scenario.plan.source == "search":
-        published = None
+    if published is not None:
+        replica = published.pp * published.ep * (published.etp or published.tp)
+        if given.source == "search" or scenario.gpus % replica:
+            published = None
     tp = given.tp or (published.tp if published else 1)
     ep = given.ep or (published.ep if published else 1)
     etp = given.etp or (1 if given.expert_mode == "folded" else published and published.etp) or tp

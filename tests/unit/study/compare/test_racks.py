@@ -65,12 +65,15 @@ def test_what_is_given_stands():
 
 
 def test_the_published_groups_count_unless_a_plan_is_searched():
-    """DeepSeek-V3 was published with EP 64."""
+    """DeepSeek-V3 was published with EP 64 and PP 16."""
     model = load_model("deepseek-v3")
-    own = scenario(1152, ep=None, tp=None, pp=None)
+    own = scenario(9216, ep=None, tp=None, pp=None)
     assert with_servers(own, model).cluster.spare_gpus_per_server == 8
-    searched = scenario(1152, ep=None, tp=None, pp=None, source="search")
+    searched = scenario(9216, ep=None, tp=None, pp=None, source="search")
     assert with_servers(searched, model).cluster.spare_gpus_per_server == 0
+    # where it cannot be scaled to the GPUs, it says nothing of them
+    other = scenario(1152, ep=None, tp=None, pp=None)
+    assert with_servers(other, model).cluster.spare_gpus_per_server == 0
 
 
 def test_steps_are_those_of_smaller_servers_and_costs_those_of_whole_ones():
