@@ -64,7 +64,7 @@ def test_the_best_plans_of_a_search_are_a_table(lightloom):
 def test_the_job_comes_first_and_the_verdict_last(lightloom):
     lines = lightloom(SMALL).out.splitlines()
     assert lines[0].startswith("mixtral-8x7b: 32 layers")
-    assert lines[-1].endswith("per dollar of the cluster.")
+    assert lines[-1].startswith("Build ")
 
 
 def test_warnings_come_before_the_first_run(lightloom, monkeypatch):
