@@ -37,7 +37,7 @@ WRONG_OF_RUN = {
             f"{option} none/of": "none/of: there is no folder none; make it first",
             f"{option} study.toml": "study.toml: is read as well; write results to another file",
         }
-        for option in ("--html", "--json", "--csv", "--timeline", "--parquet")
+        for option in ("--html", "--json", "--csv", "--timeline", "--parquet", "--launch")
     },
     "--open": {"--open=maybe": "option '--open' does not take a value; see lightloom --help"},
 }
