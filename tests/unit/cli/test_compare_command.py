@@ -41,7 +41,7 @@ def test_a_plan_is_written_and_a_trace_has_none(lightloom, refused, tmp_path):
     done = lightloom(f"{SMALL} --launch {path}")
     assert f"wrote {path}" in done.err
     text = path.read_text()
-    assert text.startswith("# lightloom ")
+    assert text.startswith("# lightloom")
     assert "    --tensor-model-parallel-size 4\n" in text
     trace = tmp_path / "trace.json"
     trace.write_text("{}")
