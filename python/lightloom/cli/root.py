@@ -52,6 +52,11 @@ COMMANDS = {
         "Compare fabrics",
         "Explain the difference in step time between two fabrics by their critical paths.",
     ),
+    "memory": CommandEntry(
+        "memory",
+        "Look into a job",
+        "Show the memory of a job per GPU, by pipeline stage and part, and whether it fits.",
+    ),
     "schedule": CommandEntry(
         "schedule",
         "Schedule circuits",

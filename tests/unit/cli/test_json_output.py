@@ -25,6 +25,7 @@ CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study}", "results"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
+    "memory": ("memory mixtral-8x7b", "memory"),
     "schedule": ("schedule {demand} --reconfiguration-delay 25ms --methods greedy", "schedules"),
     "predict": ("predict --synthetic drifting --steps 120 --predictors last-step", "scores"),
     "demand": ("demand {routing} --experts 64", "matrix"),
