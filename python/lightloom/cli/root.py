@@ -57,6 +57,11 @@ COMMANDS = {
         "Look into a job",
         "Show the memory of a job per GPU, by pipeline stage and part, and whether it fits.",
     ),
+    "collective": CommandEntry(
+        "collective",
+        "Look into a job",
+        "Simulate one collective alone on fabrics: time, bandwidth, what carries it.",
+    ),
     "schedule": CommandEntry(
         "schedule",
         "Schedule circuits",
