@@ -62,6 +62,11 @@ COMMANDS = {
         "Look into a job",
         "Simulate one collective alone on fabrics: time, bandwidth, what carries it.",
     ),
+    "traffic": CommandEntry(
+        "traffic",
+        "Look into a job",
+        "Show who sends how many bytes to whom in a step, GPU by GPU, by parallelism.",
+    ),
     "schedule": CommandEntry(
         "schedule",
         "Schedule circuits",
