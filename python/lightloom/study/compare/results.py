@@ -276,27 +276,34 @@ class Comparison:
         times = ", ".join(f"{r.fabric} {show_time(r.step_time_s)}" for r in self.results)
         return f"Comparison({name}: {times or 'no fabrics'})"
 
-    def print(self, console: Console | None = None) -> None:
-        """Print the tables, to the terminal by default."""
+    def print(self, console: Console | None = None, *, details: bool = False) -> None:
+        """Print speed, cost and the verdict, or with details all tables and remarks."""
         from lightloom.report.table import print_comparison
 
-        print_comparison(self, console or Console())
+        print_comparison(self, console or Console(), details=details)
 
     def _repr_html_(self) -> str:
         from lightloom.report.figure import html_of
 
         return html_of(self.print)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per fabric: every value of its result that is not a table."""
+        return [
+            {
+                key: value
+                for key, value in result.to_json().items()
+                if key != "link_up" and not isinstance(value, dict | list)
+            }
+            for result in self.results
+        ]
+
     def to_polars(self) -> polars.DataFrame:
-        """Return a row per fabric: every number of its result that is not a table."""
+        """Return the :meth:`rows` as a table."""
         need("polars", "to_polars")
         import polars
 
-        rows = [
-            {key: value for key, value in r.to_json().items() if not isinstance(value, dict | list)}
-            for r in self.results
-        ]
-        return polars.DataFrame(rows, infer_schema_length=None)
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
 
     def plot(self) -> Figure:
         """Draw the speed of each fabric against the cost of its network."""
