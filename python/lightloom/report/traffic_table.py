@@ -16,9 +16,8 @@ from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.traffic import JobTraffic
 from lightloom.units import show_bytes
 
-#: rows of a heat map in a terminal
-ROWS = 64
-CELL = 2
+#: rows of a heat map in a terminal at most, and characters of a cell
+ROWS, CELL = 64, 2
 
 
 def traffic_rows(found: JobTraffic) -> Iterator[dict[str, Any]]:
@@ -116,9 +115,10 @@ def shown_matrix(found: JobTraffic, kind: str | None) -> tuple[str, npt.NDArray[
 
 def _print_map(title: str, shown: npt.NDArray[np.float64], unit: str, console: Console) -> None:
     units = {"gpu": "GPU", "server": "server"}[unit]
-    drawn = heat_map(shown, ROWS, (console.width - MARGIN) // CELL)
+    size = min(ROWS, (console.width - MARGIN) // CELL)
+    drawn = heat_map(shown, size, size)
     text = f"{title}; rows: source {units}, columns: destination {units}"
-    if drawn.rows_per_cell > 1 or drawn.columns_per_cell > 1:
+    if drawn.rows_per_cell > 1:
         text += f"; a cell is {drawn.rows_per_cell} x {drawn.columns_per_cell} of them"
     console.print(Text(text), soft_wrap=True)
     print_cells(console, drawn, CELL, numbers=False)

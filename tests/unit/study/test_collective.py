@@ -122,6 +122,15 @@ def test_copies_are_sent_once_to_a_server_by_a_dispatcher_that_does_so():
     assert every[0].buffer_bytes == 4096 * 8 * 7168 * (1 + 4 / 128)
 
 
+def test_tokens_have_the_width_in_which_they_go_to_the_experts(monkeypatch):
+    found = {}
+    for width in (0, 1792):
+        model = dataclasses.replace(load_model("deepseek-v3"), expert_hidden_size=width)
+        monkeypatch.setattr(module, "load_model", lambda _, model=model: model)
+        found[width] = run(model="deepseek-v3", gpus=16, demand={"imbalance": "balanced"})[1]
+    assert found[1792].buffer_bytes == found[0].buffer_bytes / 4
+
+
 def test_a_flat_all_to_all_of_many_uneven_flows_is_left_out(monkeypatch):
     monkeypatch.setattr(module, "MAX_UNEVEN_FLOWS", 100)
     (left_out,) = run(size_bytes=(64_000_000,), demand={"imbalance": "skewed"})

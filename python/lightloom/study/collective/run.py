@@ -267,13 +267,13 @@ def _layer_tasks(scenario: CollectiveScenario, model: Model) -> Iterator[_Task]:
         model=scenario.model, gpus=scenario.gpus, cluster=scenario.cluster, demand=scenario.demand
     )
     options = dataclasses.replace(workload_options(job, model), rank_level=True)
-    layer = dataclasses.replace(model, moe_layers=(True,), attention_by_layer=())
+    layer = dataclasses.replace(model, moe_layers=(True,), attention_by_layer=(), ffn_by_layer=())
     tokens = scenario.tokens or DEFAULT_TOKENS
     for name, element in (
         ("dispatch", options.dispatch_element_bytes),
         ("combine", options.combine_element_bytes),
     ):
-        size = bytes_per_token(model.hidden_size, element)
+        size = bytes_per_token(model.expert_hidden, element)
         yield _Task(name, tokens, (layer, options, size, name == "combine"))
 
 
