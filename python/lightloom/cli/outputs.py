@@ -48,8 +48,8 @@ class Outputs(Strict):
     operations: File | None = Field(
         None, description="Write when each operation of programs began and ended, as CSV."
     )
-    out: File | None = Field(None, description="Write slots and circuits as arrays (.npz).")
-    svg: File | None = Field(None, description="Write the schedule as an SVG drawing.")
+    out: File | None = Field(None, description="Write the results as arrays (.npz).")
+    svg: File | None = Field(None, description="Write the results as an SVG drawing.")
     open: Switch = Field(
         False, description="Open the page of --html, or else one in a temporary file."
     )

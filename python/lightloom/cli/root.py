@@ -52,6 +52,21 @@ COMMANDS = {
         "Compare fabrics",
         "Explain the difference in step time between two fabrics by their critical paths.",
     ),
+    "memory": CommandEntry(
+        "memory",
+        "Look into a job",
+        "Show the memory of a job per GPU, by pipeline stage and part, and whether it fits.",
+    ),
+    "collective": CommandEntry(
+        "collective",
+        "Look into a job",
+        "Simulate one collective alone on fabrics: time, bandwidth, what carries it.",
+    ),
+    "traffic": CommandEntry(
+        "traffic",
+        "Look into a job",
+        "Show who sends how many bytes to whom in a step, GPU by GPU, by parallelism.",
+    ),
     "schedule": CommandEntry(
         "schedule",
         "Schedule circuits",

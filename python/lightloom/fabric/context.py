@@ -190,8 +190,11 @@ def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
             own = np.isin([group[0] for group in groups], role.workers)
             block, size = program.entry[task], program.size[task].astype(np.float64)
             turned = (program.flags[task] & TRANSPOSED) != 0
-            straight = np.bincount(block[~turned], size[~turned], minlength=demand.blocks)
-            back = np.bincount(block[turned], size[turned], minlength=demand.blocks)
+            # the sums of no sizes at all are whole numbers
+            straight, back = (
+                np.bincount(block[which], size[which], minlength=demand.blocks).astype(np.float64)
+                for which in (~turned, turned)
+            )
             matrix = np.einsum("gbij,b->gij", demand.counts[own], straight)
             matrix += np.einsum("gbji,b->gij", demand.counts[own], back)
             ends = graph.worker_server[np.array(groups)[own]]

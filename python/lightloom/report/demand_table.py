@@ -15,9 +15,9 @@ from lightloom.demand.shading import HeatMap, heat_map, shades_of
 from lightloom.report.terminal import plain_table, print_table
 
 #: columns of row names
-_MARGIN = 7
-
-_COLORS = ("default", "#35608d", "#2a788e", "#22a884", "#7ad151", "#fde725")
+MARGIN = 7
+#: of each level of a heat map
+COLORS = ("default", "#35608d", "#2a788e", "#22a884", "#7ad151", "#fde725")
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ def print_picture(
 ) -> None:
     """Print a matrix shaded by size, with numbers if the console is wide enough."""
     widest = max(len(f"{picture.matrix.max():,}") + 1, len(f"{picture.matrix.sum(axis=0).max():,}"))
-    numbers = picture.matrix.shape[1] * (widest + 1) + _MARGIN <= console.width
+    numbers = picture.matrix.shape[1] * (widest + 1) + MARGIN <= console.width
     cell = widest + 1 if numbers else 2
-    drawn = heat_map(picture.matrix, 64, (console.width - _MARGIN) // cell)
+    drawn = heat_map(picture.matrix, 64, (console.width - MARGIN) // cell)
     console.print(Text(f"columns: {picture.columns}; rows: {picture.rows}; {picture.note}"))
     if drawn.columns_per_cell > 1 or drawn.rows_per_cell > 1:
         console.print(f"a cell sums {drawn.rows_per_cell} rows x {drawn.columns_per_cell} columns")
-    _print_cells(console, drawn, cell, numbers)
+    print_cells(console, drawn, cell, numbers)
     if numbers:
         totals = picture.matrix.sum(axis=0)
         line = "".join(f"{total:>{cell},}" for total in totals)
-        console.print(Text(f"{'tokens':{_MARGIN}}{line}"), no_wrap=True, crop=False)
+        console.print(Text(f"{'tokens':{MARGIN}}{line}"), no_wrap=True, crop=False)
         line = "".join(f"{_megabytes(total * token_bytes):>{cell}}" for total in totals)
-        console.print(Text(f"{'MB':{_MARGIN}}{line}"), no_wrap=True, crop=False)
+        console.print(Text(f"{'MB':{MARGIN}}{line}"), no_wrap=True, crop=False)
     _print_legend(console, drawn, token_bytes)
     console.print(
         f"MB = 10^6 bytes: {token_bytes:,} bytes per token "
@@ -102,28 +102,29 @@ def print_picture(
     )
 
 
-def _print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> None:
+def print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> None:
+    """Print the cells of a matrix, so many characters wide, with numbers or shades alone."""
     columns = drawn.values.shape[1]
     step = max(1, -(-5 // cell))
     heads = "".join(
         f"{column * drawn.columns_per_cell:<{cell * step}}" if not numbers else f"{column:>{cell}}"
         for column in range(0, columns, 1 if numbers else step)
     )
-    console.print(Text(f"{'':{_MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
+    console.print(Text(f"{'':{MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
     shades = shades_of(console.encoding)
     for row, (values, levels) in enumerate(zip(drawn.values, drawn.levels, strict=True)):
-        line = Text(f"{row * drawn.rows_per_cell:<{_MARGIN}}")
+        line = Text(f"{row * drawn.rows_per_cell:<{MARGIN}}")
         for value, level in zip(values, levels, strict=True):
             shade = shades[level]
             text = f" {shade}{value:>{cell - 2},}" if numbers else shade * cell
-            line.append(text, style=_COLORS[level])
+            line.append(text, style=COLORS[level])
         console.print(line, no_wrap=True, crop=False)
 
 
 def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
     for level, shade in enumerate(shades_of(console.encoding)[1:], 1):
         bound = drawn.bounds[level]
-        legend = Text(shade * 2, style=_COLORS[level])
+        legend = Text(shade * 2, style=COLORS[level])
         size = f"{bound:,.0f} tokens, {_megabytes(bound * token_bytes)} MB"
         legend.append(f" to {size}{', per cell; blank is none' if level == 1 else ''}", "default")
         console.print(legend)

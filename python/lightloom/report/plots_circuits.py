@@ -14,6 +14,8 @@ from lightloom.report.plots_svg import drawing, tag
 
 #: servers up to which matrices are drawn entry by entry, and up to which each has its value
 MAX_CELLS, MAX_VALUES = 64, 16
+#: width and height of a matrix, and of the space for the names of its rows and columns
+EDGE, MARGIN = 360.0, 34.0
 
 
 def matrix_drawing(
@@ -38,16 +40,30 @@ def matrix_drawing(
     class_
         Class of the cells: their color.
     """
+    parts = matrix_parts(matrix, labels, show, class_)
+    return drawing(EDGE + MARGIN + 4, EDGE + MARGIN + 4, title, parts, "matrix")
+
+
+def matrix_parts(
+    matrix: npt.NDArray[Any],
+    labels: Sequence[str],
+    show: Callable[[float], str],
+    class_: str,
+    *,
+    empty: bool = True,
+) -> list[Markup]:
+    """Elements of a matrix, ``EDGE + MARGIN`` wide and high; cells of nothing where ``empty``."""
     shaded = heat_map(matrix, MAX_CELLS, MAX_CELLS)
     values, step = shaded.values, shaded.rows_per_cell
     n, top = len(values), max(1, int(values.max()))
-    edge, margin = 360.0, 34.0
-    cell = edge / n
+    cell = EDGE / n
     parts = []
     for row in range(n):
         for column in range(n):
             value = int(values[row, column])
-            at = (margin + column * cell, margin + row * cell)
+            if not value and not empty:
+                continue
+            at = (MARGIN + column * cell, MARGIN + row * cell)
             tip = f"{_names(labels, row, step)} to {_names(labels, column, step)}: {show(value)}"
             parts.append(
                 tag("rect", x=at[0], y=at[1], width=cell, height=cell, class_=class_,
@@ -60,9 +76,8 @@ def matrix_drawing(
                     tag("text", _short(show(value)), x=at[0] + cell / 2, y=at[1] + cell / 2 + 4,
                         text_anchor="middle", class_=f"cell{strong}", font_size=min(13, cell / 3.2))
                 )  # fmt: skip
-    parts.append(tag("rect", x=margin, y=margin, width=edge, height=edge, class_="frame"))
-    parts += _edge_labels(labels, n, step, cell, margin)
-    return drawing(edge + margin + 4, edge + margin + 4, title, parts, "matrix")
+    parts.append(tag("rect", x=MARGIN, y=MARGIN, width=EDGE, height=EDGE, class_="frame"))
+    return parts + _edge_labels(labels, n, step, cell, MARGIN)
 
 
 def _short(text: str) -> str:

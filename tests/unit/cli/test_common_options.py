@@ -99,7 +99,7 @@ def test_wrong_defaults_are_refused(lightloom, home, text, message):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("lightloom co", {"compare", "control"}),
+        ("lightloom co", {"collective", "compare", "control"}),
         ("lightloom compare mixtral-8x7b --gpu h", {"h100", "h200", "h800"}),
         ("lightloom compare mixtral-8x7b --reconf", {"--reconfigure", "--reconfiguration-delay"}),
         ("lightloom schedule --allocators best,gre", {"best,greedy"}),

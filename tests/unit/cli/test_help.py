@@ -15,8 +15,11 @@ from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIG
 
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands; --planes is a number of them, or
-#: whether a server has them
-DIFFERENT = {"--set", "--reconfiguration-delay", "--micro-batches", "--planes"}
+#: whether a server has them, --bytes of a flow or of a buffer,
+#: --model what is trained or has a layer
+DIFFERENT = {
+    *("--set", "--reconfiguration-delay", "--micro-batches", "--planes", "--bytes", "--model"),
+}
 
 
 def described(name):

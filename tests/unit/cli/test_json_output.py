@@ -25,6 +25,12 @@ CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study}", "results"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
+    "memory": ("memory mixtral-8x7b", "memory"),
+    "collective": (
+        "collective all-to-all --bytes 1MB --gpus 16 --rate 400 --fabrics rail",
+        "collectives",
+    ),
+    "traffic": ("traffic qwen3-30b-a3b --gpus 16 --tp 2 --pp 2 --ep 4", "traffic"),
     "schedule": ("schedule {demand} --reconfiguration-delay 25ms --methods greedy", "schedules"),
     "predict": ("predict --synthetic drifting --steps 120 --predictors last-step", "scores"),
     "demand": ("demand {routing} --experts 64", "matrix"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from lightloom.errors import PlanError
 from lightloom.hardware import Gpu
@@ -44,6 +45,16 @@ class FittedPlan:
         """The memory of a GPU that the plan may take: all but the reserve."""
         return gpu.hbm_capacity_bytes * (1 - self.options.reserve)
 
+    def as_dict(self, gpu: Gpu) -> dict[str, Any]:
+        """Peak memory by stage, in plain values."""
+        return {
+            "gpu_capacity_bytes": gpu.hbm_capacity_bytes,
+            "limit_bytes": self.limit_bytes(gpu),
+            "fits": self.misfit is None,
+            "recompute": self.options.recompute,
+            "stages": [asdict(stage) | {"total_bytes": stage.total_bytes} for stage in self.memory],
+        }
+
 
 def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> FittedPlan:
     """The plan of a scenario, with as little recomputation as its memory allows.
@@ -77,8 +88,8 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
         first = first or tried
     assert first is not None
     if scenario.memory_check:
-        remedy = _remedy(scenario, model, gpu, base, first.plan)
-        raise PlanError(f"the plan does not fit {gpu.title}: {first.misfit}; {remedy}")
+        advice = remedy(scenario, model, gpu, base, first.plan)
+        raise PlanError(f"the plan does not fit {gpu.title}: {first.misfit}; {advice}")
     return first
 
 
@@ -124,7 +135,7 @@ def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions)
     return FittedPlan(plan, options, tuple(memory), misfit=misfit)
 
 
-def _remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions, plan: Plan) -> str:
+def remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions, plan: Plan) -> str:
     """The smallest change that fits: recomputation, one degree, or more GPUs as well."""
     if scenario.recompute != "auto":
         for level in RECOMPUTE[RECOMPUTE.index(scenario.recompute) + 1 :]:

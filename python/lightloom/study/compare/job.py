@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict
 
@@ -392,26 +393,33 @@ def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
 
 
 def load_fabrics(scenario: Scenario) -> tuple[Fabric, ...]:
-    """The fabrics by name or file, each with the options that the scenario has for it.
+    """The fabrics of a scenario, see :func:`fabrics_of`."""
+    return fabrics_of(scenario.fabrics, scenario.fabric_options)
+
+
+def fabrics_of(
+    listed: Sequence[str], fabric_options: Mapping[str, Mapping[str, Any]]
+) -> tuple[Fabric, ...]:
+    """The fabrics by name or file, each with its options; those of ``all`` are for every fabric.
 
     Raises
     ------
     FabricError
         If there is none, one is named twice, or options are for a fabric that is not compared.
     """
-    if not scenario.fabrics:
+    if not listed:
         raise FabricError("fabrics: expected at least one name, such as fat-tree,mixnet")
-    options = {name: dict(values) for name, values in scenario.fabric_options.items()}
+    options = {name: dict(values) for name, values in fabric_options.items()}
     shared = options.pop("all", {})
     for name, values in options.items():
-        if values and name not in scenario.fabrics:
-            hint = did_you_mean(name, scenario.fabrics)
+        if values and name not in listed:
+            hint = did_you_mean(name, listed)
             raise FabricError(
                 f"{', '.join(values)}: for the fabric '{name}', which is not compared{hint}; add "
                 f"it to the fabrics, or leave the option out"
             )
     fabrics: list[Fabric] = [
-        load_fabric(name, {**shared, **options.get(name, {})}) for name in scenario.fabrics
+        load_fabric(name, {**shared, **options.get(name, {})}) for name in listed
     ]
     names = [fabric.name for fabric in fabrics]
     for name in names:

@@ -394,15 +394,7 @@ def _memory(job: Job) -> dict[str, Any]:
     """Peak memory by stage; a trace does not say."""
     if not isinstance(job, ModelJob):
         return {}
-    return {
-        "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
-        "limit_bytes": job.fitted.limit_bytes(job.gpu),
-        "fits": job.fitted.misfit is None,
-        "recompute": job.fitted.options.recompute,
-        "stages": [
-            dataclasses.asdict(stage) | {"total_bytes": stage.total_bytes} for stage in job.memory
-        ],
-    }
+    return job.fitted.as_dict(job.gpu)
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:

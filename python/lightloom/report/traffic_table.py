@@ -1,0 +1,130 @@
+"""The traffic of a whole job: a table by kind of parallelism, a heat map, rows and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.text import Text
+
+from lightloom.demand.shading import heat_map, shades_of
+from lightloom.report.demand_table import COLORS, MARGIN, print_cells
+from lightloom.report.terminal import plain_table, print_table
+from lightloom.study.compare.traffic import JobTraffic
+from lightloom.units import show_bytes
+
+#: rows of a heat map in a terminal at most, and characters of a cell
+ROWS, CELL = 64, 2
+
+
+def traffic_rows(found: JobTraffic) -> Iterator[dict[str, Any]]:
+    """One flat row for each kind and pair that sends anything."""
+    matrix = found.matrix
+    for kind, sent in zip(matrix.kinds, matrix.size_bytes, strict=True):
+        for source, destination in zip(*np.nonzero(sent), strict=True):
+            yield {
+                "kind": kind,
+                f"source_{matrix.unit}": int(source),
+                f"destination_{matrix.unit}": int(destination),
+                "size_bytes": round(float(sent[source, destination])),
+            }
+
+
+def traffic_as_json(found: JobTraffic) -> dict[str, Any]:
+    """The traffic of a job, as plain values; matrices row by row."""
+    matrix = found.matrix
+    pairs = zip(matrix.kinds, matrix.size_bytes, strict=True)
+    return {
+        "model": found.job.name,
+        "gpus": found.job.scenario.gpus,
+        "plan": found.job.plan.describe(),
+        "unit": matrix.unit,
+        "traffic": {
+            kind: {
+                "total_bytes": found.workload.traffic[kind].total_bytes,
+                "network_bytes": found.workload.traffic[kind].network_bytes,
+                "size_bytes": np.rint(sent).astype(np.int64).tolist(),
+            }
+            for kind, sent in pairs
+        },
+    }
+
+
+def traffic_arrays(found: JobTraffic) -> dict[str, npt.NDArray[np.uint64]]:
+    """A matrix of bytes for each kind, by its name; ``demand`` is what crosses servers."""
+    matrix = found.matrix
+    named = {**dict(zip(matrix.kinds, matrix.size_bytes, strict=True)), "demand": across(found)}
+    return {name: np.rint(sent).astype(np.uint64) for name, sent in named.items()}
+
+
+def across(found: JobTraffic) -> npt.NDArray[np.float64]:
+    """Bytes of all kinds between different servers, ``(n, n)``."""
+    matrix = found.matrix
+    per_unit = found.job.cluster.gpus_per_server if matrix.unit == "gpu" else 1
+    servers = np.arange(len(matrix.total)) // per_unit
+    return np.where(servers[:, np.newaxis] != servers, matrix.total, 0.0)
+
+
+def print_traffic(found: JobTraffic, kind: str | None, console: Console) -> None:
+    """Print bytes by kind, and a heat map of one or of what crosses servers."""
+    plan = found.job.plan
+    console.print(Text(f"{found.job.name} on {plan.describe()}"), soft_wrap=True)
+    if plan.provenance:
+        console.print(Text(f"plan from: {'; '.join(plan.provenance)}"), soft_wrap=True)
+    console.print()
+    _print_kinds(found, console)
+    title, drawn = shown_matrix(found, kind)
+    _print_map(title, drawn, found.matrix.unit, console)
+
+
+def _print_kinds(found: JobTraffic, console: Console) -> None:
+    headers = [
+        "kind",
+        "all\n[GB]",
+        "between\nservers [GB]",
+        "share of\nthese",
+        "mean GPU\nsends [GB]",
+    ]
+    table = plain_table("Bytes sent in one step, by kind of parallelism", headers)
+    traffic, gpus = found.workload.traffic, found.job.scenario.gpus
+    network = sum(one.network_bytes for one in traffic.values())
+    for name, one in traffic.items():
+        if one.total_bytes:
+            table.add_row(
+                name.upper(),
+                f"{one.total_bytes / 1e9:,.2f}",
+                f"{one.network_bytes / 1e9:,.2f}",
+                f"{one.network_bytes / max(1, network):.1%}",
+                f"{one.total_bytes / gpus / 1e9:,.3f}",
+            )
+    print_table(table, console)
+
+
+def shown_matrix(found: JobTraffic, kind: str | None) -> tuple[str, npt.NDArray[np.float64]]:
+    """What a heat map shows: a kind, or what crosses servers if anything does."""
+    if kind is not None:
+        return kind.upper(), found.matrix.of(kind)
+    crossing = across(found)
+    if crossing.any():
+        return "between servers", crossing
+    return "inside the server", found.matrix.total
+
+
+def _print_map(title: str, shown: npt.NDArray[np.float64], unit: str, console: Console) -> None:
+    units = {"gpu": "GPU", "server": "server"}[unit]
+    size = min(ROWS, (console.width - MARGIN) // CELL)
+    drawn = heat_map(shown, size, size)
+    text = f"{title}; rows: source {units}, columns: destination {units}"
+    if drawn.rows_per_cell > 1:
+        text += f"; a cell is {drawn.rows_per_cell} x {drawn.columns_per_cell} of them"
+    console.print(Text(text), soft_wrap=True)
+    print_cells(console, drawn, CELL, numbers=False)
+    for level, shade in enumerate(shades_of(console.encoding)[1:], 1):
+        legend = Text(shade * 2, style=COLORS[level])
+        legend.append(f" to {show_bytes(drawn.bounds[level], 3)} per cell", "default")
+        if level == 1:
+            legend.append("; blank is none", "default")
+        console.print(legend)

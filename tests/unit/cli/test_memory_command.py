@@ -1,0 +1,139 @@
+"""``lightloom memory``: the memory that a comparison has, against published figures."""
+
+import json
+
+import pytest
+from tests.unit.cli.conftest import SMALL
+
+from lightloom.cli.root import described
+from lightloom.models import load_model
+from lightloom.study.compare import PlanOptions
+from lightloom.study.compare.memory import one_replica
+
+#: Llama 3 70B of 12 layers on 8 B200: peaks that MooreThreads measured (SimuMax, Apache-2.0,
+#: b200_release_v1.2_summary.json), MiB of rank 0
+MEASURED = {(1, 2): 68149.2, (2, 1): 62136.3, (4, 1): 40009.8, (8, 1): 28965.4}
+LLAMA = {
+    "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128_256,
+    "num_hidden_layers": 12, "tie_word_embeddings": False,
+}  # fmt: skip
+#: two experts of Llama 2 70B's width, MoNTA's 2 x 70B (arXiv 2411.00662)
+TWO_OF_70B = LLAMA | {
+    "model_type": "mixtral", "num_hidden_layers": 80, "vocab_size": 32_000,
+    "num_local_experts": 2, "num_experts_per_tok": 2,
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(values):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(values))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def memory(lightloom):
+    def run(words):
+        outcome = lightloom(f"memory {words} --json -")
+        assert outcome.status == 0, outcome.err
+        return json.loads(outcome.out)
+
+    return run
+
+
+@pytest.mark.parametrize(("tp", "pp"), MEASURED)
+def test_peaks_are_near_those_that_were_measured(memory, config, tp, pp):
+    path = config(LLAMA)
+    words = f"{path} --gpus 8 --gpu b200 --tp {tp} --pp {pp} --ep 1 --zero1 --recompute none"
+    first = memory(words)["memory"]["stages"][0]
+    assert first["total_bytes"] == pytest.approx(MEASURED[tp, pp] * 2**20, rel=0.06)
+
+
+@pytest.mark.parametrize(("zero1", "expected_gb"), [("--no-zero1", 138.0), ("--zero1", 128.5)])
+def test_states_are_those_of_the_formulas_of_the_field(memory, config, zero1, expected_gb):
+    """16 bytes per parameter; experts are replicated once, so that nothing of theirs is sharded."""
+    found = memory(
+        f"{config(TWO_OF_70B)} --gpus 16 --tp 8 --pp 1 --ep 2 --gradient-bytes 2 {zero1}"
+    )
+    (stage,) = found["memory"]["stages"]
+    states = sum(stage[f"{part}_bytes"] for part in ("parameters", "gradients", "optimizer"))
+    assert states / 1e9 == pytest.approx(expected_gb, abs=0.1)
+    assert not found["memory"]["fits"]
+
+
+def test_it_is_the_memory_of_the_comparison(lightloom, memory):
+    compared = json.loads(lightloom(f"{SMALL} --json -").out)
+    found = memory("mixtral-8x7b --gpus 128 --micro-batches 4")
+    assert found["memory"] == compared["memory"]
+
+
+def test_a_stage_is_the_sum_of_its_parts_and_recomputation_only_takes_away(memory):
+    found = memory("deepseek-v3 --gpu h200")
+    for stage in found["memory"]["stages"]:
+        parts = [size for name, size in stage.items() if name not in ("stage", "total_bytes")]
+        assert sum(parts) == pytest.approx(stage["total_bytes"])
+    by_level = {row["recompute"]: row["total_bytes"] for row in found["recomputation"]}
+    assert max(by_level.values()) == by_level["none"]
+    assert min(by_level.values()) == by_level["full"]
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        ("deepseek-v3", 16 * 64),
+        ("mixtral-8x22b --tp 4", 4 * 8 * 8),
+        ("qwen3-30b-a3b --tp 2 --pp 4", 8),
+        ("qwen3-30b-a3b --tp 8 --ep 8 --etp 1", 8),
+        ("qwen3-30b-a3b --tp 4 --ep 8 --ep-mode folded --etp 1", 8),
+        ("llama-3-8b --tp 2 --cp 2", 4),
+    ],
+)
+def test_without_a_number_of_gpus_it_is_one_replica(memory, words, gpus):
+    found = memory(words)
+    assert found["gpus"] == gpus
+    assert found["plan"]["dp"] == 1
+
+
+def test_published_degrees_stay_published():
+    model = load_model("mixtral-8x7b")
+    gpus, plan = one_replica(model, PlanOptions())
+    assert gpus == model.plan.tp * model.plan.pp * model.plan.ep
+    assert plan == PlanOptions()
+
+
+def test_the_text_says_whether_the_plan_fits_and_what_would(lightloom):
+    fits = lightloom("memory mixtral-8x22b --gpus 1024 --gpu h100").out
+    assert "The plan fits NVIDIA H100 80GB SXM with --recompute full (without, stage 0 " in fits
+    words = "memory mixtral-8x22b --gpus 1024 --gpu h100 --recompute none"
+    assert lightloom(words).out.splitlines()[-1].endswith("; --recompute full fits.")
+    alone = lightloom("memory qwen3-30b-a3b --tp 2").out.splitlines()[-1]
+    assert "does not fit" in alone
+    assert alone.endswith("--gpus 8 --pp 4 does.")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("memory", "MODEL is missing"),
+        ("memory llama-3-70b", "llama-3-70b has no published plan: give --gpus, or degrees"),
+        ("memory nothing", "unknown model 'nothing'"),
+        ("memory mixtral-8x7b --tp none", "--tp none: expected a whole number"),
+        ("memory mixtral-8x22b --gpus 1024 --tp 16 --ep 4", "use a divisor of 8"),
+        ("memory mixtral-8x7b --gpus 100", "do not fill servers"),
+        ("memory qwen3-30b-a3b --gpus 2", "qwen3-30b-a3b does not fit on 2 GPUs"),
+    ],
+)
+def test_what_cannot_be_is_one_line(lightloom, words, expected):
+    outcome = lightloom(words)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert expected in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_nothing_of_the_network_is_wanted():
+    flags = {option.flag for panel in described("memory").panels for option in panel.options}
+    assert flags.isdisjoint({"--rate", "--fabrics", "--set"})
