@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lightloom.cli.options import Given, put
 from lightloom.cli.outputs import Outputs, path_of_point
 from lightloom.cli.terminal import remarks_console, results_console
-from lightloom.inputs.fields import parse
+from lightloom.inputs.fields import split_list
 from lightloom.output.files import STDOUT, write_json
 from lightloom.output.progress import TerminalMonitor
 from lightloom.study.compare.scenario import Scenario
@@ -33,10 +33,9 @@ def lists_of(given: Given, keys: Iterable[str]) -> dict[str, list[Any]]:
         value: Any = given.tables
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, str) and "," in value:
-            texts = [text.strip() for text in value.split(",") if text.strip()]
-            option = given.option(key)
-            found[key] = [parse(option.table, option.name, text) for text in dict.fromkeys(texts)]
+        texts = split_list(value) if isinstance(value, str) and "," in value else []
+        if texts:
+            found[key] = [given.option(key).parsed(text) for text in dict.fromkeys(texts)]
     return found
 
 

@@ -75,7 +75,7 @@ WRONG_OF_RECORD = {
         "--timeout 1e9s": "--timeout 1e9s: expected at most 1,000,000",
     },
     "--memory-limit": {
-        "--memory-limit much": "--memory-limit much: cannot read 'much' as a quantity in byte",
+        "--memory-limit much": "--memory-limit much: cannot read 'much' as a size such as '9 kB'",
         "--memory-limit 5": "--memory-limit 5: expected at least 100,000,000",
     },
     "--writable": {

@@ -38,16 +38,24 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --tp two", "--tp two: expected a whole number"),
         (f"{JOB} --compute-spread much", "--compute-spread much: expected a number"),
         # numbers
-        ("compare mixtral-8x7b --gpus abc --rate 400", "--gpus abc: expected a whole number"),
+        ("compare mixtral-8x7b --gpus abc --rate 400", "--gpus abc: expected a whole number; "
+         "several are joined by commas, such as 64,128,256"),
+        ("compare mixtral-8x7b --gpus 64..256 --rate 400", "--gpus 64..256: expected a whole "
+         "number; several are joined by commas, such as 64,128,256"),
+        ("compare mixtral-8x7b --gpus 1k --rate 400", "--gpus 1k: expected a whole number; write "
+         "1000 or 1024"),
+        ("compare mixtral-8x7b --gpus 64,2K --rate 400", "--gpus 2K: expected a whole number; "
+         "write 2000 or 2048"),
+        (f"{JOB} --seq-len 4k", "--seq-len 4k: expected a whole number; write 4000 or 4096"),
         ("compare mixtral-8x7b --gpus 0 --rate 400", "--gpus 0: expected at least 1"),
         ("compare mixtral-8x7b --gpus 128 --rate -400", "--rate -400: expected more than 0"),
         ("compare mixtral-8x7b --gpus 128 --rate 0", "--rate 0: expected more than 0"),
         ("compare mixtral-8x7b --gpus 128 --rate fast",
-         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
+         "--rate fast: cannot read 'fast' as a rate such as 400, 400G or '400 Gb/s'"),
         ("compare mixtral-8x7b --gpus 128 --rate nan", "--rate nan: expected a finite number, "
          "got 'nan'"),
         ("compare mixtral-8x7b --gpus 128 --rate 25ms",
-         "--rate 25ms: cannot read '25ms' as a quantity in gigabit / second"),
+         "--rate 25ms: cannot read '25ms' as a rate such as 400, 400G or '400 Gb/s'"),
         (f"{JOB} --steps 0", "--steps 0: expected at least 1"),
         (f"{JOB} --seeds 0", "--seeds 0: expected at least 1"),
         (f"{JOB} --seed -1", "--seed -1: expected at least 0"),
@@ -91,7 +99,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --network packets",
          "--network packets: expected one of flow, packet; did you mean 'packet'?"),
         (f"{JOB} --network packet --mtu much",
-         "--mtu much: cannot read 'much' as a quantity in byte"),
+         "--mtu much: cannot read 'much' as a size such as '9 kB'"),
         (f"{JOB} --network packet --mtu 70kB", "--mtu 70kB: expected at most 65,000"),
         (f"{JOB} --network packet --queue 0", "--queue 0: expected at least 1"),
         (f"{JOB} --transport ndp", "packets are simulated with --network packet (network = "
