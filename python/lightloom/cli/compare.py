@@ -208,8 +208,10 @@ def scenario_from_options(given: Given) -> Scenario:
     InputError
         If a value is of the wrong type; fabric options are checked by their fabric.
     """
+    from lightloom.fabric.read import fabric_names
+
     _apply_settings(given)
-    fabrics = given.tables.get("fabrics", Scenario.model_fields["fabrics"].default)
+    fabrics = fabric_names(given.tables.get("fabrics", Scenario.model_fields["fabrics"].default))
     for fabric, options in given.tables.get("fabric_options", {}).items():
         if fabric not in {*fabrics, "all"}:
             name = next(iter(options))

@@ -1,10 +1,86 @@
 """Numbers, names and options as people write them: read, or answered with the word to use."""
 
+import os
+
 import pytest
 
+JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
 
-@pytest.mark.parametrize("rate", ["400G", "400GbE", "0.4T", "'400 Gbps'"])
+
+@pytest.mark.parametrize("rate", ["400G", "400GbE", "0.4T", "400Gbps"])
 def test_numbers_as_people_write_them(lightloom, rate):
-    shown = lightloom(["fabrics", "--gpus", "1,024", "--rate", rate.strip("'")])
+    shown = lightloom(f"fabrics --gpus 1,024 --rate {rate}")
     assert (shown.status, shown.err) == (0, "")
     assert "Network cost for 1,024 GPUs at 400 Gb/s" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rail-optimized", "did you mean 'rail'?"),
+        ("Rail_Optimised", "did you mean 'rail'?"),
+        ("FatTree", "did you mean 'fat-tree'?"),
+        ("fat_tree", "did you mean 'fat-tree'?"),
+        ("oversubscribed", "did you mean 'oversub'?"),
+        ("MixNet", "did you mean 'mixnet'?"),
+        ("Clos", "that is 'fat-tree' here"),
+        ("leaf_spine", "that is 'fat-tree' here"),
+        ("ocs", "that is 'mixnet' here"),
+    ],
+)
+def test_what_others_call_a_fabric(refused, name, meant):
+    for line in (refused(f"{JOB} --fabrics {name}"), refused(f"fabrics {name}")):
+        assert line.startswith(f"unknown fabric '{name}'; {meant}; known: fat-tree, ")
+
+
+def test_all_stands_for_every_fabric(refused):
+    # what is wrong comes after the names: all of them are known, and mixnet's option has a reader
+    line = refused(f"{JOB} --fabrics all --degree 4 --prices no.toml")
+    assert line == "no.toml: no such file"
+    line = refused(f"{JOB} --fabrics all,mixnet")
+    assert line.startswith("two fabrics are called 'mixnet'")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("mistralai/Mixtral-8x7B-v0.1", "but the catalog has this model: 'mixtral-8x7b'"),
+        ("https://huggingface.co/qwen/Qwen3-30B-A3B", "has this model: 'qwen3-30b-a3b'"),
+        ("https://huggingface.co/deepseek-ai/DeepSeek-V3/blob/main/config.json",
+         "has this model: 'deepseek-v3'"),
+        ("hf://openai/gpt-oss-20b", "has this model: 'gpt-oss-20b'"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "the catalog has 'mixtral-8x7b'; if it is a model "
+         "at Hugging Face, download https://huggingface.co/mistralai/Mixtral-8x7B-Instruct-v0.1/"
+         "resolve/main/config.json and give its path"),
+        ("some-one/else", "if it is a model at Hugging Face, download https://huggingface.co/"
+         "some-one/else/resolve/main/config.json and give its path"),
+        ("https://example.com/config.json", "download it, and give the path of the file"),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_elsewhere_says_what_to_download(refused, tmp_path, name, answer):
+    for line in (refused(f"compare {name} --gpus 128 --rate 400"), refused(f"models {name}")):
+        assert line.startswith(f"{name}: no such file")
+        assert line.endswith(answer)
+    if "://" not in name or "huggingface" in name:
+        (tmp_path / "study.toml").write_text(
+            f'model = "{name}"\ngpus = 128\n[cluster]\nrate_gbps = 400\n'
+        )
+        assert refused(f"run {tmp_path / 'study.toml'}").endswith(answer)
+
+
+@pytest.mark.parametrize("name", ["configs/x.json", "./some/folder", "a/b/c", "/no/folder"])
+def test_a_path_stays_a_path(refused, name):
+    assert refused(f"models {name}").endswith("no such file")
+
+
+def test_addresses_keep_their_slashes(refused):
+    line = refused("run https://example.com/study.toml")
+    assert line == (
+        "https://example.com/study.toml: no such file; download it, and give the path of the file"
+    )
+
+
+def test_a_pipe_says_what_stands_for_standard_input(refused, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    line = refused(f"run {tmp_path / 'pipe'}")
+    assert line.endswith("pipe: expected a file, got a pipe; '-' stands for standard input")

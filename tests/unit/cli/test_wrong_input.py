@@ -151,7 +151,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         ("explain no.json a b", "no.json: no such file"),
         ("explain", "RESULTS is missing (Results that 'lightloom compare --json' has written); for "
          "example: lightloom explain results.json fat-tree mixnet"),
-        ("fabrics mixnt", f"no fabric 'mixnt'; did you mean 'mixnet'?; there are {KNOWN_FABRICS}"),
+        ("fabrics mixnt", f"unknown fabric 'mixnt'; did you mean 'mixnet'?; known: {KNOWN_FABRICS}, "
+         "or a .toml file"),
         ("fabrics --gpus x", "--gpus x: expected a whole number"),
         ("fabrics --gpus 0", "--gpus 0: expected at least 1"),
     ],

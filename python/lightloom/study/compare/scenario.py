@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name, parse_demand
 from lightloom.errors import InputError
@@ -322,7 +322,7 @@ class Scenario(Strict):
     )
     fabrics: tuple[Name, ...] = Field(
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
-        description="Names from 'lightloom fabrics', or custom TOML files.",
+        description="Names from 'lightloom fabrics', or custom TOML files; 'all' for every name.",
     )
     cluster: ClusterOptions = Field(
         examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."
@@ -404,6 +404,13 @@ class Scenario(Strict):
     power: File | None = Field(
         None, description="Power list (TOML) that replaces the built-in one."
     )
+
+    @field_validator("fabrics")
+    @classmethod
+    def _named_fabrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        from lightloom.fabric.read import fabric_names
+
+        return fabric_names(names)
 
     @model_validator(mode="after")
     def _one_job(self) -> Self:
@@ -489,6 +496,7 @@ def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
 def _below(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with its paths taken relative to ``folder``."""
     from lightloom.models import catalog
+    from lightloom.models.catalog import hub_repository
 
     def place(path: Path | None) -> Path | None:
         return None if path is None else folder / path
@@ -501,6 +509,10 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     def fabric(name: str) -> str:
         return str(folder / name) if name.endswith(".toml") else name
 
+    def model(name: str) -> str:
+        is_name = hub_repository(name) and not (folder / name).exists()
+        return name if is_name else text(name, catalog())
+
     known = {*_regimes(), *IMBALANCES}
     demand = {
         name: text(value, known)
@@ -510,7 +522,7 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     }
     return scenario.model_copy(
         update={
-            "model": scenario.model and text(scenario.model, catalog()),
+            "model": scenario.model and model(scenario.model),
             "workload": place(scenario.workload),
             "fabrics": tuple(fabric(name) for name in scenario.fabrics),
             "fabric_options": {fabric(k): v for k, v in scenario.fabric_options.items()},
