@@ -29,6 +29,7 @@ EXAMPLES = (
 )
 RENAMED = {
     "--circuits": "--allocator",
+    "--imbalance": "--demand",
     "--reconfig-delay": "--reconfiguration-delay",
     "--trace": "--timeline",
     "--ratio": "--set oversub.ratio=VALUE",
@@ -76,7 +77,7 @@ def _job() -> Panel:
             option(Scenario, "gpus", common=True, metavar="N,..."),
             option(Scenario, "cluster.rate_gbps", common=True, metavar="Gb/s,..."),
             option(Scenario, "cluster.gpu", common=True, metavar="NAME,..."),
-            option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
+            option(Scenario, "demand.source", "--demand", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
             option(Scenario, "seeds"),
             option(Scenario, "step_tokens"),
@@ -124,7 +125,6 @@ def _demand() -> Panel:
     return Panel(
         "Demand",
         (
-            option(Scenario, "demand.source", "--demand", metavar="NAME|PATH"),
             option(Scenario, "demand.resample"),
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.capacity_factor"),

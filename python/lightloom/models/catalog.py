@@ -234,9 +234,7 @@ def _refuse_name_of_hub(text: str) -> None:
     repository = hub_repository(text)
     if not repository:
         return
-    known = {
-        model.sources["config"].partition(" (")[0].lower(): name for name, model in _catalog()
-    }
+    known = {model.sources["config"].partition(" (")[0].lower(): name for name, model in _catalog()}
     name = known.get(f"{_HUB_ADDRESS}{repository}/blob/main/config.json".lower())
     if name is not None:
         raise ModelError(f"{text}: no such file, but the catalog has this model: '{name}'")

@@ -4,6 +4,9 @@ import os
 
 import pytest
 
+from lightloom.cli import other_names
+from lightloom.cli.root import COMMANDS, described
+
 JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
 
 
@@ -84,3 +87,40 @@ def test_a_pipe_says_what_stands_for_standard_input(refused, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     line = refused(f"run {tmp_path / 'pipe'}")
     assert line.endswith("pipe: expected a file, got a pipe; '-' stands for standard input")
+
+
+@pytest.mark.parametrize(
+    ("option", "ours"),
+    [
+        ("--tensor-parallel", "--tp"),
+        ("--tensor-model-parallel-size", "--tp"),
+        ("--tensor_model_parallel_size", "--tp"),
+        ("--pipeline-parallel", "--pp"),
+        ("--expert-model-parallel-size=8", "--ep"),
+        ("--mbs", "--micro-batch-size"),
+        ("--seq-length", "--seq-len"),
+        ("--use-distributed-optimizer", "--zero1"),
+        ("--world-size", "--gpus"),
+        ("--bandwidth", "--rate"),
+        ("--skew", "--demand"),
+    ],
+)
+def test_what_others_call_an_option(refused, option, ours):
+    name = option.partition("=")[0]
+    line = refused(f"{JOB} {option} 2")
+    assert line == f"no option {name}; here it is {ours}; see lightloom compare --help"
+
+
+def test_other_names_are_of_options_that_there_are():
+    flags = {
+        flag
+        for name in COMMANDS
+        for panel in described(name).panels
+        for option in panel.options
+        for flag in option.flags
+    }
+    # the whole batch has no option of its own yet
+    assert set(other_names._OTHERS) <= flags | {"--global-batch-size"}
+    assert sum(len(others.split()) for others in other_names._OTHERS.values()) == len(
+        other_names._OURS
+    )

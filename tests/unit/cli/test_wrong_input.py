@@ -83,14 +83,13 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (balanced, skewed, "
          "auxiliary, natural, mixtral, pair, sparse, calm, volatile, extreme, drifting, uniform) "
          "nor a number nor a file; did you mean 'mixtral'?"),
-        (f"{JOB} --imbalance 0.8", "imbalance: expected the load of the busiest EP rank over the "
+        (f"{JOB} --demand 0.8", "demand: expected the load of the busiest EP rank over the "
          "mean load, a number of at least 1, got 0.8"),
-        (f"{JOB} --imbalance 9", "imbalance: expected at most 4 times the mean load on one of 8 EP "
+        (f"{JOB} --demand 9", "demand: expected at most 4 times the mean load on one of 8 EP "
          "ranks of 1 expert(s), top-2, got 9"),
-        (f"{JOB} --imbalance 1.00001", "imbalance: drawing whole copies alone loads the busiest of "
-         "8 EP ranks with 1.005 times the mean, got 1.00001; give at least that, or 'balanced'"),
-        (f"{JOB} --imbalance 1.2 --demand pair", "the imbalance 1.2 and the demand pair are both "
-         "given, but mean the same; leave one of them out"),
+        (f"{JOB} --demand 1.00001", "demand 1.00001: chance alone loads the busiest of 8 "
+         "EP ranks with 1.005 times the mean; give at least that, or 'balanced'"),
+        (f"{JOB} --imbalance 1.2", "--imbalance is now --demand"),
         (f"{JOB} --recompute ful",
          "--recompute ful: expected one of auto, none, selective, attention, full; did you mean "
          "'full'?"),

@@ -148,12 +148,12 @@ class DemandOptions(Strict):
 
     imbalance: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
-        description="Balance of the gate, as published by default: {choices}, the busiest EP rank "
-        "over the mean, or a file.",
+        description="The same as 'source': {choices}, a number or a file.",
     )
-    source: Annotated[Name, Choices(_regimes)] | None = Field(
+    source: Annotated[Name | Number, Choices(_regimes)] | None = Field(
         None,
-        description="Regime ({choices}), token matrix or routing log, in place of an imbalance.",
+        description="How the gate loads the experts, as published by default: {choices}; a number "
+        "such as 1.3, the busiest EP rank over the mean; or a token matrix or routing log.",
     )
     resample: Switch = Field(
         False,
