@@ -1,9 +1,10 @@
-# make demo | test | torch | check | docs | bench | soak | mutants | tables | golden | library (for C)
+# make demo | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
+PACKAGE := $(shell find python -type f -not -name '*.pyc' -not -name '*.so')
 # the plan of a published run (NVIDIA Megatron-Bridge, FP8), with a quarter of its micro-batches
 DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 400 --precision fp8 \
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
@@ -13,7 +14,7 @@ TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' exp
 TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --python .venv/torch torch==2.15.0 numpy
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo test torch browser check docs bench soak mutants tables golden library clean
+.PHONY: demo test torch browser plain check docs bench soak mutants tables golden library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -22,7 +23,7 @@ demo: .venv/installed
 
 # Cases of property tests are the same in each run: what passes once passes again, and `make soak`
 # draws others.
-test: .venv/installed-test browser
+test: .venv/installed-test browser plain
 	PROPTEST_RNG_SEED=1 cargo test --release --workspace --exclude lightloom-python --quiet
 	$(BIN)/python -m pytest -n auto
 
@@ -42,6 +43,16 @@ browser:
 		|| { [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 			&& apt-get update -qq && apt-get install -qq --yes chromium >/dev/null; } \
 		|| echo "No Chromium: tests of pages are skipped (apt-get install chromium)"
+
+# The wheel without extras in an empty environment, where tests run what the documentation shows.
+plain: .venv/plain/installed
+
+.venv/plain/installed: .venv/installed-test $(PACKAGE)
+	rm -rf .venv/plain target/plain
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir target/plain .
+	$(BIN)/python -m venv .venv/plain
+	.venv/plain/bin/pip install --quiet target/plain/*.whl
+	@touch $@
 
 check: .venv/installed-docs docs
 	cargo fmt --all --check

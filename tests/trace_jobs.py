@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from lightloom.trace.computes import Compute, Operator
 from lightloom.trace.trace import Call, ProcessGroup, RankTrace, make_trace
 
 PLAIN = Call(
@@ -90,3 +91,29 @@ class GridJob:
         ranks = self.grid[:, 0, 0].tolist() if ranks is None else ranks
         recorded = (recording(rank, self.calls(rank, **sizes)) for rank in ranks)
         return make_trace(self.ranks, ["python", "train.py"], recorded, self.groups())
+
+
+def with_rows(call):
+    """All-to-alls carry rows that a router chose, twice per layer."""
+    if call.op != "all_to_all":
+        return call
+    rows = {"input_splits": (4, 8, 12, 16), "output_splits": (10, 8, 12, 16)}
+    place = {"routed": call.call_id // 3, "layer": f"layers.{call.call_id % 2}"}
+    return dataclasses.replace(call, **rows, **place)
+
+
+def program(routed=True, measured=None, dtype="bfloat16", dp=4):
+    """A step of 4 ``dp`` ranks with experts, in whose passes a layer computes something."""
+    job = GridJob(tp=2, pp=2, dp=dp, ep=4)
+    product = Operator("matmul", dtype, 4, 4, 4 * 10**12, 10**9)
+    trace = job.trace()
+    ranks = []
+    for recorded in trace.ranks.values():
+        calls = [with_rows(one) if routed else one for one in recorded.calls]
+        computes = tuple(
+            Compute(call.call_id, 0, call.phase, "", 0, (product,), measured)
+            for call in calls
+            if call.op in ("all_to_all", "reduce_scatter")
+        )
+        ranks.append(dataclasses.replace(recorded, calls=tuple(calls), computes=computes))
+    return make_trace(trace.world_size, ["python", "train.py"], ranks, trace.groups)

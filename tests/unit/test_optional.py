@@ -57,7 +57,7 @@ def test_files_that_need_a_package_say_how_to_install_it(tmp_path):
     )
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1] == (
-        "lightloom: a file of rows: polars is needed, which is not installed: "
+        "lightloom: a Parquet file: polars is needed, which is not installed: "
         "pip install 'lightloom[tables]'"
     )
     assert not (tmp_path / "p.parquet").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from lightloom.cli.demand import DemandRequest
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import results_console
 from lightloom.demand import (
@@ -70,14 +71,17 @@ def demand(given: Given) -> None:
     picture = _picture(source, request.view, counts, placement, index)
     token_bytes = bytes_per_token(request.hidden, request.element_bytes)
     figures = statistics(counts)
-    if outputs.json_target is not None:
-        write_json(_as_json(source, index, figures, picture, token_bytes), outputs.json_target)
-    if outputs.csv_target is not None:
-        _write_csv(picture, token_bytes, outputs.csv_target)
     if not outputs.on_stdout:
         console = results_console()
         print_figures(console, source, index, figures)
         print_picture(console, picture, token_bytes, request.hidden, request.element_bytes)
+    writers: dict[str, Callable[[], None]] = {}
+    if (json := outputs.json_target) is not None:
+        content = _as_json(source, index, figures, picture, token_bytes)
+        writers[json] = lambda: write_json(content, json)
+    if (rows := outputs.csv_target) is not None:
+        writers[rows] = lambda: _write_csv(picture, token_bytes, rows)
+    write_each(writers)
 
 
 def open_source(request: DemandRequest, parameters: dict[str, float]) -> DemandSource:

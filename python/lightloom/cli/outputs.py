@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from pydantic import Field
 
 from lightloom.cli.options import Option, Panel, option
 from lightloom.cli.terminal import remarks_console
-from lightloom.errors import InputError
+from lightloom.errors import InputError, OutputError
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
@@ -134,6 +134,34 @@ class Outputs(Strict):
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
         return RowWriter(self.csv_target, self.parquet)
+
+
+def write_each(writers: Mapping[str, Callable[[], None]]) -> None:
+    """Write files by name, once results are printed: each of them, even if others fail.
+
+    Raises
+    ------
+    OutputError
+        One line that names every file that was not written.
+    """
+    remarks = remarks_console()
+    failures: dict[str, Exception] = {}
+    for name, write in writers.items():
+        try:
+            with remarks.status(f"writing {name}"):
+                write()
+        except BrokenPipeError:
+            raise
+        except OutputError as error:
+            failures[str(error)] = error
+        except Exception as error:  # a defect of a page costs the page alone
+            reason = f"{type(error).__name__}: {error}"
+            failures[f"{name}: not written, by a defect of Lightloom: {reason}"] = error
+        else:
+            if name != STDOUT:
+                remarks.print(f"wrote {name}", style="dim", soft_wrap=True, markup=False)
+    if failures:
+        raise OutputError("; ".join(failures)) from next(iter(failures.values()))
 
 
 def path_of_point(path: Path, title: str) -> Path:

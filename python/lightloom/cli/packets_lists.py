@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs, path_of_point
+from lightloom.cli.outputs import Outputs, path_of_point, write_each
 from lightloom.cli.packets import EventOptions
 from lightloom.cli.packets_run import (
     PATIENCE_S,
@@ -24,7 +26,7 @@ from lightloom.cli.points import given_points
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError, StuckError
 from lightloom.inputs.files import STDIN
-from lightloom.output.files import STDOUT, ColumnWriter, write_json
+from lightloom.output.files import ColumnWriter, write_json
 from lightloom.output.progress import TerminalMonitor
 from lightloom.packets import Finished, Flows, Record, flows_of, simulate_flows
 from lightloom.packets.columns import completion_columns, unfinished_columns
@@ -58,7 +60,7 @@ def simulate_lists(given: Given, lists: dict[str, list[Any]], outputs: Outputs) 
     finally:
         rows.close()
     if cases:
-        _report(cases, outputs, interrupted=interrupted)
+        _report(cases, outputs, rows, interrupted=interrupted)
     if interrupted:
         raise KeyboardInterrupt
     stuck = next((case for case in cases if case.stuck), None)
@@ -105,30 +107,36 @@ def _simulate(case: PacketCase, flows: Flows, record: Record, rows: ColumnWriter
     return replace(case, run=run)
 
 
-def _report(cases: Sequence[PacketCase], outputs: Outputs, *, interrupted: bool) -> None:
-    """Write every file but the rows, and print the table."""
+def _report(
+    cases: Sequence[PacketCase], outputs: Outputs, rows: ColumnWriter, *, interrupted: bool
+) -> None:
+    """Print the table, and write every file but the rows."""
     remarks = remarks_console()
-    single = {outputs.events, outputs.operations}
-    written = [path for path in outputs.files() if path not in single]
-    if outputs.json_target not in (None, STDOUT):
-        write_json(cases_as_json(cases, interrupted=interrupted), str(outputs.json_target))
-    if outputs.events is not None:
-        for case in cases:
-            if case.run is not None:
-                written.append(path_of_point(outputs.events, case.title))
-                write_events(case.run, written[-1])
-    if outputs.operations is not None:
-        for case in cases:
-            if case.run is not None:
-                written.append(path_of_point(outputs.operations, case.title))
-                write_operations(case.run, written[-1])
-    if outputs.html is not None:
-        from lightloom.report.page_packets import write_cases_page
-
-        write_cases_page(cases, outputs.html)
     print_cases(cases, remarks if outputs.on_stdout else results_console())
-    for path in written:
+    for path in rows.files:
         remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
-    if outputs.json_target == STDOUT:
-        write_json(cases_as_json(cases, interrupted=interrupted), STDOUT)
+    write_each(_writers(cases, outputs, interrupted=interrupted))
     outputs.show_page()
+
+
+def _writers(
+    cases: Sequence[PacketCase], outputs: Outputs, *, interrupted: bool
+) -> dict[str, Callable[[], None]]:
+    """What writes each file, by its name; events and operations have one for each case."""
+    writers: dict[str, Callable[[], None]] = {}
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: write_json(cases_as_json(cases, interrupted=interrupted), json)
+    if (html := outputs.html) is not None:
+        writers[str(html)] = lambda: _write_page(cases, html)
+    for target, write in ((outputs.events, write_events), (outputs.operations, write_operations)):
+        for case in cases:
+            if target is not None and case.run is not None:
+                path = path_of_point(target, case.title)
+                writers[str(path)] = partial(write, case.run, path)
+    return writers
+
+
+def _write_page(cases: Sequence[PacketCase], path: Path) -> None:
+    from lightloom.report.page_packets import write_cases_page  # plots take a while to import
+
+    write_cases_page(cases, path)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.points import lists_of
 from lightloom.cli.settings import split_setting
@@ -18,8 +18,7 @@ from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError, StuckError, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import check
-from lightloom.optional import need
-from lightloom.output.files import STDOUT, ColumnWriter, write_json, write_text
+from lightloom.output.files import ColumnWriter, csv_text, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
 from lightloom.packets import (
     Finished,
@@ -111,34 +110,34 @@ def run_and_report(
         raise
     finally:
         rows.close()
-    _write(run, scenario, outputs)
     print_packets(run, scenario, remarks if outputs.on_stdout else results_console())
-    for path in outputs.files():
+    for path in rows.files:
         remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
-    if outputs.json_target == STDOUT:
-        write_json(as_json(run, scenario), STDOUT)
+    write_each(_writers(run, scenario, outputs))
     outputs.show_page()
     return run
 
 
-def _write(run: PacketRun, scenario: ScenarioFile, outputs: Outputs) -> None:
-    """Write every file but the rows.
+def _writers(
+    run: PacketRun, scenario: ScenarioFile, outputs: Outputs
+) -> dict[str, Callable[[], None]]:
+    """What writes each file but the rows, by its name."""
+    writers: dict[str, Callable[[], None]] = {}
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: write_json(as_json(run, scenario), json)
+    if (events := outputs.events) is not None:
+        writers[str(events)] = lambda: write_events(run, events)
+    if (operations := outputs.operations) is not None:
+        writers[str(operations)] = lambda: write_operations(run, operations)
+    if (html := outputs.html) is not None:
+        writers[str(html)] = lambda: _write_page(run, scenario, html)
+    return writers
 
-    Raises
-    ------
-    OutputError
-        If one cannot be written.
-    """
-    if outputs.json_target not in (None, STDOUT):
-        write_json(as_json(run, scenario), str(outputs.json_target))
-    if outputs.events is not None:
-        write_events(run, outputs.events)
-    if outputs.operations is not None:
-        write_operations(run, outputs.operations)
-    if outputs.html is not None:
-        from lightloom.report.page_packets import write_packets_page
 
-        write_packets_page(run, scenario, outputs.html)
+def _write_page(run: PacketRun, scenario: ScenarioFile, path: Path) -> None:
+    from lightloom.report.page_packets import write_packets_page  # plots take a while to import
+
+    write_packets_page(run, scenario, path)
 
 
 def write_events(run: PacketRun, path: Path) -> None:
@@ -149,10 +148,7 @@ def write_events(run: PacketRun, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    need("polars", "a file of events")
-    import polars
-
-    write_text(polars.DataFrame(trace_columns(run)).write_csv(), path)
+    write_text(csv_text(trace_columns(run)), path)
 
 
 def write_operations(run: PacketRun, path: Path) -> None:
@@ -163,12 +159,9 @@ def write_operations(run: PacketRun, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    need("polars", "a file of operations")
-    import polars
-
     assert run.operations is not None
     rows = operation_rows(run.flows, run.operations)
-    write_text(polars.DataFrame(rows, nan_to_null=True).write_csv(), path)
+    write_text(csv_text(rows), path)
 
 
 def keep_operations(flows: Flows, outputs: Outputs) -> None:

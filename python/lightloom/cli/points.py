@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightloom.cli.options import Given, put
-from lightloom.cli.outputs import Outputs, path_of_point
+from lightloom.cli.outputs import Outputs, path_of_point, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.inputs.fields import split_list
 from lightloom.output.files import STDOUT, write_json
@@ -72,18 +72,13 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
     finally:
         rows.close()
     if found.results:
-        if outputs.json_target not in (None, STDOUT):
-            write_json(found.to_json(), str(outputs.json_target))
-        if outputs.html is not None:
-            from lightloom.report.page_scaling import write_scaling_page
-
-            write_scaling_page(found, outputs.html)
-        for path in _written(found, outputs):
-            remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
         print_scaling(found, remarks if outputs.on_stdout else results_console())
         if outputs.json_target == STDOUT:
             write_json(found.to_json(), STDOUT)
+        for path in (*rows.files, *_timelines(found)):
+            remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+        write_each(_writers(found, outputs))
         outputs.show_page()
     if found.interrupted:
         raise KeyboardInterrupt
@@ -106,8 +101,23 @@ def _write_timeline(comparison: Comparison, path: Path) -> None:
     write_timeline(comparison, path)
 
 
-def _written(found: Scaling, outputs: Outputs) -> list[Path]:
-    """The files that are there now."""
+def _timelines(found: Scaling) -> list[Path]:
+    """Those of finished points."""
     timelines = [found.points[number].timeline for number in sorted(found.results)]
-    whole = [path for path in outputs.files() if path != outputs.timeline]
-    return [*whole, *(path for path in timelines if path is not None)]
+    return [path for path in timelines if path is not None]
+
+
+def _writers(found: Scaling, outputs: Outputs) -> dict[str, Callable[[], None]]:
+    """What writes each of the other files, by its name."""
+    writers: dict[str, Callable[[], None]] = {}
+    if (json := outputs.json_target) not in (None, STDOUT):
+        writers[str(json)] = lambda: write_json(found.to_json(), str(json))
+    if (html := outputs.html) is not None:
+        writers[str(html)] = lambda: _write_page(found, html)
+    return writers
+
+
+def _write_page(found: Scaling, path: Path) -> None:
+    from lightloom.report.page_scaling import write_scaling_page
+
+    write_scaling_page(found, path)

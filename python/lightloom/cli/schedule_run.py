@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from lightloom import schedule as schedulers
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.demand import rank_matrix, synthetic
@@ -23,7 +24,7 @@ from lightloom.demand.byte_matrix import (
 )
 from lightloom.errors import InputError, expected_one_of
 from lightloom.inputs.fields import field_of
-from lightloom.output.files import write_binary, write_json
+from lightloom.output.files import RowWriter, write_binary, write_json
 from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
 from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
@@ -91,7 +92,6 @@ def schedule(given: Given) -> None:
         new_slots=options.new_slots or 0,
     )
     found = _compare(problem, choice)
-    _write(found, outputs)
     console = remarks_console() if outputs.on_stdout else results_console()
     if inside:
         console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
@@ -99,31 +99,32 @@ def schedule(given: Given) -> None:
         console.print(f"{show_bytes(gone)} from and to failed servers: left out")
     print_scheduling(found, console)
     _print_drawings(found, console)
+    write_each(_writers(found, outputs))
     outputs.show_page()
     if found.interrupted:
         raise KeyboardInterrupt
 
 
-def _write(found: ScheduleComparison, outputs: Outputs) -> None:
-    """Write every file.
+def _writers(found: ScheduleComparison, outputs: Outputs) -> dict[str, Callable[[], None]]:
+    """What writes each file, by its name."""
+    writers: dict[str, Callable[[], None]] = {}
+    if outputs.csv_target is not None:
+        writers[outputs.csv_target] = lambda: _write_rows(found, outputs.rows())
+    if (out := outputs.out) is not None:
+        writers[str(out)] = lambda: write_binary(write_npz(as_arrays(found)), out)
+    if (html := outputs.html) is not None:
+        writers[str(html)] = lambda: write_schedule_page(found, html)
+    if (svg := outputs.svg) is not None:
+        writers[str(svg)] = lambda: write_schedule_drawing(found, svg)
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: write_json(as_json(found), json)
+    return writers
 
-    Raises
-    ------
-    OutputError
-        If one cannot be written.
-    """
-    rows = outputs.rows()
-    for row in as_rows(found) if outputs.csv_target is not None else ():
+
+def _write_rows(found: ScheduleComparison, rows: RowWriter) -> None:
+    for row in as_rows(found):
         rows.write(row)
     rows.close()
-    if outputs.out is not None:
-        write_binary(write_npz(as_arrays(found)), outputs.out)
-    if outputs.html is not None:
-        write_schedule_page(found, outputs.html)
-    if outputs.svg is not None:
-        write_schedule_drawing(found, outputs.svg)
-    if outputs.json_target is not None:
-        write_json(as_json(found), outputs.json_target)
 
 
 def _compare(problem: Problem, choice: MethodChoice) -> ScheduleComparison:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.errors import OutputError
 from lightloom.output.files import STDOUT, RowWriter, write_json
@@ -29,9 +29,9 @@ from lightloom.units import show_time
 
 
 def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
-    """Print the job and warnings, compare, write what was asked for, then print the tables.
+    """Print the job and warnings, compare, print the tables, then write what was asked for.
 
-    The verdict is the last line of standard output; remarks on files come before it.
+    The verdict is the last line of standard output.
 
     Raises
     ------
@@ -64,23 +64,18 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
         with TerminalMonitor(remarks, finished, opening=opening) as monitor:
             comparison = compare(scenario, monitor=monitor, with_timeline=with_timeline)
     except BaseException as error:
-        _keep_rows(outputs, rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
+        _keep_rows(rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise
     command = shlex.join(["lightloom", *sys.argv[1:]])
     comparison = dataclasses.replace(comparison, inputs=comparison.inputs | {"command": command})
-    failures = _write_files(comparison, outputs, rows, remarks)
-    for path in outputs.files():
-        if str(path) not in failures:
-            remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
     remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
     later = [warning for warning in comparison.warnings if warning not in printed]
     print_opening((), later, console)
     print_results(comparison, console)
     if outputs.json_target == STDOUT:
         write_json(comparison.to_json(), STDOUT)
+    write_each(_writers(comparison, outputs, rows))
     outputs.show_page()
-    if failures:
-        raise OutputError("; ".join(str(failure) for failure in failures.values()))
     return comparison
 
 
@@ -95,45 +90,32 @@ def _run_line(row: Mapping[str, Any]) -> str:
     )
 
 
-def _keep_rows(outputs: Outputs, rows: RowWriter, remarks: Console, *, interrupted: bool) -> None:
+def _keep_rows(rows: RowWriter, remarks: Console, *, interrupted: bool) -> None:
     """Close the files of rows after something went wrong, and say what is in them."""
     try:
         rows.close()
     except OutputError as error:
         remarks.print(f"lightloom: {error}", soft_wrap=True, markup=False)
         return
-    kept = _row_files(outputs)
-    if interrupted and rows.count and kept:
+    if interrupted and rows.count and rows.files:
         runs = f"{rows.count} finished run{'s' * (rows.count > 1)}"
-        remarks.print(f"{runs} kept in {' and '.join(kept)}", soft_wrap=True, markup=False)
+        remarks.print(f"{runs} kept in {' and '.join(rows.files)}", soft_wrap=True, markup=False)
 
 
-def _row_files(outputs: Outputs) -> list[str]:
-    """The files that have a row for each run."""
-    targets = (outputs.csv_target, outputs.parquet)
-    return [str(path) for path in targets if path not in (None, STDOUT)]
-
-
-def _write_files(
-    comparison: Comparison, outputs: Outputs, rows: RowWriter, remarks: Console
-) -> dict[str, OutputError]:
-    """Write every file; one that fails does not keep the others from being written."""
-    row_file = next(iter(_row_files(outputs)), "rows")
-    tasks: dict[str, Callable[[], None]] = {row_file: rows.close}
+def _writers(
+    comparison: Comparison, outputs: Outputs, rows: RowWriter
+) -> dict[str, Callable[[], None]]:
+    """What writes each file, by its name."""
+    writers: dict[str, Callable[[], None]] = {}
     if (json := outputs.json_target) not in (None, STDOUT):
-        tasks[str(json)] = lambda: write_json(comparison.to_json(), str(json))
+        writers[str(json)] = lambda: write_json(comparison.to_json(), str(json))
+    if rows.files:
+        writers[" and ".join(rows.files)] = rows.close
     if (html := outputs.html) is not None:
-        tasks[str(html)] = lambda: _write_page(comparison, html)
+        writers[str(html)] = lambda: _write_page(comparison, html)
     if (trace := outputs.timeline) is not None:
-        tasks[str(trace)] = lambda: _write_timeline(comparison, trace)
-    failures = {}
-    for name, write in tasks.items():
-        try:
-            with remarks.status(f"writing {name}"):
-                write()
-        except OutputError as error:
-            failures[name] = error
-    return failures
+        writers[str(trace)] = lambda: _write_timeline(comparison, trace)
+    return writers
 
 
 def _write_page(comparison: Comparison, path: Path) -> None:

@@ -16,7 +16,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -222,6 +222,36 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def csv_text(
+    columns: Mapping[str, npt.NDArray[Any] | Sequence[Any]], *, with_header: bool = True
+) -> str:
+    """Text of a CSV file with these columns, which are equally long.
+
+    What is ``None`` or not a number is an empty cell; truth is ``true`` or ``false``.
+    """
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    if with_header:
+        table.writerow(columns)
+    cells = (map(_cell, values) for values in map(_plain, columns.values()))
+    table.writerows(zip(*cells, strict=True))
+    return text.getvalue()
+
+
+def _plain(values: npt.NDArray[Any] | Sequence[Any]) -> Sequence[Any]:
+    """The values of a column as Python's own."""
+    if isinstance(values, Sequence):
+        return values
+    plain: list[Any] = values.tolist()
+    return plain
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None or value != value else value  # noqa: PLR0124 (not a number)
+
+
 class TextSink:
     """Text that is written as it comes: to a file, or to standard output.
 
@@ -321,6 +351,7 @@ class RowWriter:
             need("polars", "a Parquet file")
         self._sink = TextSink(csv_target)
         self._parquet_path = parquet_path
+        self.files = _files(csv_target, parquet_path)
         self._rows: list[dict[str, Any]] = []
 
     @property
@@ -363,6 +394,11 @@ class RowWriter:
         _write_parquet(polars.DataFrame(self._rows, infer_schema_length=None), path)
 
 
+def _files(*targets: Path | str | None) -> list[str]:
+    """The targets that are files, not standard output."""
+    return [str(target) for target in targets if target not in (None, STDOUT)]
+
+
 class ColumnWriter:
     """Many rows at a time, as columns: written to CSV as they come and to Parquet at the end.
 
@@ -370,10 +406,11 @@ class ColumnWriter:
     """
 
     def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
-        if csv_target is not None or parquet_path is not None:
-            need("polars", "a file of rows")
+        if parquet_path is not None:
+            need("polars", "a Parquet file")
         self._sink = TextSink(csv_target)
         self._parquet_path = parquet_path
+        self.files = _files(csv_target, parquet_path)
         self._kept: list[polars.DataFrame] = []
         self.count = 0
 
@@ -386,15 +423,12 @@ class ColumnWriter:
             If the CSV cannot be written.
         """
         self.count += max((len(column) for column in columns.values()), default=0)
-        if self._parquet_path is None and not self._sink.wanted:
-            return
-        import polars
-
-        rows = polars.DataFrame(dict(columns), nan_to_null=True)
         if self._parquet_path is not None:
-            self._kept.append(rows)
+            import polars
+
+            self._kept.append(polars.DataFrame(dict(columns), nan_to_null=True))
         if self._sink.wanted:
-            self._sink.write(rows.write_csv(include_header=not self._sink.begun))
+            self._sink.write(csv_text(columns, with_header=not self._sink.begun))
 
     def close(self) -> None:
         """Finish both files; nothing is written if there was no row.

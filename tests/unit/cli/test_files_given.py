@@ -84,10 +84,10 @@ def test_what_is_being_written_is_named(lightloom, tmp_path, monkeypatch):
     job = f"compare mixtral-8x7b --micro-batches 1 --no-policies {SMALL.replace('64', '128')}"
     result = tmp_path / "r.json"
     assert lightloom(f"{job} --json {result}").status == 0
-    assert shown == ["writing rows", f"writing {result}"]
+    assert shown == [f"writing {result}"]
     rows = tmp_path / "r.csv"
     assert lightloom(f"{job} --csv {rows}").status == 0
-    assert shown[2:] == [f"writing {rows}"]
+    assert shown[1:] == [f"writing {rows}"]
 
 
 @pytest.mark.parametrize("flag", ["--json", "--html"])
@@ -196,3 +196,20 @@ def test_sigterm_is_an_interrupt(spawn, tmp_path):
     assert process.returncode == 130
     assert err.decode().splitlines()[-1] == "lightloom: interrupted"
     assert os.listdir(tmp_path) == ["r.csv"]
+
+
+def test_a_page_that_cannot_be_made_costs_one_line(lightloom, tmp_path, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("no bars")
+
+    monkeypatch.setattr("lightloom.report.page.write_page", fail)
+    page, result = tmp_path / "r.html", tmp_path / "r.json"
+    job = f"compare mixtral-8x7b --micro-batches 1 --no-policies {SMALL.replace('64', '128')}"
+    done = lightloom(f"{job} --html {page} --json {result}")
+    assert done.status == 2
+    assert "Training speed" in done.out
+    assert json.loads(result.read_text())["results"]
+    assert not page.exists()
+    assert done.err.splitlines()[-1] == (
+        f"lightloom: {page}: not written, by a defect of Lightloom: ZeroDivisionError: no bars"
+    )

@@ -358,7 +358,7 @@ def test_an_interrupt_keeps_what_finished(lightloom, monkeypatch, folder):
     monkeypatch.setattr(schedulers, "decompose", interrupted)
     outcome = lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --json a.json --svg a.svg")
     assert outcome.status == 130
-    assert outcome.err == "lightloom: interrupted\n"
+    assert outcome.err == "wrote a.svg\nwrote a.json\nlightloom: interrupted\n"
     assert "open-shop" in outcome.out
     assert "Interrupted: only finished results are shown." in outcome.out
     content = json.loads((folder / "a.json").read_text())

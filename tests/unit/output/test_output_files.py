@@ -5,7 +5,9 @@ No test names a real device as the target of something that replaces files.
 
 import csv
 import gzip
+import io
 import json
+import math
 import os
 import stat
 import threading
@@ -14,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import polars
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lightloom.errors import OutputError
 from lightloom.output.files import (
@@ -21,6 +25,7 @@ from lightloom.output.files import (
     RowWriter,
     check_all_writable,
     check_writable,
+    csv_text,
     whole_file,
     write_json,
 )
@@ -237,3 +242,30 @@ def test_a_column_may_be_empty_in_one_batch(tmp_path):
 def test_no_column_no_file(tmp_path):
     ColumnWriter(tmp_path / "c.csv", tmp_path / "c.parquet").close()
     assert os.listdir(tmp_path) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.floats(width=64, allow_infinity=False),
+            st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=5),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_columns_as_text_are_read_back(rows):
+    names = ("count", "time", "words", "is_done")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    columns["time"] = np.array(columns["time"])
+    read = list(csv.DictReader(io.StringIO(csv_text(columns), newline="")))
+    for row, (count, seconds, words, is_done) in zip(read, rows, strict=True):
+        assert int(row["count"]) == count
+        if math.isnan(seconds):
+            assert row["time"] == ""
+        else:
+            assert float(row["time"]) == seconds
+        assert row["words"] == words
+        assert row["is_done"] == str(is_done).lower()

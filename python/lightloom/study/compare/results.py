@@ -287,16 +287,23 @@ class Comparison:
 
         return html_of(self.print)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per fabric: every value of its result that is not a table."""
+        return [
+            {
+                key: value
+                for key, value in result.to_json().items()
+                if key != "link_up" and not isinstance(value, dict | list)
+            }
+            for result in self.results
+        ]
+
     def to_polars(self) -> polars.DataFrame:
-        """Return a row per fabric: every number of its result that is not a table."""
+        """Return the :meth:`rows` as a table."""
         need("polars", "to_polars")
         import polars
 
-        rows = [
-            {key: value for key, value in r.to_json().items() if not isinstance(value, dict | list)}
-            for r in self.results
-        ]
-        return polars.DataFrame(rows, infer_schema_length=None)
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
 
     def plot(self) -> Figure:
         """Draw the speed of each fabric against the cost of its network."""

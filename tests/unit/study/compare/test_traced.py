@@ -4,41 +4,14 @@ import dataclasses
 import json
 
 import pytest
-from tests.trace_jobs import PLAIN, GridJob
+from tests.trace_jobs import PLAIN, program
 
 from lightloom.errors import InputError
 from lightloom.study.compare import compare
 from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.scenario import Scenario, load_study
 from lightloom.study.compare.traced import TraceJob, traced_job
-from lightloom.trace.computes import Compute, Operator
 from lightloom.trace.trace import make_trace
-
-
-def with_rows(call):
-    """All-to-alls carry rows that a router chose, twice per layer."""
-    if call.op != "all_to_all":
-        return call
-    rows = {"input_splits": (4, 8, 12, 16), "output_splits": (10, 8, 12, 16)}
-    place = {"routed": call.call_id // 3, "layer": f"layers.{call.call_id % 2}"}
-    return dataclasses.replace(call, **rows, **place)
-
-
-def program(routed=True, measured=None, dtype="bfloat16"):
-    """A step of 16 ranks with experts, in whose passes a layer computes something."""
-    job = GridJob(tp=2, pp=2, dp=4, ep=4)
-    product = Operator("matmul", dtype, 4, 4, 4 * 10**12, 10**9)
-    trace = job.trace()
-    ranks = []
-    for recorded in trace.ranks.values():
-        calls = [with_rows(one) if routed else one for one in recorded.calls]
-        computes = tuple(
-            Compute(call.call_id, 0, call.phase, "", 0, (product,), measured)
-            for call in calls
-            if call.op in ("all_to_all", "reduce_scatter")
-        )
-        ranks.append(dataclasses.replace(recorded, calls=tuple(calls), computes=computes))
-    return make_trace(trace.world_size, ["python", "train.py"], ranks, trace.groups)
 
 
 @pytest.fixture

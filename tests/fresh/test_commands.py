@@ -1,0 +1,137 @@
+"""Every command of the README, the tutorial and the guides, in a plain installation and a full one.
+
+The full one is whatever runs the tests; ``make plain`` installs the wheel, without extras, into
+``.venv/plain``, where nothing of the checkout is on the path.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests import chakra_files
+from tests.kineto_files import Profile
+from tests.trace_jobs import program
+
+ROOT = Path(__file__).parents[2]
+GUIDES = sorted((ROOT / "docs/how-to").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", *GUIDES]
+INSTALLATIONS = {"full": Path(sys.executable).parent, "plain": ROOT / ".venv/plain/bin"}
+#: what is not run: it needs a training program or a graphics card, or goes on until it is stopped
+NOT_RUN = ("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve ")
+#: what a plain installation refuses, in one line
+NEEDS_EXTRAS = ("--parquet ",)
+#: what ends with another status than 0, as its page says
+STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
+
+FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SIMAI = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 vpp: 1 ga: 1 \
+all_gpus: 16 checkpoints: 0 checkpoint_initiates: 0 pp_comm: 0
+1
+moe -1 1 ALLTOALL_EP 320 1 ALLTOALL_EP 320 1 ALLREDUCE_DP_EP 80 100
+"""
+
+
+def commands_of(page: Path) -> list[str]:
+    """The lines of a page's blocks that call the command, each whole and without its comment."""
+    found = []
+    for block in FENCED.findall(page.read_text()):
+        for line in re.sub(r"\\\n\s*", "", block).splitlines():
+            command = line.removeprefix("$ ").partition("  #")[0].strip()
+            if command.startswith("lightloom ") and not command.startswith("lightloom: "):
+                found.append(command)
+    return found
+
+
+CASES = [
+    (installation, page)
+    for page in PAGES
+    if any(not command.startswith(NOT_RUN) for command in commands_of(page))
+    for installation in INSTALLATIONS
+]
+
+
+def block_with(page: str, text: str) -> str:
+    """The block of a guide that has a text."""
+    blocks = FENCED.findall((ROOT / "docs/how-to" / page).read_text())
+    return next(block for block in blocks if text in block)
+
+
+@pytest.fixture(scope="module")
+def switch():
+    """The TL1 port of an emulated switch."""
+    command = [sys.executable, "-m", "lightloom", "ocs-emulator", "--tl1-port", "0", "--json", "-"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    place = next(line for line in process.stdout if "polatis+tl1://" in line)
+    yield int(place.rpartition(":")[2].strip('",\n'))
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+@pytest.fixture
+def folder(tmp_path, switch):
+    """A folder with the files that pages name."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    samples = ROOT / "python/lightloom/samples"
+    (tmp_path / "path/to").mkdir(parents=True)
+    for name, target in {
+        "config.json": "path/to/config.json",
+        "routing.jsonl": "log.jsonl",
+        "demand.npy": "demand.npy",
+        "flows.csv": "flows.csv",
+    }.items():
+        shutil.copy(samples / name, tmp_path / target)
+    table = (ROOT / "tests/golden/schedule_demand.csv").read_text()
+    for name in ("demand.csv", "next.csv"):
+        (tmp_path / name).write_text(table)
+    (tmp_path / "four.toml").write_text(block_with("add-a-fabric.md", "kind ="))
+    (tmp_path / "trace.json").write_text(json.dumps(program(dp=8).to_json()))
+    (tmp_path / "workload.txt").write_text(SIMAI)
+    (tmp_path / "profiles").mkdir()
+    profile = Profile(groups={"0": [0, 1]})
+    profile.step(1, 0, 100)
+    profile.kernel("gemm", 0, 50)
+    profile.nccl("allreduce", 60, 20, 1024)
+    profile.write(tmp_path / "profiles/rank0.json")
+    node = chakra_files.node(1, 7, micros=5, comm_type=0, comm_size=1024)
+    chakra_files.write(tmp_path / "chakra_traces", [node], [node])
+    region = block_with("control-a-switch.md", "polatis+tl1")
+    (tmp_path / "rack7.toml").write_text(region.replace("10.0.0.5:3082", f"127.0.0.1:{switch}"))
+    (tmp_path / "ports.csv").write_text(block_with("control-a-switch.md", "server,nic,ingress"))
+    (tmp_path / "password").write_text("root\n")
+    (tmp_path / "password").chmod(0o600)
+    (tmp_path / "circuits.txt").write_text("0/1-1/0\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("installation", "page"), CASES, ids=[f"{page.stem}-{name}" for name, page in CASES]
+)
+def test_every_command_of_a_page_runs(installation, page, folder):
+    commands = INSTALLATIONS[installation]
+    if not (commands / "lightloom").exists():
+        pytest.skip("no plain installation of the wheel: make plain")
+    environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
+    for command in commands_of(page):
+        if command.startswith(NOT_RUN):
+            continue
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command}"],
+            capture_output=True, cwd=folder, env=environment, check=False,
+        )  # fmt: skip
+        error = done.stderr.decode()
+        assert "Traceback" not in error, f"{command}: {error}"
+        if installation == "plain" and any(option in command for option in NEEDS_EXTRAS):
+            assert done.returncode == 2, command
+            assert "pip install 'lightloom[" in error.splitlines()[-1], command
+            continue
+        assert done.returncode == STATUSES.get(command, 0), f"{command}: {error}"
+
+
+def test_pages_have_commands():
+    assert sum(len(commands_of(page)) for page in PAGES) > 50
+    assert commands_of(ROOT / "README.md")[-1].startswith("lightloom compare --workload trace.json")
