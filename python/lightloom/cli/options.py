@@ -46,6 +46,8 @@ class Option:
         What stands for its value, if the field's type does not say.
     optional
         Whether it may be left out even if the field is required, since a file may have it.
+    is_typed
+        Whether the command line alone gives it, since a file says it before defaults do.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Option:
     repeats: bool = False
     metavar: str = ""
     optional: bool = False
+    is_typed: bool = False
 
     @property
     def name(self) -> str:
@@ -140,7 +143,7 @@ class Option:
                 "/".join(self.flags),
                 metavar=description.metavar or None,
                 help=description.sentence(),
-                envvar=self.variable,
+                envvar=None if self.is_typed else self.variable,
                 autocompletion=self._complete,
             )
         kind = bool if description.kind is bool else list[str] if self.repeats else str
@@ -310,6 +313,8 @@ class Command:
         Whole command lines, the first one is shown where an argument is missing.
     notes
         Sentences below the examples.
+    needed
+        Keys that the usual call gives, although a file or another option may stand for them.
     renamed
         What replaces an option of former versions, by its name.
     """
@@ -318,6 +323,7 @@ class Command:
     run: Callable[[Given], None]
     examples: tuple[str, ...]
     notes: str = ""
+    needed: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def callback(self) -> Callable[..., None]:

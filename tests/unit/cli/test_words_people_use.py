@@ -124,3 +124,48 @@ def test_other_names_are_of_options_that_there_are():
     assert sum(len(others.split()) for others in other_names._OTHERS.values()) == len(
         other_names._OURS
     )
+
+
+@pytest.mark.parametrize("words", ["help compare", "help trace record", "help", "help control"])
+def test_help_is_a_word_as_well(lightloom, words):
+    shown = lightloom(words)
+    assert shown.status == 0
+    assert shown.out == lightloom(f"{words.removeprefix('help')} --help").out
+
+
+def test_the_version_in_short(lightloom):
+    assert lightloom("-V").out == lightloom("--version").out
+
+
+def test_help_shows_what_a_comparison_needs(lightloom):
+    usage = lightloom("compare --help").out.splitlines()[0]
+    assert usage == "Usage: lightloom compare MODEL --gpus N,... --rate Gb/s,... [OPTIONS]"
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ("--rate 200", "--rate is given 2 times; write --rate 400,200"),
+        ("--gpus 256 --gpus=512", "--gpus is given 3 times; write --gpus 128,256,512"),
+        ("--tp 2 --tp=4", "--tp is given 2 times; leave one of them out"),
+        ("--html a.html --html b.html", "--html is given 2 times; leave one of them out"),
+    ],
+)
+def test_an_option_given_twice(refused, options, answer):
+    assert refused(f"{JOB} {options}") == answer
+
+
+@pytest.mark.parametrize(
+    ("output", "ending"),
+    [
+        ("--html x.pdf", ".html or .htm"),
+        ("--html x.json", ".html or .htm"),
+        ("--timeline x.txt", ".json or .json.gz or .pftrace"),
+        ("--timeline x.HTML", ".json or .json.gz or .pftrace"),
+        ("--json x.csv", ".json or .json.gz"),
+        ("--csv x.xlsx", ".csv"),
+        ("--parquet x.csv", ".parquet"),
+    ],
+)
+def test_a_name_of_another_kind_of_file(refused, output, ending):
+    assert refused(f"{JOB} {output}") == f"{output}: expected a name that ends in {ending}"

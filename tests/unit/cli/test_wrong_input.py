@@ -21,10 +21,10 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
          "explain, schedule, predict, demand, packets, trace, calibrate, control, "
          "ocs-emulator, models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
-        ("compare mixtral-8x7b --rate 400", "gpus is missing; add it, such as --gpus 1024 "
-         "(gpus = 1024)"),
+        ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "
-         "or the path of a config.json), or a trace with --workload (workload = PATH)"),
+         "or the path of a config.json), or a trace with --workload; for example: lightloom compare "
+         "mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
         ("compare mixtral-8x7b --gpus 8 --rate 400 --step-tokens 5", "step_tokens is for a "
          "trace: a model's plan says it; leave it out"),
         ("run", "STUDY is missing (A study (TOML), such as examples/study.toml, with paths "
@@ -101,8 +101,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
          "--mtu much: cannot read 'much' as a size such as '9 kB'"),
         (f"{JOB} --network packet --mtu 70kB", "--mtu 70kB: expected at most 65,000"),
         (f"{JOB} --network packet --queue 0", "--queue 0: expected at least 1"),
-        (f"{JOB} --transport ndp", "packets are simulated with --network packet (network = "
-         "'packet') alone"),
+        (f"{JOB} --transport ndp", "--transport is for packets; add --network packet"),
         (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),
         # options that nothing would read
         (f"{JOB} --fabrics fat-tree --degree 4", "--degree is for mixnet, which is not compared; "

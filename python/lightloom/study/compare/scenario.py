@@ -150,10 +150,10 @@ class DemandOptions(Strict):
         None,
         description="The same as 'source': {choices}, a number or a file.",
     )
-    source: Annotated[Name | Number, Choices(_regimes)] | None = Field(
+    source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
-        description="How the gate loads the experts, as published by default: {choices}; a number "
-        "such as 1.3, the busiest EP rank over the mean; or a token matrix or routing log.",
+        description="Load of the experts, by default as published: {choices}, a number (busiest EP "
+        "rank over the mean), or a name or file as of 'lightloom demand'.",
     )
     resample: Switch = Field(
         False,
@@ -309,6 +309,9 @@ class Scenario(Strict):
     model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])] | None = Field(
         None, description="A name of 'lightloom models', or a config.json."
     )
+    model_shape: dict[str, Any] | None = Field(
+        None, description="Shape of the model, as results record it, in place of its file."
+    )
     workload: File | None = Field(
         None,
         description="Trace of a program, in place of a model.",
@@ -322,7 +325,7 @@ class Scenario(Strict):
     )
     fabrics: tuple[Name, ...] = Field(
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
-        description="Names from 'lightloom fabrics', or custom TOML files; 'all' for every name.",
+        description="Names from 'lightloom fabrics', 'all', or custom TOML files.",
     )
     cluster: ClusterOptions = Field(
         examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."
@@ -418,10 +421,10 @@ class Scenario(Strict):
             given = "no job is" if self.model is None else "two jobs are"
             raise ValueError(
                 f"{given} given: expected a model (a name from 'lightloom models', or the path of "
-                "a config.json), or a trace with --workload (workload = PATH)"
+                "a config.json) or a workload (the path of a trace)"
             )
         if self.model is not None and not self.gpus:
-            raise ValueError("gpus is missing; add it, such as --gpus 1024 (gpus = 1024)")
+            raise ValueError("gpus is missing; add it, such as gpus = 1024")
         if self.model is not None and self.step_tokens is not None:
             raise ValueError("step_tokens is for a trace: a model's plan says it; leave it out")
         return self
@@ -458,7 +461,7 @@ def packet_options(scenario: Scenario) -> PacketOptions | None:
     if scenario.network == "packet":
         return scenario.packets or PacketOptions()
     if scenario.packets is not None:
-        raise InputError("packets are simulated with --network packet (network = 'packet') alone")
+        raise InputError('packets are simulated with network = "packet" alone; add it')
     return None
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
+from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
+from lightloom.models.record import model_record
 from lightloom.simulate import Phases
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import failures_note
@@ -238,7 +240,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
     return {
         "lightloom": __version__,
         "summary": summary_of(job, workload),
-        "scenario": job.scenario.model_dump(mode="json"),
+        "scenario": _scenario(job),
         **(_model_inputs(job) if isinstance(job, ModelJob) else {}),
         **(inputs_of_trace(job) if isinstance(job, TraceJob) else {}),
         "gpu": job.gpu.name,
@@ -249,6 +251,14 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
         "power": {"file": powers.name, **_sources(powers.provenance())},
         "samples": [dataclasses.asdict(sample) for sample in samples],
     }
+
+
+def _scenario(job: Job) -> dict[str, Any]:
+    """The scenario, with the shape of a model that is not in the catalog."""
+    values = job.scenario.model_dump(mode="json")
+    if isinstance(job, ModelJob) and job.scenario.model not in catalog():
+        values["model_shape"] = model_record(job.model)
+    return values
 
 
 def _model_inputs(job: ModelJob) -> dict[str, Any]:
