@@ -44,7 +44,7 @@ def test_plain_arguments_are_those_of_a_scenario(comparison):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"gpus": None}, "compare: gpus is missing; add it, such as --gpus 1024 (gpus = 1024)"),
+        ({"gpus": None}, "compare: gpus is missing; add it, such as gpus = 1024"),
         ({"rate": None}, "compare: rate is missing; add it, such as rate_gbps = "),
         ({"rate": "fast"}, "compare: rate = fast: cannot read 'fast' as a rate"),
         ({"sedes": 1}, "compare: unknown key 'sedes'; did you mean 'seeds'?"),

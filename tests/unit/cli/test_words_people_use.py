@@ -169,3 +169,26 @@ def test_an_option_given_twice(refused, options, answer):
 )
 def test_a_name_of_another_kind_of_file(refused, output, ending):
     assert refused(f"{JOB} {output}") == f"{output}: expected a name that ends in {ending}"
+
+
+def test_servers_are_filled_by_every_command(refused):
+    expected = "63 GPUs do not fill servers of 8; use 64 GPUs"
+    assert refused("fabrics --gpus 63") == expected
+    assert refused("compare mixtral-8x7b --gpus 63 --rate 400") == expected
+
+
+def test_options_are_named_as_they_are_typed(refused):
+    line = refused("packets --hosts 16 --rate 100 --pattern incast --fan-in 16 --bytes 1MB "
+                   "--transport dctcp")  # fmt: skip
+    assert line == "--fan-in 16: expected 1 to 15, the hosts other than host 0"
+
+
+def test_code_on_the_command_line_is_not_recorded(refused):
+    line = refused("trace record --world-size 2 -- python3 -u -c print(1)")
+    assert line == "-c: code on the command line is not recorded; write it to a script"
+
+
+def test_a_label_has_no_comma(refused, tmp_path):
+    (tmp_path / "f.toml").write_text('kind = "mixnet"\nlabel = "a,b"\n')
+    line = refused(f"{JOB} --fabrics {tmp_path / 'f.toml'}")
+    assert line.endswith("label = a,b: expected a name without a comma, which stands between names")

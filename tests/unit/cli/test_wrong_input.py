@@ -23,8 +23,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "
-         "or the path of a config.json), or a trace with --workload; for example: lightloom compare "
-         "mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
+         "or the path of a config.json), or a trace with --workload; for example: lightloom "
+         "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
         ("compare mixtral-8x7b --gpus 8 --rate 400 --step-tokens 5", "step_tokens is for a "
          "trace: a model's plan says it; leave it out"),
         ("run", "STUDY is missing (A study (TOML), such as examples/study.toml, with paths "
@@ -149,8 +149,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         ("explain no.json a b", "no.json: no such file"),
         ("explain", "RESULTS is missing (Results that 'lightloom compare --json' has written); for "
          "example: lightloom explain results.json fat-tree mixnet"),
-        ("fabrics mixnt", f"unknown fabric 'mixnt'; did you mean 'mixnet'?; known: {KNOWN_FABRICS}, "
-         "or a .toml file"),
+        ("fabrics mixnt", f"unknown fabric 'mixnt'; did you mean 'mixnet'?; known: {KNOWN_FABRICS}"
+         ", or a .toml file"),
         ("fabrics --gpus x", "--gpus x: expected a whole number"),
         ("fabrics --gpus 0", "--gpus 0: expected at least 1"),
     ],

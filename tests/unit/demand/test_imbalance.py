@@ -139,7 +139,7 @@ def test_one_name_describes_the_demand():
     assert demand_name("balanced", None) == demand_name(None, "balanced") == "balanced"
     assert parse_demand("1.3") == parse_demand(1.3) == 1.3
     assert parse_demand("1.3.jsonl") == "1.3.jsonl"
-    with pytest.raises(DemandError, match=r"imbalance = 1\.2 and demand\.source = pair are both given"):
+    with pytest.raises(DemandError, match=r"= 1\.2 and demand\.source = pair are both given"):
         demand_name(1.2, "pair")
 
 

@@ -152,8 +152,8 @@ class DemandOptions(Strict):
     )
     source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
-        description="Load of the experts, by default as published: {choices}, a number (busiest EP "
-        "rank over the mean), or a name or file as of 'lightloom demand'.",
+        description="Load of the experts, as published by default: {choices}, X (busiest rank / "
+        "mean), a regime or file.",
     )
     resample: Switch = Field(
         False,

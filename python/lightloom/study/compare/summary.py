@@ -116,7 +116,7 @@ def _result(
         if name == fabric.name and variant
     }
     variants = {variant: run.step_time_s for variant, run in first_runs.items()}
-    notes = _notes(first, variants)
+    notes = _notes(first, variants, with_failures=bool(job.scenario.fail))
     if paper := _paper_cost_note(job, fabric):
         notes.append(paper)
     policies = policy_results(fabric, first.run, first_runs)
@@ -160,7 +160,7 @@ def _result(
     )
 
 
-def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
+def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
     Other policies and the bring-up of links are elsewhere.
@@ -174,6 +174,8 @@ def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
         notes.append(f"seed {own.attempt.sample.seed}: {own_s} as it is, {tried}")
     if failures := failures_note(own.run.step_time_s, variants):
         notes.append(failures)
+    elif with_failures:
+        notes.append("failures: not simulated, as no circuit replaces what failed")
     return notes
 
 
