@@ -48,7 +48,8 @@ def test_parse(value, unit, expected):
 @pytest.mark.parametrize(
     "text",
     ["400G", "400g", "400 G", "400Gb", "400GbE", "400GE", "400gbe", "400Gbps", "400gbps",
-     "400 Gb/s", "400Gbit/s", "400Gbits/s", "400 Gbit", "0.4T", ".4Tb/s", "400000M", "400000 Mbps", "50 GB/s"],
+     "400 Gb/s", "400Gbit/s", "400Gbits/s", "400 Gbit", "0.4T", ".4Tb/s", "400000M",
+     "400000 Mbps", "50 GB/s"],
 )  # fmt: skip
 def test_rates_as_network_people_write_them(text):
     assert parse_quantity(text, "gigabit / second") == pytest.approx(400)

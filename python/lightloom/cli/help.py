@@ -41,17 +41,16 @@ class CommandWithHelp(typer.core.TyperCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def _refuse_repeated(self, words: list[str]) -> None:
-        """Refuse an option that is given twice, of which the last would count.
+        """Refuse a list that is given twice: the last would count, as it does of other options.
 
         Raises
         ------
         InputError
             If one is.
         """
-        if "--" in words:
-            words = words[: words.index("--")]
+        words = words[: words.index("--")] if "--" in words else words
         for option in self._options():
-            if option.is_argument or option.repeats or option.described.kind is bool:
+            if option.repeats or not option.described.metavar.endswith(",..."):
                 continue
             flag = option.flag
             values = [
@@ -59,11 +58,10 @@ class CommandWithHelp(typer.core.TyperCommand):
                 for place, word in enumerate(words)
                 if word.partition("=")[0] == flag
             ]
-            if len(values) < 2:
-                continue
-            is_list = option.described.metavar.endswith(",...")
-            how = f"write {flag} {','.join(values)}" if is_list else "leave one of them out"
-            raise InputError(f"{flag} is given {len(values)} times; {how}")
+            if len(values) > 1:
+                raise InputError(
+                    f"{flag} is given {len(values)} times; write {flag} {','.join(values)}"
+                )
 
     def invoke(self, ctx: Any) -> Any:
         """Say which options were not typed, and run."""

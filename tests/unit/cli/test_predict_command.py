@@ -43,7 +43,7 @@ def test_drawn_traces_are_called_synthetic(lightloom):
     for name in [*(set(PREDICTORS) - {"copilot"}), "static circuits"]:
         assert f" {name} " in text
     assert "top-2" in text
-    assert "scored from step 10 on, from layer 1 on" in text
+    assert "Scores begin at step 10 and layer 1, the first with a layer before it." in text
     assert "10 scored steps of 20, at least 100 are needed" in text
 
 

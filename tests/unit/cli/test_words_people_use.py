@@ -147,11 +147,11 @@ def test_help_shows_what_a_comparison_needs(lightloom):
     [
         ("--rate 200", "--rate is given 2 times; write --rate 400,200"),
         ("--gpus 256 --gpus=512", "--gpus is given 3 times; write --gpus 128,256,512"),
-        ("--tp 2 --tp=4", "--tp is given 2 times; leave one of them out"),
-        ("--html a.html --html b.html", "--html is given 2 times; leave one of them out"),
+        ("--fabrics rail --fabrics fat-tree", "--fabrics is given 2 times; write --fabrics "
+         "rail,fat-tree"),
     ],
 )
-def test_an_option_given_twice(refused, options, answer):
+def test_a_list_given_twice(refused, options, answer):
     assert refused(f"{JOB} {options}") == answer
 
 

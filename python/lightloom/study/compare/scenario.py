@@ -74,7 +74,7 @@ class PlanOptions(Strict):
     pp: Whole | None = Field(None, description="Number of pipeline stages.")
     dp: Whole | None = Field(
         None,
-        description="Replicas of the experts; the degree of dense data parallelism is dp x ep.",
+        description="Copies of each expert; dense layers have dp x ep copies, Megatron's DP.",
     )
     ep: Whole | None = Field(None, description="Expert-parallel degree.")
     etp: Whole | None = Field(
@@ -344,8 +344,8 @@ class Scenario(Strict):
     )
     seeds: Annotated[Whole, Field(le=10_000)] = Field(
         3,
-        description="Random demands that every fabric is simulated with; where none is given and a"
-        " step is long, the third only if the first two disagree.",
+        description="Number of random demands, each simulated on every fabric; if left out, a long"
+        " step takes the third only where two disagree.",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
         0, description="Seed of the random numbers; the first one where several are used."

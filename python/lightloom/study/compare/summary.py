@@ -160,6 +160,14 @@ def _result(
     )
 
 
+#: what the first all-to-all of a pass does under another setting, by the variant's name
+_FIRST = {
+    "first=reuse": "reuses the held circuits",
+    "first=block": "waits until its demand is known",
+    "first=predict": "has its demand predicted",
+}
+
+
 def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
@@ -169,9 +177,11 @@ def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> 
     notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
     others = [name for name in variants if name.startswith("first=")]
     if others:
-        tried = ", ".join(f"with {name} {show_time(variants[name])}" for name in others)
-        own_s = show_time(own.run.step_time_s)
-        notes.append(f"seed {own.attempt.sample.seed}: {own_s} as it is, {tried}")
+        tried = " and ".join(
+            f"{show_time(variants[name])} if the first all-to-all of a pass {_FIRST[name]} ({name})"
+            for name in others
+        )
+        notes.append(f"the first sample takes {show_time(own.run.step_time_s)}, and {tried}")
     if failures := failures_note(own.run.step_time_s, variants):
         notes.append(failures)
     elif with_failures:
