@@ -31,6 +31,6 @@ def test_times_are_those_of_holistic_trace_analysis():
 def test_what_else_the_profile_says():
     imported = read_kineto(PROFILE)
     assert (list(imported.trace.ranks), imported.trace.world_size) == ([0], 128)
-    calls = imported.trace.ranks[0].calls
-    assert [call.op for call in calls[:5]] == [call.op for call in calls[5:]]
-    assert {call.op for call in calls} == {"all_to_all"}
+    # of kernels that send and receive nobody says what: an all-to-all, or messages
+    assert imported.trace.ranks[0].calls == ()
+    assert imported.remarks[0] == "10 kernels communicate in an unknown manner: they are no calls"

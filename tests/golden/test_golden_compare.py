@@ -26,7 +26,7 @@ def comparison():
 
 def test_tables(comparison, golden):
     stream = io.StringIO()
-    print_comparison(comparison, Console(file=stream, width=100, no_color=True))
+    print_comparison(comparison, Console(file=stream, width=100, no_color=True), details=True)
     lines = [line.rstrip() for line in stream.getvalue().splitlines()]
     golden("compare.txt", "\n".join(lines) + "\n")
 

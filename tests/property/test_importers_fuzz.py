@@ -9,6 +9,7 @@ from tests.chakra_files import content, delimited, field, node, varint
 
 from lightloom.errors import InputError
 from lightloom.trace.importers.chakra import read_chakra
+from lightloom.trace.importers.execution_trace import read_execution_traces
 from lightloom.trace.importers.kineto import read_kineto
 from lightloom.trace.importers.open import read_any
 from lightloom.trace.importers.simai import read_simai
@@ -49,9 +50,30 @@ KINETO = json.dumps(
             event("cuda_sync", "Stream Wait Event", 5, 1, stream=7, wait_on_stream=20,
                   wait_on_cuda_event_record_corr_id=8, correlation=9),
             event("kernel", "add", 8, 4, stream=7, correlation=10),
+            event("cpu_op", "record_param_comms", 9, 1, **{
+                **COLLECTIVE_ARGUMENTS, "Collective name": "send", "Dst Rank": 1, "External id": 4,
+                "Input Dims": [[2, 4], []], "Input type": ["float", "Scalar"],
+            }),
+            event("cuda_runtime", "cudaLaunchKernel", 11, 1, correlation=11),
+            event("kernel", "ncclDevKernel_SendRecv", 12, 4, stream=20, correlation=11),
         ],
     }
 )  # fmt: skip
+TENSOR = [1, 2, 0, 8, 4, "cuda:0"]
+EXECUTION = json.dumps({
+    "schema": "1.1.0-chakra.0.0.4", "nodes": [
+        {"id": 1, "name": "## process_group:init ##", "inputs": {"values": [json.dumps(
+            [{"pg_name": "0", "pg_desc": "all", "ranks": [0, 1], "group_size": 2}])]}},
+        {"id": 2, "name": "ProfilerStep#1"},
+        {"id": 3, "name": "record_param_comms", "ctrl_deps": 2, "attrs": [
+            {"name": "in_msg_nelems", "value": 8}, {"name": "dtype", "value": "Float"}],
+         "inputs": {"values": [TENSOR, 7, ["0", "all"], 1, "send", [1], [1], 0, 1, 2],
+                    "types": ["Tensor(float)", "Int", "Tuple[String,String]", "Int", "String"]},
+         "outputs": {"values": [TENSOR], "types": ["Tensor(float)"]}},
+        {"id": 4, "name": "record_param_comms", "parent": 2, "inputs": [7, 0, 0, "wait", [], []],
+         "input_types": ["Int"]},
+    ],
+})  # fmt: skip
 SIMAI = (
     "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 1 ga: 2 "
     "all_gpus: 16 checkpoints: 0 checkpoint_initiates: 0 pp_comm: 64\n3\n"
@@ -148,7 +170,13 @@ def test_lengths_that_are_not_true(tmp_path_factory, size):
 @FEW
 @given(
     edits=st.lists(st.tuples(st.integers(0, 1600), st.sampled_from(PIECES)), max_size=3),
-    form=st.sampled_from([(KINETO, "a.json", read_kineto), (SIMAI, "a.txt", read_simai)]),
+    form=st.sampled_from(
+        [
+            (KINETO, "a.json", read_kineto),
+            (SIMAI, "a.txt", read_simai),
+            (EXECUTION, "a.json", read_execution_traces),
+        ]
+    ),
     inserts=st.booleans(),
 )
 def test_damaged_text(tmp_path_factory, edits, form, inserts):
@@ -168,12 +196,13 @@ LEAF = st.one_of(
 OF_EVENTS = ["ph", "cat", "name", "ts", "dur", "tid", "args"]
 OF_ARGUMENTS = [
     *COLLECTIVE_ARGUMENTS, "External id", "Global rank start", "Global rank stride", "Src Rank",
-    "In split size", "wait_on_stream", "wait_on_cuda_event_record_corr_id",
+    "In split size", "wait_on_stream", "wait_on_cuda_event_record_corr_id", "Dst Rank",
+    "Input Dims", "Input type",
 ]  # fmt: skip
 
 
 @FEW
-@given(place=st.integers(0, 6), key=st.sampled_from([*OF_EVENTS, *OF_ARGUMENTS]), value=LEAF)
+@given(place=st.integers(0, 9), key=st.sampled_from([*OF_EVENTS, *OF_ARGUMENTS]), value=LEAF)
 def test_events_with_any_value(tmp_path_factory, place, key, value):
     found = json.loads(KINETO)
     changed = found["traceEvents"][place]
@@ -189,3 +218,22 @@ def test_jobs_with_any_value(tmp_path_factory, key, value):
     found = json.loads(KINETO)
     found["distributedInfo"][key] = value
     read(read_kineto, file_of(tmp_path_factory, "a.json", json.dumps(found).encode()))
+
+
+OF_RECORDS = ["ctrl_deps", "attrs", "inputs", "outputs", "id", "name", "input_types"]
+
+
+@FEW
+@given(
+    place=st.integers(0, 3), key=st.sampled_from(OF_RECORDS), value=LEAF,
+    inner=st.one_of(st.none(), st.tuples(st.sampled_from(["values", "types"]), st.integers(0, 9))),
+)  # fmt: skip
+def test_records_with_any_value(tmp_path_factory, place, key, value, inner):
+    found = json.loads(EXECUTION)
+    changed = found["nodes"][place]
+    if inner is None or not isinstance(changed.get("inputs"), dict):
+        changed[key] = value
+    else:
+        listed = changed["inputs"].get(inner[0], [])
+        listed[inner[1] : inner[1] + 1] = [value]
+    read(read_execution_traces, file_of(tmp_path_factory, "a.json", json.dumps(found).encode()))

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightloom.report.story import doubts, story
+from lightloom.study.compare.advice import advise
 from lightloom.study.compare.results import Comparison, FabricResult, LinkUp, LoadResult
 
 TOKENS = 1e6
 NAMES = ("fat-tree", "oversub", "mixnet", "a custom one")
-#: what may follow the name of a fabric: as fast, or faster or slower by a share
-SPEED = (
-    r"(as fast(?: as (?P<to>[\w -]+))? \((?P<times>[\d.]+)x\)|[\d.,e+]+ % (?P<word>faster|slower)"
+COST = r"at (?:the same network cost|(?P<cost>[\d.,e+-]+) % of its network cost)"
+SLOWER = r"(?:(?P<share>[\d.,e+]+) %|(?P<times>[\d.,e+]+)x) slower"
+ALIKE = re.compile(
+    rf"Build (?P<build>.+): as fast as (?P<other>.+) \((?P<ratio>[\d.]+)x\) {COST}\."
 )
-SPEED += r"(?: than (?P<than>[\w -]+))?)"
-COST = r"at (the same network cost|(?P<cost>[\d.,e+-]+) %( of its network cost)?)"
-CLAUSE = re.compile(rf"(?P<name>{{}}) is {SPEED} {COST}")
-WORSE = re.compile(r"(?P<names>.+) costs? more than (?P<better>.+) and (is|are) no faster")
+ALONE = re.compile(rf"Build (?P<build>.+): (?P<other>.+?)(?:, the next,)? is {SLOWER}\.")
+LESS = re.compile(rf"For less money: (?P<other>.+) is {SLOWER} {COST}\.")
 
 
 def result(name, step_s, network_usd, *, loads=(), link_up=None, samples=None):
@@ -48,14 +48,16 @@ def doubt(*results):
     return doubts(Comparison({}, tuple(results), {}, {}, {}))
 
 
-def clauses_of(results):
-    """Clauses of a verdict by fabric, the costlier ones, those of the most per dollar."""
-    *clauses, last = verdict(*results)[:-1].split("; ")
-    pattern = re.compile(CLAUSE.pattern.format("|".join(r.fabric for r in results)))
-    found = [pattern.fullmatch(clause) for clause in clauses]
-    worse = [WORSE.fullmatch(c) for c, match in zip(clauses, found, strict=True) if not match]
-    assert all(worse), clauses
-    return [match for match in found if match], worse, last
+def sentences_of(results):
+    """What to build, and the trade-off, if there is one."""
+    first, _, second = verdict(*results).partition(". ")
+    build = ALIKE.fullmatch(f"{first}.") or ALONE.fullmatch(f"{first}.")
+    assert build, first
+    if second == "No other network costs less.":
+        return build, None
+    less = LESS.fullmatch(second)
+    assert less, second
+    return build, less
 
 
 times = st.floats(0.01, 100)
@@ -84,51 +86,70 @@ def comparisons(draw):
     return results
 
 
+def slowdown(match):
+    """The ratio of step times that is said."""
+    if match["times"]:
+        return float(match["times"].replace(",", ""))
+    return 1 + float(match["share"].replace(",", "")) / 100
+
+
 @given(comparisons())
 @settings(deadline=None)
-def test_any_verdict_is_one_well_formed_sentence_about_every_fabric(results):
+def test_any_verdict_is_two_well_formed_sentences(results):
     text = verdict(*results)
-    assert text.count(". ") == 0
+    sentences_of(results)
     assert text.endswith(".")
     assert "  " not in text
     assert "nan" not in text
-    clauses, worse, last = clauses_of(results)
-    assert "per dollar of the cluster" in last
-    named = [match["name"] for match in clauses]
-    named += [name for match in worse for name in re.split(", | and ", match["names"])]
-    # all but the one that they are compared with, each once
-    assert len(named) == len(set(named)) == len(results) - 1
-    assert all((match["to"] or match["than"]) is None for match in clauses[1:])
 
 
 @given(comparisons())
 @settings(deadline=None)
 def test_a_verdict_says_what_the_numbers_say(results):
     by_name = {r.fabric: r for r in results}
-    clauses, worse, last = clauses_of(results)
+    said, less = sentences_of(results)
+    build, other = by_name[said["build"]], by_name[said["other"]]
     fastest = min(results, key=lambda r: r.step_time_s)
-    if clauses:
-        reference = by_name[clauses[0]["to"] or clauses[0]["than"]]
-        assert reference.is_as_fast_as(fastest)
-        for match in clauses:
-            own = by_name[match["name"]]
-            ratio = own.step_time_s / reference.step_time_s
-            if match["times"]:
-                assert float(match["times"]) == pytest.approx(ratio, abs=6e-4)
-                assert 1 / 1.0051 < ratio < 1.0051
-            else:
-                assert (match["word"] == "slower") == (ratio > 1)
-            if match["cost"]:
-                share = own.network_cost_usd / reference.network_cost_usd
-                assert float(match["cost"].replace(",", "")) == pytest.approx(100 * share, rel=0.06)
-    for match in worse:
-        better = by_name[match["better"]]
-        for name in re.split(", | and ", match["names"]):
-            own = by_name[name]
-            assert better.network_cost_usd < own.network_cost_usd
-            assert better.is_as_fast_as(own) or better.step_time_s < own.step_time_s
-    best = max(results, key=lambda r: r.perf_per_cluster_usd)
-    assert best.fabric in last or last.startswith("all train")
+    ratio = build.step_time_s / other.step_time_s
+    if said.re is ALIKE:
+        assert float(said["ratio"]) == pytest.approx(ratio, abs=6e-4)
+        assert other.network_cost_usd >= build.network_cost_usd / 1.005
+        cost = float(said["cost"].replace(",", "")) / 100 if said["cost"] else 1
+        assert cost == pytest.approx(build.network_cost_usd / other.network_cost_usd, rel=0.06)
+    else:
+        assert build is fastest
+        assert slowdown(said) == pytest.approx(1 / ratio, rel=0.06)
+    if less is not None:
+        cheaper = by_name[less["other"]]
+        assert slowdown(less) == pytest.approx(cheaper.step_time_s / build.step_time_s, rel=0.06)
+        cost = float(less["cost"].replace(",", "")) / 100
+        assert cost == pytest.approx(cheaper.network_cost_usd / build.network_cost_usd, rel=0.06)
+
+
+@given(comparisons())
+@settings(deadline=None)
+def test_nothing_beats_what_is_built(results):
+    advice = advise(results)
+    fastest = min(results, key=lambda r: r.step_time_s)
+    assert advice.build.is_as_fast_as(fastest) or advice.build is fastest
+    for one in results:
+        if one.network_cost_usd * 1.005 < advice.build.network_cost_usd:
+            assert one.step_time_s > advice.build.step_time_s
+            assert advice.cheaper.step_time_s <= one.step_time_s
+    assert (advice.cheaper is None) == all(
+        one.network_cost_usd * 1.005 >= advice.build.network_cost_usd for one in results
+    )
+
+
+@given(comparisons(), st.randoms())
+@settings(deadline=None)
+def test_the_order_of_fabrics_decides_nothing_unless_costs_are_alike(results, random):
+    mixed = list(results)
+    random.shuffle(mixed)
+    build, other = advise(results).build, advise(mixed).build
+    assert build is other or build.network_cost_usd == pytest.approx(
+        other.network_cost_usd, rel=0.01
+    )
 
 
 @given(comparisons())
@@ -144,13 +165,20 @@ def test_a_verdict_by_hand():
     tree, rail = result("fat-tree", 10.0, 1e7), result("rail", 9.99, 1e7)
     oversub, topoopt = result("oversub", 10.01, 5.7e6), result("topoopt", 10.63, 2.1e6)
     assert verdict(tree, oversub, rail, topoopt) == (
-        "oversub is as fast as fat-tree (1.001x) at 57 % of its network cost; topoopt is 6.3 % "
-        "slower at 21 %; rail costs more than oversub and is no faster; topoopt trains the most "
-        "per dollar of the cluster."
+        "Build oversub: as fast as fat-tree (1.001x) at 57 % of its network cost. For less money: "
+        "topoopt is 6.2 % slower at 37 % of its network cost."
     )
     assert verdict(rail, tree) == (
-        "rail is as fast as fat-tree (0.999x) at the same network cost; all train equally much "
-        "per dollar of the cluster."
+        "Build fat-tree: as fast as rail (1.001x) at the same network cost. No other network "
+        "costs less."
+    )
+    slow, slower = result("mixnet", 26.0, 5e6), result("topoopt", 30.0, 4e6)
+    assert verdict(tree, slow) == (
+        "Build fat-tree: mixnet is 2.6x slower. For less money: mixnet is 2.6x slower at 50 % of "
+        "its network cost."
+    )
+    assert verdict(slower, slow, tree).startswith(
+        "Build fat-tree: mixnet, the next, is 2.6x slower. "
     )
 
 
@@ -158,9 +186,41 @@ def test_samples_in_pairs_decide_whether_fabrics_are_alike():
     tree = result("fat-tree", 10.0, 1e7, samples=(9.0, 11.0))
     # its interval overlaps that of the fat-tree, but it is slower on every sample
     slower = result("oversub", 10.3, 5e6, samples=(9.3, 11.3))
-    assert verdict(tree, slower).startswith("oversub is 3 % slower than fat-tree at 50 %")
+    assert verdict(tree, slower).startswith("Build fat-tree: oversub is 3 % slower. For less")
     either = result("oversub", 10.2, 5e6, samples=(8.9, 11.5))
-    assert verdict(tree, either).startswith("oversub is as fast as fat-tree (1.020x) at 50 %")
+    assert verdict(tree, either).startswith("Build oversub: as fast as fat-tree (1.020x) at 50 %")
+    # what is between the two in time, and cheaper, is no worse than what is as fast
+    between = result("rail", 10.1, 4e6, samples=(9.1, 11.1))
+    assert verdict(tree, either, between).startswith("Build rail: as fast as oversub (0.990x)")
+
+
+def test_nothing_is_decided_where_nothing_is_sent():
+    inside = dataclasses.replace(result("fat-tree", 1.0, 1e6), carried_bytes={"nvswitch": 5})
+    other = dataclasses.replace(inside, fabric="mixnet", carried_bytes={"nvswitch": 5, "ocs": 0})
+    assert verdict(inside, other) == (
+        "Nothing is decided: no byte leaves a server, so that every network is as good."
+    )
+    sent = dataclasses.replace(other, carried_bytes={"nvswitch": 5, "ocs": 1})
+    assert verdict(inside, sent).startswith("Build ")
+
+
+def test_nothing_is_decided_where_gpus_idle():
+    slow = dataclasses.replace(result("fat-tree", 1.0, 1e6), mfu=0.031)
+    other = dataclasses.replace(slow, fabric="mixnet", mfu=0.02)
+    assert verdict(slow, other).startswith(
+        "Nothing is decided: the GPUs reach 3.1 % of their peak on the fastest fabric"
+    )
+    assert verdict(dataclasses.replace(slow, mfu=0.11), other).startswith("Build ")
+
+
+def test_nothing_is_decided_by_a_short_log():
+    pair = (result("fat-tree", 1.0, 1e6), result("mixnet", 1.1, 5e5))
+    text = story(Comparison({}, pair, {"copies_per_expert": 8.0}, {}, {}))
+    assert text == (
+        "Nothing is decided: the log has 8 token copies per expert, from which loads are known to "
+        "35 % at best; log 100 or more."
+    )
+    assert story(Comparison({}, pair, {"copies_per_expert": 100.0}, {}, {})).startswith("Build ")
 
 
 def test_doubts_by_hand():
@@ -168,8 +228,8 @@ def test_doubts_by_hand():
     loads = (load("balanced", 8.0), load("skewed", 22.0))
     mixnet = result("mixnet", 10.0, 5e6, loads=loads, link_up=LinkUp(0.0, 5.67, 10.0, 5.67, 12.5))
     assert doubt(tree, mixnet) == (
-        "One sample, so that no spread is known; under skewed load mixnet is 10 % slower as "
-        "compared with fat-tree; with 5.67 s of link "
+        "One sample, so that no spread is known; under skewed load fat-tree is 10 % faster as "
+        "compared with mixnet; with 5.67 s of link "
         "bring-up per reconfiguration, which is left out, mixnet would be 25 % slower."
     )
     included = dataclasses.replace(mixnet, link_up=LinkUp(5.67, 5.67, 10.0, 0.0, 10.0), loads=())

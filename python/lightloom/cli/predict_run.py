@@ -10,6 +10,8 @@ from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthet
 from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
 from lightloom.demand.predictors import PREDICTORS, make_predictor
+from lightloom.demand.source import shown_divisors
+from lightloom.demand.tokens_per_expert import tokens_per_expert_files
 from lightloom.errors import DemandError, InputError, expected_one_of
 from lightloom.output.files import write_json
 from lightloom.output.progress import TerminalMonitor
@@ -78,7 +80,11 @@ def _region(options: PredictOptions) -> Region:
 
 
 def _per_server(experts: int, given: int | None) -> int:
-    return max(1, experts // _SERVERS) if given is None else given
+    """Experts of a server: of those that fill servers, what makes about eight of them."""
+    if given is not None:
+        return given
+    fill = [each for each in range(1, experts // 2 + 1) if experts % each == 0] or [1]
+    return min(fill, key=lambda each: abs(experts // each - _SERVERS))
 
 
 def _names(names: tuple[str, ...] | None, experts: int) -> tuple[str, ...]:
@@ -106,8 +112,9 @@ def _open(options: PredictOptions, monitor: TerminalMonitor) -> LoadTrace:
         raise DemandError(f"{options.log}: no such file; to draw it: --synthetic {options.log}")
     monitor.progress(0.0, f"reading {options.log.name}")
     if is_load_file(options.log):
-        _refuse(options, "a table of loads", "tokens_per_step", "stages")
-        return read_load_file(options.log, experts=options.experts)
+        ranks = tokens_per_expert_files(options.log)
+        _refuse(options, "a table of loads", "tokens_per_step", *(() if ranks else ("stages",)))
+        return read_load_file(options.log, experts=options.experts, stages=options.stages)
     return trace_of_log(
         read_routing_log(options.log),
         experts=options.experts,
@@ -126,7 +133,10 @@ def _draw(options: PredictOptions, regime: str, monitor: TerminalMonitor) -> Loa
     experts = shape["experts"]
     per_server = _per_server(experts, options.experts_per_server)
     if experts % per_server:
-        raise DemandError(f"{experts} experts do not fill servers of {per_server} experts each")
+        raise DemandError(
+            f"{experts} experts do not fill servers of {per_server} experts each; expected a part "
+            f"of them: {shown_divisors(experts)}"
+        )
     source = synthetic(
         regime,
         ranks=experts // per_server,

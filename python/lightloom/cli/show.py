@@ -68,10 +68,11 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
         raise
     command = shlex.join(["lightloom", *sys.argv[1:]])
     comparison = dataclasses.replace(comparison, inputs=comparison.inputs | {"command": command})
-    remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
+    more = "" if terminal().verbose or outputs.html else "; --verbose or --html say more"
+    remarks.print(f"compared in {time.monotonic() - started:.1f} s{more}", style="dim")
     later = [warning for warning in comparison.warnings if warning not in printed]
     print_opening((), later, console)
-    print_results(comparison, console)
+    print_results(comparison, console, details=terminal().verbose)
     if outputs.json_target == STDOUT:
         write_json(comparison.to_json(), STDOUT)
     write_each(_writers(comparison, outputs, rows))

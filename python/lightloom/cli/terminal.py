@@ -31,7 +31,11 @@ _terminal: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
 #: the options, and what they are for
 COMMON = (
     ("--quiet", "-q", "Print results and errors alone: no progress, no remarks."),
-    ("--verbose", "-v", "Print each finished run as well, and where an error was raised."),
+    (
+        "--verbose",
+        "-v",
+        "Print all tables, remarks and runs, and where an error was raised.",
+    ),
     ("--no-color", "", "Print without color, as where NO_COLOR is set."),
 )
 

@@ -5,6 +5,10 @@ told apart, ``rank``. ``load`` is tokens, or any other non-negative number in pr
 Experts and ranks are numbered from 0; steps and layers have any whole numbers and are taken in
 ascending order. A row that is absent is a load of zero, but a layer absent from a step is an
 error. Reading is bounded by file size and by the size of the trace.
+
+A table of ``layer`` and ``expert`` alone has a row for each choice, as ``moe-trace`` of llama.cpp
+writes it (ggml-org/llama.cpp, pull request 28544): a step begins where layers begin again. Loads
+that Megatron-LM logged are read by :mod:`.tokens_per_expert`.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import numpy.typing as npt
 
 from lightloom.demand.load_trace import LoadTrace, check_entries
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, MAX_RANKS
+from lightloom.demand.tokens_per_expert import read_tokens_per_expert, tokens_per_expert_files
 from lightloom.errors import DemandError, did_you_mean
 from lightloom.inputs.files import first_line, lines_of, open_file
 from lightloom.inputs.formats import parse_json
@@ -29,13 +34,15 @@ if TYPE_CHECKING:
 TABLE_ENDINGS = (".csv", ".parquet")
 
 _COLUMNS = ("step", "layer", "expert", "load")
+#: of a table with a row for each choice
+_CHOICES = ["layer", "expert"]
 _INDICES = {"step": MAX_INDEX, "layer": MAX_INDEX, "rank": MAX_RANKS, "expert": MAX_EXPERTS}
 _MAX_BYTES = 8 * 10**9
 _LINE_BYTES = 256 * 10**6
 
 
 def is_load_file(path: Path) -> bool:
-    """Whether a file is a table of loads: by its ending, or the first line of a ``.jsonl``.
+    """Whether it has loads: a table by its ending or first line, or a log of Megatron-LM's loads.
 
     Raises
     ------
@@ -44,7 +51,9 @@ def is_load_file(path: Path) -> bool:
     """
     if path.suffix.lower() in TABLE_ENDINGS:
         return True
-    if path.is_dir():
+    if path.is_dir() or tokens_per_expert_files(path):
+        return bool(tokens_per_expert_files(path))
+    if path.suffix != ".jsonl":
         return False
     with open_file(path, "table of loads", _MAX_BYTES, DemandError) as stream:
         for where, text in lines_of(stream, str(path), _LINE_BYTES, DemandError):
@@ -53,7 +62,9 @@ def is_load_file(path: Path) -> bool:
     return False
 
 
-def read_load_file(path: Path | str, *, experts: int | None = None) -> LoadTrace:
+def read_load_file(
+    path: Path | str, *, experts: int | None = None, stages: int | None = None
+) -> LoadTrace:
     """Read a table of loads.
 
     Parameters
@@ -62,6 +73,8 @@ def read_load_file(path: Path | str, *, experts: int | None = None) -> LoadTrace
         ``.csv``, ``.parquet``; anything else is read as JSON lines.
     experts
         Number of experts; by default the largest one in the table and those below it.
+    stages
+        Pipeline stages in a log of ranks, see :mod:`.tokens_per_expert`; tables have none.
 
     Raises
     ------
@@ -69,14 +82,20 @@ def read_load_file(path: Path | str, *, experts: int | None = None) -> LoadTrace
         Naming what cannot be used: a column, a row, or a layer that a step lacks.
     """
     path = Path(path)
+    if path.suffix.lower() not in TABLE_ENDINGS and (files := tokens_per_expert_files(path)):
+        return read_tokens_per_expert(path, files, experts=experts, stages=stages or 1)
+    if stages is not None:
+        raise DemandError(f"{path}: a table of loads has no pipeline stages")
     table = _read(path)
+    if sorted(table.columns) == sorted(_CHOICES):
+        return _trace_of_choices(path, table, experts)
     unknown = [name for name in table.columns if name not in {*_COLUMNS, "rank"}]
     for name in _COLUMNS:
         if name not in table.columns:
             hint = did_you_mean(name, unknown)
             raise DemandError(
                 f"{path}: column '{name}' is missing{hint}; expected {', '.join(_COLUMNS)} and "
-                "perhaps rank"
+                "perhaps rank, or layer and expert alone"
             )
     if unknown:
         raise DemandError(f"{path}: column '{unknown[0]}' is not known; leave it out")
@@ -149,6 +168,18 @@ def _no_gaps(path: Path, column: polars.Series) -> None:
     if column.null_count():
         row = int(np.argmax(column.is_null().to_numpy()))
         raise DemandError(f"{path}: column '{column.name}', row {row + 1}: the value is missing")
+
+
+def _trace_of_choices(path: Path, table: polars.DataFrame, experts: int | None) -> LoadTrace:
+    """Loads of a table with a row for each choice; a step is a pass through the layers."""
+    if not len(table):
+        raise DemandError(f"{path}: the table has no rows")
+    layer, expert = (_index(path, table[name], _INDICES[name]) for name in _CHOICES)
+    step = np.concatenate([[0], np.cumsum(layer[1:] < layer[:-1])])
+    keys = np.stack([step, layer, expert])
+    places, loads = np.unique(keys, axis=1, return_counts=True)
+    indices = dict(zip(("step", *_CHOICES), places, strict=True))
+    return _trace(path, indices, loads.astype(np.float64), experts)
 
 
 def _trace(

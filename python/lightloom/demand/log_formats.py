@@ -1,11 +1,11 @@
 """Per-token routing logs: which experts each token chose, read from JSON lines.
 
-Three forms are read. *simllm* (``simllm-preplay-trace-v1`` and ``-v2``): a header, one line per
+Four forms are read. *simllm* (``simllm-preplay-trace-v1`` and ``-v2``): a header, one line per
 token with the experts of every MoE layer, a footer with counts. *Megatron* (``RouterTracer`` of
 Megatron Core): one line per router call, ``{"step", "stage", "block", "layer", "rank",
 "num_tokens", "topk", "top_indices"}``, one file per rank; router calls of a step repeat per
 micro-batch. Lines of blocks other than the decoder are counted and left out. *Tokens*: one line per
-token and layer (:mod:`.token_log`).
+token and layer (:mod:`.token_log`). *Arrays* of experts (:mod:`.routed_experts`).
 
 Reading is bounded: file size, line length, number of lines and of choices have limits.
 """
@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.demand.routed_experts import is_routed_experts, read_routed_experts
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, whole
 from lightloom.demand.token_log import TokenLines
 from lightloom.errors import DemandError, echo
@@ -32,6 +33,8 @@ Choices = npt.NDArray[np.uint16]
 SIMLLM = ("simllm-preplay-trace-v1", "simllm-preplay-trace-v2")
 _TOKEN_ROWS = ("forward-token", "observed-dispatch")
 _OTHER_ROWS = ("request", "kv-event")
+#: of a line of Megatron-LM's loads (:mod:`.tokens_per_expert`), and of no other log
+LOADS_KEY = "tpe"
 _MEGATRON_KEYS = ("step", "stage", "block", "layer", "rank", "num_tokens", "topk", "top_indices")
 
 
@@ -100,11 +103,26 @@ def read_routing_log(path: Path | str, limits: Limits = Limits()) -> RoutingLog:
         raise DemandError(f"{path}: cannot be read: {error}") from None
     if not files:
         raise DemandError(f"{path}: the folder has no *.jsonl file")
+    if is_routed_experts(path):
+        return _log_of_array(path)
     reader = LogReader(str(path), limits)
     for file in files:
         with open_file(file, "routing log", limits.file_bytes, DemandError) as stream:
             reader.read(stream, str(file))
     return reader.finish()
+
+
+def _log_of_array(path: Path) -> RoutingLog:
+    layers = read_routed_experts(path)
+    return RoutingLog(
+        name=str(path),
+        form="array of experts",
+        top_k=next(iter(layers.values())).shape[1],
+        experts=None,
+        streamed=True,
+        calls={(0, 0, layer): [choices] for layer, choices in layers.items()},
+        notes={"form": "array of tokens x layers x top-k"},
+    )
 
 
 class LogReader:
@@ -138,6 +156,10 @@ class LogReader:
             row = parse_json(text, where, DemandError)
             if not isinstance(row, dict):
                 raise DemandError(f"{where}: expected a JSON object, got {echo(row)}")
+            if row.get("type") == "meta" and "topk_ids" not in row:
+                # what a run was, ahead of its tokens
+                first = False
+                continue
             if first and "row_type" in row:
                 if self._calls or self._stream or self._tokens:
                     raise DemandError(f"{where}: a simllm log must be the only file")
@@ -196,11 +218,17 @@ class LogReader:
             raise DemandError(f"{where}: more than {self._limits.choices:,} expert choices")
 
     def _add_megatron(self, row: dict[str, Any], where: str) -> None:
+        if LOADS_KEY in row:
+            raise DemandError(
+                f"{where}: has the loads of experts, and not which tokens chose them: "
+                "lightloom predict reads it"
+            )
         for key in _MEGATRON_KEYS:
             if key not in row:
                 raise DemandError(
-                    f"{where}: neither a simllm header nor a Megatron router call: "
-                    f"'{key}' is missing"
+                    f"{where}: '{key}' of a Megatron router call is missing, and it is neither "
+                    "simllm's header nor a token with req_id, token_idx, layer and topk_ids; how "
+                    "to convert others: docs/how-to/bring-your-own-routing-logs.md"
                 )
         step, layer, rank = (_index(row[key], key, where) for key in ("step", "layer", "rank"))
         if row["block"] != "decoder":
@@ -226,14 +254,18 @@ class LogReader:
 
 
 def _log_of_tokens(tokens: TokenLines, name: str) -> RoutingLog:
+    layers = tokens.layers(name)
+    notes = {"form": "one line per token and layer", "requests": f"{tokens.requests:,}"}
+    if tokens.repeated:
+        notes["repeated"] = f"{tokens.repeated:,} tokens came before: they were routed again"
     return RoutingLog(
         name=name,
         form="tokens",
         top_k=tokens.top_k,
         experts=None,
         streamed=True,
-        calls={(0, 0, layer): [table] for layer, table in tokens.layers(name).items()},
-        notes={"form": "one line per token and layer", "requests": f"{tokens.requests:,}"},
+        calls={(0, 0, layer): [table] for layer, table in layers.items()},
+        notes=notes,
     )
 
 

@@ -10,6 +10,7 @@ from lightloom.demand.generator import synthetic
 from lightloom.demand.imbalance import DemandName, parse_demand
 from lightloom.demand.matrix_file import from_matrix
 from lightloom.demand.regime import ALIASES, REGIMES
+from lightloom.demand.routed_experts import is_routed_experts
 from lightloom.demand.routing_log import LogLayout, from_routing_log
 from lightloom.demand.solve import imbalanced
 from lightloom.demand.source import DemandSource, Shape
@@ -21,7 +22,8 @@ Kind = Literal["regime", "matrix", "log"]
 def kind_of(name: DemandName) -> Kind:
     """Tell what a name means: a number or a regime first, then a file or a folder.
 
-    A folder, or a file whose name ends in ``.jsonl``, is a routing log.
+    A folder, a file whose name ends in ``.jsonl``, or an array of tokens x layers x top-k is a
+    routing log.
 
     Raises
     ------
@@ -34,6 +36,8 @@ def kind_of(name: DemandName) -> Kind:
     path = Path(name)
     try:
         if path.is_dir() or (path.exists() and path.suffix == ".jsonl"):
+            return "log"
+        if path.exists() and is_routed_experts(path):
             return "log"
         if path.exists():
             return "matrix"

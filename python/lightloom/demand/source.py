@@ -28,6 +28,12 @@ MAX_COPIES = 2**31 - 1
 MAX_INDEX = 2**48
 
 
+def shown_divisors(number: int) -> str:
+    """Numbers that divide another, for messages: all, or the first and the last ones."""
+    found = [str(one) for one in range(1, number + 1) if number % one == 0]
+    return ", ".join(found if len(found) <= 16 else [*found[:12], "...", *found[-3:]])
+
+
 @dataclass(frozen=True)
 class Shape:
     """How many EP ranks share how many experts, and what one rank routes per micro-batch.
@@ -69,8 +75,8 @@ class Shape:
             )
         if self.experts % self.ranks:
             raise DemandError(
-                f"{self.experts} experts do not divide over {self.ranks} EP ranks; "
-                "choose an EP degree that divides the experts"
+                f"{self.experts} experts do not divide over {self.ranks} EP ranks; choose an EP "
+                f"degree that divides the experts: {shown_divisors(self.experts)}"
             )
         if self.top_k > self.experts:
             raise DemandError(

@@ -2,7 +2,9 @@
 
 ``{"req_id": "r1", "token_idx": 17, "layer": 3, "topk_ids": [5, 40, ...]}``, as users of vLLM and
 SGLang record them. Other keys (weights, phases, times) are not read. Tokens are a stream in the
-order in which the first layer saw them; every layer must have each of them once. The log says
+order in which the first layer saw them; every layer must have each of them. A token that comes
+again, as where all requests have one name and each pass counts from 0, or after a preemption, was
+routed again: its n-th line in one layer is of the same pass as its n-th in others. The log says
 neither ranks nor steps nor how many experts there are.
 
 Kept are a key of eight bytes per line and two bytes per choice.
@@ -30,6 +32,8 @@ class TokenLines:
 
     def __init__(self) -> None:
         self.top_k = 0
+        #: lines of the first layer whose token had come before, once :meth:`layers` has run
+        self.repeated = 0
         self._requests: dict[str | int, int] = {}
         self._keys: dict[int, array[int]] = {}
         self._chosen: dict[int, array[int]] = {}
@@ -101,38 +105,49 @@ class TokenLines:
         Raises
         ------
         DemandError
-            If a layer lacks a token that another one has, or has one twice.
+            If a layer lacks a token that another one has.
         """
         first = next(iter(self._keys))
-        order, tokens = self._sorted(first, name)
+        order, tokens = self._sorted(first)
+        self.repeated = int((tokens[1:] == tokens[:-1]).sum())
         found = {}
         for layer in sorted(self._keys):
-            own, keys = self._sorted(layer, name)
+            own, keys = self._sorted(layer)
             if len(keys) != len(tokens) or (keys != tokens).any():
-                other = np.setxor1d(keys, tokens)[0]
-                raise DemandError(
-                    f"{name}: {self._words(int(other))} is in only one of the layers {first} and "
-                    f"{layer}; expected every token in every layer"
-                )
+                raise DemandError(f"{name}: {self._difference(keys, tokens, layer, first)}")
             table = np.frombuffer(self._chosen[layer], np.uint16).reshape(-1, self.top_k)
             placed = np.empty_like(table)
             placed[order] = table[own]
             found[layer] = placed
         return found
 
-    def _sorted(
-        self, layer: int, name: str
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    def _sorted(self, layer: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+        """Order of the tokens of a layer, and their keys in it; repetitions as they came."""
         keys = np.frombuffer(self._keys[layer], np.uint64)
         order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        twice = keys[1:] == keys[:-1]
-        if twice.any():
-            raise DemandError(
-                f"{name}: {self._words(int(keys[int(np.argmax(twice))]))} occurs twice in layer "
-                f"{layer}; leave out tokens that were computed again"
+        return order, keys[order]
+
+    def _difference(
+        self,
+        keys: npt.NDArray[np.uint64],
+        tokens: npt.NDArray[np.uint64],
+        layer: int,
+        first: int,
+    ) -> str:
+        """Which token one of two layers lacks, in words."""
+        other = np.setxor1d(keys, tokens)
+        if other.size:
+            return (
+                f"{self._words(int(other[0]))} is in only one of the layers {first} and {layer}; "
+                "expected every token in every layer"
             )
-        return order, keys
+        known, times = np.unique(keys, return_counts=True)
+        _, expected = np.unique(tokens, return_counts=True)
+        place = int(np.argmax(times != expected))
+        return (
+            f"{self._words(int(known[place]))} is {expected[place]:,} times in layer {first} and "
+            f"{times[place]:,} times in layer {layer}; expected every token in every layer"
+        )
 
     def _words(self, key: int) -> str:
         request = next(name for name, number in self._requests.items() if number == key >> 32)

@@ -57,6 +57,8 @@ class JsonLimits:
 
     depth: int = 16
     digits: int = 40
+    #: accept ``NaN`` and ``Infinity``, which Python writes
+    non_finite: bool = False
 
 
 def parse_json(
@@ -86,8 +88,9 @@ def parse_json(
     if isinstance(text, bytes):
         text = decode(text, where, error)
     hooks = {} if limits is None else _Hooks(limits).as_arguments()
+    constants = float if limits is not None and limits.non_finite else _refuse_constant
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, **hooks)
+        value = json.loads(text, parse_constant=constants, **hooks)
     except json.JSONDecodeError as problem:
         line = f"line {problem.lineno}, " if problem.lineno > 1 else ""
         place = f"{line}column {problem.colno}"

@@ -3,8 +3,12 @@
 Sources: DeepSeek-V3.2 (arXiv 2512.02556), section 2.1, for sparse attention: an indexer scores
 every pair of tokens, and the chosen keys are attended to as latent vectors that all heads share;
 where that costs more than attention to all keys, under a mask, the latter runs, as there for short
-sequences. Gated DeltaNet (arXiv 2412.06464), section 3.3, and Lightning Attention (arXiv
-2501.08313), section 2.2.2, for the chunked forms of linear attention, as in flash-linear-attention.
+sequences; in DeepSeek-V4 the tokens of a window are attended to as well, and compressed entries
+are chosen. Gated DeltaNet (arXiv 2412.06464), section 3.3, and Lightning Attention (arXiv
+2501.08313), section 2.2.2, for the chunked forms of linear attention, as in flash-linear-attention;
+Kimi Delta Attention (arXiv 2510.26692) multiplies as much as the former. Mamba 2: the blocks of
+state-space duality (arXiv 2405.21060), section 6. Mamba 1 scans: its products are not of matrices,
+and what it moves takes its time (arXiv 2312.00752, section 3.3.2).
 """
 
 from __future__ import annotations
@@ -13,7 +17,10 @@ from lightloom.models.model import Attention, Model
 from lightloom.models.parameters import active_parameters
 
 #: tokens of a chunk of linear attention, within which tokens see each other directly
-CHUNK_TOKENS = {"delta": 64, "lightning": 256}
+CHUNK_TOKENS = {"delta": 64, "kda": 64, "lightning": 256, "mamba2": 128, "mamba": 0}
+#: FLOPs per token and element of the state, as MFU counts them: twice the products of the state
+#: with key, query, and (delta rule) once more; of Mamba as Megatron-LM's ``mamba_layer_flops``
+_STATE_FLOPS = {"delta": 6, "kda": 6, "lightning": 4, "mamba": 7, "mamba2": 7}
 #: tokens of a tile of fused attention: those that a window cuts in two are computed whole
 TILE_TOKENS = 128
 
@@ -59,14 +66,16 @@ def _forward_flops(attention: Attention, seq_len: int) -> float:
     """FLOPs per token of scores and values in one layer, without half for the causal mask."""
     heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
     if attention.linear:
-        # the state times the query, and its update; the delta rule reads it for the key as well
-        products = 3 if attention.kind == "delta" else 2
-        return 2.0 * products * heads * attention.qk_dim * attention.v_dim
+        return float(_STATE_FLOPS[attention.kind] * heads * attention.qk_dim * attention.v_dim)
+    if attention.kind == "csa":
+        entries = seq_len / attention.compress if attention.compress else 0.0
+        seen = min(seq_len, attention.window) + min(entries, attention.index_top_k or entries)
+        return 2.0 * heads * widths * seen + index_flops(attention) * entries
     seen = min(seq_len, attention.span or seq_len, attention.window or seq_len)
     dense = 2.0 * heads * widths * seen
     if not attention.index_top_k:
         return dense
-    chosen = 2.0 * heads * latent_widths(attention) * min(seq_len, attention.index_top_k)
+    chosen = 2.0 * heads * sparse_widths(attention) * min(seq_len, attention.index_top_k)
     return min(dense, chosen) + index_flops(attention) * seq_len
 
 
@@ -75,8 +84,13 @@ def index_flops(attention: Attention) -> float:
     return 2.0 * attention.index_heads * attention.index_head_dim
 
 
-def latent_widths(attention: Attention) -> int:
-    """Elements that a head multiplies for a pair of tokens, where latents are attended to."""
+def sparse_widths(attention: Attention) -> int:
+    """Elements that a head multiplies for a pair of tokens, where keys are chosen.
+
+    Latent vectors are then attended to as they are.
+    """
+    if attention.kind != "mla":
+        return attention.qk_dim + attention.v_dim
     return 2 * attention.kv_lora_rank + attention.qk_rope_head_dim
 
 
@@ -87,9 +101,23 @@ def causal_pairs(seq_len: float, limit: float) -> float:
     return limit * seq_len - limit**2 / 2
 
 
+def _compressed_flops(attention: Attention, seq_len: float) -> float:
+    """FLOPs over one sequence of attention to a window and to compressed entries, half for both."""
+    heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
+    pairs = causal_pairs(seq_len, attention.window + TILE_TOKENS)
+    if not attention.compress:
+        return 2.0 * pairs * heads * widths
+    entries = seq_len / attention.compress
+    pairs += causal_pairs(entries, attention.index_top_k or entries) * attention.compress
+    indexed = seq_len**2 / 2 / attention.compress
+    return 2.0 * pairs * heads * widths + index_flops(attention) * indexed
+
+
 def score_flops(attention: Attention, seq_len: float) -> float:
     """FLOPs of one layer's softmax attention over one sequence, forward, half for the mask."""
     heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
+    if attention.kind == "csa":
+        return _compressed_flops(attention, seq_len)
     if attention.span and attention.span < seq_len:
         whole, rest = divmod(seq_len, attention.span)
         pairs = (whole * attention.span**2 + rest**2) / 2
@@ -101,14 +129,20 @@ def score_flops(attention: Attention, seq_len: float) -> float:
     if not attention.index_top_k:
         return dense
     chosen = causal_pairs(seq_len, attention.index_top_k)
-    sparse = 2.0 * chosen * heads * latent_widths(attention)
+    sparse = 2.0 * chosen * heads * sparse_widths(attention)
     return min(dense, sparse) + index_flops(attention) * pairs
 
 
 def linear_flops(attention: Attention) -> float:
     """FLOPs per token of one layer's linear attention in chunks, forward."""
     keys, values, chunk = attention.qk_dim, attention.v_dim, CHUNK_TOKENS[attention.kind]
-    if attention.kind == "lightning":
+    if attention.kind == "mamba":
+        return float(_STATE_FLOPS["mamba"] * attention.num_heads * keys * values)
+    if attention.kind == "mamba2":
+        # scores are the same for all heads of a group
+        within = keys * attention.num_kv_heads / attention.num_heads + values
+        across = 2 * keys * values
+    elif attention.kind == "lightning":
         within, across = keys + values, 2 * keys * values
     else:
         # products of queries and of keys with keys, values; and the two of the solved updates
@@ -123,9 +157,17 @@ def linear_elements(attention: Attention) -> float:
     between its kernels; the gate and norm of the result; the state of every chunk, both ways.
     """
     keys, values, chunk = attention.qk_dim, attention.v_dim, CHUNK_TOKENS[attention.kind]
+    if attention.kind == "mamba":
+        # input, its convolution twice, step, gate and result of each channel; B and C of all
+        return 6.0 * attention.num_heads * values + 2 * keys
     moved = 2 * keys + 2 * values + 2 * keys * values / chunk
-    if attention.kind == "delta":
+    if attention.kind == "mamba2":
+        # queries and keys are the same for all heads of a group, and so are their products, in
+        # FP32; states are in FP32 until they are passed on (mamba-ssm's chunked scan)
+        shared = attention.num_kv_heads / attention.num_heads
+        moved += 4 * keys * values / chunk + 4 * chunk * shared - 2 * keys * (1 - shared)
+    if attention.kind in {"delta", "kda"}:
         moved += 5 * keys + 5 * values + 3 * chunk
     moved += 3 * values if attention.output_gate else 2 * values
-    convolved = 2 * (2 * attention.num_kv_heads * keys + attention.num_heads * values)
+    convolved = 2 * (2 * attention.num_kv_heads * attention.qk_dim + attention.num_heads * values)
     return attention.num_heads * moved + (convolved if attention.conv_width else 0)

@@ -258,7 +258,8 @@ def _published(model: Model) -> Model:
         return model
     plain = model.name.lower().replace("_", "-")
     entry = next((one for one in equal if one.name in plain), equal[-1])
-    return replace(entry, name=model.name, notes=model.notes)
+    positions = model.max_positions or entry.max_positions
+    return replace(entry, name=model.name, notes=model.notes, max_positions=positions)
 
 
 def _shape(model: Model) -> Model:

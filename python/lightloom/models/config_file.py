@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.errors import ModelError, echo
-from lightloom.inputs.files import MAX_TEXT_BYTES, read_file, shown_path
+from lightloom.inputs.files import read_file, shown_path
 from lightloom.inputs.formats import JsonLimits, parse_json
 
-#: the largest published configuration read so far (a list per layer and expert) has 20 kB
-LIMITS = JsonLimits(depth=16, digits=40)
+#: the largest published configuration read so far (quantization by layer and expert) has 3 MB
+MAX_CONFIG_BYTES = 16_000_000
+#: published files have limits of ``Infinity``, in keys that shape nothing
+LIMITS = JsonLimits(depth=16, digits=40, non_finite=True)
 
 #: a parsed configuration
 Config = dict[str, Any]
@@ -27,10 +29,10 @@ def read_config(path: Path) -> Config:
     Raises
     ------
     ModelError
-        If the path is not a readable file of at most 1 MB, or its content is not a JSON object
+        If the path is not a readable file of at most 16 MB, or its content is not a JSON object
         within the bounds.
     """
-    content = read_file(path, "model configuration", MAX_TEXT_BYTES, ModelError)
+    content = read_file(path, "model configuration", MAX_CONFIG_BYTES, ModelError)
     return parse_config(content, shown_path(path))
 
 

@@ -24,6 +24,7 @@ IGNORED = frozenset(
     bos_token_id eos_token_id pad_token_id sep_token_id unk_token_id mask_token_id cls_token_id
     decoder_start_token_id forced_bos_token_id forced_eos_token_id tokenizer_class prefix
     max_position_embeddings original_max_position_embeddings initial_context_length
+    max_sequence_length max_seq_len seq_length max_model_len model_max_length
     rope_theta rope_scaling rope_parameters rope_interleave partial_rotary_factor n_ctx
     hidden_act hidden_activation activation_function
     rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -30,10 +30,11 @@ class BiasedDense(GroupedQuery):
 
 
 class Llama(BiasedDense):
-    """Dense decoder: Llama 1 to 3."""
+    """Dense decoder: Llama 1 to 3, Mistral."""
 
     name = "llama"
-    architectures = ("LlamaForCausalLM",)
+    architectures = ("LlamaForCausalLM", "MistralForCausalLM")
+    model_types = ("mistral", "ministral", "ministral3")
 
     # Configurations older than grouped-query attention do not have the key.
     num_key_value_heads: Heads = 0
@@ -114,13 +115,16 @@ class Gpt2(Family):
 
 
 class Qwen2(GroupedQuery):
-    """Qwen2 and Qwen2.5, dense: biases on query, key and value."""
+    """Qwen2 and Qwen2.5, dense, and MiMo-7B: biases on query, key and value."""
 
     name = "qwen2"
-    architectures = ("Qwen2ForCausalLM",)
+    architectures = ("Qwen2ForCausalLM", "MiMoForCausalLM")
+    model_types = ("mimo", "qwen2_5_vl_text", "qwen2_vl_text")
+    unused = frozenset({"use_mrope"})
     windowed = False
 
     intermediate_size: Width
+    attention_bias: Literal[True] = True
 
     def to_model(self, name: str) -> Model:
         """Return the shape: every layer dense."""
@@ -133,6 +137,7 @@ class Qwen3(GroupedQuery):
 
     name = "qwen3"
     architectures = ("Qwen3ForCausalLM",)
+    model_types = ("qwen3_vl_text",)
     windowed = False
 
     intermediate_size: Width

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from lightloom.models.families_moe import Mixture, QwenMoe
 from lightloom.models.family import (
     Experts,
+    Flags,
     GroupedQuery,
     Heads,
     LayerIndices,
@@ -18,14 +19,12 @@ from lightloom.models.family import (
     Width,
     check_top_k,
 )
-from lightloom.models.model import Attention, Model
+from lightloom.models.model import Attention, EmbeddingConvention, Model
 
 Interval = Annotated[int, Field(ge=1, le=4096)]
-#: of each layer, whether it is softmax attention (1) or not (0)
-Flags = Annotated[list[Literal[0, 1]], Field(max_length=4096)]
 
 #: noted on a model with linear attention
-_LINEAR_NOTE = (
+LINEAR_NOTE = (
     "linear attention: FLOPs and bytes of its chunked form, at efficiencies measured for softmax "
     "attention and element-wise kernels"
 )
@@ -40,12 +39,17 @@ class Qwen3Next(QwenMoe):
     """Qwen3-Next: gated delta rule in three of four layers, gated softmax attention in others."""
 
     name = "qwen3_next"
-    architectures = ("Qwen3NextForCausalLM",)
+    architectures: ClassVar[tuple[str, ...]] = ("Qwen3NextForCausalLM",)
     kinds = ("full_attention", "linear_attention")
+    aliases: ClassVar[dict[str, tuple[str, ...]]] = {
+        "num_nextn_predict_layers": ("mtp_num_hidden_layers",),
+    }
+    unused = frozenset({"mamba_ssm_dtype", "mtp_use_dedicated_embeddings", "output_gate_type"})
     # 3B published for 80B: 3.2B without tables, 3.9B with both
-    active_embeddings = "none"
+    active_embeddings: ClassVar[EmbeddingConvention] = "none"
 
     attention_bias: bool = False
+    attn_output_gate: Literal[True] = True
     shared_expert_intermediate_size: OptionalWidth
     full_attention_interval: Interval = 4
     linear_num_key_heads: Heads
@@ -92,7 +96,38 @@ class Qwen3Next(QwenMoe):
 
     def notes(self) -> tuple[str, ...]:
         """What of the configuration the shape leaves out, or takes from elsewhere."""
-        return (*super().notes(), _LINEAR_NOTE)
+        return (*super().notes(), LINEAR_NOTE)
+
+
+class Qwen35Moe(Qwen3Next):
+    """Qwen3.5 and Qwen3.6 with experts: Qwen3-Next's layers, every one a mixture."""
+
+    name = "qwen3_5_moe"
+    architectures = ("Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM")
+    model_types = ("qwen3_5_moe_text",)
+    # 17B published for 397B, 10B for 122B, 3B for 35B: 17.2B, 9.7B, 3.4B with both tables
+    active_embeddings = "both"
+
+    #: no layer uses it
+    intermediate_size: OptionalWidth = 0
+
+
+class Qwen35(Qwen35Moe):
+    """Qwen3.5 and Qwen3.6 without experts."""
+
+    name = "qwen3_5"
+    architectures = ("Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM")
+    model_types = ("qwen3_5_text",)
+
+    intermediate_size: Width
+    moe_intermediate_size: OptionalWidth = 0
+    shared_expert_intermediate_size: OptionalWidth = 0
+    num_experts: Annotated[int, Field(ge=0, le=0)] = 0
+    num_experts_per_tok: Annotated[int, Field(ge=0, le=0)] = 0
+
+    def to_model(self, name: str) -> Model:
+        """Return the shape: every layer dense."""
+        return replace(super().to_model(name), moe_layers=(False,) * self.num_hidden_layers)
 
 
 class MiniMax(Mixture):
@@ -144,7 +179,7 @@ class MiniMax(Mixture):
 
     def notes(self) -> tuple[str, ...]:
         """What of the configuration the shape leaves out, or takes from elsewhere."""
-        return (*super().notes(), _LINEAR_NOTE)
+        return (*super().notes(), LINEAR_NOTE)
 
 
 class Llama4(GroupedQuery):

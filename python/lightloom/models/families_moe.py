@@ -191,6 +191,7 @@ class Qwen3Moe(QwenMoe):
 
     name = "qwen3_moe"
     architectures = ("Qwen3MoeForCausalLM",)
+    model_types = ("qwen3_vl_moe_text", "qwen3_omni_moe_text")
 
     attention_bias: bool = False
     qk_norm: Literal[True] = True
@@ -230,11 +231,63 @@ class Dbrx(Mixture):
         return self.mixture(name, self.grouped_query(bias=False, output_bias=False))
 
 
+class Grok1(Mixture):
+    """Grok-1: norms before and after every block, a tied table."""
+
+    name = "grok-1"
+    architectures = ("Grok1ModelForCausalLM", "Grok1ForCausalLM", "GrokForCausalLM")
+    model_types = ("grok1", "grok")
+
+    unused = frozenset(
+        """
+        attn_output_multiplier max_attn_value embedding_multiplier_scale output_multiplier_scale
+        """.split()  # noqa: SIM905
+    )
+
+    tie_word_embeddings: bool = True
+
+    def to_model(self, name: str) -> Model:
+        """Return the shape: no biases anywhere."""
+        attention = self.grouped_query(bias=False, output_bias=False)
+        return replace(self.mixture(name, attention), post_norms=True)
+
+
+class Arctic(Mixture):
+    """Snowflake Arctic: a dense network of the hidden size next to the experts of each layer."""
+
+    name = "arctic"
+    architectures = ("ArcticForCausalLM",)
+
+    unused = frozenset(
+        """
+        moe_train_capacity_factor moe_eval_capacity_factor moe_min_capacity moe_token_dropping
+        enable_expert_tensor_parallelism enc_index quantization num_shared_experts
+        """.split()  # noqa: SIM905
+    )
+    windowed = False
+
+    moe_layer_frequency: Annotated[int, Field(ge=1, le=4096)] = 2
+    use_residual: bool = False
+    parallel_attn_mlp_res: bool = False
+
+    def to_model(self, name: str) -> Model:
+        """Return the shape; layers without experts are dense, as wide as an expert."""
+        every, layers = self.moe_layer_frequency, range(self.num_hidden_layers)
+        residual = self.use_residual or self.parallel_attn_mlp_res
+        return replace(
+            self.mixture(name, self.grouped_query(bias=False, output_bias=False)),
+            moe_layers=tuple((layer + 1) % every == 0 for layer in layers),
+            ffn_size=self.intermediate_size,
+            shared_expert_ffn_size=self.hidden_size if residual else 0,
+        )
+
+
 class Glm4Moe(SharedExperts, GroupedQuery):
     """GLM-4.5 and 4.6: dense first layers, a shared expert, biases on query, key and value."""
 
     name = "glm4_moe"
     architectures = ("Glm4MoeForCausalLM",)
+    model_types = ("glm4v_moe_text",)
     # 32B published for 355B, 12B for 106B: 32.0B and 12.2B without tables, 33.6B and 13.4B with
     active_embeddings = "none"
 

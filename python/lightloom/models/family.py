@@ -10,6 +10,7 @@ Left out, and noted on the model: multi-token prediction layers.
 from __future__ import annotations
 
 import abc
+from collections.abc import Sized
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
@@ -27,9 +28,28 @@ Layers = Annotated[int, Field(ge=1, le=4096)]
 LayerIndex = Annotated[int, Field(ge=0, le=4096)]
 Heads = Annotated[int, Field(ge=1, le=1 << 14)]
 Experts = Annotated[int, Field(ge=1, le=1 << 16)]
-LayerType = Literal["full_attention", "sliding_attention", "chunked_attention", "linear_attention"]
+LayerType = Literal[
+    "full_attention",
+    "sliding_attention",
+    "chunked_attention",
+    "linear_attention",
+    "attention",
+    "mamba",
+    "moe",
+    "mlp",
+    "minimax_m3_sparse",
+    "deepseek_sparse_attention",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+]
 LayerTypes = Annotated[list[LayerType], Field(max_length=4096)]
 LayerIndices = Annotated[list[LayerIndex], Field(max_length=4096)]
+#: of each layer, whether it is of the kind that the key names (1) or not (0)
+Flags = Annotated[list[Literal[0, 1]], Field(max_length=4096)]
+#: of each layer, its feed-forward
+FeedForwards = Annotated[
+    list[Literal["dense", "sparse", "moe", "hash_moe"]], Field(max_length=4096)
+]
 
 
 class Family(Strict, abc.ABC):
@@ -74,13 +94,8 @@ class Family(Strict, abc.ABC):
 
     @model_validator(mode="after")
     def _check_layer_types(self) -> Family:
-        types = self.layer_types
-        if types is not None and len(types) != self.num_hidden_layers:
-            raise ValueError(
-                f"layer_types has {len(types)} entries, num_hidden_layers is "
-                f"{self.num_hidden_layers}; expected one entry per layer"
-            )
-        for one in types or ():
+        check_each("layer_types", self.layer_types, self.num_hidden_layers)
+        for one in self.layer_types or ():
             if one not in self.kinds:
                 raise ValueError(
                     f"layer_types has {one}; layers of {self.name} models are "
@@ -175,13 +190,24 @@ class SharedExperts(Family):
     num_shared_experts: Annotated[int, Field(ge=0, le=1 << 10)] | None = None
     first_k_dense_replace: LayerIndex = 0
     moe_layer_freq: Annotated[int, Field(ge=1, le=4096)] = 1
+    mlp_layer_types: FeedForwards | None = None
     n_group: Experts | None = None
     topk_group: Experts | None = None
 
     @model_validator(mode="after")
     def _check_experts(self) -> SharedExperts:
         check_top_k(self.num_experts_per_tok, self.num_experts)
+        check_each("mlp_layer_types", self.mlp_layer_types, self.num_hidden_layers)
         return self
+
+    def mixtures(self) -> tuple[bool, ...]:
+        """Which layers have experts: those listed, or all after the dense ones."""
+        if self.mlp_layer_types is not None:
+            return tuple(one != "dense" for one in self.mlp_layer_types)
+        return tuple(
+            layer >= self.first_k_dense_replace and layer % self.moe_layer_freq == 0
+            for layer in range(self.num_hidden_layers)
+        )
 
     def groups(self) -> tuple[int, int]:
         """Groups of experts, and how many of them a token may use.
@@ -206,14 +232,10 @@ class SharedExperts(Family):
         return groups, chosen
 
     def with_experts(self, dense: Model, groups: tuple[int, int]) -> Model:
-        """Shape with dense first layers, then a mixture every ``moe_layer_freq`` layers."""
-        moe_layers = tuple(
-            layer >= self.first_k_dense_replace and layer % self.moe_layer_freq == 0
-            for layer in range(self.num_hidden_layers)
-        )
+        """Shape with experts in some layers, of which some are shared by all tokens."""
         return replace(
             dense,
-            moe_layers=moe_layers,
+            moe_layers=self.mixtures(),
             ffn_size=self.intermediate_size,
             num_experts=self.num_experts,
             experts_per_token=self.num_experts_per_tok,
@@ -221,6 +243,21 @@ class SharedExperts(Family):
             shared_expert_ffn_size=self.moe_intermediate_size * (self.num_shared_experts or 0),
             num_groups=groups[0],
             top_groups=groups[1],
+        )
+
+
+def check_each(key: str, values: Sized | None, layers: int) -> None:
+    """Refuse a list that has not one entry per layer.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if values is not None and len(values) != layers:
+        raise ValueError(
+            f"{key} has {len(values)} entries, num_hidden_layers is {layers}; expected one entry "
+            "per layer"
         )
 
 

@@ -1,8 +1,9 @@
 """From a parsed ``config.json`` to a :class:`Model`: which family, which keys, what is refused.
 
 ``architectures`` decides the family, else ``model_type``: published files contradict themselves.
-A key that the family does not read must be known to change no shape (``config_keys``), or the
-configuration is refused by name, so that no shape is guessed.
+The text model of a multimodal configuration is read, wherever it is nested. A key that the family
+does not read must be known to change no shape (``config_keys``), or the configuration is refused by
+name, so that no shape is guessed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
         If the family is outside the list, a key is missing or out of bounds, keys contradict each
         other, or a key may change the shape in a way that is not known here.
     """
+    config, left_out = _text_model(config, where)
     family, notes = _choose_family(config, where)
     config = _flattened(config, family, where)
     values, written = _canonical(config, family, where)
@@ -48,7 +50,50 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
         active_embeddings=family.active_embeddings,
         active_router=family.active_router,
     )
-    return _without_unused(model, notes)
+    positions = values.get("max_position_embeddings")
+    if isinstance(positions, int) and 0 < positions < 1 << 40:
+        model = replace(model, max_positions=positions)
+    elif model.learned_positions:
+        model = replace(model, max_positions=model.learned_positions)
+    return _without_unused(model, notes + tuple(note for note in left_out if note not in notes))
+
+
+#: where multimodal files keep their text model, and their other models
+_TEXT_TABLES = (
+    "text_config",
+    "language_config",
+    "llm_config",
+    "language_model_config",
+    "thinker_config",
+)
+_ENCODERS = {"vision_config": "vision", "visual_config": "vision", "audio_config": "audio"}
+
+
+def _text_model(config: Config, where: str) -> tuple[Config, tuple[str, ...]]:
+    """The configuration of the text model that a multimodal one wraps, and what is left out.
+
+    A file without such a table is its own text model. The names of the wrapper count where the
+    text model has none, and so does whether it ties its tables.
+    """
+    left_out: dict[str, None] = {}
+    while True:
+        for key, kind in _ENCODERS.items():
+            if config.get(key) is not None:
+                left_out[f"{kind} encoder left out: text only"] = None
+        table = next((name for name in _TEXT_TABLES if config.get(name) is not None), None)
+        if table is None or "num_hidden_layers" in config:
+            return config, tuple(left_out)
+        inner = config[table]
+        if not isinstance(inner, dict):
+            raise ModelError(f"{where}: {table} is {echo(inner)}; expected a table of keys")
+        outer = ["tie_word_embeddings"]
+        if "model_type" not in inner and not inner.get("architectures"):
+            outer += ["architectures", "model_type"]
+        config = {key: config[key] for key in outer if key in config} | inner
+
+
+#: what to do with a model of no known family
+_INSTEAD = "describe its layers in a file like that of 'lightloom example model'"
 
 
 def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str, ...]]:
@@ -56,9 +101,10 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
     model_type = config.get("model_type")
     if model_type is not None and not isinstance(model_type, str):
         raise ModelError(f"{where}: model_type is {echo(model_type)}; expected text")
-    supported = ", ".join(family.name for family in FAMILIES)
     architectures = config.get("architectures")
-    if architectures is None:
+    if architectures is None or not isinstance(architectures, list):
+        if architectures is not None:
+            raise _not_one_name(architectures, where)
         if model_type is None:
             raise ModelError(
                 f"{where} has neither architectures nor model_type; "
@@ -67,17 +113,13 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
         for family in FAMILIES:
             if model_type in (family.name, *family.model_types):
                 return family, ()
+        names = [name for family in FAMILIES for name in (family.name, *family.model_types)]
         raise ModelError(
-            f"{where}: model_type {echo(model_type)} is not supported; expected one of {supported}"
+            f"{where}: model_type {echo(model_type)} is not supported"
+            f"{did_you_mean(model_type[:60], names)}; {_INSTEAD}"
         )
-    if (
-        not isinstance(architectures, list)
-        or len(architectures) != 1
-        or not isinstance(architectures[0], str)
-    ):
-        raise ModelError(
-            f"{where}: architectures is {echo(architectures)}; expected a list of one name"
-        )
+    if len(architectures) != 1 or not isinstance(architectures[0], str):
+        raise _not_one_name(architectures, where)
     name = architectures[0]
     for family in FAMILIES:
         if name in family.architectures:
@@ -87,9 +129,16 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
                 f"architectures says {family.name} and is used, model_type {echo(model_type)}",
             )
     of_type = f" (model_type {echo(model_type)})" if model_type is not None else ""
+    names = [known for family in FAMILIES for known in family.architectures]
     raise ModelError(
-        f"{where}: architecture {echo(name)}{of_type} is not supported; "
-        f"expected a causal language model of one of {supported}"
+        f"{where}: architecture {echo(name)}{of_type} is not supported"
+        f"{did_you_mean(name[:60], names)}; {_INSTEAD}"
+    )
+
+
+def _not_one_name(architectures: object, where: str) -> ModelError:
+    return ModelError(
+        f"{where}: architectures is {echo(architectures)}; expected a list of one name"
     )
 
 
@@ -104,10 +153,15 @@ def _flattened(config: Config, family: type[Family], where: str) -> Config:
     return flat
 
 
+def _aliases(family: type[Family]) -> dict[str, tuple[str, ...]]:
+    """Names of each canonical key: those that all families' files have, and the family's own."""
+    keys = {**ALIASES, **family.aliases}
+    return {key: (*ALIASES.get(key, ()), *family.aliases.get(key, ())) for key in keys}
+
+
 def _canonical(config: Config, family: type[Family], where: str) -> tuple[Config, dict[str, str]]:
     """Configuration under canonical keys, and the key that each was written as."""
-    known = {**ALIASES, **family.aliases}
-    names = {alias: key for key, aliases in known.items() for alias in aliases}
+    names = {alias: key for key, aliases in _aliases(family).items() for alias in aliases}
     values: Config = {}
     written: dict[str, str] = {}
     for key, value in config.items():
@@ -133,7 +187,7 @@ def _refuse_unknown(
         shown = f"{echo(written[key])} = {echo(value)}"
         if key in NEUTRAL or any(key in other.model_fields for other in FAMILIES):
             raise ModelError(f"{where}: {shown} is not part of the shape of {family.name} models")
-        aliases = {**ALIASES, **family.aliases}
+        aliases = _aliases(family)
         known = fields | IGNORED | {alias for key in fields for alias in aliases.get(key, ())}
         raise ModelError(
             f"{where}: {shown} is an unknown key that may change the shape of the model"
@@ -144,7 +198,7 @@ def _refuse_unknown(
 def _refuse_missing(values: Config, family: type[Family], where: str) -> None:
     for key, field in family.model_fields.items():
         if field.is_required() and key not in values:
-            aliases = {**ALIASES, **family.aliases}.get(key, ())
+            aliases = family.aliases.get(key, ALIASES.get(key, ()))
             others = "".join(f" or {alias}" for alias in aliases)
             raise ModelError(
                 f"{where}: {key}{others} is missing; "

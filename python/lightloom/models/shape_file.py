@@ -25,15 +25,15 @@
     repeat = 30
     attention = "full"
 
-Keys of attention are those of :class:`~lightloom.models.model.Attention`. All dense layers have
-one width: what is simulated has no other.
+Keys of attention are those of :class:`~lightloom.models.model.Attention`. A layer without
+``attention`` is a feed-forward alone; with ``dense_width = 0`` it is an attention alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -41,15 +41,23 @@ from lightloom.errors import InputError, ModelError, did_you_mean, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import Name, Strict, Switch, check
 from lightloom.models.family import Experts, Heads, Layers, OptionalWidth, Vocabulary, Width
-from lightloom.models.model import Attention, AttentionKind, Model
+from lightloom.models.model import NO_ATTENTION, Attention, Model
+
+Kind = Literal["gqa", "mla", "csa", "delta", "kda", "lightning", "mamba", "mamba2"]
 
 #: keys that a kind of attention cannot do without, in addition to heads and their width
 _NEEDED = {
     "gqa": (),
     "mla": ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+    "csa": ("q_lora_rank", "o_groups", "o_lora_rank", "window"),
     "delta": ("key_head_dim",),
+    "kda": ("key_head_dim",),
     "lightning": ("key_head_dim",),
+    "mamba": ("key_head_dim", "decay_rank"),
+    "mamba2": ("key_head_dim",),
 }
+#: those that may have an indexer
+_INDEXED = ("mla", "gqa", "csa")
 
 
 class _Table(Strict):
@@ -61,7 +69,7 @@ class _Table(Strict):
 class AttentionTable(_Table):
     """One kind of attention."""
 
-    kind: AttentionKind = "gqa"
+    kind: Kind = "gqa"
     num_heads: Heads
     num_kv_heads: Heads | None = None
     head_dim: Width
@@ -70,18 +78,25 @@ class AttentionTable(_Table):
     qk_nope_head_dim: OptionalWidth = 0
     qk_rope_head_dim: OptionalWidth = 0
     v_head_dim: OptionalWidth = 0
+    kv_projections: Annotated[int, Field(ge=0, le=2)] = 2
+    o_groups: OptionalWidth = 0
+    o_lora_rank: OptionalWidth = 0
+    compress: OptionalWidth = 0
     bias: Switch = False
     output_bias: Switch = False
     qk_norm: Switch = False
     qk_norm_per_head: Switch = True
     sinks: Switch = False
     output_gate: Switch = False
+    gate_rank: OptionalWidth = 0
+    head_gate: Switch = False
     span: OptionalWidth = 0
     window: OptionalWidth = 0
     index_heads: Annotated[int, Field(ge=0, le=1 << 14)] = 0
     index_head_dim: OptionalWidth = 0
     index_top_k: OptionalWidth = 0
     key_head_dim: OptionalWidth = 0
+    decay_rank: OptionalWidth = 0
     conv_width: Annotated[int, Field(ge=0, le=1024)] = 0
 
     def made(self, where: str) -> Attention:
@@ -98,8 +113,9 @@ class AttentionTable(_Table):
             missing += [key for key in needed if not getattr(self, key)]
         if missing:
             raise ModelError(f"{where}: {missing[0]} is missing; kind {self.kind} needs it")
-        if self.index_top_k and self.kind != "mla":
-            raise ModelError(f"{where}: index_top_k is for kind mla, got {self.kind}")
+        if self.index_top_k and self.kind not in _INDEXED:
+            known = ", ".join(_INDEXED)
+            raise ModelError(f"{where}: index_top_k is for kinds {known}, got {self.kind}")
         kv_heads = self.num_kv_heads or self.num_heads
         if self.num_heads % kv_heads:
             raise ModelError(
@@ -114,6 +130,7 @@ class ExpertTable(_Table):
     count: Experts
     per_token: Experts
     width: Width
+    hidden_size: OptionalWidth = 0
     shared_width: OptionalWidth = 0
     shared_gate: Switch = False
     bias: Switch = False
@@ -126,8 +143,8 @@ class LayerTable(_Table):
     """Some layers that are alike, one after another."""
 
     repeat: Layers = 1
-    attention: Name
-    dense_width: Width | None = None
+    attention: Name | None = None
+    dense_width: OptionalWidth | None = None
 
 
 class ShapeFile(_Table):
@@ -155,20 +172,24 @@ def read_shapes(path: Path) -> Model:
     where = str(path)
     file = check(ShapeFile, read_toml(path, "description of a model", ModelError), where)
     kinds = {key: one.made(f"{where}: attention.{key}") for key, one in file.attention.items()}
-    attentions, mixtures, widths = [], [], set()
+    attentions, mixtures, widths = [], [], []
     for number, layers in enumerate(file.layers):
-        if layers.attention not in kinds:
+        if layers.attention is None and layers.dense_width == 0:
+            raise ModelError(f"{where}: layers[{number}] has neither attention nor a feed-forward")
+        if layers.attention is not None and layers.attention not in kinds:
             hint = did_you_mean(layers.attention, kinds)
             raise ModelError(
                 f"{where}: layers[{number}].attention = {echo(layers.attention)}{hint}; known: "
                 f"{', '.join(kinds)}"
             )
-        attentions += [kinds[layers.attention]] * layers.repeat
+        one = NO_ATTENTION if layers.attention is None else kinds[layers.attention]
+        attentions += [one] * layers.repeat
         mixtures += [layers.dense_width is None] * layers.repeat
-        widths |= {layers.dense_width} - {None}
+        widths += [layers.dense_width or 0] * layers.repeat
         if len(attentions) > 4096:
             raise ModelError(f"{where}: more than 4,096 layers")
-    _check(file, mixtures, sorted(width for width in widths if width), where)
+    _check(file, mixtures, where)
+    dense = {width for width, mixture in zip(widths, mixtures, strict=True) if not mixture}
     model = Model(
         name=file.name or path.stem,
         family="shapes",
@@ -177,7 +198,8 @@ def read_shapes(path: Path) -> Model:
         attention=attentions[0],
         attention_by_layer=() if len(set(attentions)) == 1 else tuple(attentions),
         moe_layers=tuple(mixtures),
-        ffn_size=next((width for width in widths if width), 0),
+        ffn_size=max(dense, default=0),
+        ffn_by_layer=tuple(widths) if len(dense) > 1 else (),
         tied_embeddings=file.tied_embeddings,
         gated_ffn=file.gated_ffn,
         norm_bias=file.norm_bias,
@@ -186,11 +208,7 @@ def read_shapes(path: Path) -> Model:
     return _with_experts(model, file.experts)
 
 
-def _check(file: ShapeFile, mixtures: list[bool], widths: list[int], where: str) -> None:
-    if len(widths) > 1:
-        raise ModelError(
-            f"{where}: dense layers of widths {widths[0]} and {widths[1]}; expected one width"
-        )
+def _check(file: ShapeFile, mixtures: list[bool], where: str) -> None:
     experts = file.experts
     if any(mixtures) and experts is None:
         raise ModelError(f"{where}: a layer without dense_width has experts; add [experts]")
@@ -223,6 +241,7 @@ def _with_experts(model: Model, experts: ExpertTable | None) -> Model:
         num_experts=experts.count,
         experts_per_token=experts.per_token,
         expert_ffn_size=experts.width,
+        expert_hidden_size=experts.hidden_size,
         shared_expert_ffn_size=experts.shared_width,
         shared_expert_gate=experts.shared_gate,
         expert_bias=experts.bias,

@@ -4,7 +4,8 @@ The published plan of the model, scaled in data parallelism, if it is possible o
 rule. Experts hold most of the parameters, so EP goes first (at least 8 ways, or as near to that as
 the experts allow), PP and TP only as far as memory demands: of all plans that pass every check and
 fit the GPU's memory, the one with the least TP x PP, then the least PP, then the least EP. The rule
-uses ZeRO-1, one sequence per micro-batch and 4,096 tokens per sequence unless told otherwise.
+uses ZeRO-1, one sequence per micro-batch and 4,096 tokens per sequence (fewer for a model that has
+fewer positions) unless told otherwise.
 
 What the published run overlaps is part of its plan. On other degrees some of it may be impossible:
 that is left out, unless the user requested it, and noted in ``plan.provenance``.
@@ -13,6 +14,7 @@ that is left out, unless the user requested it, and noted in ``plan.provenance``
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,11 +25,12 @@ from lightloom.parallel.memory import MemoryOptions, does_not_fit, memory_per_st
 from lightloom.parallel.overlap import impossible, impossible_for
 from lightloom.parallel.plan import (
     DEFAULT_CHUNKS,
-    DEFAULT_SEQ_LEN,
     MICRO_BATCHES_PER_STAGE,
     Plan,
     check_model,
     check_numbers,
+    folds,
+    usual_length,
 )
 
 GPUS_PER_SERVER = 8
@@ -102,7 +105,7 @@ def choose_plan(
     limits = (gpu_memory_bytes, gpus_per_server, memory or MemoryOptions())
     plan = _by_rule(model, gpus, given, limits)
     text = f"rule: EP first, then the least TP x PP that fits {gpu_memory_bytes / 1e9:.0f} GB"
-    return dataclasses.replace(plan, provenance=(text, *notes))
+    return dataclasses.replace(plan, provenance=(text, *notes, *_fold_note(plan, given)))
 
 
 def stated_plan(
@@ -142,20 +145,21 @@ def _stated(
     has_ep = "ep" in given or (model.plan is None and not model.num_moe_layers)
     if has_ep and {"tp", "pp"} <= given.keys():
         values, left_out = _with_published(model, given)
-        plan = _checked(gpus, values, model, gpus_per_server)
-        provenance = (_scaling(plan, given), *notes, *left_out)
+        plan = _checked(gpus, _folded(gpus, values, given), model, gpus_per_server)
+        provenance = (_scaling(plan, given), *notes, *_fold_note(plan, given), *left_out)
         return dataclasses.replace(plan, provenance=provenance), notes
     if model.plan is None:
         return None, notes
     try:
         values, left_out = _with_published(model, given)
-        plan = _checked(gpus, values, model, gpus_per_server)
+        plan = _checked(gpus, _folded(gpus, values, given), model, gpus_per_server)
     except PlanError as error:
         if not given.keys().isdisjoint(DEGREES):
             raise
         return None, (*notes, f"not the published plan ({model.plan.source}): {error}")
     text = f"published: {model.plan.source}; {_scaling(plan, given)}"
-    return dataclasses.replace(plan, provenance=(text, *notes, *left_out)), notes
+    provenance = (text, *notes, *_fold_note(plan, given), *left_out)
+    return dataclasses.replace(plan, provenance=provenance), notes
 
 
 def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:
@@ -169,7 +173,7 @@ def _with_published(
     values: dict[str, Any] = {}
     published = model.plan
     if published is None:
-        return _with_mode({"zero1": True, **given}), ()
+        return _with_mode({"zero1": True, "seq_len": usual_length(model), **given}), ()
     names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
     values = {name: getattr(published, name) for name in names}
     if published.etp is not None and published.etp != given.get("tp", published.tp):
@@ -238,6 +242,28 @@ def _with_mode(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _folded(gpus: int, values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with experts folded over TP and CP, where the user's degrees fit no other way.
+
+    Since 2024 Megatron-Core folds them: a user who names TP and EP means the same GPUs.
+    """
+    named = "ep" in given and ("tp" in given or "cp" in given)
+    if not named or not given.keys().isdisjoint({"expert_mode", "etp", "dp"}):
+        return values
+    degrees = [values.get(name, 1) for name in ("tp", "cp", "ep", "pp")]
+    if values.get("etp") or gpus % math.prod(degrees) == 0 or not folds({**values, "gpus": gpus}):
+        return values
+    return {**values, "expert_mode": "folded", "etp": 1}
+
+
+def _fold_note(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
+    if plan.expert_mode == "axis" or not given.keys().isdisjoint({"expert_mode", "etp"}):
+        return ()
+    if "ep" not in given or plan.etp != 1:
+        return ()
+    return ("experts share the GPUs of TP and CP, as --ep-mode folded --etp 1",)
+
+
 def _scaled(gpus: int, values: Mapping[str, Any]) -> Plan:
     """The plan with ``dp`` from ``gpus`` unless given."""
     return Plan(gpus=gpus, **{"dp": _replicas(gpus, values), **values})
@@ -271,7 +297,7 @@ def _candidates(
     tps = [given["tp"]] if "tp" in given else divisors(min(gpus, gpus_per_server))
     pps = [given["pp"]] if "pp" in given else [d for d in divisors(gpus) if d <= model.num_layers]
     eps = [given["ep"]] if "ep" in given else divisors(experts)
-    base = {"seq_len": DEFAULT_SEQ_LEN, "zero1": True, **given}
+    base = {"seq_len": usual_length(model), "zero1": True, **given}
     triples = [(tp, pp, ep) for tp in tps for pp in pps for ep in eps]
 
     def unwanted(triple: tuple[int, int, int]) -> tuple[int, ...]:
@@ -279,7 +305,8 @@ def _candidates(
         return max(0, MIN_EP - ep), tp * pp, pp, ep
 
     for tp, pp, ep in sorted(triples, key=unwanted):
-        yield _with_mode({**base, "tp": tp, "pp": pp, "ep": ep})
+        values = _with_mode({**base, "tp": tp, "pp": pp, "ep": ep})
+        yield _folded(gpus, values, given)
 
 
 def _by_rule(

@@ -15,16 +15,18 @@ from typing import get_args
 
 from lightloom.errors import PlanError, echo, expected_one_of
 from lightloom.models.attention_work import CHUNK_TOKENS
-from lightloom.models.model import Attention, Model
+from lightloom.models.model import NO_ATTENTION, Attention, Model
 from lightloom.models.parameters import (
     attention_parameters,
     dense_ffn_parameters,
     embedding_parameters,
     expert_parameters,
+    expert_projection_parameters,
     norm_parameters,
     output_parameters,
     router_parameters,
     shared_expert_parameters,
+    stream_parameters,
 )
 from lightloom.parallel.pipeline import peak_in_flight
 from lightloom.parallel.plan import Plan
@@ -132,10 +134,15 @@ class LayerParameters:
 def layer_parameters(model: Model, plan: Plan, layer: int) -> LayerParameters:
     """Parameters of one layer that one GPU holds; norms and router are on every TP rank."""
     variant = model.variants[model.attention_index(layer)]
-    dense = attention_parameters(variant) / plan.tp + 2 * norm_parameters(model)
+    width = model.ffn_width(layer)
+    blocks = (variant.attention != NO_ATTENTION) + (width > 0 or model.moe_layers[layer])
+    norms = (2 if model.post_norms else 1) * norm_parameters(model)
+    dense = attention_parameters(variant) / plan.tp
+    dense += blocks * (norms + stream_parameters(model))
     if not model.moe_layers[layer]:
-        return LayerParameters(dense + dense_ffn_parameters(model) / plan.tp, 0.0)
-    dense += router_parameters(model) + shared_expert_parameters(model) / plan.tp
+        return LayerParameters(dense + dense_ffn_parameters(model, width) / plan.tp, 0.0)
+    dense += router_parameters(model) + expert_projection_parameters(model)
+    dense += shared_expert_parameters(model) / plan.tp
     experts = model.num_experts * expert_parameters(model) / (plan.ep * plan.etp)
     return LayerParameters(dense, experts)
 
@@ -179,28 +186,23 @@ def layer_activations(
     inputs, other = options.input_bytes, options.activation_bytes
     hidden = model.hidden_size
     attention = model.variants[model.attention_index(layer)].attention
-    layer_input = between * hidden * other
-    key_value = max(1.0, attention.num_kv_heads / plan.tp) * plan.tp
-    if attention.kind == "mla":
-        key_value = attention.num_heads
-    heads = attention.num_heads * attention.qk_dim + key_value * (
-        attention.qk_dim + attention.v_dim
-    )
-    if attention.linear:
-        heads = _linear_heads(attention)
-    elif attention.output_gate:
-        heads += attention.num_heads * attention.v_dim
+    # what goes from block to block
+    layer_input = between * hidden * model.residual_streams * other
+    feed, made = _feed_forward_activations(model, plan, layer, between, options)
+    if attention.kind == "none":
+        full = layer_input + feed
+        return {"full": layer_input, "selective": full - made}.get(options.recompute, full), full
+    heads = _kept_heads(attention, plan.tp)
     # output of the core; attention keeps it in BF16, the projection after it reads that
     core = sharded * attention.num_heads * attention.v_dim * other
-    # the normalized input, queries, keys, values, residual after attention
+    # the normalized input, queries, keys, values, residual between attention and feed-forward
     normalized = between * hidden * inputs
-    attended = normalized + sharded * heads * other + core + between * hidden * other
+    attended = normalized + sharded * heads * other + core + (layer_input if feed else 0.0)
     again = normalized
     if attention.kind == "mla":
         # heads are made again from the latents, which are kept instead
         latent = attention.q_lora_rank + attention.kv_lora_rank + attention.qk_rope_head_dim
         again += max(0.0, sharded * (heads - latent) * other)
-    feed, made = _feed_forward_activations(model, plan, layer, between, options)
     full = layer_input + attended + feed
     kept = {
         "none": full,
@@ -209,6 +211,18 @@ def layer_activations(
         "full": layer_input,
     }
     return kept[options.recompute], full
+
+
+def _kept_heads(attention: Attention, tp: int) -> float:
+    """What attention keeps per token, but for its result: queries, keys, values and its gate."""
+    if attention.linear:
+        return _linear_heads(attention)
+    values = attention.num_heads * attention.v_dim
+    heads = max(1.0, attention.num_kv_heads / tp) * tp
+    if attention.kind == "mla":
+        heads = attention.num_heads
+    kept = attention.num_heads * attention.qk_dim + heads * attention.kv_dim
+    return kept + (values if attention.output_gate else 0)
 
 
 def _linear_heads(attention: Attention) -> float:
@@ -220,8 +234,12 @@ def _linear_heads(attention: Attention) -> float:
     values = attention.num_heads * attention.v_dim
     made = 2 * attention.num_kv_heads * attention.qk_dim + values
     kept = 2 * made if attention.conv_width else made
-    if attention.kind == "delta":
-        kept += attention.num_heads * CHUNK_TOKENS["delta"]
+    if attention.kind in {"delta", "kda"}:
+        kept += attention.num_heads * CHUNK_TOKENS[attention.kind]
+    if attention.kind == "kda":
+        kept += attention.num_heads * attention.qk_dim  # a decay per channel
+    if attention.kind == "mamba":
+        kept += values  # a step per channel
     return kept + (values if attention.output_gate else 0)
 
 
@@ -239,12 +257,15 @@ def _feed_forward_activations(
 
     normalized = between * hidden * inputs
     if not model.moe_layers[layer]:
-        before, after = (sharded * size for size in network(model.ffn_size))
+        width = model.ffn_width(layer)
+        if not width:
+            return 0.0, 0.0
+        before, after = (sharded * size for size in network(width))
         return normalized + before + after, normalized + after
     routed = plan.tokens_per_ep_rank * model.experts_per_token
     before, after = (routed * size for size in network(model.expert_ffn_size / plan.etp))
     # gathered copies; outputs of experts back at their source, which the gate weights
-    copies = routed * hidden * (inputs + other / plan.etp)
+    copies = routed * model.expert_hidden * (inputs + other / plan.etp)
     shared = [sharded * size for size in network(model.shared_expert_ffn_size)]
     made = normalized + after + shared[1]
     return normalized + copies + before + after + sum(shared), made

@@ -140,6 +140,8 @@ def _divided_heads(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
     parts = plan["tp"] * plan["cp"]
     counts: dict[tuple[str, int], None] = {}
     for attention in model.attentions:
+        if attention.kind == "none":
+            continue
         counts["attention heads", attention.num_heads] = None
         if attention.kind != "mla":
             counts["key-value heads", attention.num_kv_heads] = None

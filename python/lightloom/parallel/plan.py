@@ -265,7 +265,7 @@ class Plan:
         if product != self.gpus:
             raise PlanError(
                 f"{' x '.join(factors)} = {' x '.join(map(str, factors.values()))} = {product}, "
-                f"but there are {self.gpus} GPUs; {_advice(self.gpus, product, self.dp)}"
+                f"but there are {self.gpus} GPUs; {_advice(self, product)}"
             )
         dense = self.pp * self.tp * self.cp
         if self.gpus % dense:
@@ -317,31 +317,52 @@ def check_numbers(values: Mapping[str, Any]) -> None:
         )
 
 
-def _advice(gpus: int, product: int, dp: int) -> str:
-    without_dp = product // dp
+#: what a refusal of axes that need more GPUs ends with
+_FOLDING = ", or let experts share the GPUs of TP and CP: --ep-mode folded --etp 1"
+
+
+def folds(values: Mapping[str, Any]) -> bool:
+    """Whether TP x CP and EP, with ETP 1, divide the GPUs of a stage, as folded ranks do."""
+    gpus, pp, tp, cp, ep = (int(values.get(name, 1)) for name in ("gpus", "pp", "tp", "cp", "ep"))
+    stage, dense = gpus // pp, tp * cp
+    return gpus % pp == 0 and min(dense, ep) > 1 and stage % dense == 0 and stage % ep == 0
+
+
+def _advice(plan: Plan, product: int) -> str:
+    gpus, without_dp = plan.gpus, product // plan.dp
     if gpus % without_dp == 0:
         return f"set dp to {gpus // without_dp}"
+    shared = plan.expert_mode == "axis" and folds(vars(plan))
     return (
         f"gpus must be a multiple of {without_dp}; use {-(-gpus // without_dp) * without_dp} GPUs "
-        "or change a degree"
+        "or change a degree" + (_FOLDING if shared else "")
     )
+
+
+def usual_length(model: Model) -> int:
+    """Tokens per sequence unless given or published: no more than the model has positions."""
+    positions = model.learned_positions or model.max_positions or DEFAULT_SEQ_LEN
+    return min(DEFAULT_SEQ_LEN, positions)
 
 
 def balanced_layout(num_layers: int, virtual_stages: int) -> tuple[int, ...]:
     """Spread layers over virtual stages so that counts differ by at most one.
 
     The shorter stages are the last, then the first, and so on inwards: these also hold the output
-    projection and the embedding. 94 over 4 is 23, 24, 24, 23.
+    projection and the embedding. 94 over 4 is 23, 24, 24, 23. Where each of these two stands for a
+    layer, as with Megatron-LM's ``--account-for-loss-in-pipeline-split`` and
+    ``--account-for-embedding-in-pipeline-split``, so may it be alone: 94 over 96 is 0, 1, ..., 0.
 
     Raises
     ------
     PlanError
-        If there are fewer layers than stages.
+        If stages would have neither a layer nor one of these.
     """
-    if num_layers < virtual_stages:
+    if num_layers + 2 < virtual_stages:
         raise PlanError(
-            f"{num_layers} layers over pp x vpp = {virtual_stages} stages leaves stages empty; "
-            "lower pp or vpp"
+            f"{num_layers} layers over pp x vpp = {virtual_stages} stages leaves stages empty, "
+            "even if the embedding and the loss have one each; lower pp or vpp, or give the "
+            "layers of each stage with --pp-layout, 0 for none"
         )
     short = -num_layers % virtual_stages
     counts = [-(-num_layers // virtual_stages)] * virtual_stages
@@ -357,10 +378,17 @@ def check_model(plan: Plan, model: Model) -> None:
     ------
     PlanError
         Naming the divisibility that fails: heads by tp, experts by ep, widths by tp or etp,
-        experts against ep, layers against pp x vpp.
+        experts against ep, layers against pp x vpp, sequences against learned positions.
     """
+    if 0 < model.learned_positions < plan.seq_len:
+        raise PlanError(
+            f"seq-len = {plan.seq_len}: {model.name} has a learned vector for each of "
+            f"{model.learned_positions} positions; use at most seq-len = {model.learned_positions}"
+        )
     for attention in model.attentions:
         heads, kv_heads = attention.num_heads, attention.num_kv_heads
+        if attention.kind == "none":
+            continue
         _divides(heads, plan.tp, f"{model.name}: {heads} attention heads", "tp")
         if attention.kind != "mla" and kv_heads % plan.tp and plan.tp % kv_heads:
             raise PlanError(
@@ -374,8 +402,8 @@ def check_model(plan: Plan, model: Model) -> None:
         _divides(width, plan.etp, f"{model.name}: expert width {width}", "etp")
     elif plan.ep > 1 or plan.etp != plan.tp:
         raise PlanError(f"{model.name} has no experts, but ep = {plan.ep}; set ep to 1")
-    if model.num_moe_layers < model.num_layers:
-        _divides(model.ffn_size, plan.tp, f"{model.name}: width {model.ffn_size}", "tp")
+    for width in model.ffn_widths:
+        _divides(width, plan.tp, f"{model.name}: width {width}", "tp")
     shared = model.shared_expert_ffn_size
     if shared:
         _divides(shared, plan.tp, f"{model.name}: shared-expert width {shared}", "tp")

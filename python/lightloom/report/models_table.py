@@ -138,13 +138,17 @@ def _headline(model: Model) -> str:
             for one, layers in model.attentions.items()
         ),
     ]
-    if model.num_moe_layers < model.num_layers:
-        dense = model.num_layers - model.num_moe_layers
-        words.append(f"{dense} dense layers of width {model.ffn_size}")
+    widths = model.ffn_widths
+    if len(widths) > 2:
+        narrowest, widest = min(widths), max(widths)
+        words.append(f"{sum(widths.values())} dense layers of widths {narrowest} to {widest}")
+    else:
+        words += [f"{dense} dense layers of width {width}" for width, dense in widths.items()]
     if model.num_moe_layers:
         words.append(
             f"{model.num_moe_layers} layers of {model.num_experts} experts of width "
             f"{model.expert_ffn_size}, {model.experts_per_token} per token"
+            + (f", on {model.expert_hidden_size} elements" if model.expert_hidden_size else "")
         )
     if model.shared_expert_ffn_size:
         words.append(f"shared experts of width {model.shared_expert_ffn_size}")
@@ -153,20 +157,34 @@ def _headline(model: Model) -> str:
 
 def _attention_words(attention: Attention, layers: int) -> str:
     """One kind of attention; ``layers`` that have it, 0 where all do."""
+    where = f"{layers} layers of " if layers else ""
+    if attention.kind == "none":
+        return f"{where}no attention"
+    if attention.kind == "mamba":
+        return f"{where}Mamba of {attention.num_heads} channels and {attention.qk_dim} states each"
+    if attention.kind == "mamba2":
+        return (
+            f"{where}Mamba-2 of {attention.num_heads} heads of {attention.head_dim} in "
+            f"{attention.num_kv_heads} groups of {attention.qk_dim} states"
+        )
     kinds = {
         "mla": "latent",
+        "csa": "one key for all heads",
         "gqa": f"{attention.num_kv_heads} key-value heads",
         "delta": f"gated delta rule, {attention.num_kv_heads} key heads",
+        "kda": "Kimi delta rule",
         "lightning": "lightning",
     }
     words = [kinds[attention.kind]]
+    if attention.compress:
+        words.append(f"and one per {attention.compress} tokens")
     if attention.span:
         words.append(f"in chunks of {attention.span} tokens")
     if attention.window:
         words.append(f"in windows of {attention.window} tokens")
     if attention.index_top_k:
-        words.append(f"{attention.index_top_k} keys per query")
-    where = f"{layers} layers of " if layers else ""
+        chosen = f"{attention.index_top_k} keys per query"
+        words.append(chosen if attention.index_heads else f"{chosen}, chosen by an earlier layer")
     name = "linear attention" if attention.linear else "attention"
     return f"{where}{name} of {attention.num_heads} heads ({', '.join(words)})"
 

@@ -7,7 +7,7 @@ but samples and hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.story import difference, doubts, story
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
+from lightloom.study.compare.advice import advise, undecided
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 
@@ -179,14 +180,21 @@ class Tile:
 
 
 def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
-    """Fastest, cheapest, and the best performance per dollar of network and of cluster."""
+    """What to build, what there is for less, and the best performance per dollar.
+
+    There is none where nothing is decided (:func:`~lightloom.study.compare.advice.undecided`).
+    """
     results = comparison.results
-    fastest = min(results, key=lambda r: r.step_time_s)
-    tied = [r.fabric for r in results if r.tied_with_fastest and r is not fastest]
-    others = ["every other is slower"] if len(results) > 1 else []
-    cheapest = min(results, key=lambda r: r.network_cost_usd)
+    if undecided(comparison) is not None:
+        return []
+    advice = advise(results)
     by_network = max(results, key=lambda r: r.perf_per_usd)
     by_cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
+    rival = [] if advice.rival is None else [f"as fast: {advice.rival.fabric}"]
+    found = [_tile("Build", advice.build, styles, rival)]
+    if advice.cheaper is not None:
+        slower = difference(advice.cheaper.ratio_to(advice.build))
+        found.append(_tile("For less money", advice.cheaper, styles, [slower]))
 
     def against(best: FabricResult, of: str) -> tuple[str, ...]:
         """The gain over the other fabrics, in the order in which they were named."""
@@ -194,25 +202,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
         return tuple(f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best)
 
     return [
-        Tile(
-            "Fastest step",
-            styles[fastest.fabric],
-            f"{fastest.step_time_s:.3g} s",
-            (
-                f"{fastest.step_time_low_s:.3g} to {fastest.step_time_high_s:.3g} s",
-                *([f"as fast: {', '.join(tied)}"] if tied else others),
-            ),
-        ),
-        Tile(
-            "Cheapest network",
-            styles[cheapest.fabric],
-            show_usd(cheapest.network_cost_usd),
-            tuple(
-                f"{r.fabric} {r.network_cost_usd / cheapest.network_cost_usd:.2f} x the price"
-                for r in results
-                if r is not cheapest
-            ),
-        ),
+        *found,
         Tile(
             "Best per dollar of network",
             styles[by_network.fabric],
@@ -226,6 +216,14 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
             against(by_cluster, "perf_per_cluster_usd"),
         ),
     ]
+
+
+def _tile(
+    title: str, result: FabricResult, styles: dict[str, FabricStyle], notes: Sequence[str]
+) -> Tile:
+    """Step time and price of a fabric."""
+    price = f"{show_usd(result.network_cost_usd)} of network"
+    return Tile(title, styles[result.fabric], f"{result.step_time_s:.4g} s", (*notes, price))
 
 
 def _best(results: Iterable[FabricResult]) -> dict[str, float]:

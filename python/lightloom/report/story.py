@@ -1,49 +1,56 @@
-"""The verdict of a comparison in one sentence, what it depends on in another, and differences.
+"""The verdict of a comparison: what to build and what to give up for less, and how far it holds.
 
-The sentence compares every fabric with the fastest one, sample by sample: what is as fast comes
-first, then what is slower and cheaper. Of fabrics that are as fast as the fastest, the one whose
-network costs the most is what others are compared with, so that the sentence says what may be
-saved. Fabrics that cost more than another without being faster are named last. Which fabric trains
-the most per dollar of the whole cluster ends the sentence.
+``study/compare/advice.py`` has the rule: the cheapest network of those as fast as the fastest. What
+is less important for the decision is a doubt: loads of the experts under which fabrics compare
+otherwise, samples, the bring-up of links, who trains the most per dollar of the whole cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lightloom.study.compare.advice import Advice, advise, undecided
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_time
 
-#: kind of the fabric that others are compared with, of several alike
-REFERENCE = "fat-tree"
 #: ratios closer to one than this are said to be equal
 RESOLUTION = SAME - 1
+#: ratios from here on are said as multiples, not as shares
+MULTIPLE = 2.0
 #: a load changes how two fabrics compare if it changes their ratio by more than this
 CLOSE = 0.01
 
 
 def story(comparison: Comparison) -> str:
-    """The verdict, one sentence by rule."""
+    """The verdict: a sentence on what to build and one on the trade-off, by rule."""
     results = comparison.results
+    reason = undecided(comparison)
+    if reason is not None:
+        return f"Nothing is decided: {reason}."
     if len(results) == 1:
         return _alone(results[0])
-    reference = _reference(results)
-    others = [result for result in results if result is not reference]
-    useless = {r.fabric: better for r in others if (better := _better(r, results)) is not None}
-    useful = sorted(
-        (r for r in others if r.fabric not in useless),
-        key=lambda r: (not r.is_as_fast_as(reference), r.ratio_to(reference)[1]),
-    )
-    clauses = [
-        _clause(result, reference, is_first=number == 0) for number, result in enumerate(useful)
-    ]
-    for better in dict.fromkeys(useless.values()):
-        names = [name for name, other in useless.items() if other == better]
-        verb = "costs" if len(names) == 1 else "cost"
-        be = "is" if len(names) == 1 else "are"
-        clauses.append(f"{_listed(names)} {verb} more than {better} and {be} no faster")
-    clauses.append(_value(results))
-    return "; ".join(clauses) + "."
+    advice = advise(results)
+    return f"{_build(advice, results)} {_trade_off(advice)}"
+
+
+def _build(advice: Advice, results: Sequence[FabricResult]) -> str:
+    build, rival = advice.build, advice.rival
+    if rival is None:
+        next_one = min((r for r in results if r is not build), key=lambda r: r.step_time_s)
+        ratio = next_one.ratio_to(build)[1]
+        which = "" if len(results) == 2 else ", the next,"
+        return f"Build {build.fabric}: {next_one.fabric}{which} is {_difference(ratio)}."
+    ratio = build.ratio_to(rival)[1]
+    cost = _cost(build, rival)
+    return f"Build {build.fabric}: as fast as {rival.fabric} ({ratio:.3f}x) {cost}."
+
+
+def _trade_off(advice: Advice) -> str:
+    build, cheaper = advice.build, advice.cheaper
+    if cheaper is None:
+        return "No other network costs less."
+    speed = _difference(cheaper.ratio_to(build)[1])
+    return f"For less money: {cheaper.fabric} is {speed} {_cost(cheaper, build)}."
 
 
 def doubts(comparison: Comparison) -> str:
@@ -51,9 +58,9 @@ def doubts(comparison: Comparison) -> str:
     results = comparison.results
     clauses = [_samples(results)]
     if len(results) > 1:
-        reference = _reference(results)
-        others = [result for result in results if result is not reference]
-        clauses += _loads(others, reference)
+        build = advise(results).build
+        clauses += _value(results, build)
+        clauses += _loads([result for result in results if result is not build], build)
     clauses += [_bring_up(result) for result in results if result.link_up is not None]
     if not comparison.memory.get("fits", True):
         clauses.append("the plan does not fit the memory of the GPUs")
@@ -76,51 +83,23 @@ def _alone(result: FabricResult) -> str:
     return f"{text}."
 
 
-def _reference(results: Sequence[FabricResult]) -> FabricResult:
-    """The costliest network of those that are as fast as the fastest; of equals the fat-tree."""
-    fastest = min(results, key=lambda r: r.step_time_s)
-    fast = [r for r in results if r is fastest or r.is_as_fast_as(fastest)]
-    costliest = max(r.network_cost_usd for r in fast)
-    alike = [r for r in fast if r.network_cost_usd >= costliest * (1 - RESOLUTION)]
-    return next((r for r in alike if r.kind == REFERENCE), alike[0])
-
-
-def _better(result: FabricResult, results: Sequence[FabricResult]) -> str | None:
-    """The cheapest of the fabrics that cost less and are as fast or faster."""
-    better = [
-        other
-        for other in results
-        if other.network_cost_usd < result.network_cost_usd * (1 - RESOLUTION)
-        and (other.is_as_fast_as(result) or other.step_time_s < result.step_time_s)
-    ]
-    return min(better, key=lambda r: r.network_cost_usd).fabric if better else None
-
-
-def _clause(result: FabricResult, reference: FabricResult, *, is_first: bool) -> str:
-    ratio = result.ratio_to(reference)[1]
-    if result.is_as_fast_as(reference):
-        speed = f"as fast as {reference.fabric}" if is_first else "as fast"
-        speed += f" ({ratio:.3f}x)"
-    else:
-        speed = _difference(ratio) + (f" than {reference.fabric}" if is_first else "")
-    return f"{result.fabric} is {speed} {_cost(result, reference, is_first=is_first)}"
-
-
-def _cost(result: FabricResult, reference: FabricResult, *, is_first: bool) -> str:
-    share = result.network_cost_usd / reference.network_cost_usd
+def _cost(result: FabricResult, other: FabricResult) -> str:
+    share = result.network_cost_usd / other.network_cost_usd
     if abs(share - 1) <= RESOLUTION:
         return "at the same network cost"
-    return f"at {_percent(share)} of its network cost" if is_first else f"at {_percent(share)}"
+    return f"at {_percent(share)} of its network cost"
 
 
-def _value(results: Sequence[FabricResult]) -> str:
-    """Which fabrics train the most per dollar of the cluster."""
+def _value(results: Sequence[FabricResult], build: FabricResult) -> list[str]:
+    """Which fabrics train more than the recommended one per dollar of the cluster."""
     highest = max(r.perf_per_cluster_usd for r in results)
-    best = [r for r in results if r.perf_per_cluster_usd >= highest * (1 - RESOLUTION)]
-    if len(best) == len(results):
-        return "all train equally much per dollar of the cluster"
+    if build.perf_per_cluster_usd * SAME >= highest:
+        return []
+    best = [r for r in results if r.perf_per_cluster_usd * SAME >= highest]
     verb = "trains" if len(best) == 1 else "train"
-    return f"{_listed([r.fabric for r in best])} {verb} the most per dollar of the cluster"
+    more = _percent(highest / build.perf_per_cluster_usd - 1)
+    names = _listed([r.fabric for r in best])
+    return [f"{names} {verb} {more} more than {build.fabric} per dollar of the whole cluster"]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -136,6 +115,9 @@ def _change(ratio: float) -> str:
 
 
 def _difference(ratio: float) -> str:
+    """A ratio of step times that is not one: as a share, or from twice on as a multiple."""
+    if max(ratio, 1 / ratio) >= MULTIPLE:
+        return f"{ratio:.2g}x slower" if ratio > 1 else f"{1 / ratio:.2g}x faster"
     return f"{_percent(ratio - 1)} slower" if ratio > 1 else f"{_percent(1 / ratio - 1)} faster"
 
 
@@ -185,7 +167,10 @@ def _bring_up(result: FabricResult) -> str:
 
 
 def difference(ratios: tuple[float, float, float]) -> str:
-    """Ratios of step times (least, of the means, largest) as "+6.3 % (5.3 to 6.7)"."""
+    """Ratios of step times as "+6.3 % (5.3 to 6.7)": of the means, the least and the largest."""
+    if ratios[1] >= MULTIPLE:
+        minimum, ratio, maximum = ratios
+        return f"{ratio:.2f}x ({minimum:.2f} to {maximum:.2f})"
     low, middle, high = (100 * (ratio - 1) for ratio in ratios)
     return f"{_signed(middle)} % ({_plain(low)} to {_plain(high)})"
 

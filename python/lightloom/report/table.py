@@ -37,10 +37,10 @@ def grouped(parts: dict[str, float]) -> dict[str, float]:
     return {column: sum(parts.get(n, 0.0) for n in names) for column, names in BREAKDOWN.items()}
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
+def print_comparison(comparison: Comparison, console: Console, *, details: bool = False) -> None:
     """Print what was compared, the results, and the verdict last."""
     print_opening(comparison.inputs["summary"], comparison.warnings, console)
-    print_results(comparison, console)
+    print_results(comparison, console, details=details)
 
 
 def print_opening(summary: Sequence[str], warnings: Sequence[str], console: Console) -> None:
@@ -51,8 +51,20 @@ def print_opening(summary: Sequence[str], warnings: Sequence[str], console: Cons
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
-def print_results(comparison: Comparison, console: Console) -> None:
-    """Print the results, where the time goes, remarks, what is in doubt, and the verdict."""
+def print_results(comparison: Comparison, console: Console, *, details: bool = False) -> None:
+    """Print speed and cost, what is in doubt, and the verdict.
+
+    Details are what was moved, all columns, where the time goes, and remarks on fabrics.
+    """
+    if details:
+        _print_details(comparison, console)
+    else:
+        print_table(_short_table(comparison), console)
+    print_sentence(doubts(comparison), console)
+    print_sentence(story(comparison), console, style="bold")
+
+
+def _print_details(comparison: Comparison, console: Console) -> None:
     shares = comparison.traffic_shares.items()
     moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
     if moved:
@@ -65,8 +77,6 @@ def print_results(comparison: Comparison, console: Console) -> None:
         print_table(_policy_table(comparison), console)
     for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
-    print_sentence(doubts(comparison), console)
-    print_sentence(story(comparison), console, style="bold")
 
 
 def print_sentence(text: str, console: Console, style: str = "") -> None:
@@ -87,6 +97,39 @@ def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
     return grouped_notes
 
 
+def _short_table(comparison: Comparison) -> Table:
+    """What decides: the step under each load, and what the network costs."""
+    results = comparison.results
+    loads = [load.imbalance for load in results[0].loads]
+    rates = {name: show for name, show in _RATES.items() if "days" not in name}
+    columns: dict[str, list[str]] = {
+        "step\n[s]": [f"{r.step_time_s:.4g}" for r in results],
+        "vs\nbest": [_ratio(r, results) for r in results],
+    }
+    for number, name in enumerate(loads):
+        columns[f"{name}\n[s]"] = [f"{r.loads[number].step_time_s:.4g}" for r in results]
+    for name, show in rates.items():
+        if shown := [text for r in results if (text := show(r)) is not None]:
+            columns[name] = shown
+    columns["network\n[M$]"] = [f"{r.network_cost_usd / 1e6:,.2f}" for r in results]
+    unit = results[0].pace_unit.replace("tokens", "tok")
+    columns[f"{unit}/k$\ncluster"] = [f"{1000 * r.perf_per_cluster_usd:,.2f}" for r in results]
+    caption = "vs best: =: tied"
+    caption += "" if results[0].mfu is None else "; MFU: of the BF16 peak"
+    caption += f"; {', '.join(loads)}: under that load of the experts" if loads else ""
+    caption += "; cluster: network, servers and GPUs"
+    table = plain_table("Speed and cost", ["fabric", *columns], caption=caption)
+    for result, row in zip(results, zip(*columns.values(), strict=True), strict=True):
+        table.add_row(Text(result.fabric, style="bold"), *row)
+    return table
+
+
+def _ratio(result: FabricResult, results: Sequence[FabricResult]) -> str:
+    """The ratio to the fastest, with a sign if the fastest is not alone."""
+    is_tied = result.tied_with_fastest and sum(r.tied_with_fastest for r in results) > 1
+    return f"{result.ratio_to_fastest[1]:.3f}{'=' if is_tied else ''}"
+
+
 def _speed_table(comparison: Comparison) -> Table:
     """How fast each fabric trains, under its own load and under others."""
     results = comparison.results
@@ -95,24 +138,18 @@ def _speed_table(comparison: Comparison) -> Table:
     headers += [f"{name}\n[s]" for name in loads]
     headers += [name for name, show in _RATES.items() if show(results[0]) is not None]
     table = plain_table("Training speed", headers, caption=_speed_caption(results[0], loads))
-    fastest = min(results, key=lambda r: r.step_time_s)
+    fastest = min(r.step_time_s for r in results)
     minimum = {
         name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
     }
     for result in results:
-        ratio = f"{result.ratio_to_fastest[1]:.3f}"
-        if result.tied_with_fastest and result is not fastest:
-            ratio += "="
         low, high = result.step_time_low_s, result.step_time_high_s
         table.add_row(
             Text(result.fabric, style="bold"),
-            _mark(f"{result.step_time_s:.4g}", result is fastest),
+            _mark("{:.4g}", result.step_time_s, fastest),
             Text(f"{low:.3g}-{high:.3g}", style="dim"),
-            _mark(ratio, result is fastest),
-            *(
-                _mark(f"{load.step_time_s:.4g}", load.step_time_s == minimum[load.imbalance])
-                for load in result.loads
-            ),
+            Text(_ratio(result, results)),
+            *(_mark("{:.4g}", load.step_time_s, minimum[load.imbalance]) for load in result.loads),
             *(Text(text) for show in _RATES.values() if (text := show(result)) is not None),
         )
     return table
@@ -158,25 +195,26 @@ def _cost_table(comparison: Comparison) -> Table:
         value = result.perf_per_cluster_usd
         table.add_row(
             Text(result.fabric, style="bold"),
-            _mark(f"{result.network_cost_usd / 1e6:,.2f}", result.network_cost_usd == cheapest),
+            _mark("{:,.2f}", result.network_cost_usd / 1e6, cheapest / 1e6),
             Text(f"{result.cluster_cost_usd / 1e6:,.2f}"),
             Text(_whole(result.network_power_w / 1000)),
-            _mark(_whole(result.pace), result.pace == best["pace"]),
-            _mark(f"{1000 * result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
-            _mark(f"{1000 * value:,.2f}", value == best["cluster"]),
+            Text(_whole(result.pace)),
+            _mark("{:,.1f}", 1000 * result.perf_per_usd, 1000 * best["network"]),
+            _mark("{:,.2f}", 1000 * value, 1000 * best["cluster"]),
             Text(f"{value / best['cluster']:.3f}"),
         )
     return table
 
 
-def _mark(text: str, is_best: bool) -> Text:
-    return Text(text, style="bold green" if is_best else "")
+def _mark(form: str, value: float, best: float) -> Text:
+    """A value, marked if it reads as the best one does."""
+    text = form.format(value)
+    return Text(text, style="bold green" if text == form.format(best) else "")
 
 
 def _best(comparison: Comparison) -> dict[str, float]:
     results = comparison.results
     return {
-        "pace": max(r.pace for r in results),
         "network": max(r.perf_per_usd for r in results),
         "cluster": max(r.perf_per_cluster_usd for r in results),
     }

@@ -49,7 +49,12 @@ from lightloom.workload.compute_kernels import (
 )
 from lightloom.workload.compute_operators import Array, Efficiencies, load_launches
 from lightloom.workload.compute_operators import load_efficiencies as _load_efficiencies
-from lightloom.workload.projections import Linear, latent_projections, projections
+from lightloom.workload.projections import (
+    Linear,
+    expert_projections,
+    latent_projections,
+    projections,
+)
 
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 STATE_PRECISIONS: tuple[StatePrecision, ...] = get_args(StatePrecision)
@@ -213,6 +218,8 @@ class ComputeModel:
         self, model: Model, tokens: float, seq_len: int, tp: int, cp: int, backward: bool
     ) -> float:
         """Time of norm, projections, attention and residual of a ``model.attention`` layer, s."""
+        if model.attention.kind == "none":
+            return 0.0
         again = NOTHING
         if self.recompute == "attention":
             again = self._scores(model, tokens, seq_len, tp, cp, False)
@@ -249,7 +256,9 @@ class ComputeModel:
 
     def _norm_and_residual(self, model: Model, tokens: float, backward: bool) -> Work:
         # Norm: in, out (backward: gradient, input, result); residual: two in, one out.
-        passes = 3 + 3 if backward else 2 + 3
+        # With several streams a block reads all to mix them, and writes all.
+        streams = 3 * model.residual_streams
+        passes = 3 + streams if backward else 2 + streams
         return self.kernels.elementwise(tokens * model.hidden_size, passes, 2)
 
     def _scores(
@@ -280,6 +289,7 @@ class ComputeModel:
     def _mla(self, model: Model, tokens: float, tp: int, backward: bool) -> Work:
         attention = model.attention
         total = self._linear(projections(model, tokens, tp), backward)
+        total += gate_work(self.kernels, model, tokens, tp, backward)
         total += self._joined_heads(model, tokens, tp)
         norms = tokens / tp * (attention.q_lora_rank + attention.kv_lora_rank)
         return total + self.kernels.elementwise(norms, 3 if backward else 2, 2)
@@ -297,7 +307,7 @@ class ComputeModel:
         return self.kernels.elementwise(tokens * 2 * query, 4, 4)
 
     def dense_ffn(self, model: Model, tokens: float, tp: int, backward: bool) -> float:
-        """Time of norm, dense feed-forward and residual of one layer, s."""
+        """Time of norm, dense feed-forward of ``ffn_size`` and residual of one layer, s."""
         width = model.ffn_size / tp
         again = self._selective(
             self._norm(model, tokens / tp) + self._activation(model, tokens, width, False)
@@ -341,9 +351,12 @@ class ComputeModel:
     def _gate(self, model: Model, tokens: float, backward: bool) -> Work:
         kernels = self.kernels
         total = self._norm_and_residual(model, tokens, backward)
-        total += kernels.linear_bf16(tokens, model.hidden_size, model.num_experts, backward)
+        choices = model.num_experts + model.zero_experts
+        total += kernels.linear_bf16(tokens, model.hidden_size, choices, backward)
+        for sizes in expert_projections(model, tokens):
+            total += kernels.linear(*sizes, backward, quantized=False)
         # Scores in FP32: soft-max, top-k, auxiliary loss, maps.
-        scores = 6 * tokens * model.num_experts * FP32
+        scores = 6 * tokens * choices * FP32
         total += kernels.moved(scores, "elementwise", _ROUTER_KERNELS)
         return total + dispatch_work(kernels, self.dispatch, model, tokens, backward)
 
@@ -405,7 +418,7 @@ class ComputeModel:
     def _experts_once(
         self, model: Model, tokens: Array, sizes: tuple[int, float], backward: bool
     ) -> Work:
-        kernels, hidden = self.kernels, model.hidden_size
+        kernels, hidden = self.kernels, model.expert_hidden
         experts, width = sizes
         up = (2 if model.gated_ffn else 1) * width
         stages: tuple[Stage, ...] = ("dgrad", "wgrad") if backward else ("forward",)

@@ -4,7 +4,8 @@ Where attention differs from what was measured, FLOPs and bytes are computed
 (:mod:`lightloom.models.attention_work`) and run at the efficiencies measured for attention over
 the whole sequence and for element-wise kernels. That is an assumption: kernels of linear and sparse
 attention were not measured. The backward pass costs 2.5 times the products of the forward one and
-twice its bytes. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
+twice its bytes; that of Mamba makes the states again, as mamba-ssm does, which moves as much as a
+forward pass. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from lightloom.workload.compute_kernels import NOTHING, Kernels, Work
 
 #: kernels of linear attention forward, as in flash-linear-attention: of the delta rule sums of
 #: decays, products of keys, their inverse, updates, states, results; of lightning, states and
-#: results. Convolution and the norm of the result are one each.
-_LINEAR_KERNELS = {"delta": 6, "lightning": 2}
+#: results; of Mamba 2 (mamba-ssm) sums of steps, states, their sums, products, results; of Mamba 1
+#: the scan alone. Convolution and the norm of the result are one each.
+_LINEAR_KERNELS = {"delta": 6, "kda": 6, "lightning": 2, "mamba2": 5, "mamba": 1}
 
 
 def core_work(
@@ -45,7 +47,7 @@ def core_work(
     attention = model.attention
     if attention.linear:
         return _linear_work(kernels, model, sequences * seq_len / split, backward)
-    if attention.index_top_k or attention.span or attention.window:
+    if attention.index_top_k or attention.span or attention.window or attention.kind == "csa":
         flops = score_flops(attention, seq_len) * sequences / split
         return kernels.scores(flops, attention.qk_dim != attention.v_dim, backward)
     heads = attention.num_heads / split
@@ -57,9 +59,10 @@ def _linear_work(kernels: Kernels, model: Model, tokens: float, backward: bool) 
     """``tokens`` are those of which a GPU computes all heads, or more of which it computes some."""
     attention = model.attention
     work = kernels.scores(tokens * linear_flops(attention), False, backward)
+    again = attention.kind in {"mamba", "mamba2"}
     moved = kernels.elementwise(
         tokens * linear_elements(attention),
-        2 if backward else 1,
+        2 + again if backward else 1,
         _LINEAR_KERNELS[attention.kind] + 2,
     )
     return work + moved

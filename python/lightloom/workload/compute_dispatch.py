@@ -81,7 +81,7 @@ def dispatch_work(
         total += Work(kernels.launches.synchronize_s, 0, 0)
     if dispatch.dispatcher == "flex":
         return total
-    elements = (tokens + tokens * model.experts_per_token) * model.hidden_size
+    elements = (tokens + tokens * model.experts_per_token) * model.expert_hidden
     for element_bytes in dispatch.bytes_of(backward):
         total += kernels.permuted(elements, element_bytes)
     return total

@@ -79,9 +79,9 @@ def _tensor(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool)
     once = _states(model, plan, options) * (plan.tp - 1) / plan.tp
     # two collectives a half and pass: forward, backward, and forward again
     passes = 2 * (3 if recompute else 2) + plan.sequence_parallel
-    moe, dense = model.num_moe_layers, model.num_layers - model.num_moe_layers
-    halves = model.num_layers + dense + (moe if model.shared_expert_ffn_size else 0)
-    shared = passes * halves * once
+    # a collective before and one after each block, but for routed experts
+    blocks = model.num_blocks - (0 if model.shared_expert_ffn_size else model.num_moe_layers)
+    shared = passes * blocks * once
     # embedding and output projection: one collective each, forward and backward
     tables = (4 + plan.sequence_parallel) * once
     received = 0.0 if plan.sequence_parallel else 2 * (plan.virtual_stages - 1) * once
@@ -102,7 +102,7 @@ def _expert_tensor(
     passes = 2 * (3 if recompute else 2)
     if options.moe_tp == "dispatched":
         # wherever the routing sends them, all copies are gathered
-        copy = model.hidden_size * options.activation_element_bytes
+        copy = model.expert_hidden * options.activation_element_bytes
         return passes * folded.copies * copy * (plan.etp - 1)
     per_gpu = _states(model, plan, options) * (plan.etp - 1) / plan.etp
     return passes * model.num_moe_layers * per_gpu * plan.gpus / plan.pp * plan.micro_batches
@@ -113,7 +113,7 @@ def _expert(
 ) -> float:
     if folded is None or plan.ep == 1:
         return 0.0
-    hidden = model.hidden_size
+    hidden = model.expert_hidden
     forward = sum(
         bytes_per_token(hidden, element)
         for element in (options.dispatch_element_bytes, options.combine_element_bytes)
@@ -131,7 +131,7 @@ def _expert(
 
 def _pipeline(model: Model, plan: Plan, options: WorkloadOptions) -> float:
     crossings = 2 * (plan.virtual_stages - 1)
-    per_gpu = _states(model, plan, options) / plan.tp
+    per_gpu = _states(model, plan, options) * model.residual_streams / plan.tp
     return crossings * per_gpu * plan.gpus / plan.pp * plan.micro_batches
 
 
@@ -165,6 +165,8 @@ def _context(
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     blocks = 0.0
     for attention, layers in model.attentions.items():
+        if attention.kind == "none":
+            continue
         if attention.linear:
             # one FP32 state per head, whatever the number of tokens
             state = attention.num_heads / plan.tp * attention.qk_dim * attention.v_dim
@@ -172,7 +174,7 @@ def _context(
             continue
         heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
         on_rank = max(1.0, heads / plan.tp)
-        block = tokens * on_rank * (attention.qk_dim + attention.v_dim)
+        block = tokens * on_rank * attention.kv_dim
         blocks += layers * block * options.activation_element_bytes
     # keys and values pass every other rank: forward once, backward with their gradients
     passes = 4 if recompute else 3
@@ -188,13 +190,15 @@ def _moved_heads(
     """
     widths = 0.0
     for attention, layers in model.attentions.items():
+        if attention.kind == "none":
+            continue
         keys = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
         queries, on_rank = attention.num_heads / plan.tp, max(1.0, keys / plan.tp)
         if attention.linear:
             # as many queries as keys, as many results as values
             width = 2 * on_rank * attention.qk_dim + 2 * queries * attention.v_dim
         else:
-            width = (on_rank + queries) * (attention.qk_dim + attention.v_dim)
+            width = queries * (attention.qk_dim + attention.v_dim) + on_rank * attention.kv_dim
         widths += layers * width
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     passes = 3 if recompute else 2

@@ -1,8 +1,8 @@
 """The tasks of a layer, in the order in which a framework issues them.
 
 Forward of an MoE layer: attention, gate, dispatch, experts, shared experts, combine; backward in
-reverse, where the gradient of combine has the pattern of dispatch and vice versa. TP
-collectives are local to a server. What the plan overlaps:
+reverse, where the gradient of combine has the pattern of dispatch and vice versa. A layer may have
+attention alone, or none. TP collectives are local to a server. What the plan overlaps:
 
 - *chunks* of tokens: while the experts compute one, the next is dispatched and the one before is
   combined (Tutel, arXiv 2206.03382, section 4.3; MoNTA, arXiv 2411.00662). The chunks of a layer
@@ -83,9 +83,11 @@ class LayerWriter:
     def forward(self, layer: int, micro_batch: int, *, first: bool) -> Pass:
         """A layer's forward pass; ``first`` unless it is computed again."""
         times, at = self.recipe.forward, (layer, micro_batch)
-        self._region("attention", self._attention(times, layer), at)
+        if self._mixes(layer):
+            self._region("attention", self._attention(times, layer), at)
         if not self.model.moe_layers[layer]:
-            self._region("dense_ffn", times.dense_ffn, at)
+            if self.model.ffn_width(layer):
+                self._region("dense_ffn", self._dense_ffn(times, layer), at)
             return
         self.compute("gate", times.gate, layer, micro_batch)
         yield from self._mixture(_Mixture(layer, micro_batch, None, first))
@@ -96,9 +98,10 @@ class LayerWriter:
         if self.model.moe_layers[layer]:
             yield from self._mixture(_Mixture(layer, micro_batch, part, first=False))
             self.compute("gate", times.gate, layer, micro_batch)
-        else:
-            self._region("dense_ffn", times.dense_ffn, at, backward=True)
-        self._region("attention", self._attention(times, layer), at, backward=True)
+        elif self.model.ffn_width(layer):
+            self._region("dense_ffn", self._dense_ffn(times, layer), at, backward=True)
+        if self._mixes(layer):
+            self._region("attention", self._attention(times, layer), at, backward=True)
 
     def weights(self, layer: int, micro_batch: int) -> None:
         """The gradients of a layer's weights; they need no communication."""
@@ -108,9 +111,18 @@ class LayerWriter:
             if self.model.shared_expert_ffn_size:
                 self.compute("expert", times.shared_experts, layer, micro_batch)
             self.compute("gate", times.gate, layer, micro_batch)
-        else:
-            self.compute("dense_ffn", times.dense_ffn, layer, micro_batch)
-        self.compute("attention", self._attention(times, layer), layer, micro_batch)
+        elif self.model.ffn_width(layer):
+            self.compute("dense_ffn", self._dense_ffn(times, layer), layer, micro_batch)
+        if self._mixes(layer):
+            self.compute("attention", self._attention(times, layer), layer, micro_batch)
+
+    def _mixes(self, layer: int) -> bool:
+        """Whether a layer has attention, and is not a feed-forward alone."""
+        attentions = self.model.attention_by_layer
+        return not attentions or attentions[layer].kind != "none"
+
+    def _dense_ffn(self, times: Times, layer: int) -> int:
+        return times.dense_ffn[self.model.ffn_index(layer)]
 
     def _attention(self, times: Times, layer: int) -> int:
         return times.attention[self.model.attention_index(layer)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lightloom.models.model import Model
+from lightloom.models.parameters import compressor_outputs
 
 
 @dataclass(frozen=True)
@@ -29,41 +30,94 @@ class Linear:
 def projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
     """All linear layers of attention for the tokens of a TP group."""
     attention, hidden = model.attention, model.hidden_size
+    if attention.kind == "none":
+        return ()
     if attention.linear:
         return _linear_projections(model, tokens, tp)
     if attention.kind == "gqa":
-        query = attention.num_heads * attention.head_dim / tp
-        key = max(attention.num_kv_heads / tp, 1) * attention.head_dim
-        return (
-            Linear(tokens, hidden, (2 if attention.output_gate else 1) * query + 2 * key),
-            Linear(tokens, query, hidden, quantized=False),
-        )
+        return _grouped_projections(model, tokens, tp)
+    if attention.kind == "csa":
+        return _compressed_projections(model, tokens, tp)
     share = tokens / tp
     down = [Linear(share, hidden, attention.kv_lora_rank + attention.qk_rope_head_dim)]
     if attention.q_lora_rank:
         down.insert(0, Linear(share, hidden, attention.q_lora_rank))
-    if attention.index_top_k:
+    if attention.index_heads:
         # each rank indexes its share of the sequence
         index = attention.index_heads * attention.index_head_dim
         down.append(Linear(share, attention.q_lora_rank or hidden, index))
         down.append(Linear(share, hidden, attention.index_head_dim + attention.index_heads))
     values = attention.num_heads / tp * attention.v_head_dim
+    if attention.output_gate:
+        down.append(Linear(tokens, hidden, values))
     output = Linear(tokens, values, hidden, quantized=False)
     return (*latent_projections(model, tokens, tp), *down, output)
 
 
-def _linear_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
-    """Of linear attention: queries, keys, values, gate, and two numbers per head of delta rules."""
-    attention = model.attention
-    values = attention.num_heads / tp * attention.v_dim
-    keys = max(attention.num_kv_heads / tp, 1) * attention.qk_dim
-    made = 2 * keys + (2 if attention.output_gate else 1) * values
-    if attention.kind == "delta":
-        made += 2 * attention.num_heads / tp
+def _grouped_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
+    """Of grouped-query attention: queries with keys, values, gate and what indexes; the result."""
+    attention, hidden = model.attention, model.hidden_size
+    heads = attention.num_heads / tp
+    key_heads, values = max(attention.num_kv_heads / tp, 1), heads * attention.v_dim
+    made = heads * attention.head_dim
+    made += key_heads * (0, attention.head_dim, attention.kv_dim)[attention.kv_projections]
+    made += (values if attention.output_gate else 0) + (heads if attention.head_gate else 0)
+    if attention.index_heads:
+        made += (attention.index_heads / tp + 1) * attention.index_head_dim
+    return Linear(tokens, hidden, made), Linear(tokens, values, hidden, quantized=False)
+
+
+def _compressed_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
+    """Of DeepSeek-V4's attention: latents, keys and entries, whole on every rank as in MLA."""
+    attention, hidden = model.attention, model.hidden_size
+    width, rank, share = attention.head_dim, attention.q_lora_rank, tokens / tp
+    made = rank + width
+    if attention.compress:
+        made += compressor_outputs(attention, width)
+    index = attention.index_heads * attention.index_head_dim
+    if index:
+        made += compressor_outputs(attention, attention.index_head_dim) + attention.index_heads
+    heads, groups = attention.num_heads / tp, attention.o_groups / tp
+    grouped = attention.num_heads * width / attention.o_groups
     return (
-        Linear(tokens, model.hidden_size, made),
-        Linear(tokens, values, model.hidden_size, quantized=False),
+        Linear(share, hidden, made),
+        *((Linear(share, rank, index),) if index else ()),
+        Linear(tokens, rank, heads * width),
+        # each group has a matrix of its own
+        Linear(tokens * groups, grouped, attention.o_lora_rank, quantized=False),
+        Linear(tokens, groups * attention.o_lora_rank, hidden),
     )
+
+
+def expert_projections(model: Model, tokens: float) -> tuple[tuple[float, float, float], ...]:
+    """Tokens, inputs and outputs of the projections to the experts' hidden size and back."""
+    hidden, latent = model.hidden_size, model.expert_hidden_size
+    if not latent or not model.num_moe_layers:
+        return ()
+    return (tokens, hidden, latent), (tokens, latent, hidden)
+
+
+def _linear_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
+    """Of linear attention: queries, keys, values, gate, decays; numbers per head; the result."""
+    attention, hidden = model.attention, model.hidden_size
+    heads = attention.num_heads / tp
+    values = heads * attention.v_dim
+    keys = max(attention.num_kv_heads / tp, 1) * attention.qk_dim
+    result = Linear(tokens, values, hidden, quantized=False)
+    if attention.kind == "mamba":
+        steps = attention.decay_rank
+        return (
+            Linear(tokens, hidden, 2 * values),
+            Linear(tokens, values, steps + 2 * keys, quantized=False),
+            Linear(tokens, steps, values, quantized=False),
+            result,
+        )
+    made = 2 * keys + values + {"delta": 2, "kda": 1, "mamba2": 1}.get(attention.kind, 0) * heads
+    wide = [(attention.gate_rank, values)] if attention.output_gate else []
+    wide += [(attention.decay_rank, keys)] if attention.kind == "kda" else []
+    made += sum(rank or width for rank, width in wide)
+    low = (Linear(tokens, rank, width, quantized=False) for rank, width in wide if rank)
+    return Linear(tokens, hidden, made), *low, result
 
 
 def latent_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:

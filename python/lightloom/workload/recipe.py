@@ -17,7 +17,7 @@ from lightloom.workload.tokens import ExpertTimes, Tables
 from lightloom.workload.weight_gradients import weight_times, without
 
 #: times of a pass of which there is none
-NOTHING = Times((), 0, 0, 0, 0, 0)
+NOTHING = Times((), (), 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)

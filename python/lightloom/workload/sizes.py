@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lightloom.demand.placement import bytes_per_token
 from lightloom.models.model import Attention, Model
@@ -65,11 +65,11 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     states = plan.micro_batch_size * plan.seq_len // plan.cp * model.hidden_size * element
     split = (plan.tp - 1) / plan.tp
     counted = states if options.moe_tp == "sequence" else 0.0
-    hidden = model.hidden_size
+    hidden = model.expert_hidden
     return Sizes(
         tp=round(states * split),
         expert_tp=round(counted * (plan.etp - 1) / plan.etp),
-        send=round(states / plan.tp * gpus_per_worker),
+        send=round(states * model.residual_streams / plan.tp * gpus_per_worker),
         context=tuple(_context_sizes(one, plan, element) for one in model.attentions),
         dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),
         combine=bytes_per_token(hidden, options.combine_element_bytes),
@@ -81,6 +81,8 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
 def _context_sizes(attention: Attention, plan: Plan, element: float) -> ContextSizes:
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     queries = attention.num_heads / plan.tp
+    if attention.kind == "none":
+        return ContextSizes(0.0, 0.0, 0.0)
     if attention.linear:
         keys = max(1.0, attention.num_kv_heads / plan.tp) * attention.qk_dim
         state = queries * attention.qk_dim * attention.v_dim * FP32
@@ -94,7 +96,7 @@ def _context_sizes(attention: Attention, plan: Plan, element: float) -> ContextS
         heads = attention.num_heads / plan.tp
     else:
         heads = max(1.0, attention.num_kv_heads / plan.tp)
-    width = heads * (attention.qk_dim + attention.v_dim)
+    width = heads * attention.kv_dim
     return ContextSizes(
         key_value=plan.micro_batch_size * plan.seq_len * width * element,
         heads_in=tokens * (queries * attention.qk_dim + width) * element,
@@ -106,11 +108,12 @@ def _context_sizes(attention: Attention, plan: Plan, element: float) -> ContextS
 class Times:
     """Picoseconds of one pass over one micro-batch: of one layer's parts and of the tables.
 
-    ``attention`` is that of each of ``model.attentions``.
+    ``attention`` is that of each of ``model.attentions``, ``dense_ffn`` that of each of
+    ``model.ffn_widths``.
     """
 
     attention: tuple[int, ...]
-    dense_ffn: int
+    dense_ffn: tuple[int, ...]
     gate: int
     shared_experts: int
     embedding: int
@@ -130,10 +133,8 @@ def times(
     def attention(variant: Model, back: bool) -> float:
         return compute.attention_layer(variant, tokens, plan.seq_len, tp, cp, back)
 
-    def dense(back: bool) -> float:
-        if model.num_moe_layers == model.num_layers:
-            return 0.0
-        return compute.dense_ffn(model, tokens, tp, back)
+    def dense(width: int, back: bool) -> float:
+        return compute.dense_ffn(replace(model, ffn_size=width), tokens, tp, back)
 
     def gate(back: bool) -> float:
         # with sequence parallelism each TP rank routes its share of the tokens
@@ -150,7 +151,7 @@ def times(
 
     return Times(
         attention=tuple(once(functools.partial(attention, one)) for one in model.variants),
-        dense_ffn=once(dense),
+        dense_ffn=tuple(once(functools.partial(dense, width)) for width in model.ffn_widths),
         gate=once(gate),
         shared_experts=once(shared),
         embedding=to_ps(scale * compute.embedding(model, tokens, tp, backward)),

@@ -380,7 +380,7 @@ def expert_tp_bytes(
     Bytes of one GPU of the busiest rank of each member, and of all GPUs of the member,
     ``(groups, blocks, members)`` both.
     """
-    per_copy = model.hidden_size * options.activation_element_bytes * (plan.etp - 1)
+    per_copy = model.expert_hidden * options.activation_element_bytes * (plan.etp - 1)
     return (
         np.rint(folded.slowest * (per_copy / plan.etp)).astype(np.uint64),
         np.rint(folded.received * per_copy).astype(np.uint64),

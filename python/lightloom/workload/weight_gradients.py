@@ -8,6 +8,7 @@ the whole backward pass less these products.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from lightloom.models.model import Model
 from lightloom.parallel import Plan
 from lightloom.units import to_ps
 from lightloom.workload.compute import ComputeModel
-from lightloom.workload.projections import projections
+from lightloom.workload.projections import expert_projections, projections
 from lightloom.workload.sizes import Times
 
 #: tokens, inputs and outputs of a linear layer on one GPU
@@ -27,7 +28,6 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
     """Picoseconds of the weight gradients of one micro-batch, part by part."""
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     tp, hidden = plan.tp, model.hidden_size
-    dense = model.num_moe_layers < model.num_layers
     routed = tokens / (tp if plan.sequence_parallel else 1)
 
     def added(*layers: _Sizes, linear: bool = True) -> int:
@@ -38,15 +38,17 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
         up = (2 if model.gated_ffn else 1) * width
         return (tokens, hidden, up), (tokens, width, hidden)
 
+    def router() -> tuple[_Sizes, ...]:
+        choices = model.num_experts + model.zero_experts
+        return ((routed, hidden, choices),) if model.num_moe_layers else ()
+
     return Times(
         attention=tuple(
             added(*(layer.sizes for layer in projections(variant, tokens, tp)))
             for variant in model.variants
         ),
-        dense_ffn=added(*feed_forward(model.ffn_size / tp)) if dense else 0,
-        gate=(
-            added((routed, hidden, model.num_experts), linear=False) if model.num_moe_layers else 0
-        ),
+        dense_ffn=tuple(added(*feed_forward(width / tp)) for width in model.ffn_widths),
+        gate=added(*router(), linear=False) + added(*expert_projections(model, routed)),
         shared_experts=(
             added(*feed_forward(model.shared_expert_ffn_size / tp))
             if model.shared_expert_ffn_size
@@ -67,16 +69,20 @@ def expert_weight_seconds(
     each = tokens / experts
     products = sum(
         compute.expert_weight_gradients(each, k, n)
-        for k, n in ((model.hidden_size, up), (width, model.hidden_size))
+        for k, n in ((model.expert_hidden, up), (width, model.expert_hidden))
     )
     return np.asarray(experts * products, dtype=np.float64)
 
 
 def without(backward: Times, weights: Times) -> Times:
     """A backward pass less its weight gradients."""
-    parts = (field.name for field in dataclasses.fields(Times) if field.name != "attention")
-    rest = {name: getattr(backward, name) - getattr(weights, name) for name in parts}
-    # a step without weight gradients apart has none of any attention
-    apart = weights.attention or (0,) * len(backward.attention)
-    pairs = zip(backward.attention, apart, strict=True)
-    return Times(attention=tuple(whole - part for whole, part in pairs), **rest)
+    rest: dict[str, Any] = {}
+    for field in dataclasses.fields(Times):
+        whole, apart = getattr(backward, field.name), getattr(weights, field.name)
+        if isinstance(whole, tuple):
+            # a step without weight gradients apart has none of any attention
+            pairs = zip(whole, apart or (0,) * len(whole), strict=True)
+            rest[field.name] = tuple(one - part for one, part in pairs)
+        else:
+            rest[field.name] = whole - apart
+    return Times(**rest)

@@ -39,7 +39,7 @@ def test_tables_on_stdout_remarks_on_stderr(lightloom, tmp_path):
 def test_the_job_comes_first_and_the_verdict_last(lightloom):
     lines = lightloom(SMALL).out.splitlines()
     assert lines[0].startswith("mixtral-8x7b: 32 layers")
-    assert lines[-1].endswith("per dollar of the cluster.")
+    assert lines[-1].startswith("Build ")
 
 
 def test_warnings_come_before_the_first_run(lightloom, monkeypatch):

@@ -199,8 +199,10 @@ def test_partial_config(refused):
 
 @pytest.mark.usefixtures("folder")
 def test_unknown_family_is_named(refused):
-    write("config.json", json.dumps({"architectures": ["JambaForCausalLM"]}))
-    assert "Jamba" in refused("compare ./config.json --gpus 128 --rate 400")
+    write("config.json", json.dumps({"architectures": ["RwkvForCausalLM"]}))
+    line = refused("compare ./config.json --gpus 128 --rate 400")
+    assert "Rwkv" in line
+    assert "'lightloom example model'" in line
 
 
 @pytest.mark.usefixtures("folder")

@@ -373,7 +373,7 @@ GOOD = call(0, 0, [[0, 1], [2, 3]])
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (without(GOOD, "rank"), "neither a simllm header nor a Megatron router call: 'rank' is mi"),
+        (without(GOOD, "rank"), "'rank' of a Megatron router call is missing"),
         ({**GOOD, "step": -1}, "step: expected a whole number, got -1"),
         ({**GOOD, "layer": "3"}, "layer: expected a whole number, got '3'"),
         ({**GOOD, "topk": 0}, "topk: expected a number above 0, got 0"),
@@ -397,7 +397,9 @@ def test_a_log_is_of_one_model_and_one_form(log_file):
     other = call(0, 1, [[0, 1, 2]], topk=3)
     with pytest.raises(DemandError, match="line 2: top-3 routing, but the lines before are top-2"):
         read_routing_log(log_file([GOOD, other]))
-    with pytest.raises(DemandError, match="line 1: neither a simllm header nor"):
+    with pytest.raises(
+        DemandError, match="line 1: 'block' of a Megatron router call is missing, and it is neither"
+    ):
         read_routing_log(log_file([without(GOOD, "block"), HEADER]))
 
 

@@ -54,6 +54,21 @@ def test_ranks_are_sources_and_order_does_not_matter(tmp_path, ending):
     assert trace.sources_known
 
 
+def test_a_row_for_each_choice(tmp_path):
+    """As llama.cpp's moe-trace writes them: a prompt of two tokens, then one token more."""
+    path = tmp_path / "moe_trace.csv"
+    rows = ["0,3", "0,1", "0,3", "0,2", "1,0", "1,2", "1,0", "1,1", "0,1", "0,2", "1,3", "1,0"]
+    path.write_text("\n".join(["layer,expert", *rows]) + "\n")
+    assert is_load_file(path)
+    trace = read_load_file(path)
+    assert trace.counts[:, :, 0].tolist() == [
+        [[0, 1, 1, 2], [2, 1, 1, 0]], [[0, 1, 1, 0], [1, 0, 0, 1]],
+    ]  # fmt: skip
+    path.write_text("layer,expert\n")
+    with pytest.raises(DemandError, match="the table has no rows"):
+        read_load_file(path)
+
+
 def test_routing_logs_are_told_apart(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"row_type": "header"}) + "\n")

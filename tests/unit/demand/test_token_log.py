@@ -59,6 +59,23 @@ def test_request_names_may_be_numbers(log):
     assert found.calls[0, 0, 0][0].tolist() == [[1], [2]]
 
 
+def test_tokens_that_come_again_are_of_later_passes(log):
+    """As a logger of vLLM writes them: what the run was, one name for all requests, and tokens
+    that every pass counts from 0."""
+    meta = '{"type": "meta", "model_id": "m", "vllm_version": "0.15.1", "top_k": 2}'
+    passes = [
+        line("r1", token, layer, [token + layer, number + 3], type="route")
+        for number in (0, 1)
+        for layer in (0, 1)
+        for token in (0, 1)
+    ]
+    found = read_routing_log(log(meta, *passes))
+    assert found.calls[0, 0, 0][0].tolist() == [[0, 3], [1, 3], [0, 4], [1, 4]]
+    assert found.calls[0, 0, 1][0].tolist() == [[1, 3], [2, 3], [1, 4], [2, 4]]
+    assert found.notes["requests"] == "1"
+    assert found.notes["repeated"] == "2 tokens came before: they were routed again"
+
+
 def test_it_is_demand_and_loads_as_any_stream_is(log):
     tokens = [
         line("r", token, layer, [(token + layer) % 4, (token + layer + 1) % 4])
@@ -81,7 +98,11 @@ def test_it_is_demand_and_loads_as_any_stream_is(log):
         ((LINES[0], line("a", 0, 7, [1, 2, 3])), "line 2: top-3 routing, but the lines before are"),
         ((LINES[0], line("a", 1, 7, [1, 0])), "token 0 of request 'a' is in only one of the"),
         (LINES[:4], "token 0 of request 'a' is in only one of the layers 3 and 7"),
-        ((*LINES, LINES[0]), "token 0 of request 'a' occurs twice in layer 3"),
+        (
+            (*LINES, LINES[0]),
+            "token 0 of request 'a' is 2 times in layer 3 and 1 times in layer 7; expected every",
+        ),
+        (('{"type": "meta", "top_k": 2}',), "no router call of the decoder"),
         ((LINES[0], '{"req_id": "a"}'), "line 2: 'token_idx' is missing"),
         ((line("a", -1, 0, [1]),), "line 1: token_idx: expected a whole number, got -1"),
         ((line("a", 1 << 32, 0, [1]),), "line 1: token_idx: expected a whole number"),

@@ -350,9 +350,10 @@ def test_the_other_keys_of_published_files_are_accepted(name: str) -> None:
     [
         (
             MIXTRAL,
-            {"architectures": ["JambaForCausalLM"], "model_type": "jamba"},
-            "here: architecture 'JambaForCausalLM' (model_type 'jamba') is not supported; "
-            "expected a causal language model of one of mixtral, ",
+            {"architectures": ["RwkvForCausalLM"], "model_type": "rwkv"},
+            "here: architecture 'RwkvForCausalLM' (model_type 'rwkv') is not supported; "
+            "did you mean 'GrokForCausalLM'?; describe its layers in a file like that of "
+            "'lightloom example model'",
         ),
         (
             MIXTRAL,
@@ -369,8 +370,9 @@ def test_the_other_keys_of_published_files_are_accepted(name: str) -> None:
         (MIXTRAL, {"model_type": 7}, "here: model_type is 7; expected text"),
         (
             without(MIXTRAL, "architectures"),
-            {"model_type": "jamba"},
-            "here: model_type 'jamba' is not supported; expected one of mixtral, qwen2_moe, ",
+            {"model_type": "rwkv"},
+            "here: model_type 'rwkv' is not supported; describe its layers in a file like that of "
+            "'lightloom example model'",
         ),
         (
             MIXTRAL,

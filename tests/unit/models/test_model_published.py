@@ -47,15 +47,76 @@ PUBLISHED = {
     "llama-3.2-1b": Printed("1.23B", None, "huggingface.co/meta-llama/Llama-3.2-1B"),
 }
 
+#: models of 2024 to 2026, held to half a percent, or to the rounding of the print
+RECENT = {
+    "kimi-k2.5": Printed("1T", "32B", "huggingface.co/moonshotai/Kimi-K2.5"),
+    "qwen3-vl-235b-a22b": Printed("235B", "22B", "huggingface.co/Qwen/Qwen3-VL-235B-A22B-Instruct"),
+    "qwen3.5-397b-a17b": Printed("397B", "17B", "huggingface.co/Qwen/Qwen3.5-397B-A17B"),
+    "qwen3.5-122b-a10b": Printed("122B", "10B", "huggingface.co/Qwen/Qwen3.5-122B-A10B"),
+    "qwen3.6-27b": Printed("27B", None, "huggingface.co/Qwen/Qwen3.6-27B"),
+    "glm-5": Printed("744B", "40B", "huggingface.co/zai-org/GLM-5"),
+    "deepseek-v4-flash": Printed("284B", "13B", "huggingface.co/deepseek-ai/DeepSeek-V4-Flash"),
+    "deepseek-v4-pro": Printed("1.6T", "49B", "huggingface.co/deepseek-ai/DeepSeek-V4-Pro"),
+    "mimo-v2-flash": Printed("309B", "15B", "huggingface.co/XiaomiMiMo/MiMo-V2-Flash"),
+    "minimax-m3": Printed("428B", "23B", "huggingface.co/MiniMaxAI/MiniMax-M3: with its encoder"),
+    "gemma-4-26b-a4b": Printed("25.2B", "3.8B", "huggingface.co/google/gemma-4-26B-A4B"),
+    "gemma-4-31b": Printed("30.7B", None, "huggingface.co/google/gemma-4-31B"),
+    "nemotron-3-nano": Printed("31.6B", "3.2B", "NVIDIA Nemotron 3 Nano, technical report"),
+    "nemotron-3-ultra": Printed("550B", "55B", "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B"),
+    "nemotron-h-56b": Printed("56B", None, "arXiv 2504.03624"),
+    "llama-nemotron-super-49b": Printed("49.9B", None, "nvidia/Llama-3_3-Nemotron-Super-49B-v1"),
+    "step-3.7-flash": Printed("196B", "11B", "stepfun-ai/Step-3.5-Flash: the same text model"),
+    "ernie-4.5-300b-a47b": Printed("300B", "47B", "huggingface.co/baidu/ERNIE-4.5-300B-A47B-PT"),
+    "ling-mini-2.0": Printed("16B", None, "huggingface.co/inclusionAI/Ling-mini-2.0"),
+    "ling-1t": Printed("1T", None, "huggingface.co/inclusionAI/Ling-1T: shape as in SimuMax"),
+    "ling-plus": Printed("290B", None, "huggingface.co/inclusionAI/Ling-plus"),
+    "longcat-flash": Printed("560B", "27B", "arXiv 2509.01322, abstract"),
+    "hunyuan-large": Printed("389B", None, "arXiv 2411.02265, abstract"),
+    "jamba-v0.1": Printed("52B", "12B", "arXiv 2403.19887, abstract"),
+    "arctic": Printed("480B", "17B", "huggingface.co/Snowflake/snowflake-arctic-instruct"),
+    "deepseek-moe-16b": Printed("16.4B", "2.8B", "arXiv 2401.06066, table 3"),
+    "kimi-k3": Printed("2.8T", None, "huggingface.co/moonshotai/Kimi-K3"),
+    # an exact count of each is 0.6 % more than the print
+    "nemotron-3-super": Printed("120B", "12B", "arXiv 2604.12374, abstract"),
+    "grok-1": Printed("314B", None, "github.com/xai-org/grok-1, README"),
+    "dots.llm1": Printed("142B", "14B", "arXiv 2506.05767, abstract"),
+}
+ROUNDED_DOWN = {"nemotron-3-super", "grok-1", "dots.llm1"}
+
 
 def model_of(name: str) -> Model:
     return load_model(str(CONFIGS / f"{name}.json"))
 
 
-def as_printed(count: float, printed: str) -> bool:
-    """Within 1 % of a printed count, or the same in its digits where these are fewer."""
+def as_printed(count: float, printed: str, share: float = 0.01) -> bool:
+    """Within a share of a printed count, or the same in its digits where these are fewer."""
     value, step = parse_count(printed)
-    return abs(count - value) <= max(0.01 * value, step / 2)
+    return abs(count - value) <= max(share * value, step / 2)
+
+
+@pytest.mark.parametrize("name", RECENT)
+def test_counts_of_recent_models_are_those_printed(name: str) -> None:
+    model, printed = model_of(name), RECENT[name]
+    share = 0.006 if name in ROUNDED_DOWN else 0.005
+    assert as_printed(total_parameters(model), printed.total, share)
+    if printed.active is not None:
+        assert as_printed(active_parameters(model), printed.active, share)
+
+
+def test_nemotron_3_nano_by_hand() -> None:
+    # 23 Mamba-2 layers, 6 attentions and 23 mixtures, each alone with a norm
+    hidden, inner, keys, heads = 2688, 4096, 8 * 128, 64
+    mamba = hidden * (2 * inner + 2 * keys + heads) + 5 * (inner + 2 * keys) + 3 * heads + inner
+    mamba += inner * hidden
+    attention = hidden * 128 * (2 * 32 + 2 * 2)
+    experts = 128 * 2 * hidden * 1856 + 2 * hidden * 3712 + 128 * (hidden + 1)
+    layers = 23 * (mamba + experts) + 6 * attention + 53 * hidden
+    assert total_parameters(model_of("nemotron-3-nano")) == layers + 2 * 131072 * hidden
+
+
+def test_text_models_are_read_out_of_what_wraps_them() -> None:
+    for name in ("kimi-k2.5", "qwen3.5-397b-a17b", "minimax-m3", "step-3.7-flash", "gemma-4-31b"):
+        assert "vision encoder left out: text only" in model_of(name).notes
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -119,4 +180,17 @@ def test_layers_are_the_published_ones() -> None:
     assert (scout.num_moe_layers, maverick.num_moe_layers) == (48, 24)
     assert maverick.moe_layers[:4] == (False, True, False, True)
     assert model_of("deepseek-v3.2").attention.index_top_k == 2048
+    nemotron = model_of("nemotron-3-super")
+    kinds = {one.kind: layers for one, layers in nemotron.attentions.items()}
+    assert kinds == {"mamba2": 40, "none": 40, "gqa": 8}
+    assert (nemotron.num_moe_layers, nemotron.expert_hidden) == (40, 1024)
+    assert [one.compress for one in model_of("deepseek-v4-flash").attention_by_layer[:5]] == [
+        *(0, 0, 4, 128, 4)
+    ]
+    glm = model_of("glm-5.2")
+    assert [bool(one.index_heads) for one in glm.attention_by_layer[:7]] == [True] * 3 + [
+        *(False, False, False, True)
+    ]
+    longcat = model_of("longcat-flash")
+    assert (longcat.num_layers, longcat.num_moe_layers, longcat.experts_per_token) == (56, 28, 8)
     assert len(model_of("minimax-m2").attentions) == 1

@@ -113,10 +113,39 @@ def test_what_is_wrong_is_said_in_one_line(read, old, new, message):
     assert "\n" not in str(error.value)
 
 
-def test_dense_layers_have_one_width(read):
-    two = '[[layers]]\nattention = "full"\ndense_width = {}\n'
-    with pytest.raises(ModelError, match="dense layers of widths 7 and 8; expected one width"):
-        read(MIXTRAL + two.format(8) + two.format(7))
+def test_layers_may_be_alone_and_dense_ones_of_several_widths(read):
+    # a small Nemotron 3: Mamba-2, experts, attention, and two dense networks, each alone
+    mine = read(
+        MIXTRAL.replace("count = 8", "hidden_size = 64\ncount = 8")
+        + """
+        dense_width = 0
+        [[layers]]
+        [[layers]]
+        attention = "state"
+        dense_width = 0
+        [[layers]]
+        dense_width = 7
+        [[layers]]
+        dense_width = 8
+        [attention.state]
+        kind = "mamba2"
+        num_heads = 64
+        num_kv_heads = 8
+        head_dim = 64
+        key_head_dim = 128
+        conv_width = 4
+        output_gate = true
+    """
+    )
+    kinds = ["gqa"] * 32 + ["none", "mamba2", "none", "none"]
+    assert [one.kind for one in mine.attention_by_layer] == kinds
+    assert mine.moe_layers == (*[False] * 32, True, False, False, False)
+    assert (mine.ffn_widths, mine.expert_hidden, mine.num_blocks) == ({7: 1, 8: 1}, 64, 36)
+    with pytest.raises(ModelError, match=r"layers\[1\] has neither attention nor a feed-forward"):
+        read(MIXTRAL + "[[layers]]\ndense_width = 0\n")
+
+
+def test_too_many_layers_are_refused(read):
     many = '[[layers]]\nrepeat = 4096\nattention = "full"\n'
     with pytest.raises(ModelError, match="more than 4,096 layers"):
         read(MIXTRAL + many)

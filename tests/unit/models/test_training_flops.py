@@ -1,6 +1,7 @@
 """FLOPs per token against published pairs of throughput and utilization."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from lightloom.models.attention_work import (
 )
 from lightloom.models.parameters import active_parameters
 
+CONFIGS = Path(__file__).parent / "configs"
 H100_FLOPS = 989.5e12
 
 
@@ -115,3 +117,50 @@ def test_sparse_attention_grows_linearly_but_for_its_indexer():
     assert products(SPARSE, seq_len=131072) == 3 * (latents + index * 131072)
     pairs = 2048 * 131072 - 2048**2 / 2
     assert score_flops(SPARSE, 131072) == (2 * pairs * 128 * (2 * 512 + 64) + index * 131072**2 / 2)
+
+
+def test_mamba_2_in_chunks_by_hand() -> None:
+    one = Attention("mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=32)
+    # of a chunk of 128 tokens: scores of each group, their product with the values of each head,
+    # the state of each head made and read
+    chunk = 2 * (2 * 128 * 128 * 32 + 8 * 128 * 128 * 16 + 8 * 128 * 2 * 32 * 16)
+    assert linear_flops(one) == pytest.approx(chunk / 128)
+
+
+def test_compressed_attention_by_hand() -> None:
+    one = Attention("csa", num_heads=2, num_kv_heads=1, head_dim=8, window=128, compress=128)
+    seq = 4096
+    # a query sees so many tokens of its window and a tile more, and an entry per 128 before it
+    window = (128 + 128) * seq - (128 + 128) ** 2 / 2
+    entries = sum(range(seq // 128)) * 128 + seq / 2
+    assert score_flops(one, seq) == pytest.approx(2 * 2 * 16 * (window + entries))
+
+
+def test_what_mamba_2_moves_by_hand() -> None:
+    one = Attention(
+        "mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=32, output_gate=True
+    )
+    # queries and keys of two groups, values and results of eight heads, their gate and norm
+    moved = 2 * 2 * 32 + 2 * 8 * 16 + 3 * 8 * 16
+    # a state per head and 128 tokens: written and read in FP32, then in BF16
+    moved += 6 * 8 * 32 * 16 / 128
+    # products of a group's queries and keys, written and read in FP32
+    moved += 4 * 2 * 128
+    assert linear_elements(one) == pytest.approx(moved)
+
+
+@pytest.mark.parametrize(
+    ("name", "seq_len", "published_tflops", "tokens_per_s"),
+    # Megatron-Bridge, performance summary, 26.08 container: per GPU, on GB300; its models have
+    # multi-token prediction as well, and half of the products of attention are left out there
+    [
+        ("nemotron-3-nano", 8192, 901, 39_936),
+        ("nemotron-3-super", 8192, 831, 9_856),
+        ("nemotron-3-ultra", 8192, 1281, 3_552),
+        ("deepseek-v4-flash", 4096, 748, 8_224),
+    ],
+)
+def test_flops_of_hybrids_are_those_published(name, seq_len, published_tflops, tokens_per_s):
+    model = load_model(str(CONFIGS / f"{name}.json"))
+    flops = training_flops_per_token(model, seq_len)
+    assert flops * tokens_per_s / 1e12 == pytest.approx(published_tflops, rel=0.09)

@@ -99,8 +99,47 @@ def test_the_rule_takes_over_where_the_published_plan_is_impossible():
     assert plan.provenance == (
         "rule: EP first, then the least TP x PP that fits 80 GB",
         "not the published plan (a paper): tp x cp x ep x dp x pp = 8 x 1 x 8 x 1 x 8 = 512, but "
-        "there are 64 GPUs; gpus must be a multiple of 512; use 512 GPUs or change a degree",
+        "there are 64 GPUs; gpus must be a multiple of 512; use 512 GPUs or change a degree, or "
+        "let experts share the GPUs of TP and CP: --ep-mode folded --etp 1",
     )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "given"),
+    [
+        # Megatron-LM's mixtral_8x7b_tp1pp4ep8vpp8_release
+        (32, {"tp": 2, "pp": 4, "ep": 8}),
+        (8, {"tp": 1, "pp": 1, "cp": 2, "ep": 8}),
+        (64, {"tp": 2, "pp": 8, "cp": 2, "ep": 8}),
+    ],
+)
+def test_experts_share_the_gpus_of_tp_where_nothing_else_fits(gpus, given):
+    plan = choose_plan(SMALL, gpus, gpu_memory_bytes=GB80, overrides=given)
+    assert (plan.expert_mode, plan.etp, plan.gpus) == ("folded", 1, gpus)
+    said = choose_plan(
+        SMALL, gpus, gpu_memory_bytes=GB80, overrides={**given, "expert_mode": "folded", "etp": 1}
+    )
+    assert plan == said
+    assert "experts share the GPUs of TP and CP, as --ep-mode folded --etp 1" in plan.provenance
+
+
+def test_an_axis_of_its_own_stays_where_it_fits_or_is_requested():
+    given = {"tp": 2, "pp": 2, "ep": 8}
+    assert choose_plan(SMALL, 32, gpu_memory_bytes=GB80, overrides=given).expert_mode == "axis"
+    with pytest.raises(PlanError, match=r"use 32 GPUs or .*--ep-mode folded --etp 1$"):
+        choose_plan(SMALL, 16, gpu_memory_bytes=GB80, overrides={**given, "expert_mode": "axis"})
+
+
+def test_sequences_are_no_longer_than_the_model_has_positions_unless_given():
+    short = dataclasses.replace(SMALL, max_positions=2048)
+    assert choose_plan(short, 8, gpu_memory_bytes=GB80).seq_len == 2048
+    degrees = {"tp": 1, "pp": 1, "ep": 8}
+    assert choose_plan(short, 8, gpu_memory_bytes=GB80, overrides=degrees).seq_len == 2048
+    given = {"seq_len": 8192}
+    assert choose_plan(short, 8, gpu_memory_bytes=GB80, overrides=given).seq_len == 8192
+    learned = dataclasses.replace(short, learned_positions=2048)
+    with pytest.raises(PlanError, match="use at most seq-len = 2048"):
+        choose_plan(learned, 8, gpu_memory_bytes=GB80, overrides=given)
 
 
 def test_the_rule_puts_ep_before_tp_and_pp():

@@ -142,11 +142,11 @@ def test_hostile_text_is_escaped_everywhere(make_comparison):
 def test_findings(make_comparison):
     comparison = make_comparison()
     styles = fabric_styles([(r.fabric, r.kind) for r in comparison.results])
-    fastest, cheapest, by_network, by_cluster = tiles(comparison, styles)
-    assert fastest.style.name == "fat-tree"
-    assert fastest.notes == ("18 to 22 s", "as fast: mixnet")
-    assert cheapest.style.name == "topoopt"
-    assert cheapest.notes == ("fat-tree 5.00 x the price", "mixnet 1.50 x the price")
+    build, cheaper, by_network, by_cluster = tiles(comparison, styles)
+    assert (build.style.name, build.value) == ("fat-tree", "20 s")
+    assert build.notes == ("$10.00M of network",)
+    assert cheaper.style.name == "mixnet"
+    assert cheaper.notes == ("+2.5 % (2.5 to 2.5)", "$3.00M of network")
     # 1e6/26 tokens/s for 2 M$ against 1e6/20 for 10 M$
     assert by_network.notes[0] == f"{(20 / 26) * 5:.2f} x fat-tree"
     # 1e6/20.5 for 23 M$ against 1e6/20 for 30 M$ and 1e6/26 for 22 M$

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -15,9 +16,9 @@ from lightloom.workload.categories import StepCategory
 
 @pytest.fixture
 def printed(make_comparison):
-    def run(comparison=None, width=200):
+    def run(comparison=None, width=200, details=True):
         console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True)
-        print_comparison(comparison or make_comparison(), console)
+        print_comparison(comparison or make_comparison(), console, details=details)
         return console.export_text()
 
     return run
@@ -53,7 +54,7 @@ def test_results_are_printed(printed, make_comparison):
     sentence = " ".join(text.split())
     assert sentence.endswith(" ".join(story(make_comparison()).split()))
     assert row_of(text, "fat-tree", 0) == [
-        "fat-tree", "20", "18-22", "1.000", "10", "30", "20.0", "390.6", "231.5"
+        "fat-tree", "20", "18-22", "1.000=", "10", "30", "20.0", "390.6", "231.5"
     ]  # fmt: skip
     assert row_of(text, "fat-tree", 1) == [
         "fat-tree", "10.00", "30.00", "100.0", "50,000", "5.0", "1.67", "0.786"
@@ -64,11 +65,43 @@ def test_results_are_printed(printed, make_comparison):
     assert "=: tied, no slower in one of them" in text
 
 
+def test_what_decides_is_one_table_that_fits_a_terminal(printed, make_comparison):
+    comparison = make_comparison()
+    text = printed(width=80, details=False)
+    rows = [line.split() for line in text.splitlines() if line.startswith((" fat-tree ", " mix"))]
+    assert rows == [
+        ["fat-tree", "20", "1.000=", "10", "30", "20.0", "390.6", "10.00", "1.67"],
+        ["mixnet", "20.5", "1.025=", "10.25", "30.75", "19.5", "381.1", "3.00", "2.12"],
+    ]
+    assert all(len(line) <= 80 for line in text.splitlines())
+    traced = tuple(
+        dataclasses.replace(r, loads=(), mfu=None, tokens_per_s=None, tokens_per_s_per_gpu=None)
+        for r in comparison.results
+    )
+    text = printed(dataclasses.replace(comparison, results=traced), details=False)
+    assert "steps/h/k$" in text
+    assert "MFU" not in text
+
+
+def test_values_that_read_alike_are_marked_alike(make_comparison):
+    comparison = make_comparison()
+    first, *others = comparison.results
+    twin = dataclasses.replace(first, fabric="twin", step_time_s=first.step_time_s * (1 + 1e-6))
+    both = dataclasses.replace(comparison, results=(first, twin, *others))
+    console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
+    print_comparison(both, console, details=True)
+    lines = console.export_text(styles=True).splitlines()
+    marked = [line for line in lines if re.search(r";32m *20\x1b", line)]
+    assert ["fat-tree" in marked[0], "twin" in marked[1], len(marked)] == [True, True, 2]
+    page = render(both)
+    assert len(re.findall(r'<td class="best" data-sort="[\d.]+">20\.00<', page)) == 2
+
+
 def test_a_model_without_experts_has_no_other_loads(printed, make_comparison):
     comparison = make_comparison()
     bare = tuple(dataclasses.replace(r, loads=()) for r in comparison.results)
     text = printed(dataclasses.replace(comparison, results=bare))
-    assert row_of(text, "fat-tree", 0)[3:5] == ["1.000", "20.0"]
+    assert row_of(text, "fat-tree", 0)[3:5] == ["1.000=", "20.0"]
     assert "balanced" not in text
 
 

@@ -51,7 +51,14 @@ def test_heads_of_latent_attention_are_made_of_latent_vectors():
     assert latent_projections(load_model("llama-3-70b"), TOKENS, 2) == ()
 
 
-@pytest.mark.parametrize("name", ["qwen3-next-80b-a3b", "minimax-text-01", "deepseek-v3.2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("qwen3-next-80b-a3b", "minimax-text-01", "deepseek-v3.2", "nemotron-3-super"),
+        *("jamba-v0.1", "deepseek-v4-flash", "glm-5.2", "gemma-4-26b-a4b"),
+        *("mimo-v2-flash", "step-3.7-flash", "hunyuan-large", "llama-nemotron-super-49b"),
+    ],
+)
 @pytest.mark.parametrize("tp", [1, 2])
 def test_layers_of_any_attention_have_all_weights(name, tp):
     config = Path(__file__).parents[1] / "models" / "configs" / f"{name}.json"
@@ -62,3 +69,15 @@ def test_layers_of_any_attention_have_all_weights(name, tp):
         # what is left are norms, convolutions, and numbers per head
         assert weights == pytest.approx(attention_parameters(model), rel=2e-3)
         assert weights <= attention_parameters(model)
+
+
+@pytest.mark.parametrize("name", ["kimi-k3", "minimax-m3"])
+def test_low_ranks_and_keys_that_all_heads_share_are_repeated_on_tp_ranks(name):
+    config = Path(__file__).parents[1] / "models" / "configs" / f"{name}.json"
+    for model in load_model(str(config)).variants:
+        whole, split = (
+            sum(tp * one.inputs * one.outputs * one.tokens for one in projections(model, 1, tp))
+            for tp in (1, 2)
+        )
+        assert whole == pytest.approx(attention_parameters(model), rel=2e-3)
+        assert whole <= split <= 1.01 * whole

@@ -18,6 +18,7 @@ from tests.workload_fakes import (
 
 from lightloom.demand.generator import synthetic
 from lightloom.errors import DemandError, InputError, PlanError
+from lightloom.models.model import NO_ATTENTION, Attention
 from lightloom.parallel import Plan
 from lightloom.workload import (
     WorkloadOptions,
@@ -26,6 +27,7 @@ from lightloom.workload import (
     demand_shape,
     rebuild,
 )
+from lightloom.workload.task_graph import NO_INDEX
 from lightloom.workload.traffic import sent_traffic, traffic_shares, unmatched
 
 PLAN = Plan(gpus=64, tp=2, ep=8, dp=2, pp=2, micro_batches=2, seq_len=128)
@@ -56,6 +58,57 @@ def test_servers_of_another_size():
     layout = build_toy(PLAN, gpus_per_server=32).graph.layout
     assert (layout.members, layout.gpus_per_worker) == (1, 16)
     assert layout.worker_server.tolist() == [0, 0, 1, 1]
+
+
+GQA = Attention("gqa", num_heads=8, num_kv_heads=2, head_dim=8)
+MAMBA2 = Attention("mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=8)
+#: a layer is an attention, a Mamba, a dense network or experts alone, or one of each
+HYBRID = toy_model(
+    attention_by_layer=(MAMBA2, NO_ATTENTION, GQA, NO_ATTENTION, MAMBA2, NO_ATTENTION, GQA, MAMBA2),
+    moe_layers=(False, True, False, False, False, True, True, False),
+    ffn_by_layer=(0, 0, 0, 256, 0, 0, 0, 128),
+    expert_hidden_size=16,
+    shared_expert_ffn_size=32,
+    residual_streams=4,
+)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        PLAN,
+        Plan(gpus=64, tp=2, cp=2, ep=4, dp=2, pp=2, micro_batches=2, seq_len=128),
+        dataclasses.replace(PLAN, sequence_parallel=False),
+        dataclasses.replace(PLAN, vpp=2, pp_layout=(0, 3, 4, 1)),
+        dataclasses.replace(PLAN, schedule="zero-bubble", overlap_shared_experts=True),
+        dataclasses.replace(PLAN, schedule="dualpipe", overlap_all_to_all="batch", micro_batches=4),
+        dataclasses.replace(PLAN, overlap_all_to_all="chunks", overlap_chunks=4),
+        dataclasses.replace(PLAN, tp=1, etp=1, cp=2, context_parallel="ulysses"),
+    ],
+)
+def test_layers_that_are_an_attention_or_a_feed_forward_alone_move_what_is_implied(plan):
+    workload = build_toy(plan, HYBRID, FakeCompute(attention_s=1.0, dense_s=1.0))
+    check_conservation(workload)
+    # bytes of a copy are those of the experts' hidden size, in BF16
+    assert demands_unit_bytes(workload) == {32 // plan.overlap_chunks}
+
+
+def demands_unit_bytes(workload):
+    """Bytes of the all-to-alls of experts per copy of a token."""
+    return {
+        int(size)
+        for program in programs(workload.graph)
+        for size in program.size[program.demand != NO_INDEX]
+    }
+
+
+def test_layers_take_the_time_of_what_they_have():
+    plan = Plan(gpus=8, ep=8, micro_batches=1, seq_len=128)
+    compute = FakeCompute(attention_s=1.0, dense_s=100.0)
+    (program,) = programs(build_toy(plan, HYBRID, compute).graph)
+    seconds = [task["size"] / 1e12 for task in tasks(program) if task["what"] == "compute"]
+    # five attentions and two dense networks, forward once and backward twice as long
+    assert sum(seconds) == pytest.approx(3 * (5 * 1.0 + 2 * 100.0))
 
 
 def test_sends_inside_a_server_are_local():

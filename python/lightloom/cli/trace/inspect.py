@@ -22,11 +22,11 @@ EXAMPLES = (
 )
 NOTES = (
     "What it is, is told by its content: a trace of lightloom trace record, Chakra execution "
-    "traces (schema 0.0.4, a folder, an archive or a file), profiles of PyTorch (Kineto, a file or "
-    "a folder with one per rank), a layer table of SimAI, or a routing log. Shown are volumes by "
-    "group, the largest calls, skew, and the order of calls; where times were recorded, what of "
-    "communication is exposed, and bandwidths; --step shows one step alone, by the number that a "
-    "profile gives it. Ranks that were recorded together are checked: what "
+    "traces (schema 0.0.4, a folder, an archive or a file), profiles (Kineto) and execution traces "
+    "of PyTorch (a file or a folder with one per rank), a layer table of SimAI, or a routing log. "
+    "Shown are volumes by group, the largest calls, skew, and the order of calls; where times were "
+    "recorded, what of communication is exposed, and bandwidths; --step shows one step alone, by "
+    "the number that a profile gives it. Ranks that were recorded together are checked: what "
     "one sends, another expects."
 )
 
@@ -81,8 +81,9 @@ def _run(given: Given) -> None:
         imported = read_any(options.trace, monitor.progress)
     if options.step is not None:
         imported = imported.at_step(options.step)
-    for line in (imported.form, *imported.remarks):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for line in imported.remarks:
+        remarks_console().print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(imported.form, highlight=False, markup=False)
     print_trace(imported.trace, console)
     print_times(imported, console)
     print_details(imported.trace, console)

@@ -19,7 +19,7 @@ from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
 from lightloom.parallel.choose import divisors
-from lightloom.parallel.plan import DEFAULT_SEQ_LEN, MICRO_BATCHES_PER_STAGE
+from lightloom.parallel.plan import MICRO_BATCHES_PER_STAGE, usual_length
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.job import workload_options
 from lightloom.study.compare.scenario import PlanOptions, Scenario
@@ -199,7 +199,7 @@ def _sequences(scenario: Scenario, model: Model, stated: Plan | None) -> int:
 
 
 def _published_length(model: Model) -> int:
-    return model.plan.seq_len if model.plan else DEFAULT_SEQ_LEN
+    return model.plan.seq_len if model.plan else usual_length(model)
 
 
 def _micro_batch_size(scenario: Scenario, model: Model) -> int:

@@ -276,11 +276,11 @@ class Comparison:
         times = ", ".join(f"{r.fabric} {show_time(r.step_time_s)}" for r in self.results)
         return f"Comparison({name}: {times or 'no fabrics'})"
 
-    def print(self, console: Console | None = None) -> None:
-        """Print the tables, to the terminal by default."""
+    def print(self, console: Console | None = None, *, details: bool = False) -> None:
+        """Print speed, cost and the verdict, or with details all tables and remarks."""
         from lightloom.report.table import print_comparison
 
-        print_comparison(self, console or Console())
+        print_comparison(self, console or Console(), details=details)
 
     def _repr_html_(self) -> str:
         from lightloom.report.figure import html_of

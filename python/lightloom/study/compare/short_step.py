@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from lightloom.models import Model
+from lightloom.models.model import NO_ATTENTION
 from lightloom.parallel import Plan
 from lightloom.study.compare.job import ModelJob
 
@@ -63,9 +64,30 @@ def with_few(job: ModelJob, layers: int, micro_batches: int) -> ModelJob:
 
 
 def with_layers(model: Model, moe_layers: tuple[bool, ...]) -> Model:
-    """These layers, and as much less of a vocabulary, so that the output is no bottleneck."""
-    vocabulary = max(1, model.vocab_size * len(moe_layers) // model.num_layers)
-    return dataclasses.replace(model, moe_layers=moe_layers, vocab_size=vocabulary)
+    """These layers, and as much less of a vocabulary, so that the output is no bottleneck.
+
+    Where some layers are an attention or a feed-forward alone, mixtures alone get the attentions
+    of the others, so that a layer is a whole one; else they are the last layers of the model.
+    """
+    count = len(moe_layers)
+    vocabulary = max(1, model.vocab_size * count // model.num_layers)
+    few = dataclasses.replace(
+        model,
+        moe_layers=moe_layers,
+        vocab_size=vocabulary,
+        attention_by_layer=model.attention_by_layer[:count],
+        ffn_by_layer=model.ffn_by_layer[:count],
+    )
+    if NO_ATTENTION not in model.attentions:
+        return few
+    if not all(moe_layers):
+        last = model.attention_by_layer[-count:]
+        return dataclasses.replace(
+            few, attention_by_layer=last, ffn_by_layer=model.ffn_by_layer[-count:]
+        )
+    mixing = tuple(one for one in model.attention_by_layer if one != NO_ATTENTION)
+    whole = (mixing * -(-count // len(mixing)))[:count] if mixing else (NO_ATTENTION,) * count
+    return dataclasses.replace(few, attention_by_layer=whole, ffn_by_layer=())
 
 
 def _short_plan(plan: Plan, micro_batches: int) -> Plan:

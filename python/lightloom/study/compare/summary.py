@@ -11,6 +11,7 @@ import numpy as np
 
 from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
+from lightloom.demand.routing_log import ResampledSource
 from lightloom.fabric import Fabric
 from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
@@ -73,7 +74,7 @@ def comparison_of(
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
-        demand=_demand(job, workload),
+        demand=_demand(job, workload) | _logged(job, samples[0]),
         memory=_memory(job),
         traffic_shares=dict(workload.traffic_shares()),
         warnings=(*warnings_of(job), *(one for one in waiting if one)),
@@ -93,6 +94,11 @@ def warnings_of(job: Job) -> list[str]:
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
     warnings += [one for one in (compute_warning(job), precision_warning(job)) if one]
+    if 0 < job.model.max_positions < job.plan.seq_len:
+        warnings.append(
+            f"sequences of {job.plan.seq_len:,} tokens are longer than the "
+            f"{job.model.max_positions:,} positions of {job.model.name}: as if it had as many"
+        )
     return warnings
 
 
@@ -421,10 +427,20 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     }
 
 
+def _logged(job: Job, sample: Sample) -> dict[str, float]:
+    """What a log that tokens are drawn from has, per layer and expert."""
+    if not isinstance(job, ModelJob) or not job.scenario.demand.resample:
+        return {}
+    source = job.demand(sample)
+    if not isinstance(source, ResampledSource):
+        return {}
+    return {"copies_per_expert": source.logged_tokens * source.shape.top_k / source.shape.experts}
+
+
 def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:
     """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand table."""
     if isinstance(job, ModelJob):
-        return job.model.hidden_size * job.options.dispatch_element_bytes
+        return job.model.expert_hidden * job.options.dispatch_element_bytes
     for role in workload.graph.roles:
         program = role.program
         if len(sizes := program.size[program.demand == table]):

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from lightloom.demand.load_trace import LoadTrace
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.predictors import DemandPredictor, Loads
-from lightloom.demand.source import whole
+from lightloom.demand.source import shown_divisors, whole
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule import Region, allocate_region, route
 
@@ -415,7 +415,8 @@ def _servers(trace: LoadTrace, options: RegionOptions) -> int:
         raise DemandError(f"token_bytes: expected 1 to {MAX_TOKEN_BYTES:,}, got {given}")
     if per_server < 1 or experts % per_server or experts // per_server < 2:
         raise DemandError(
-            f"{experts} experts do not fill two or more servers of {per_server} experts each"
+            f"{experts} experts do not fill two or more servers of {per_server} experts each; "
+            f"expected a part of them: {shown_divisors(experts)}"
         )
     return experts // per_server
 

@@ -2,8 +2,9 @@
 
 A node of computation or communication becomes a compute or a call; a node of the CPU, of memory or
 of metadata passes on what it waits for. Calls are collective over the group that ``pg_name`` names,
-as ``groups.json`` explains it (ranks by the group's name, the form that ASTRA-sim reads), and over
-all ranks otherwise. ``comm_size`` is what a rank puts in.
+as ``groups.json`` explains it (ranks by the group's name, the form that ASTRA-sim reads), or a file
+of that form that is called after the traces or has ``group`` in its name, such as STAGE's
+``comm_group.json``; and over all ranks otherwise. ``comm_size`` is what a rank puts in.
 
 Where a trace computes, each stream of a rank executes its nodes in their order, as ASTRA-sim does:
 computation on stream 0, collectives on 1, sends on 2 and receives on 3, unless nodes have a
@@ -15,10 +16,11 @@ from __future__ import annotations
 
 import heapq
 import io
+import json
 import re
 import tarfile
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,6 +38,7 @@ from lightloom.trace.importers.chakra_nodes import (
     Node,
     nodes_of_bytes,
     nodes_of_json,
+    nodes_of_stage,
 )
 from lightloom.trace.importers.imported import Imported, advance
 from lightloom.trace.importers.operations import operation_of
@@ -67,13 +70,13 @@ def read_chakra(path: Path, progress: Progress | None = None) -> Imported:
     InputError
         If files are missing, mixed, truncated, of another schema or too large.
     """
-    files, groups = _files(path)
+    files, table = _files(path)
     name = shown_path(path)
     ranks = _by_rank(files, name)
     alone = len(ranks) == 1 and not path.is_dir()
-    known = _groups(groups, name) if groups is not None else {}
+    known = {} if table is None else _groups(table, name)
     size = max(_world_size(set(ranks), known, name, alone), _siblings(path) if alone else 1)
-    reader = _Reader(size, known)
+    reader = _Reader(size, known, GROUPS_FILE if table is None else table.name)
     recorded = []
     for done, (rank, file) in enumerate(sorted(ranks.items())):
         advance(progress, done / len(ranks), f"reading rank {rank}")
@@ -97,19 +100,74 @@ class _File:
         return read_compressed(self.source, "trace", MAX_FILE_BYTES)
 
 
-def _files(path: Path) -> tuple[list[_File], bytes | None]:
+@dataclass(frozen=True)
+class _Table:
+    """The file that has the ranks of groups."""
+
+    name: str
+    content: bytes
+
+
+def _files(path: Path) -> tuple[list[_File], _Table | None]:
     """Files of ranks, and the table of groups."""
     if path.is_dir():
         places = [one for one in sorted(path.iterdir()) if _NAME.fullmatch(one.name)]
-        table = path / GROUPS_FILE
-        groups = read_file(table, "groups", MAX_FILE_BYTES) if table.exists() else None
-        return [_File(shown_path(one), one) for one in places], groups
+        return [_File(shown_path(one), one) for one in places], _table_of_folder(path, places)
     content = read_compressed(path, "trace", MAX_FILE_BYTES)
     if content[257:262] == b"ustar":
         return _of_archive(content, shown_path(path))
-    table = path.with_name(GROUPS_FILE)
-    groups = read_file(table, "groups", MAX_FILE_BYTES) if table.exists() else None
-    return [_File(shown_path(path).removesuffix(".gz"), content)], groups
+    table = _table_of_folder(path.parent, [path])
+    return [_File(shown_path(path).removesuffix(".gz"), content)], table
+
+
+def _table_of_folder(folder: Path, traces: list[Path]) -> _Table | None:
+    """The table of groups next to traces: by its name, or the one file of that form."""
+    table = folder / GROUPS_FILE
+    if table.exists():
+        return _Table(GROUPS_FILE, read_file(table, "groups", MAX_FILE_BYTES))
+    bases = _bases(one.name for one in traces)
+    others = [one for one in sorted(folder.glob("*.json")) if _may_be_table(one.name, bases)]
+    found = [_Table(one.name, read_file(one, "groups", MAX_FILE_BYTES)) for one in others]
+    return _one_table(found, bases, shown_path(folder))
+
+
+def _bases(names: Iterable[str]) -> set[str]:
+    """What files of ranks are called, without rank and ending."""
+    return {found[1] for one in names if (found := _NAME.fullmatch(one))}
+
+
+def _may_be_table(name: str, bases: set[str]) -> bool:
+    stem = name.removesuffix(".json")
+    return stem != name and not _NAME.fullmatch(name) and (stem in bases or "group" in stem)
+
+
+def _one_table(found: list[_Table], bases: set[str], name: str) -> _Table | None:
+    """The table of groups among files, of those of that form the one that is called as traces."""
+    tables = [one for one in found if _is_table(one.content)]
+    own = [one for one in tables if Path(one.name).stem in bases]
+    chosen = own if len(own) == 1 else tables
+    if len(chosen) > 1:
+        shown = ", ".join(one.name for one in chosen[:4])
+        raise InputError(
+            f"{name}: {shown} may have the ranks of groups: call the right one {GROUPS_FILE}"
+        )
+    return chosen[0] if chosen else None
+
+
+def _is_table(content: bytes) -> bool:
+    """Whether JSON is a table of lists of whole numbers."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(found, dict)
+        and bool(found)
+        and all(
+            isinstance(one, list) and one and all(type(rank) is int for rank in one)
+            for one in found.values()
+        )
+    )
 
 
 def _siblings(path: Path) -> int:
@@ -120,9 +178,9 @@ def _siblings(path: Path) -> int:
     return 1 + max(ranks, default=0)
 
 
-def _of_archive(content: bytes, name: str) -> tuple[list[_File], bytes | None]:
+def _of_archive(content: bytes, name: str) -> tuple[list[_File], _Table | None]:
     files: list[_File] = []
-    groups = None
+    tables: list[_Table] = []
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:
@@ -135,13 +193,16 @@ def _of_archive(content: bytes, name: str) -> tuple[list[_File], bytes | None]:
                     raise InputError(f"{name}: {echo(base)} is larger than the archive")
                 stream = archive.extractfile(member)
                 assert stream is not None
-                if base == GROUPS_FILE:
-                    groups = stream.read()
-                elif _NAME.fullmatch(base):
+                if _NAME.fullmatch(base):
                     files.append(_File(f"{name}: {base}", stream.read()))
+                elif base.endswith(".json"):
+                    tables.append(_Table(base, stream.read()))
     except (tarfile.TarError, EOFError, ValueError, OverflowError):
         raise InputError(f"{name}: not a whole tar archive") from None
-    return files, groups
+    named = next((one for one in tables if one.name == GROUPS_FILE), None)
+    bases = _bases(file.name.removeprefix(f"{name}: ") for file in files)
+    tables = [one for one in tables if _may_be_table(one.name, bases)]
+    return files, named or _one_table(tables, bases, name)
 
 
 def _by_rank(files: list[_File], name: str) -> dict[int, _File]:
@@ -165,14 +226,16 @@ def _by_rank(files: list[_File], name: str) -> dict[int, _File]:
             )
         found[rank] = file
     if not found:
-        raise InputError(f"{name}: expected files named NAME.RANK.et, one per rank")
+        raise InputError(
+            f"{name}: expected files named NAME.RANK.et, one per rank; unpack an archive of others"
+        )
     return found
 
 
-def _groups(content: bytes, name: str) -> dict[str, tuple[int, ...]]:
+def _groups(table: _Table, name: str) -> dict[str, tuple[int, ...]]:
     """Ranks of groups by their names."""
-    where = f"{name}: {GROUPS_FILE}"
-    found = parse_json(content, where, limits=JsonLimits(depth=3))
+    where = f"{name}: {table.name}"
+    found = parse_json(table.content, where, limits=JsonLimits(depth=3))
     if not isinstance(found, dict):
         raise InputError(f"{where}: expected lists of ranks by the names of groups")
     for group, ranks in found.items():
@@ -205,24 +268,31 @@ class _Reader:
 
     world_size: int
     named: Mapping[str, tuple[int, ...]]
+    table: str = GROUPS_FILE
     met: dict[tuple[str, tuple[int, ...]], None] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     whole_world: int = 0
+    absent: int = 0
     all_ranks: tuple[int, ...] = ()
 
     def recording(self, rank: int, file: _File) -> RankTrace:
         content = file.read()
         if content.lstrip()[:1] == b"{":
             found = parse_json(content, file.name)
-            if not isinstance(found, dict) or "workload_graph" not in found:
-                raise InputError(f"{file.name}: expected JSON with a workload_graph")
+            if not isinstance(found, dict) or not {"workload_graph", "nodes"} & found.keys():
+                raise InputError(f"{file.name}: expected JSON with a workload_graph, or STAGE's")
             gpus = found.get("ngpus", 1)
             if isinstance(gpus, int) and 0 < gpus <= MAX_RANKS:
                 self.world_size = max(self.world_size, gpus)
-            nodes = nodes_of_json(found["workload_graph"], file.name)
+            if "workload_graph" in found:
+                nodes = nodes_of_json(found["workload_graph"], file.name)
+            else:
+                nodes = nodes_of_stage(found["nodes"], file.name)
         else:
             nodes = nodes_of_bytes(content, file.name)
         order = in_order(nodes, file.name)
+        there = {node.id for node in nodes}
+        self.absent += sum(one not in there for node in nodes for one in _needed(node))
         try:
             kept = self._kept(order)
             computes = any(nodes[place].kind == COMPUTE for place in kept)
@@ -256,14 +326,12 @@ class _Reader:
 
     def group(self, node: Node) -> tuple[str, tuple[int, ...]]:
         """Name and ranks of a node's group."""
-        number = str(node.attributes.get("pg_name", ""))
+        number = str(node.attributes.get("pg_name", node.attributes.get("comm_group", "")))
         name = str(node.attributes.get("pg_desc", "") or number or "world")
         if number in self.named:
             ranks = self.named[number]
         elif number not in ("", "0") and self.named:
-            raise InputError(
-                f"node {node.id} is of group {echo(number)}, which {GROUPS_FILE} lacks"
-            )
+            raise InputError(f"node {node.id} is of group {echo(number)}, which {self.table} lacks")
         else:
             dimensions = node.attributes.get("involved_dim", ())
             if isinstance(dimensions, tuple) and 0 in dimensions:
@@ -296,6 +364,13 @@ class _Reader:
     def remarks(self) -> tuple[str, ...]:
         """What was assumed and left out."""
         found = [f"left out: {number:,} {what}" for what, number in self.left_out.items()]
+        if self.named and self.table != GROUPS_FILE:
+            found.append(f"the ranks of groups are those of {self.table}")
+        if self.absent:
+            found.append(
+                f"{self.absent:,} dependencies are on nodes that are not there: nothing waits for "
+                "them"
+            )
         if self.whole_world and self.world_size == 1:
             found.append("neither groups nor the number of ranks are known")
         elif self.whole_world:
@@ -304,6 +379,11 @@ class _Reader:
                 f"they are taken to be of all {self.world_size:,} ranks"
             )
         return tuple(found)
+
+
+def _needed(node: Node) -> list[int]:
+    """Nodes that it depends on: its data's, or its callers where it has no others."""
+    return node.data or node.control
 
 
 def in_order(nodes: list[Node], name: str) -> list[tuple[int, Node, list[int]]]:
@@ -325,9 +405,7 @@ def in_order(nodes: list[Node], name: str) -> list[tuple[int, Node, list[int]]]:
     if len(place_of) < len(nodes):
         twice = next(one for one, count in Counter(n.id for n in nodes).items() if count > 1)
         raise InputError(f"{name}: node {twice} is there twice")
-    needs = [
-        [place_of[one] for one in node.data or node.control if one in place_of] for node in nodes
-    ]
+    needs = [[place_of[one] for one in _needed(node) if one in place_of] for node in nodes]
     followers: dict[int, list[int]] = defaultdict(list)
     waiting = [len(one) for one in needs]
     for place, one in enumerate(needs):
@@ -464,8 +542,8 @@ def _operation(node: Node) -> str:
         return "send" if node.kind == SEND else "receive"
     code = node.attributes.get("comm_type")
     op = _OPERATIONS.get(code) if isinstance(code, int) else None
-    if code is None:
-        op = operation_of(node.name)
+    if code is None or isinstance(code, str):
+        op = operation_of(code or node.name)
     if op is None:
         shown = "no comm_type" if code is None else f"comm_type {echo(code)}"
         raise InputError(f"node {node.id} has {shown}: expected one of 0 to 9")

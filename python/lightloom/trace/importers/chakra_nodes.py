@@ -3,7 +3,8 @@
 Read are files of schema 0.0.4 (``et_def.proto`` of mlcommons/chakra since October 2023): the
 metadata, then a message per node, each after its length; such files without a version, as early
 converters of PyTorch's traces wrote; and JSON with a ``workload_graph``, as Chakra's feeder reads
-it. Schemas 0.0.3 and earlier number fields and collectives differently and are refused.
+it, or with ``nodes``, as STAGE writes it. Schemas 0.0.3 and earlier number fields and collectives
+differently and are refused.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ LAST_TYPE = 10
 
 #: of one rank, and of all of its nodes together
 MAX_NODES, MAX_EDGES = 5_000_000, 20_000_000
+#: types of nodes and keys in STAGE's JSON (``chakra/backends/json_backend.py``)
+_STAGE_TYPES = {
+    "mem_load_node": LOAD, "mem_store_node": STORE, "comp_node": COMPUTE, "comm_send_node": SEND,
+    "comm_recv_node": RECEIVE, "coll_comm_node": COLLECTIVE,
+}  # fmt: skip
+_STAGE_KEYS = {"id": "Id", "name": "Name", "node_type": "NodeType", "ctrl_deps": "ctrlDeps"}
 #: duration of a node
 MAX_MICROS = 10**12
 #: characters of a name that are kept
@@ -52,7 +59,7 @@ ATTRIBUTES = {
     "is_cpu_op", "num_ops", "tensor_size", "runtime", "comm_type", "comm_size", "comm_src",
     "comm_dst", "comm_tag", "pg_name", "involved_dim", "root", "stream", "output_size", "dtype",
     "reduction", "input_splits", "output_splits", "pg_desc", "phase", "layer", "step", "routed",
-    "asynchronous",
+    "asynchronous", "comm_group",
 }  # fmt: skip
 
 Attribute = int | float | str | tuple[int, ...]
@@ -246,6 +253,23 @@ def _attribute(field_number: int, kind: int, value: Value) -> Attribute:
         if inner == 1:
             found.extend(signed(item) for item in numbers(one))
     return tuple(found)
+
+
+def nodes_of_stage(nodes: object, name: str) -> list[Node]:
+    """The ``nodes`` of STAGE's JSON.
+
+    Raises
+    ------
+    InputError
+        If a node has not what a node needs.
+    """
+    if not isinstance(nodes, list) or not all(isinstance(one, Mapping) for one in nodes):
+        raise InputError(f"{name}: expected a list of nodes")
+    renamed = [{_STAGE_KEYS.get(key, key): one[key] for key in one} for one in nodes]
+    for one in renamed:
+        kind = one.get("NodeType")
+        one["NodeType"] = _STAGE_TYPES.get(kind, kind) if isinstance(kind, str) else kind
+    return nodes_of_json(renamed, name)
 
 
 def nodes_of_json(graph: object, name: str) -> list[Node]:

@@ -1,8 +1,9 @@
 """What PyTorch's profiler (Kineto) recorded of real steps, as a trace: one file per rank.
 
-Kernels of NCCL and DeepEP become calls on the streams that executed them, with their durations;
-other kernels become computes. Streams work in order. Which stream waited for which is known where
-``enable_cuda_sync_events`` was set; otherwise it is concluded from what was observed:
+Kernels that communicate (:mod:`.libraries`) become calls on the streams that executed them, with
+their durations; other kernels become computes. Streams work in order. Which stream waited for which
+is known where ``enable_cuda_sync_events`` was set; otherwise it is concluded from what was
+observed:
 
 - what is not on the main stream (the one that computes longest) waits for what the main stream had
   been given before and had finished by then; PyTorch lets each collective wait for the stream that
@@ -20,10 +21,8 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.inputs.files import read_compressed, shown_path
@@ -32,16 +31,11 @@ from lightloom.progress import Progress
 from lightloom.trace.check import MESSAGES
 from lightloom.trace.computes import StreamPlace
 from lightloom.trace.importers.imported import Imported, advance
-from lightloom.trace.importers.kineto_events import (
-    MAX_RANKS,
-    Events,
-    GpuWork,
-    StreamEvent,
-    events_of,
-    numbers_of,
-)
-from lightloom.trace.importers.operations import deep_ep_kernel, element_bytes, operation_of
-from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, Span
+from lightloom.trace.importers.kineto_calls import CallMaker, Remarks
+from lightloom.trace.importers.kineto_events import Events, GpuWork, StreamEvent, events_of
+from lightloom.trace.importers.kineto_requests import tensors_of
+from lightloom.trace.importers.operations import operation_of
+from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, Span, message_bytes
 from lightloom.trace.trace import Call, ProcessGroup, RankTrace, make_trace
 
 #: of a file, unpacked
@@ -100,7 +94,7 @@ def _imported(
     recorded = [one for _, (one, _) in sorted(found.items())]
     groups = [ProcessGroup(*one) for one in job.groups]
     trace = make_trace(size, ("PyTorch profiler",), recorded, groups)
-    remarks = [f"{number:,} {what}" for what, number in job.remarks.items()]
+    remarks = job.remarks.lines()
     if len(found) < size:
         remarks.append(f"{len(found):,} of {size:,} ranks have files")
     spans = {rank: spans for rank, (_, spans) in sorted(found.items())}
@@ -114,7 +108,7 @@ class _Job:
     world_size: int | None = None
     files: dict[int, str] = field(default_factory=dict)
     groups: dict[tuple[str, tuple[int, ...]], None] = field(default_factory=dict)
-    remarks: Counter[str] = field(default_factory=Counter)
+    remarks: Remarks = field(default_factory=Remarks)
 
     def take(self, events: Events, *, alone: bool) -> int:
         """Note a file; returns its rank."""
@@ -149,6 +143,7 @@ class _Maker:
         self._events = events
         self._rank = rank
         self._program = RankProgram(rank)
+        self._calls = CallMaker(rank, events.world_size, events.groups, job.groups, job.remarks)
         self._spans: list[Span] = []
         #: of each stream the ends of its work in order, and the places after it
         self._ends: dict[int, list[float]] = defaultdict(list)
@@ -165,7 +160,8 @@ class _Maker:
         work = [(one, events.step_of(one.launch_us)) for one in events.work]
         inside = [(one, step) for one, step in work if step is not None]
         if len(inside) < len(work):
-            self._job.remarks["kernels outside of steps are left out"] += len(work) - len(inside)
+            remark = "kernels outside of steps are left out"
+            self._job.remarks.counts[remark] += len(work) - len(inside)
         if inside:
             self._origin = min(one.start_us for one, _ in inside)
             main = _main_stream([one for one, _ in inside])
@@ -186,24 +182,33 @@ class _Maker:
     def _issue(self, work: GpuWork, step: int, main: int) -> None:
         stream, program = work.stream, self._program
         phase = self._events.phase_of(work.launch_us, work.thread)
-        call = self._call(work, step, phase) if work.communicates else None
-        index = None
+        calls = self._calls.calls(work, step, phase)
         released = self._released.pop(stream, 0.0)
-        if call is not None:
-            index = program.call(call)
-        else:
+        if not calls:
             since = work.start_us
             # the main stream stands still for its CPU, unless it has waited for another
             if stream == main and self._ends[stream]:
                 since = min(since, max(self._ends[stream][-1], released))
             program.compute_on(stream, step, max(work.end_us - since, 0.0) * 1e-6, phase)
+        indices = [program.call(call) for call in calls]
         self._ends[stream].append(max([work.end_us, *self._ends[stream][-1:]]))
         self._launched[stream].append(work.launch_us)
         self._places[stream].append(program.place(stream))
+        self._show(work, step, calls, indices)
+
+    def _show(self, work: GpuWork, step: int, calls: list[Call], indices: list[int]) -> None:
+        """Note what the stream did: one span, or one for each of the kernel's calls."""
         kind = "communication" if work.communicates else "copy" if work.copies else "compute"
         start_s = (work.start_us - self._origin) * 1e-6
-        duration_s = (work.end_us - work.start_us) * 1e-6
-        self._spans.append(Span(start_s, duration_s, stream, step, work.name, kind, index))
+        if not calls:
+            duration_s = (work.end_us - work.start_us) * 1e-6
+            self._spans.append(Span(start_s, duration_s, work.stream, step, work.name, kind))
+        begun: Counter[str] = Counter()
+        for call, index in zip(calls, indices, strict=True):
+            duration_s = call.duration_s or 0.0
+            at_s = start_s + begun[call.op] * duration_s
+            begun[call.op] += 1
+            self._spans.append(Span(at_s, duration_s, work.stream, step, work.name, kind, index))
 
     def _await(self, event: StreamEvent) -> None:
         """Let a stream wait as it was told to."""
@@ -238,60 +243,6 @@ class _Maker:
             end = self._ends[other][number - 1]
             self._released[stream] = max(end, self._released.get(stream, end))
 
-    def _call(self, work: GpuWork, step: int, phase: str) -> Call | None:
-        """The call of a kernel that communicates; ``None`` where it only prepares one."""
-        deep_ep = deep_ep_kernel(work.name)
-        if deep_ep is not None and not deep_ep.carries:
-            return None
-        said = work.arguments.get("Collective name")
-        op = "all_to_all" if deep_ep else operation_of(said if isinstance(said, str) else work.name)
-        if op is None:
-            self._job.remarks["kernels communicate in an unknown manner"] += 1
-            return None
-        group, ranks = self._group(work.arguments)
-        if deep_ep is not None:
-            group = f"DeepEP {deep_ep.place}"
-            self._job.remarks["kernels of DeepEP do not say how many bytes they carry"] += 1
-        elif not isinstance(work.arguments.get("In msg nelems"), int):
-            self._job.remarks["kernels do not say how many bytes they carry"] += 1
-        if len(ranks) > 1:
-            self._job.groups.setdefault((group, ranks))
-        put, got = _sizes(op, work.arguments)
-        peer = None
-        if op in MESSAGES:
-            peer = work.arguments.get("Dst Rank" if op == "send" else "Src Rank")
-            if peer not in ranks or peer == self._rank:
-                self._job.remarks["messages do not say between whom: they are no calls"] += 1
-                return None
-        return replace(
-            EMPTY_CALL, op=op, function=str(said or work.name)[:200], group=group, ranks=ranks,
-            dtype=str(work.arguments.get("dtype", "")).lower(), input_bytes=put, output_bytes=got,
-            shape=(), phase=phase, step=step, stream=work.stream, peer=peer,
-            input_splits=_splits(work.arguments.get("In split size"), ranks),
-            output_splits=_splits(work.arguments.get("Out split size"), ranks),
-            duration_s=(work.end_us - work.start_us) * 1e-6,
-        )  # fmt: skip
-
-    def _group(self, arguments: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
-        """Name and ranks of a group, from whatever says them."""
-        known = self._events.groups
-        number = str(arguments.get("Process Group Name", ""))
-        size = arguments.get("Group size")
-        start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
-        ranks = known.get(number) or numbers_of(arguments.get("Process Group Ranks"))
-        members = size if isinstance(size, int) and 0 < size <= MAX_RANKS else 0
-        if not ranks and isinstance(start, int) and isinstance(stride, int) and stride:
-            ranks = tuple(start + stride * place for place in range(members))
-        if not ranks or self._rank not in ranks or min(ranks) < 0:
-            members = members or max(self._events.world_size or 1, self._rank + 1)
-            first = self._rank // members * members
-            ranks = tuple(range(first, first + members))
-            self._job.remarks["calls do not say their ranks: they are taken to be adjacent"] += 1
-        name = str(arguments.get("Process Group Description", ""))
-        if name in ("", "undefined"):
-            name = f"group of {len(ranks)}"
-        return name[:100], ranks
-
     def _add_collectives_of_cpu(self) -> None:
         """Calls of a program that communicates by gloo, which has no kernels."""
         found = [
@@ -304,13 +255,14 @@ class _Maker:
             if op is None or step is None:
                 continue
             if op in MESSAGES:
-                self._job.remarks["messages do not say between whom: they are no calls"] += 1
+                self._job.remarks.counts["messages do not say between whom: they are no calls"] += 1
                 continue
-            group, ranks = self._group({"Process Group Description": "gloo"})
+            group, ranks = self._calls.group({"Process Group Description": "gloo"})
             if len(ranks) > 1:
                 self._job.groups.setdefault((group, ranks))
-            size, dtype = _first_tensor(arguments)
-            put, got = _put_and_got(op, size, size * (len(ranks) if op == "all_gather" else 1))
+            tensors = tensors_of(arguments)
+            size, dtype = sum(one for one, _ in tensors), tensors[0][1] if tensors else ""
+            put, got = (0, 0) if op == "barrier" else message_bytes(op, size, len(ranks))
             duration_s = (end - start) * 1e-6
             index = self._program.call(
                 replace(EMPTY_CALL, op=op, function=name, group=group, ranks=ranks, dtype=dtype,
@@ -326,36 +278,3 @@ def _main_stream(work: list[GpuWork]) -> int:
     for one in work:
         busy[one.stream] += 0.0 if one.communicates or one.copies else one.end_us - one.start_us
     return min(busy, key=lambda stream: (-busy[stream], stream))
-
-
-def _sizes(op: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
-    each = element_bytes(str(arguments.get("dtype", ""))) or 0
-    counts = [arguments.get("In msg nelems"), arguments.get("Out msg nelems")]
-    found = [one * each if isinstance(one, int) and 0 <= one < 1 << 50 else 0 for one in counts]
-    return _put_and_got(op, *found)
-
-
-def _put_and_got(op: str, put: int, got: int) -> tuple[int, int]:
-    if op == "barrier":
-        return 0, 0
-    return (put, 0) if op == "send" else (0, got or put) if op == "receive" else (put, got)
-
-
-def _splits(value: object, ranks: tuple[int, ...]) -> tuple[int, ...] | None:
-    found = numbers_of(value)
-    return found if found and len(found) == len(ranks) else None
-
-
-def _first_tensor(arguments: Mapping[str, Any]) -> tuple[int, str]:
-    """Bytes of the tensors of an operator of the CPU whose shapes were recorded, and their type."""
-    shapes, types = arguments.get("Input Dims"), arguments.get("Input type")
-    if not isinstance(shapes, list) or not isinstance(types, list):
-        return 0, ""
-    total = 0
-    for shape, dtype in zip(shapes, types, strict=False):
-        if isinstance(shape, list) and all(isinstance(one, int) for one in shape):
-            count = 1
-            for one in shape:
-                count *= max(one, 0)
-            total += min(count, 1 << 50) * (element_bytes(str(dtype)) or 0)
-    return total, str(types[0]) if types else ""

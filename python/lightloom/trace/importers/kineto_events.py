@@ -2,8 +2,7 @@
 
 Read are complete events (``"ph": "X"``, microseconds): what a GPU did (``kernel``, ``gpu_memcpy``,
 ``gpu_memset``), who launched it (``cuda_runtime`` and the like, joined by ``correlation``), what
-the CPU says of collectives (``record_param_comms``, joined by ``External id``; libkineto's
-``output_json.cpp`` copies most of it to the kernel), and annotations: ``ProfilerStep#N``,
+the CPU says of collectives (:mod:`.kineto_requests`), and annotations: ``ProfilerStep#N``,
 ``Optimizer.step``, autograd. ``cuda_sync`` has waits of streams for others, if it was recorded.
 ``distributedInfo`` has the rank, the world size and process groups.
 """
@@ -13,12 +12,21 @@ from __future__ import annotations
 import bisect
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lightloom.errors import InputError, echo
-from lightloom.trace.importers.operations import is_communication
+from lightloom.trace.importers.kineto_requests import (
+    RECORD,
+    CallRequest,
+    CallRequests,
+    CpuEvent,
+    is_request,
+    request_of,
+)
+from lightloom.trace.importers.libraries import CommunicationKernel, communication_kernel
 
 #: events of a file, and streams of a GPU
 MAX_EVENTS, MAX_STREAMS = 20_000_000, 256
@@ -53,10 +61,12 @@ class GpuWork:
         That launched it; ``None`` if not known.
     stream, name, copies
         On which stream, what, and whether it is no kernel.
-    communicates
-        Whether it is a kernel of a collective or a message.
+    kernel
+        What it does if it communicates.
     arguments
-        Of the event, with those of the ``record_param_comms`` that it belongs to.
+        Of the event if it communicates, with those of the ``record_param_comms`` of its number.
+    requests
+        What it was launched for if it communicates: one call, or several at once.
     """
 
     start_us: float
@@ -66,8 +76,14 @@ class GpuWork:
     stream: int
     name: str
     copies: bool
-    communicates: bool
+    kernel: CommunicationKernel | None
     arguments: Mapping[str, Any]
+    requests: tuple[CallRequest, ...] = ()
+
+    @property
+    def communicates(self) -> bool:
+        """Whether it is a kernel of a collective or a message."""
+        return self.kernel is not None
 
 
 class StreamEvent(NamedTuple):
@@ -193,6 +209,7 @@ class _Sorter:
         self._launches: dict[int, tuple[float, str | None]] = {}
         self._waits: list[tuple[float, Mapping[str, Any]]] = []
         self._comms: dict[int, Mapping[str, Any]] = {}
+        self._cpu: dict[str, list[CpuEvent]] = defaultdict(list)
         self._c10d: list[tuple[float, float, str, Mapping[str, Any]]] = []
         self._steps: list[tuple[int, float, float]] = []
         self._optimizer: list[tuple[float, float]] = []
@@ -220,7 +237,10 @@ class _Sorter:
     def _add_of_cpu(
         self, event: Mapping[str, Any], name: str, arguments: Mapping[str, Any]
     ) -> None:
-        if name == "record_param_comms":
+        if is_request(name):
+            own = CpuEvent(*self._times(event), name, arguments)
+            self._cpu[str(event.get("tid"))].append(own)
+        if name == RECORD:
             number = arguments.get("External id")
             if isinstance(number, int):
                 self._comms[number] = arguments
@@ -247,6 +267,7 @@ class _Sorter:
         if len({one.stream for one in work}) > MAX_STREAMS:
             raise InputError(f"{self._name}: the GPU has more than {MAX_STREAMS} streams")
         work.sort(key=lambda one: (one.launch_us, one.start_us))
+        self._find_requests([one for one in work if one.communicates])
         backward = {thread: Intervals.of(one) for thread, one in self._backward.items()}
         rank = _rank(info.get("rank"))
         size = _rank(info.get("world_size"))
@@ -255,6 +276,26 @@ class _Sorter:
             self._name, rank, size, _groups(info), work, self._stream_events(), collectives,
             sorted(self._steps, key=lambda one: one[1]), Intervals.of(self._optimizer), backward,
         )  # fmt: skip
+
+    def _find_requests(self, work: list[GpuWork]) -> None:
+        """Find out what kernels were launched for that do not say it themselves."""
+        requests = CallRequests(self._cpu)
+        unknown = []
+        for one in work:
+            own = request_of(one.arguments)
+            found = requests.launched(one.thread, one.launch_us, one.arguments.get("External id"))
+            if own.op is not None and own.put_bytes is not None:
+                one.requests = (own,)
+            elif found is not None and (found.op or found.put_bytes):
+                one.requests = (found,)
+            else:
+                one.requests = (own,)
+                unknown.append(one)
+        for one in unknown:
+            assert one.kernel is not None
+            if one.kernel.carries:
+                left = tuple(requests.left(one.thread, one.launch_us, one.name))
+                one.requests = left or one.requests
 
     def _stream_events(self) -> list[StreamEvent]:
         """Waits of which it is known when the event was recorded that they wait for."""
@@ -287,14 +328,16 @@ class _Sorter:
             launch, thread = self._launches.get(number, unknown)
         name = str(event.get("name"))
         copies = str(event.get("cat")).lower() != "kernel"
-        communicates = not copies and ("Collective name" in arguments or is_communication(name))
-        if communicates:
+        kernel = None if copies else communication_kernel(name)
+        if kernel is None and not copies and "Collective name" in arguments:
+            kernel = CommunicationKernel("c10d", "", None)
+        if kernel is not None:
             external = arguments.get("External id")
             known = self._comms.get(external, {}) if isinstance(external, int) else {}
             arguments = {**known, **arguments}
         else:
             arguments = {}
-        return GpuWork(start, end, launch, thread, stream, name, copies, communicates, arguments)
+        return GpuWork(start, end, launch, thread, stream, name, copies, kernel, arguments)
 
 
 def _micros(value: object, limit: float) -> float | None:

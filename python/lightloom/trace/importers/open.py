@@ -8,10 +8,12 @@ import zlib
 from enum import StrEnum
 from pathlib import Path
 
+from lightloom.demand.routed_experts import is_routed_experts
 from lightloom.errors import InputError
 from lightloom.inputs.files import open_file, read_compressed, shown_path
 from lightloom.progress import Progress
 from lightloom.trace.importers.chakra import read_chakra
+from lightloom.trace.importers.execution_trace import FORM, read_execution_traces
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.kineto import read_kineto
 from lightloom.trace.importers.simai import read_simai
@@ -22,11 +24,13 @@ _HEAD_BYTES = 1 << 20
 #: of a routing log, which may be larger than what else is read
 _MAX_BYTES = 64 * 10**9
 #: a line of a routing log has one of these
-_ROUTING_KEYS = {"row_type", "topk_ids", "top_indices"}
+_ROUTING_KEYS = {"row_type", "topk_ids", "top_indices", "tpe"}
 _TABLE = re.compile(rb"[A-Z][A-Z_]+[ \t\r\n]")
+#: what PyTorch calls the schema of its execution traces
+_EXECUTION = re.compile(rb'"schema"\s*:\s*"\d+\.\d+\.\d+[\w.-]*"')
 _KNOWN = (
-    "a trace of lightloom trace record, Chakra execution traces, a profile of PyTorch, a layer "
-    "table of SimAI, or a routing log"
+    "a trace of lightloom trace record, Chakra execution traces, a profile or an execution trace "
+    "of PyTorch, a layer table of SimAI, or a routing log"
 )
 
 
@@ -36,6 +40,7 @@ class Form(StrEnum):
     RECORDED = "lightloom trace record"
     CHAKRA = "Chakra execution trace"
     KINETO = "PyTorch profiler (Kineto)"
+    EXECUTION = FORM
     SIMAI = "SimAI layer table"
     ROUTING = "routing log"
 
@@ -45,6 +50,7 @@ _MARKS = {
     f'"{FORMAT}"'.encode(): Form.RECORDED,
     b'"traceEvents"': Form.KINETO,
     b'"workload_graph"': Form.CHAKRA,
+    b'"node_type"': Form.CHAKRA,
 }
 
 
@@ -66,6 +72,8 @@ def form_of(path: Path) -> Form:
         return Form.CHAKRA
     if _TABLE.match(head):
         return Form.SIMAI
+    if is_routed_experts(path):
+        return Form.ROUTING
     if head.lstrip()[:1] in (b"{", b"["):
         if _is_routing(head):
             return Form.ROUTING
@@ -73,6 +81,8 @@ def form_of(path: Path) -> Form:
         found = [(content.find(mark), form) for mark, form in _MARKS.items() if mark in content]
         if found:
             return min(found)[1]
+        if _EXECUTION.search(content) and b'"nodes"' in content:
+            return Form.EXECUTION
         if content.lstrip()[:1] == b"[" and b'"ph"' in content:
             return Form.KINETO
     elif head[:1] < b" ":
@@ -89,8 +99,9 @@ def _form_of_folder(path: Path, name: str) -> Form:
         return Form.ROUTING
     tables = [one for one in names if re.search(r"\.json(\.gz)?$", one) and one != "groups.json"]
     if tables:
-        form = form_of(path / tables[0])
-        if form in (Form.KINETO, Form.CHAKRA):
+        # tables of groups may be called otherwise
+        form = form_of(path / min(tables, key=lambda one: "group" in one))
+        if form in (Form.KINETO, Form.CHAKRA, Form.EXECUTION):
             return form
     raise InputError(
         f"{name}: expected a folder of Chakra's NAME.RANK.et, of profiles *.json of PyTorch, or of "
@@ -110,11 +121,15 @@ def _head(path: Path) -> bytes:
 
 
 def _is_routing(head: bytes) -> bool:
-    try:
-        first = json.loads(head.lstrip().partition(b"\n")[0])
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and bool(_ROUTING_KEYS & first.keys())
+    """Whether a first line is of a routing log, or the one after what says what the run was."""
+    for line in head.lstrip().split(b"\n", 2)[:2]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(row, dict) or row.get("type") != "meta":
+            return isinstance(row, dict) and bool(_ROUTING_KEYS & row.keys())
+    return False
 
 
 def read_any(path: Path, progress: Progress | None = None) -> Imported:
@@ -141,5 +156,10 @@ def read_any(path: Path, progress: Progress | None = None) -> Imported:
             f"{shown_path(path)}: is a routing log: it has no calls; give it as --demand, or "
             "lightloom trace inspect it"
         )
-    readers = {Form.CHAKRA: read_chakra, Form.KINETO: read_kineto, Form.SIMAI: read_simai}
+    readers = {
+        Form.CHAKRA: read_chakra,
+        Form.KINETO: read_kineto,
+        Form.EXECUTION: read_execution_traces,
+        Form.SIMAI: read_simai,
+    }
     return readers[form](path, progress)

@@ -10,7 +10,9 @@ reduce-scatter divides. Collectives of weight gradients are waited for at the en
 A table holds what one stage does, with the rows of a micro-batch once per micro-batch. All stages
 are taken to be alike, as SimAI takes them. Where rows repeat as the header says (``ga``), forward
 and backward passes alternate as in Megatron's 1F1B schedule, with messages of ``pp_comm`` bytes
-between stages; otherwise a step is one pass through the table.
+between stages; otherwise a step is one pass through the table. With ``vpp`` above 1 the schedule is
+the interleaved one, and the rows of a micro-batch are divided into so many chunks: SimAI counts
+``2 * vpp * ga`` messages of a rank and divides the bubble by ``vpp`` (``Layer.cc``).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from lightloom.inputs.files import decode, read_compressed, shown_path
 from lightloom.progress import Progress
 from lightloom.trace.importers.imported import Imported, advance
 from lightloom.trace.importers.program import EMPTY_CALL, RankProgram, message_bytes
+from lightloom.trace.importers.simai_schedule import Message, Pass, PipelineSchedule
 from lightloom.trace.trace import ProcessGroup, RankTrace, make_trace
 
 MAX_FILE_BYTES, MAX_ROWS, MAX_GPUS = 256 << 20, 1_000_000, 1 << 17
@@ -47,7 +50,8 @@ _COMMUNICATION = re.compile(rf"({'|'.join(OPERATIONS)})(_EP|_DP_EP)?")
 #: names of the header, as versions of AICB write them
 _KEYS = {
     "model_parallel_NPU_group": "tp", "ep": "ep", "expert_parallel_npu_group": "ep", "pp": "pp",
-    "ga": "ga", "all_gpus": "gpus", "pp_comm": "message",
+    "vpp": "vpp", "ga": "ga", "all_gpus": "gpus", "pp_comm": "message",
+    "checkpoints": "checkpoints", "checkpoint_initiates": "initiates",
 }  # fmt: skip
 
 
@@ -73,7 +77,21 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class TableSizes:
-    """What the header says: degrees, micro-batches, GPUs, and bytes of a pipeline message."""
+    """What the header says.
+
+    Attributes
+    ----------
+    tp, ep, pp, vpp
+        Degrees, and chunks of a pipeline stage.
+    ga, gpus
+        Micro-batches and GPUs.
+    message
+        Bytes of a pipeline message.
+    checkpoints, initiates
+        Layers that are computed again, and that begin it.
+    unknown
+        Words that are not known.
+    """
 
     tp: int
     ep: int
@@ -81,6 +99,10 @@ class TableSizes:
     ga: int
     gpus: int
     message: int
+    vpp: int = 1
+    checkpoints: int = 0
+    initiates: int = 0
+    unknown: tuple[str, ...] = ()
 
     @property
     def dp(self) -> int:
@@ -121,13 +143,14 @@ def read_simai(path: Path, progress: Progress | None = None) -> Imported:
     rows = _rows(lines, name)
     families = sizes.families()
     parts = _repeated(rows, sizes.ga)
-    calls = 3 * len(rows) * sizes.pp
+    schedule = _schedule(sizes, len(parts[1]))
+    calls = (3 * len(rows) + 4 * schedule.micro_batches * schedule.vpp) * sizes.pp
     if calls > MAX_CALLS:
         raise InputError(f"{name}: {calls:,} calls of all stages; the limit is {MAX_CALLS:,}")
     recorded = []
     for stage in range(sizes.pp):
         advance(progress, stage / sizes.pp, f"stage {stage}")
-        recorded.append(_Stage(sizes, families, stage).recording(*parts))
+        recorded.append(_Stage(sizes, schedule, families, stage).recording(*parts))
     groups = [
         ProcessGroup(family, tuple(group))
         for family, members in families.items()
@@ -135,18 +158,39 @@ def read_simai(path: Path, progress: Progress | None = None) -> Imported:
         if len(group) > 1
     ]
     trace = make_trace(sizes.gpus, ("SimAI",), recorded, groups)
-    return Imported("SimAI layer table", trace, {}, _remarks(sizes, rows, parts))
+    return Imported("SimAI layer table", trace, {}, _remarks(sizes, schedule, rows))
+
+
+def _schedule(sizes: TableSizes, batches: int) -> PipelineSchedule:
+    """The interleaved schedule where the header says so and Megatron-LM has it."""
+    fits = sizes.pp > 1 and batches % sizes.pp == 0
+    return PipelineSchedule(sizes.pp, sizes.vpp if fits else 1, batches)
 
 
 def _remarks(
-    sizes: TableSizes,
-    rows: Sequence[LayerRow],
-    parts: tuple[Sequence[LayerRow], list[Sequence[LayerRow]], object],
+    sizes: TableSizes, schedule: PipelineSchedule, rows: Sequence[LayerRow]
 ) -> tuple[str, ...]:
     found = []
     if sizes.pp > 1:
         found.append(f"all {sizes.pp} stages are taken to be alike")
-    if len(parts[1]) != sizes.ga:
+    if schedule.vpp > 1:
+        found.append(
+            f"stages are interleaved: the rows of a micro-batch are divided into {schedule.vpp} "
+            "chunks, which hand on to each other"
+        )
+    elif sizes.vpp > 1 and sizes.pp > 1:
+        found.append(
+            f"vpp {sizes.vpp} is not played: interleaved stages need a multiple of {sizes.pp} "
+            f"micro-batches, and there are {schedule.micro_batches}"
+        )
+    if sizes.checkpoints or sizes.initiates:
+        found.append(
+            f"recomputation is not played: checkpoints of {sizes.checkpoints:,} layers, and "
+            f"{sizes.initiates:,} that begin it"
+        )
+    if sizes.unknown:
+        found.append(f"the header's {', '.join(sizes.unknown)} is not read")
+    if schedule.micro_batches != sizes.ga:
         found.append(
             f"rows do not repeat {sizes.ga} times, as ga says: a step is one pass through the table"
         )
@@ -163,14 +207,16 @@ def _header(lines: list[str], name: str) -> TableSizes:
             f"{name}: begins with {shown}: expected a layer table of {' or '.join(POLICIES)}"
         )
     found = {"ep": 1, "pp": 1, "ga": 1, "message": 0}
+    unknown = [word[:40] for word in words[1:] if word[-1] == ":" and word[:-1] not in _KEYS]
     for word, value in itertools.pairwise(words):
         key = _KEYS.get(word.removesuffix(":"))
         if key is not None:
-            found[key] = _whole(value.removesuffix(".0"), f"{name}: {word}", key != "message")
+            may_be_zero = key in ("message", "checkpoints", "initiates")
+            found[key] = _whole(value.removesuffix(".0"), f"{name}: {word}", not may_be_zero)
     missing = [old for old, key in _KEYS.items() if key in ("tp", "gpus") and key not in found]
     if missing:
         raise InputError(f"{name}: the header does not say {' and '.join(missing)}")
-    sizes = TableSizes(**found)
+    sizes = TableSizes(**found, unknown=tuple(unknown[:8]))
     if sizes.gpus > MAX_GPUS:
         raise InputError(f"{name}: {sizes.gpus:,} GPUs; the limit is {MAX_GPUS:,}")
     if sizes.gpus % (sizes.tp * sizes.pp) or sizes.dp % sizes.ep:
@@ -254,9 +300,14 @@ class _Stage:
     """Makes the program of one pipeline stage."""
 
     def __init__(
-        self, sizes: TableSizes, families: dict[str, npt.NDArray[np.int64]], stage: int
+        self,
+        sizes: TableSizes,
+        schedule: PipelineSchedule,
+        families: dict[str, npt.NDArray[np.int64]],
+        stage: int,
     ) -> None:
         self._sizes = sizes
+        self._schedule = schedule
         self._stage = stage
         rank = stage * sizes.dp * sizes.tp
         self._program = RankProgram(rank)
@@ -264,6 +315,11 @@ class _Stage:
             name: tuple(members[(members == rank).any(axis=1)][0].tolist())
             for name, members in families.items()
         }
+        sources = {(stage + offset) % sizes.pp for offset in (1, -1)} - {stage}
+        #: what is still to come of other stages, in the order in which they send it
+        self._arrivals = {one: iter(schedule.arrivals(stage, one)) for one in sources}
+        #: calls that receive what is not wanted yet
+        self._early: dict[Message, int] = {}
 
     def recording(
         self,
@@ -273,42 +329,53 @@ class _Stage:
     ) -> RankTrace:
         """One step: a warm-up, forward and backward in turn, a cool-down."""
         self._forward(before)
-        warm = min(self._sizes.pp - 1 - self._stage, len(batches))
-        for batch in batches[:warm]:
-            self._pass_forward(batch)
-        for place, batch in enumerate(batches[warm:]):
-            self._pass_forward(batch)
-            if place == len(batches) - warm - 1:
+        left = sum(one.phase == "forward" for one in self._schedule.passes(self._stage))
+        for one in self._schedule.passes(self._stage):
+            rows = self._chunk(batches[one.micro_batch], one.chunk)
+            self._receive(one)
+            (self._forward if one.phase == "forward" else self._backward)(rows)
+            self._send(one)
+            left -= one.phase == "forward"
+            if not left and one.phase == "forward":
                 self._forward(after)
                 self._backward(after)
-            self._pass_backward(batches[place])
-        if len(batches) == warm:
-            self._forward(after)
-            self._backward(after)
-        for batch in batches[len(batches) - warm :]:
-            self._pass_backward(batch)
         self._backward(before)
         return self._program.recording()
 
-    def _pass_forward(self, rows: Sequence[LayerRow]) -> None:
-        self._message("receive", -1, "forward")
-        self._forward(rows)
-        self._message("send", 1, "forward")
+    def _chunk(self, rows: Sequence[LayerRow], chunk: int) -> Sequence[LayerRow]:
+        number = self._schedule.vpp
+        return rows[len(rows) * chunk // number : len(rows) * (chunk + 1) // number]
 
-    def _pass_backward(self, rows: Sequence[LayerRow]) -> None:
-        self._message("receive", 1, "backward")
-        self._backward(rows)
-        self._message("send", -1, "backward")
-
-    def _message(self, op: str, offset: int, phase: str) -> None:
-        to = self._stage + offset
-        if not 0 <= to < self._sizes.pp or len(self._groups["pp"]) < 2:
+    def _receive(self, one: Pass) -> None:
+        """Receive what a pass needs, after what its sender sends before it."""
+        found = self._schedule.received(self._stage, one)
+        if found is None:
             return
-        ranks = self._groups["pp"]
+        source, wanted = found
+        if wanted in self._early:
+            index = self._early.pop(wanted)
+            calls = self._program.calls
+            calls[index] = replace(calls[index], waited_at=self._program.place(0))
+            return
+        for message in self._arrivals[source]:
+            if message == wanted:
+                self._message("receive", source, message.phase, waits=True)
+                return
+            self._early[message] = len(self._program.calls)
+            self._message("receive", source, message.phase, asynchronous=True)
+
+    def _send(self, one: Pass) -> None:
+        found = self._schedule.sent(self._stage, one)
+        if found is not None:
+            self._message("send", found[0], one.phase, asynchronous=True)
+
+    def _message(
+        self, op: str, stage: int, phase: str, *, waits: bool = False, asynchronous: bool = False
+    ) -> None:
         put, got = message_bytes(op, self._sizes.message, 2)
         self._call(
-            op, "pp", put, got, phase=phase, peer=ranks[to], tag=0,
-            asynchronous=op == "send", waits=op == "receive",
+            op, "pp", put, got, phase=phase, peer=self._groups["pp"][stage], tag=0,
+            asynchronous=asynchronous, waits=waits,
         )  # fmt: skip
 
     def _forward(self, rows: Sequence[LayerRow]) -> None:

@@ -66,3 +66,15 @@ def test_assumed_compute_times_are_warned_of(precision, also):
         "measure yours with 'lightloom calibrate gpu'"
     )
     assert expected in warnings_of(made)
+
+
+def test_sequences_beyond_the_positions_of_the_model_are_warned_of():
+    degrees = {"tp": 4, "pp": 4, "ep": 8}
+    longer = job("mixtral-8x7b", "h100", plan=PlanOptions(**degrees, seq_len=65536))
+    warning = (
+        "sequences of 65,536 tokens are longer than the 32,768 positions of mixtral-8x7b: as if "
+        "it had as many"
+    )
+    assert warning in warnings_of(longer)
+    fits = job("mixtral-8x7b", "h100", plan=PlanOptions(**degrees, seq_len=32768))
+    assert not [one for one in warnings_of(fits) if "positions" in one]

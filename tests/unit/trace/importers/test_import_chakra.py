@@ -13,6 +13,7 @@ from lightloom.errors import InputError
 from lightloom.trace.chakra import GroupNumbers, execution_trace
 from lightloom.trace.computes import StreamPlace, StreamWait
 from lightloom.trace.importers.chakra import read_chakra
+from lightloom.trace.importers.open import read_any
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
 
@@ -195,6 +196,80 @@ def test_groups_by_number(tmp_path):
     assert [(one.name, one.ranks) for one in trace.groups] == [("12", (1, 0)), ("13", (2, 3))]
 
 
+@pytest.mark.parametrize("name", ["comm_group.json", "job.json", "comm_group_1.json"])
+@pytest.mark.parametrize("attribute", ["pg_name", "comm_group"])
+def test_groups_as_stage_writes_them(tmp_path, name, attribute):
+    """Under other names, and of old traces by another attribute."""
+    group = "2" if attribute == "pg_name" else 2
+    nodes = [node(0, COLLECTIVE, comm_type=0, comm_size=8, **{attribute: group})]
+    folder = write(tmp_path / "job", *[nodes] * 4)
+    (folder / name).write_text('{"1": [0, 1, 2, 3], "2": [0, 2], "3": [1, 3]}')
+    (folder / "system.json").write_text('{"scheduling-policy": "LIFO", "preferred": [1]}')
+    with pytest.raises(InputError, match="calls group '2' without it"):
+        read_chakra(folder)
+    for rank in (1, 3):
+        (folder / f"job.{rank}.et").write_bytes(
+            content(node(0, COLLECTIVE, comm_type=0, comm_size=8, pg_name="3"))
+        )
+    found = read_chakra(folder)
+    assert [one.calls[0].ranks for one in found.trace.ranks.values()] == [
+        (0, 2), (1, 3), (0, 2), (1, 3),
+    ]  # fmt: skip
+    assert found.remarks == (f"the ranks of groups are those of {name}",)
+    assert read_chakra(folder / "job.2.et").trace.ranks[2].calls[0].ranks == (0, 2)
+
+
+def test_json_of_stage(tmp_path):
+    folder = tmp_path / "generated"
+    folder.mkdir()
+    for rank in (0, 1):
+        nodes = [
+            {"id": 3, "name": "mm", "node_type": "comp_node", "num_ops": 50, "tensor_size": 8,
+             "y_tensor_size": 1, "op_type": "M", "data_deps": [], "ctrl_deps": []},
+            {"id": 4, "name": "y", "node_type": "coll_comm_node", "comm_size": 80,
+             "comm_type": "REDUCE_SCATTER", "comm_group": 5, "data_deps": [3], "ctrl_deps": []},
+        ]  # fmt: skip
+        (folder / f"workload_3.{rank}.json").write_text(json.dumps({"nodes": nodes}))
+    (folder / "comm_group_3.json").write_text('{"5": [0, 1]}')
+    found = read_any(folder)
+    (call,) = found.trace.ranks[1].calls
+    assert (call.op, call.ranks, call.input_bytes, call.output_bytes) == (
+        "reduce_scatter", (0, 1), 80, 40,
+    )  # fmt: skip
+    assert len(found.trace.ranks[0].computes) == 1
+    (folder / "workload_3.1.json").write_text('{"nodes": [{"id": 1, "node_type": "x"}]}')
+    with pytest.raises(InputError, match="node 0: NodeType is 'x': expected a whole number"):
+        read_any(folder)
+
+
+def test_several_files_of_groups(tmp_path):
+    nodes = [node(0, COLLECTIVE, comm_type=0, comm_size=8, pg_name="2")]
+    folder = write(tmp_path / "traces", nodes)
+    for name in ("comm_group_a.json", "comm_group_b.json"):
+        (folder / name).write_text('{"2": [0]}')
+    (folder / "a_group.json").write_text("[")
+    with pytest.raises(InputError, match=r"comm_group_a\.json, comm_group_b\.json may have"):
+        read_chakra(folder)
+    # the one that is called as the traces are
+    (folder / "job.json").write_text('{"2": [0]}')
+    assert read_chakra(folder).remarks[0] == "the ranks of groups are those of job.json"
+
+
+def test_dependencies_on_nodes_that_are_not_there(tmp_path):
+    """What a converter left out is waited for by nobody, which is said."""
+    nodes = [
+        node(1, COMPUTE, micros=10),
+        node(2, COLLECTIVE, after=[1, 77], comm_type=0, comm_size=8),
+        node(3, COMPUTE, after=[2], callers=[88], micros=5),
+        node(4, COMPUTE, callers=[99], micros=5),
+    ]
+    found = read_chakra(write(tmp_path / "job", nodes))
+    assert found.remarks[0] == (
+        "2 dependencies are on nodes that are not there: nothing waits for them"
+    )
+    assert len(found.trace.ranks[0].stream_waits) == 2
+
+
 def test_archives_and_files_of_json(tmp_path):
     nodes = [node(0, COLLECTIVE, comm_type=6, comm_size=1 << 20)]
     folder = write(tmp_path / "job", nodes, nodes)
@@ -265,7 +340,7 @@ GOOD = node(0, COLLECTIVE, comm_type=0, comm_size=1)
         (content(node(0, COMPUTE)), "the trace neither computes nor communicates"),
         (b'{"workload_graph": 3}', "expected a list of nodes as workload_graph"),
         (b'{"workload_graph": [{"Id": "x"}]}', "node 0: Id is 'x': expected a whole number"),
-        (b'{"nodes": []}', "expected JSON with a workload_graph"),
+        (b'{"x": []}', "expected JSON with a workload_graph"),
         (b"{", "not valid JSON"),
     ],
 )  # fmt: skip

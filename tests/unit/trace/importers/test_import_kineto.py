@@ -14,12 +14,6 @@ from lightloom.errors import InputError
 from lightloom.trace.computes import StreamPlace, StreamWait
 from lightloom.trace.importers.kineto import read_kineto
 from lightloom.trace.importers.kineto_events import Intervals, numbers_of
-from lightloom.trace.importers.operations import (
-    deep_ep_kernel,
-    element_bytes,
-    is_communication,
-    operation_of,
-)
 
 US = 1e-6
 
@@ -187,7 +181,7 @@ def test_what_the_cpu_says_completes_what_the_kernel_says(tmp_path):
     known, unknown = found.trace.ranks[0].calls
     assert (known.op, known.input_bytes) == ("all_reduce", 16)
     assert (unknown.op, unknown.input_bytes) == ("all_reduce", 0)
-    assert "1 kernels do not say how many bytes they carry" in found.remarks
+    assert "1 kernels do not say how many bytes they carry, and count as 0" in found.remarks
 
 
 @pytest.mark.parametrize(
@@ -213,6 +207,202 @@ def test_groups_from_whatever_says_them(tmp_path, said, groups, name, ranks):
     assert [(one.name, one.ranks) for one in trace.groups] == [(name, ranks)]
 
 
+def test_what_encloses_the_launch_completes_what_the_kernel_says(tmp_path):
+    """PyTorch 1.13 to 2.1 with ``record_shapes``: sizes are in ``Input Dims`` alone."""
+    profile = Profile()
+    record = {"Input Dims": [[6144], [], []], "Input type": ["float", "Scalar", ""]}
+    listed = {"Input Dims": [[], [], []], "Input type": ["TensorList", "Scalar", ""]}
+    base = {"Input Dims": [[768], [3392], []], "Input type": ["int", "int", ""]}
+    name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)"
+    profile.kernel("gemm", 0, 5)
+    profile.add("cpu_op", "record_param_comms", 10, 9, **record)
+    profile.add(
+        "cpu_op", "nccl:all_to_all", 8, 15, **{"Input Dims": [[6144]], "Input type": ["float"]}
+    )
+    profile.kernel(name, 30, 5, 20, launched=12)
+    # outputs of other ranks' choices: the operator is given where to put them first
+    profile.add("cpu_op", "c10d::alltoall_base_", 40, 9, **base)
+    profile.add(
+        "cpu_op",
+        "record_param_comms",
+        41,
+        7,
+        **{"Input Dims": [[], []], "Input type": ["TensorList", "Scalar"]},
+    )
+    profile.kernel(name, 50, 5, 20, launched=42)
+    # tensors of a list are of the annotation alone
+    profile.add("cpu_op", "record_param_comms", 60, 9, **listed)
+    profile.add(
+        "cpu_op",
+        "nccl:all_reduce",
+        61,
+        7,
+        **{"Input Dims": [[2, 50], [12]], "Input type": ["float", "float"]},
+    )
+    profile.kernel("ncclKernel_AllReduce_RING_LL_Sum_float(x)", 70, 5, 20, launched=62)
+    profile.add(
+        "cpu_op",
+        "c10d::_reduce_scatter_base_",
+        80,
+        9,
+        **{
+            "Input Dims": [[4, 8], [8, 8], []],
+            "Input type": ["c10::BFloat16", "c10::BFloat16", ""],
+        },
+    )
+    profile.kernel("ncclKernel_ReduceScatter_RING_LL_Sum_bf16(x)", 90, 5, 20, launched=82)
+    # nothing encloses this one, or it is another thread's
+    profile.kernel(name, 100, 5, 20, launched=101)
+    profile.kernel(name, 110, 5, 20, launched=62, thread=2)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = found.trace.ranks[0].calls
+    assert [(one.op, one.input_bytes, one.output_bytes) for one in calls] == [
+        ("all_to_all", 24_576, 24_576), ("all_to_all", 13_568, 3_072), ("all_reduce", 448, 448),
+        ("reduce_scatter", 128, 64),
+    ]  # fmt: skip
+    assert [one.dtype for one in calls] == ["float", "int", "float", "bfloat16"]
+    assert found.remarks[1:] == (
+        "2 kernels communicate in an unknown manner: they are no calls", "1 of 2 ranks have files",
+    )  # fmt: skip
+
+
+def said(collective, elements, others=None, **more):
+    found = {
+        "Collective name": collective, "dtype": "BFloat16", "In msg nelems": elements,
+        "Out msg nelems": elements, "Process Group Name": "5", "Group size": 3,
+        "Process Group Description": "pipeline", "Process Group Ranks": "[1, 3, 5]",
+    }  # fmt: skip
+    return found | (others or {}) | more
+
+
+def batched(messages, kernel="ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"):
+    """The profile of rank 3 with a group of calls that one kernel executes, in 400 us."""
+    profile = Profile(rank=3, world_size=6)
+    profile.kernel("gemm", 0, 100, launched=-90)
+    for place, one in enumerate(messages):
+        profile.add("cpu_op", "record_param_comms", 10 * place, 5, **one)
+    profile.add("user_annotation", "nccl:coalesced", 100, 5)
+    profile.kernel(kernel, 120, 400, 20, launched=110)
+    return profile
+
+
+def test_messages_that_are_sent_as_one_group(tmp_path):
+    """``batch_isend_irecv``: the kernel is launched after all records, when the group ends."""
+    profile = batched([
+        said("send", 1000, {"Dst Rank": 5}), said("recv", 2000, {"Src Rank": 1}),
+        said("send", 3000, {"Dst Rank": 1}),
+    ])  # fmt: skip
+    # the next group has its own
+    profile.add("cpu_op", "record_param_comms", 600, 5, **said("recv", 7, {"Src Rank": 5}))
+    profile.kernel("ncclDevKernel_SendRecv(x)", 620, 10, 20, launched=610)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = found.trace.ranks[3].calls
+    assert [(one.op, one.peer, one.input_bytes, one.output_bytes) for one in calls] == [
+        ("send", 5, 2000, 0), ("receive", 1, 0, 4000), ("send", 1, 6000, 0), ("receive", 5, 0, 14),
+    ]  # fmt: skip
+    assert {(one.group, one.ranks) for one in calls} == {("pipeline", (1, 3, 5))}
+    # two sends share the time of the kernel, in which it receives as well
+    assert [one.duration_s for one in calls] == pytest.approx([200 * US, 400 * US, 200 * US, 10e-6])
+    spans = [one for one in found.spans[3] if one.call is not None]
+    assert [one.call for one in spans] == [0, 1, 2, 3]
+    assert spans[2].start_s - spans[0].start_s == pytest.approx(200 * US)
+    assert found.remarks == ("1 of 6 ranks have files",)
+
+
+def test_collectives_that_are_called_as_one_group(tmp_path):
+    """Those of one kind become one call of several tensors."""
+    profile = batched([said("allreduce", 1000), said("allreduce", 24), said("wait", 0)],
+                      "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)")  # fmt: skip
+    (call,) = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[3].calls
+    assert (call.op, call.input_bytes, call.output_bytes, call.tensors) == (
+        "all_reduce", 2048, 2048, 2,
+    )  # fmt: skip
+    # a kernel of another kind is not theirs
+    profile = batched([said("allreduce", 1000)], "ncclDevKernel_SendRecv(x)")
+    found = read_kineto(profile.write(tmp_path / "q.json"))
+    assert found.trace.ranks[3].calls == ()
+    assert found.remarks[0].startswith("1 kernels communicate in an unknown manner")
+
+
+def test_messages_of_old_profiles_are_named(tmp_path):
+    """Before 2024 annotations alone say who sends to whom, as places in the group."""
+    profile = Profile(rank=1, world_size=4)
+    profile.kernel("gemm", 0, 100, launched=-90)
+    shapes = {"Input Dims": [[8, 2]], "Input type": ["float"]}
+    profile.add("cpu_op", "nccl:send 1->2", 0, 5, **shapes)
+    profile.add("cpu_op", "nccl:recv 1<-0", 10, 5, **shapes)
+    profile.kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", 120, 400, 20, launched=20)
+    calls = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[1].calls
+    assert [(one.op, one.peer, one.input_bytes, one.output_bytes) for one in calls] == [
+        ("send", 2, 64, 0), ("receive", 0, 0, 64),
+    ]  # fmt: skip
+
+
+def test_kernels_of_libraries_that_are_not_nccl(tmp_path):
+    """Each was taken for computation."""
+    profile = Profile(world_size=8)
+    names = [
+        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
+        "void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)",
+        "void tensorrt_llm::kernels::moe_alltoall::moeA2ADispatchKernel<x>(y)",
+    ]
+    shapes = {"Input Dims": [[2727936], [], []], "Input type": ["c10::BFloat16", "", ""]}
+    profile.add("cpu_op", "symm_mem::multimem_all_reduce_", 90, 20, **shapes)
+    profile.kernel("gemm", 0, 100)
+    for place, name in enumerate(names):
+        profile.kernel(name, 100 + 100 * place, 100)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = found.trace.ranks[0].calls
+    assert [(one.op, one.group, one.input_bytes) for one in calls] == [
+        ("all_reduce", "PyTorch symmetric memory", 5_455_872),
+        ("all_reduce", "custom all-reduce", 0),
+        ("all_to_all", "TensorRT-LLM", 0),
+    ]  # fmt: skip
+    assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
+    assert found.remarks[:3] == (
+        "3 calls do not say their ranks: they are taken to be adjacent",
+        "1 kernels of custom all-reduce do not say how many bytes they carry, and count as 0",
+        "1 kernels of TensorRT-LLM do not say how many bytes they carry, and count as 0",
+    )
+
+
+def test_the_operator_tells_what_a_kernel_of_symmetric_memory_does(tmp_path):
+    """A reduce-scatter is executed by the kernel of two-shot all-reduces."""
+    profile = Profile(world_size=2)
+    profile.kernel("gemm", 0, 50)
+    profile.add("cpu_op", "symm_mem::reduce_scatter_out", 90, 20, **{
+        "Input Dims": [[64], [], [], [32]],
+        "Input type": ["c10::BFloat16", "", "Scalar", "c10::BFloat16"],
+    })  # fmt: skip
+    profile.kernel("void (anonymous namespace)::two_shot_all_reduce_kernel<x>(y)", 100, 10)
+    profile.kernel("Memcpy PtoP (Device -> Device)", 120, 5, 9, category="gpu_memcpy")
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    (call,) = found.trace.ranks[0].calls
+    assert (call.op, call.group, call.input_bytes, call.output_bytes) == (
+        "reduce_scatter", "PyTorch symmetric memory", 128, 64,
+    )  # fmt: skip
+    assert "1 copies between GPUs count as copies, not as communication" in found.remarks
+
+
+def test_kernels_of_unknown_libraries_are_a_remark(tmp_path):
+    profile = Profile()
+    profile.kernel("gemm", 0, 100)
+    profile.kernel("void acme::ring_all_reduce_kernel<float>(float*)", 100, 50)
+    profile.kernel("void acme::internode::dispatch<8>(int*)", 150, 50)
+    profile.kernel("acme::gemm_reduce_scatter(x)", 200, 50)
+    found = read_kineto(profile.write(tmp_path / "p.json"))
+    assert [one.op for one in found.trace.ranks[0].calls] == ["all_reduce", "all_to_all"]
+    assert [one.kind for one in found.spans[0]] == [
+        "compute", "communication", "communication", "compute",
+    ]  # fmt: skip
+    unknown, fused = [one for one in found.remarks if "library" in one]
+    assert unknown == (
+        "2 kernels of a library that is not known count as communication by their names: "
+        "acme::ring_all_reduce_kernel, acme::internode::dispatch"
+    )
+    assert fused.endswith("and count as computation: acme::gemm_reduce_scatter")
+
+
 def test_kernels_of_deep_ep(tmp_path):
     profile = Profile()
     profile.kernel("gemm", 0, 5)
@@ -225,39 +415,8 @@ def test_kernels_of_deep_ep(tmp_path):
         ("all_to_all", "DeepEP inside a server"), ("all_to_all", "DeepEP low latency"),
     ]  # fmt: skip
     assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
-    assert "2 kernels of DeepEP do not say how many bytes they carry" in found.remarks
-
-
-@pytest.mark.parametrize(
-    ("name", "place", "part", "carries"),
-    [
-        ("void deep_ep::internode::dispatch<false, 4>(int4*)", "between servers", "dispatch", True),
-        ("deep_ep::legacy::intranode::combine<x>", "inside a server", "combine", True),
-        ("deep_ep::internode::cached_notify<1>(int)", "between servers", "cached_notify", False),
-        ("deep_ep::elastic::hybrid_dispatch_impl<1>(x)", "elastic", "hybrid_dispatch_impl", True),
-        ("void deep_ep::elastic::dispatch_copy_epilogue_impl<1>()", "elastic",
-         "dispatch_copy_epilogue_impl", False),
-    ],
-)  # fmt: skip
-def test_names_of_deep_ep(name, place, part, carries):
-    assert deep_ep_kernel(name) == (place, part, carries)
-    assert is_communication(name)
-
-
-def test_names_of_other_kernels():
-    assert deep_ep_kernel("void at::native::dispatch<float>()") is None
-    assert not is_communication("void cutlass::Kernel2<gemm>(x)")
-    assert is_communication("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)")
-    assert operation_of("ncclDevKernel_SendRecv(x)") == "all_to_all"
-    assert operation_of("ncclKernel_ReduceScatter_RING_LL_Sum_float(x)") == "reduce_scatter"
-    assert operation_of("ncclKernel_Reduce_RING_LL_Sum_float(ncclWorkElem)") == "reduce"
-    assert operation_of("ncclDevKernel_Generic(x)") is None
-    assert [element_bytes(one) for one in ("BFloat16", "Float8_e4m3fn", "Long", "x")] == [
-        2,
-        1,
-        8,
-        None,
-    ]
+    remark = "2 kernels of DeepEP do not say how many bytes they carry, and count as 0"
+    assert remark in found.remarks
 
 
 def test_lists_that_kineto_cuts_short():

@@ -16,10 +16,14 @@ EXPERTS = "moe -1 1 ALLTOALL_EP 320 1 ALLTOALL_EP 320 1 ALLREDUCE_DP_EP 80 100"
 TAIL = "loss -1 0 ALLREDUCE 16 0 NONE 0 0 NONE 0 100"
 
 
-def table(*rows, tp=2, ep=2, pp=2, ga=3, gpus=16, message=64, number=None):
+def table(
+    *rows, tp=2, ep=2, pp=2, vpp=1, ga=3, gpus=16, message=64, number=None, checkpoints="0",
+    more="",
+):  # fmt: skip
     header = (
-        f"{POLICY} model_parallel_NPU_group: {tp} ep: {ep} pp: {pp} vpp: 4 ga: {ga} "
-        f"all_gpus: {gpus} checkpoints: 0 checkpoint_initiates: 0 pp_comm: {message}"
+        f"{POLICY} model_parallel_NPU_group: {tp} ep: {ep} pp: {pp} vpp: {vpp} ga: {ga} "
+        f"all_gpus: {gpus} checkpoints: {checkpoints} checkpoint_initiates: 0 pp_comm: {message}"
+        f"{more}"
     )
     return "\n".join([header, str(len(rows) if number is None else number), *rows, ""])
 
@@ -85,6 +89,40 @@ def test_stages_alternate_forward_and_backward(tmp_path):
         }  # fmt: skip
         computed = sum(one.duration_s for one in recorded.computes)
         assert computed == pytest.approx(3 * 15e-6)
+
+
+def test_interleaved_stages_hand_on_chunk_by_chunk(tmp_path):
+    """As SimAI counts: forward and backward ``vpp * ga`` messages each between stages. The last
+    stage hands on to the first one too, but not after its last chunk."""
+    rows = [LAYER] * 4 * 2
+    found = read(tmp_path, table(HEAD, *rows, TAIL, vpp=4, ga=2))
+    assert found.remarks[1].startswith("stages are interleaved: the rows of a micro-batch are")
+    first, last = found.trace.ranks.values()
+    for recorded, forward, backward in (
+        (first, ("send", "receive"), ("receive", "send")),
+        (last, ("receive", "send"), ("send", "receive")),
+    ):
+        counted = Counter(operations(recorded, "pp"))
+        assert counted == {
+            (forward[0], "forward"): 8, (forward[1], "forward"): 6,
+            (backward[0], "backward"): 8, (backward[1], "backward"): 6,
+        }  # fmt: skip
+        assert sum(one.duration_s for one in recorded.computes) == pytest.approx(8 * 15e-6)
+        assert len([one for one in recorded.calls if one.op == "all_gather"]) == 8
+    # what is sent is received, in the same order
+    for one, other in ((first, last), (last, first)):
+        sent = [call.phase for call in one.calls if call.op == "send"]
+        assert sent == [call.phase for call in other.calls if call.op == "receive"]
+
+
+def test_what_the_header_says_and_is_not_played(tmp_path):
+    found = read(tmp_path, table(LAYER, LAYER, LAYER, vpp=2, checkpoints="2 4 6", more=" cp: 2"))
+    assert found.remarks[1:] == (
+        "vpp 2 is not played: interleaved stages need a multiple of 2 micro-batches, and there "
+        "are 3",
+        "recomputation is not played: checkpoints of 2 layers, and 0 that begin it",
+        "the header's cp: is not read",
+    )
 
 
 def test_every_rank_is_known(tmp_path):

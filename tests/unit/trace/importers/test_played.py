@@ -73,6 +73,23 @@ def test_a_profile_overlaps_what_did(tmp_path, alone_s, size):
     assert step_time_s(profile.write(tmp_path / "p.json")) == pytest.approx(expected, rel=0.01)
 
 
+def test_messages_that_two_ranks_exchange_at_once(tmp_path):
+    """Each sends to the other in one kernel, and goes on once it has received."""
+    for rank in (0, 1):
+        profile = Profile(rank=rank)
+        profile.kernel("gemm", 0, 10 * MICROS, launched=-90)
+        for name, key in (("send", "Dst Rank"), ("recv", "Src Rank")):
+            profile.add("cpu_op", "record_param_comms", -80, 1, **{
+                "Collective name": name, "dtype": "Byte", "In msg nelems": LARGE,
+                "Out msg nelems": LARGE, "Process Group Ranks": "[0, 1]", key: 1 - rank,
+            })  # fmt: skip
+        profile.kernel("ncclDevKernel_SendRecv(x)", 10 * MICROS, 90 * MICROS, 20, launched=-70)
+        profile.kernel("gemm", 100 * MICROS, 5 * MICROS, launched=-60)
+        profile.write(tmp_path / f"rank{rank}.json")
+    # 4 GB at 400 Gb/s, less what transports lose, in both directions at once, between computes
+    assert step_time_s(tmp_path) == pytest.approx(15 * MS + LARGE * 8 / 400e9, rel=0.1)
+
+
 @pytest.mark.parametrize(("stages", "micro_batches"), [(1, 1), (1, 4), (2, 4), (4, 6), (4, 2)])
 def test_a_layer_table_has_the_bubbles_of_a_pipeline(tmp_path, stages, micro_batches):
     """Forward takes 3 ms and backward 7 ms: (m + p - 1) of both, as of any 1F1B schedule."""
@@ -85,4 +102,20 @@ def test_a_layer_table_has_the_bubbles_of_a_pipeline(tmp_path, stages, micro_bat
     file = tmp_path / "table.txt"
     file.write_text("\n".join([header, str(len(rows)), *rows]))
     expected = (micro_batches + stages - 1) * 10 * MS
+    assert step_time_s(file) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("stages", "chunks", "micro_batches"), [(2, 2, 4), (2, 4, 2), (3, 2, 6), (4, 4, 8), (4, 2, 4)]
+)
+def test_interleaved_stages_have_a_part_of_the_bubble(tmp_path, stages, chunks, micro_batches):
+    """Of ``p - 1`` passes of both kinds a stage stands still for a ``vpp``-th part."""
+    rows = ["mlp -1 3000000 NONE 0 4000000 NONE 0 3000000 NONE 0 100"] * chunks * micro_batches
+    header = (
+        f"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: {stages} "
+        f"vpp: {chunks} ga: {micro_batches} all_gpus: {stages} pp_comm: 64"
+    )
+    file = tmp_path / "table.txt"
+    file.write_text("\n".join([header, str(len(rows)), *rows]))
+    expected = (micro_batches * chunks + stages - 1) * 10 * MS
     assert step_time_s(file) == pytest.approx(expected, rel=0.01)
