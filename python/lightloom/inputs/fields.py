@@ -145,8 +145,8 @@ def parse(table: type[BaseModel], name: str, text: str) -> Any:
 def split_list(text: str) -> list[str]:
     """Split values that are joined by commas; ``1,024`` is one number.
 
-    Digits that begin with 0 after a comma are no number of their own, as in ``1,024`` and
-    ``1,000,000``. ``16,384`` could be two: it is one, as every power of two is.
+    Three digits that begin with 0 belong to the number before them, as in ``1,024``. ``16,384``
+    could be two numbers: it is one, as every power of two is.
 
     Examples
     --------

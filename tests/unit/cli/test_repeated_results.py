@@ -221,7 +221,7 @@ def test_a_study_may_be_varied_at_several_points(lightloom, refused, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "answer"),
+    ("line", "message"),
     [
         ("rate = 400", "unknown key 'rate'; did you mean rate_gbps of [cluster]?"),
         ("tp = 4", "unknown key 'tp'; did you mean tp of [plan]?"),
@@ -236,6 +236,6 @@ def test_a_study_may_be_varied_at_several_points(lightloom, refused, tmp_path):
         ("gpuss = 128", "did you mean 'gpus'?"),
     ],
 )
-def test_a_key_of_another_table_says_which(refused, tmp_path, line, answer):
+def test_a_key_of_another_table_says_which(refused, tmp_path, line, message):
     (tmp_path / "study.toml").write_text(f'model = "mixtral-8x7b"\n{line}\n')
-    assert answer in refused(f"run {tmp_path / 'study.toml'}")
+    assert message in refused(f"run {tmp_path / 'study.toml'}")

@@ -45,7 +45,7 @@ def test_all_stands_for_every_fabric(refused):
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"),
+    ("name", "message"),
     [
         ("mistralai/Mixtral-8x7B-v0.1", "but the catalog has this model: 'mixtral-8x7b'"),
         ("https://huggingface.co/qwen/Qwen3-30B-A3B", "has this model: 'qwen3-30b-a3b'"),
@@ -60,15 +60,15 @@ def test_all_stands_for_every_fabric(refused):
         ("https://example.com/config.json", "download it, and give the path of the file"),
     ],
 )  # fmt: skip
-def test_a_model_that_is_elsewhere_says_what_to_download(refused, tmp_path, name, answer):
+def test_a_model_that_is_elsewhere_says_what_to_download(refused, tmp_path, name, message):
     for line in (refused(f"compare {name} --gpus 128 --rate 400"), refused(f"models {name}")):
         assert line.startswith(f"{name}: no such file")
-        assert line.endswith(answer)
+        assert line.endswith(message)
     if "://" not in name or "huggingface" in name:
         (tmp_path / "study.toml").write_text(
             f'model = "{name}"\ngpus = 128\n[cluster]\nrate_gbps = 400\n'
         )
-        assert refused(f"run {tmp_path / 'study.toml'}").endswith(answer)
+        assert refused(f"run {tmp_path / 'study.toml'}").endswith(message)
 
 
 @pytest.mark.parametrize("name", ["configs/x.json", "./some/folder", "a/b/c", "/no/folder"])
@@ -143,7 +143,7 @@ def test_help_shows_what_a_comparison_needs(lightloom):
 
 
 @pytest.mark.parametrize(
-    ("options", "answer"),
+    ("options", "message"),
     [
         ("--rate 200", "--rate is given 2 times; write --rate 400,200"),
         ("--gpus 256 --gpus=512", "--gpus is given 3 times; write --gpus 128,256,512"),
@@ -151,8 +151,8 @@ def test_help_shows_what_a_comparison_needs(lightloom):
          "rail,fat-tree"),
     ],
 )
-def test_a_list_given_twice(refused, options, answer):
-    assert refused(f"{JOB} {options}") == answer
+def test_a_list_given_twice(refused, options, message):
+    assert refused(f"{JOB} {options}") == message
 
 
 @pytest.mark.parametrize(

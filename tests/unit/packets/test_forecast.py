@@ -90,8 +90,9 @@ def test_days_of_work_are_refused_unless_the_run_ends_by_itself():
     with pytest.raises(InputError) as caught:
         simulate_flows(flows, scenario(100, packet=small))
     assert str(caught.value) == (
-        "the flows are 195.3B packets, which cross 390.6B links in all, about 36 hours; expected at "
-        "most a day: make them smaller, enlarge the MTU, or stop the run at a time (--until, until_s)"
+        "the flows are 195.3B packets, which cross 390.6B links in all, about 36 hours; expected "
+        "at most a day: make them smaller, enlarge the MTU, or stop the run at a time (--until, "
+        "until_s)"
     )
     assert begin(flows, scenario(100, packet=small, until_s=1e-3)) == []
     (text,) = begin(flows, scenario(100, packet={"mtu_bytes": 16384}))
