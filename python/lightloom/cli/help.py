@@ -41,7 +41,7 @@ class CommandWithHelp(typer.core.TyperCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def _refuse_repeated(self, words: list[str]) -> None:
-        """Refuse a list that is given twice: the last would count, as it does of other options.
+        """Refuse what makes several runs if it is given twice: of other options the last counts.
 
         Raises
         ------
@@ -50,7 +50,8 @@ class CommandWithHelp(typer.core.TyperCommand):
         """
         words = words[: words.index("--")] if "--" in words else words
         for option in self._options():
-            if option.repeats or not option.described.metavar.endswith(",..."):
+            described = option.described
+            if option.repeats or described.many or not described.metavar.endswith(",..."):
                 continue
             flag = option.flag
             values = [

@@ -147,8 +147,7 @@ def test_help_shows_what_a_comparison_needs(lightloom):
     [
         ("--rate 200", "--rate is given 2 times; write --rate 400,200"),
         ("--gpus 256 --gpus=512", "--gpus is given 3 times; write --gpus 128,256,512"),
-        ("--fabrics rail --fabrics fat-tree", "--fabrics is given 2 times; write --fabrics "
-         "rail,fat-tree"),
+        ("--gpu a100 --gpu h100", "--gpu is given 2 times; write --gpu a100,h100"),
     ],
 )
 def test_a_list_given_twice(refused, options, message):
