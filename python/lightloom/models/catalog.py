@@ -40,6 +40,8 @@ Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[MBT]$")]
 Degree = Annotated[int, Field(ge=1)]
 
+#: no name or address of a model there is longer
+_MAX_HUB = 250
 _HUB_ADDRESS = "https://huggingface.co/"
 #: a model at Hugging Face by its name, or by an address of it or of a file of it
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+", re.ASCII)
@@ -204,8 +206,7 @@ def load_model(name_or_path: str) -> Model:
         path = path / "config.json" if path.is_dir() else path
     if path.suffix == ".toml":
         return _published(read_shapes(path))
-    if not path.exists():
-        _refuse_name_of_hub(name_or_path)
+    _refuse_name_of_hub(name_or_path, path)
     config = read_config(path)
     generic = path.name == "config.json" and path.absolute().parent.name
     name = str(path.absolute().parent.name if generic else path.stem)
@@ -223,8 +224,10 @@ def hub_repository(text: str) -> str:
     return text if is_name else ""
 
 
-def _refuse_name_of_hub(text: str) -> None:
+def _refuse_name_of_hub(text: str, path: Path) -> None:
     """Refuse ``mistralai/Mixtral-8x7B-v0.1`` or its address, and say which file has its shape.
+
+    There may be a file or folder of this name, at ``path``.
 
     Raises
     ------
@@ -232,7 +235,7 @@ def _refuse_name_of_hub(text: str) -> None:
         If it may be the name of a model at Hugging Face.
     """
     repository = hub_repository(text)
-    if not repository:
+    if not repository or len(text) > _MAX_HUB or path.exists():
         return
     known = {model.sources["config"].partition(" (")[0].lower(): name for name, model in _catalog()}
     name = known.get(f"{_HUB_ADDRESS}{repository}/blob/main/config.json".lower())
