@@ -27,7 +27,7 @@ def result(name, step_s, network_usd, *, loads=(), link_up=None, samples=None):
     return FabricResult(
         fabric=name, kind=name, step_time_s=step_s, step_time_low_s=step_s, step_time_high_s=step_s,
         sample_step_times_s=samples or (step_s,), tokens_per_s=per_s,
-        tokens_per_s_per_gpu=per_s, mfu=0.4, days_per_trillion_tokens=1.0,
+        tokens_per_s_per_gpu=per_s, tflops_per_gpu=125.0, mfu=0.4, days_per_trillion_tokens=1.0,
         network_cost_usd=network_usd,
         cluster_cost_usd=network_usd + 1e7, network_power_w=1.0, cluster_power_w=1.0,
         critical_path_s={}, mean_s={}, carried_bytes={}, cost_by_component_usd={},
@@ -37,7 +37,7 @@ def result(name, step_s, network_usd, *, loads=(), link_up=None, samples=None):
 
 
 def load(imbalance, step_s):
-    return LoadResult(imbalance, step_s, 1.0, 1.0, 0.4, 1.0, 0.0, "flat")
+    return LoadResult(imbalance, step_s, 1.0, 1.0, 125.0, 0.4, 1.0, 0.0, "flat")
 
 
 def verdict(*results):

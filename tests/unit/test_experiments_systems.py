@@ -10,7 +10,8 @@ import pytest
 
 from lightloom.models import load_model
 from lightloom.models.parameters import total_parameters
-from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.racks import with_servers
+from lightloom.study.compare.scenario import ClusterOptions, Scenario
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 REAL, B200 = EXPERIMENTS / "real-systems", EXPERIMENTS / "b200-steps"
@@ -115,3 +116,14 @@ def test_the_measured_steps_are_the_published_ones() -> None:
     model = load_model(str(B200 / "models" / "llama3-70b-12.json"))
     tables = 2 * 128256 * 8192 + 8192
     assert total_parameters(model) - tables == (70_553_706_496 - tables) * 12 // 80
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if run.gpu in ("gb200", "gb300")],
+                         ids=lambda run: run.name)  # fmt: skip
+def test_the_name_of_a_gpu_is_enough_for_its_racks(run: Run) -> None:
+    """The servers that the table states by hand, of 64 used GPUs, follow from the GPU alone."""
+    stated = run.scenario()
+    cluster = ClusterOptions(gpu=run.gpu, rate_gbps=run.rate_gbps)
+    own = with_servers(stated.model_copy(update={"cluster": cluster}), run.shape).cluster
+    assert own.gpus_per_server == own.nics_per_server == 72
+    assert min(run.gpus, own.used_gpus_per_server) == run.gpus_per_server

@@ -47,6 +47,10 @@ RENAMED = {
     "--nics": "--set counting.include_nics=on",
     "--no-nics": "--set counting.include_nics=off",
     "--fiber-length": "--set counting.fiber_length_m=VALUE",
+    "--deduplicate": "--set demand.deduplicate=on",
+    "--no-deduplicate": "--set demand.deduplicate=off",
+    "--dispatch-gradient-bytes": "--set demand.dispatch_gradient_element_bytes=VALUE",
+    "--combine-gradient-bytes": "--set demand.combine_gradient_element_bytes=VALUE",
 }
 
 
@@ -80,6 +84,7 @@ def _job() -> Panel:
             option(Scenario, "gpus", common=True, metavar="N,..."),
             option(Scenario, "cluster.rate_gbps", common=True, metavar="Gb/s,..."),
             option(Scenario, "cluster.gpu", common=True, metavar="NAME,..."),
+            option(Scenario, "cluster.gpus_per_server"),
             option(Scenario, "demand.source", "--demand", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
             option(Scenario, "seeds"),
@@ -99,6 +104,7 @@ def _plan() -> Panel:
             option(Scenario, "plan.source", "--plan"),
             *(option(Scenario, f"plan.{name}", common=True) for name in ("tp", "pp", "ep")),
             option(Scenario, "plan.micro_batches"),
+            option(Scenario, "plan.global_batch_size", metavar="N,..."),
             *(option(Scenario, f"plan.{name}") for name in rest),
             option(Scenario, "plan.expert_mode", "--ep-mode"),
         ),
@@ -116,8 +122,6 @@ def _overlap() -> Panel:
             *(option(Scenario, f"plan.{name}") for name in names),
             option(Scenario, "demand.dispatch_element_bytes", "--dispatch-bytes"),
             option(Scenario, "demand.combine_element_bytes", "--combine-bytes"),
-            option(Scenario, "demand.dispatch_gradient_element_bytes", "--dispatch-gradient-bytes"),
-            option(Scenario, "demand.combine_gradient_element_bytes", "--combine-gradient-bytes"),
             option(Scenario, "gradient_bytes", "--gradient-bytes"),
             option(Scenario, "parameter_bytes", "--parameter-bytes"),
         ),
@@ -132,7 +136,6 @@ def _demand() -> Panel:
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.capacity_factor"),
             option(Scenario, "demand.dispatcher"),
-            option(Scenario, "demand.deduplicate"),
         ),
     )
 
@@ -191,13 +194,13 @@ def _packets() -> Panel:
 
 def compare(given: Given) -> None:
     """Compare fabrics, write the files and print the tables."""
-    from lightloom.cli.points import LISTS, given_points, lists_of, run_points
+    from lightloom.cli.points import BATCHES, LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     lists = lists_of(given, LISTS)
-    if lists:
+    if lists or lists_of(given, [BATCHES]):
         run_points([scenario_from_options(one) for one in given_points(given, lists)], outputs)
     else:
         run_and_report(scenario_from_options(given), outputs)

@@ -58,6 +58,10 @@ class Outputs(Strict):
     timeline: File | None = Field(
         None, description="Write the timeline of GPUs and circuits as a Perfetto file."
     )
+    launch: File | None = Field(
+        None,
+        description="Write the plan as arguments of Megatron-Core, Megatron-Bridge and torchtitan.",
+    )
     events: File | None = Field(None, description="Write the events of packets as CSV.")
     operations: File | None = Field(
         None, description="Write when each operation of programs began and ended, as CSV."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lightloom.cli.options import Given, put
 from lightloom.cli.outputs import Outputs, path_of_point, write_each
 from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.errors import InputError
 from lightloom.inputs.fields import split_list
 from lightloom.output.files import STDOUT, write_json
 from lightloom.output.progress import TerminalMonitor
@@ -22,11 +25,15 @@ if TYPE_CHECKING:
     from lightloom.study.compare.results import Comparison
     from lightloom.study.compare.scaling import Scaling, ScalingPoint
 
-#: keys of ``compare`` that take several values
+#: keys of ``compare`` that take several values, of which each is tried with each
 LISTS = ("gpus", "cluster.rate_gbps", "cluster.gpu")
+#: one that takes as many values as there are numbers of GPUs, of which each has its own
+BATCHES = "plan.global_batch_size"
 
 
-def lists_of(given: Given, keys: Iterable[str]) -> dict[str, list[Any]]:
+def lists_of(
+    given: Given, keys: Iterable[str], *, with_repeats: bool = False
+) -> dict[str, list[Any]]:
     """The values of every key that has several, as they were typed."""
     found = {}
     for key in keys:
@@ -35,17 +42,33 @@ def lists_of(given: Given, keys: Iterable[str]) -> dict[str, list[Any]]:
             value = value.get(part) if isinstance(value, dict) else None
         texts = split_list(value) if isinstance(value, str) and "," in value else []
         if texts:
-            found[key] = [given.option(key).parsed(text) for text in dict.fromkeys(texts)]
+            texts = texts if with_repeats else list(dict.fromkeys(texts))
+            found[key] = [given.option(key).parsed(text) for text in texts]
     return found
 
 
 def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
-    """What was given, with each choice of the values in turn."""
+    """What was given, with each choice of the values in turn.
+
+    Raises
+    ------
+    InputError
+        If there are several batches, but not one for each number of GPUs.
+    """
+    gpus = lists.get("gpus", [])
+    batches = lists_of(given, [BATCHES], with_repeats=True).get(BATCHES, [])
+    if batches and len(batches) != len(gpus):
+        raise InputError(
+            f"--global-batch-size has {len(batches)} values, --gpus {len(gpus) or 1}: give one"
+            " (strong scaling), or one for each number of GPUs (weak scaling)"
+        )
     for values in itertools.product(*lists.values()):
         one = copy.copy(given)
         one.tables = copy.deepcopy(given.tables)
         for key, value in zip(lists, values, strict=True):
             put(one.tables, key, value)
+        if batches:
+            put(one.tables, BATCHES, batches[gpus.index(one.tables["gpus"])])
         yield one
 
 
@@ -64,6 +87,8 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
 
     outputs = outputs.with_page()
     outputs.check()
+    if outputs.launch is not None:
+        raise InputError("--launch writes one plan; give one number of GPUs, one rate and one GPU")
     remarks, started, rows = remarks_console(), time.monotonic(), outputs.rows()
     points = [_point(scenario, outputs.timeline) for scenario in scenarios]
     try:
@@ -71,6 +96,7 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
             found = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
     finally:
         rows.close()
+    found.command = shlex.join(["lightloom", *sys.argv[1:]])
     if found.results:
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
         print_scaling(found, remarks if outputs.on_stdout else results_console())

@@ -73,6 +73,7 @@ def output_panel() -> Panel:
             *text_outputs(),
             option(Outputs, "timeline", common=True, below="output"),
             option(Outputs, "parquet", below="output"),
+            option(Outputs, "launch", below="output"),
         ),
     )
 

@@ -18,10 +18,11 @@ from rich.console import Console
 
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console, terminal
-from lightloom.errors import OutputError
-from lightloom.output.files import STDOUT, RowWriter, write_json
+from lightloom.errors import InputError, OutputError
+from lightloom.output.files import STDOUT, RowWriter, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
 from lightloom.report.table import print_opening, print_results
+from lightloom.study.compare.plan_hint import with_plan_hint
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario
@@ -42,6 +43,8 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     """
     outputs = outputs.with_page()
     outputs.check(scenario.model_dump())
+    if outputs.launch is not None and scenario.workload is not None:
+        raise InputError("--launch is for a model: a traced program has its own plan; leave it out")
     remarks = remarks_console()
     started = time.monotonic()
     rows = outputs.rows()
@@ -63,6 +66,7 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     try:
         with TerminalMonitor(remarks, finished, opening=opening) as monitor:
             comparison = compare(scenario, monitor=monitor, with_timeline=with_timeline)
+            comparison = with_plan_hint(comparison, monitor)
     except BaseException as error:
         _keep_rows(rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise
@@ -116,6 +120,8 @@ def _writers(
         writers[str(html)] = lambda: _write_page(comparison, html)
     if (trace := outputs.timeline) is not None:
         writers[str(trace)] = lambda: _write_timeline(comparison, trace)
+    if (launch := outputs.launch) is not None:
+        writers[str(launch)] = lambda: _write_launch(comparison, launch)
     return writers
 
 
@@ -129,3 +135,9 @@ def _write_timeline(comparison: Comparison, path: Path) -> None:
     from lightloom.report.timeline import write_timeline
 
     write_timeline(comparison, path)
+
+
+def _write_launch(comparison: Comparison, path: Path) -> None:
+    from lightloom.report.launch import launch_text
+
+    write_text(launch_text(comparison.details["job"], comparison.inputs["command"]), path)

@@ -37,7 +37,7 @@ class Cluster:
     interconnect
         Which share of these rates is reached, and start-up times.
     gpus_per_server, nics_per_server
-        In every server.
+        In every server; :meth:`of` takes those that the GPU comes in.
     link_delay_s
         Propagation delay of one link.
 
@@ -89,6 +89,8 @@ class Cluster:
             "nvlink_gbps": found.nvlink_rate_gbps,
             "interconnect": Interconnect.named("measured", found.like or gpu),
             "link_delay_s": defaults["link_delay_s"].value,
+            "gpus_per_server": found.gpus_per_server,
+            "nics_per_server": found.nics_per_server,
             **others,
         }
         return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=found.like or gpu, **known)

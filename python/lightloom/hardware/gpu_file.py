@@ -25,9 +25,10 @@ from lightloom.errors import HardwareError, InputError
 from lightloom.hardware.gpus import Gpu, gpu_names, is_gpu_file, load_gpu
 from lightloom.hardware.values import Provenance
 from lightloom.inputs import formats
-from lightloom.inputs.strict import Name, Number, Strict, check, quantity
+from lightloom.inputs.strict import Name, Number, Strict, Whole, check, quantity
 from lightloom.practice import Precision
 
+Count = Annotated[Whole, Field(le=1024)]
 Amount = Annotated[Number, Field(gt=0, le=1e24)]
 Rate = Annotated[float, quantity("gigabit / second"), Field(gt=0, le=1e9)]
 
@@ -55,6 +56,8 @@ class OwnGpu(Strict):
     hbm_capacity_bytes: Annotated[float, quantity("byte"), Field(gt=0, le=1e18)] | None = None
     hbm_rate_gbps: Rate | None = None
     nvlink_rate_gbps: Rate | None = None
+    gpus_per_server: Count | None = None
+    nics_per_server: Count | None = None
     sms: Amount | None = None
     power_w: Annotated[float, quantity("watt"), Field(ge=0, le=1e6)] | None = None
     price_usd: Annotated[float, quantity("USD"), Field(ge=0, le=1e9)] | None = None

@@ -24,6 +24,8 @@ from lightloom.hardware.values import (
 from lightloom.practice import Precision
 
 PACKAGED = "gpus.toml"
+#: the server that a GPU comes in
+SERVER = ("gpus_per_server", "nics_per_server")
 
 #: number format of the matrix products of linear layers: BF16, FP8 with scales in FP32 per tensor
 #: or block, MXFP8 with a shared exponent per 32 elements
@@ -41,6 +43,8 @@ class GpuTable(Table):
     hbm_capacity_bytes: Value
     hbm_rate_gbps: Value
     nvlink_rate_gbps: Value
+    gpus_per_server: Value | None = None
+    nics_per_server: Value | None = None
     sms: Value | None = None
     power_w: Value
     price_usd: Value | None = None
@@ -59,9 +63,10 @@ class Gpu:
 
     ``peak_*_flops`` are dense FLOP/s (``None`` where the GPU has no such unit), ``hbm_rate_gbps``
     and ``nvlink_rate_gbps`` Gb/s per direction, ``sms`` the number of streaming multiprocessors;
-    that and ``price_usd`` are ``None`` where unknown. ``operators`` names the table of measured
-    operators of its generation, empty if there is none; ``formats`` are the number formats that its
-    tensor cores compute with.
+    that and ``price_usd`` are ``None`` where unknown. ``gpus_per_server`` GPUs share NVLink, in a
+    server or a rack, and ``nics_per_server`` NICs; eight unless its data says otherwise.
+    ``operators`` names the table of measured operators of its generation, empty if there is none;
+    ``formats`` are the number formats that its tensor cores compute with.
     """
 
     name: str
@@ -78,6 +83,8 @@ class Gpu:
     price_usd: float | None
     #: the built-in GPU whose interconnect it has; itself by default
     like: str = field(default="", kw_only=True)
+    gpus_per_server: int = field(default=8, kw_only=True)
+    nics_per_server: int = field(default=8, kw_only=True)
     provenance: Mapping[str, Provenance] = field(repr=False, compare=False)
 
     @property
@@ -154,11 +161,13 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
     key = name.strip().lower()
     table = entry_of(file.gpus, key, "GPU", name)
     values = values_of(table)
-    for field_name in ("peak_bf16_flops", "hbm_capacity_bytes", "hbm_rate_gbps"):
-        if values[field_name].value <= 0:
+    above_zero = ("peak_bf16_flops", "hbm_capacity_bytes", "hbm_rate_gbps", *SERVER)
+    for field_name in above_zero:
+        if field_name in values and values[field_name].value <= 0:
             raise HardwareError(f"GPU '{key}': {field_name} must be above 0")
     if table.peak_fp8_flops is None and set(table.formats) & {"fp8", "mxfp8"}:
         raise HardwareError(f"GPU '{key}': formats has fp8, so peak_fp8_flops is needed; add it")
+    server = {name: int(values[name].value) for name in SERVER if name in values}
     return Gpu(
         name=key,
         title=table.title,
@@ -172,5 +181,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
         sms=None if table.sms is None else table.sms.value,
         power_w=table.power_w.value,
         price_usd=None if table.price_usd is None else table.price_usd.value,
+        gpus_per_server=server.get("gpus_per_server", 8),
+        nics_per_server=server.get("nics_per_server", 8),
         provenance=resolve(values, file.sources),
     )

@@ -28,12 +28,13 @@ TILE_TOKENS = 128
 def training_flops_per_token(model: Model, seq_len: int) -> float:
     """FLOPs that training takes per token, as model FLOPs utilization (MFU) counts them.
 
-    ``6 N + 12 L h s``: each of ``N`` active parameters takes part in a multiplication and an
-    addition, once in the forward and twice in the backward pass, and so does each pair of tokens
-    for scores and values. The convention of published runs: ``N`` has the output projection but
-    not the input table, which is looked up; no half is taken off for the causal mask, and what
-    is recomputed does not count. Where tokens do not see the whole sequence, ``s`` is what they
-    see; linear attention counts its recurrent form.
+    ``6 N + 6 L h s``: each of ``N`` active parameters takes part in a multiplication and an
+    addition, once in the forward and twice in the backward pass, and so does each pair of a query
+    and a key not after it, for scores and values. The convention is Megatron-LM's since 2025:
+    ``N`` has the output projection but not the input table, which is looked up; pairs that the
+    causal mask leaves out do not count (they did before: ``12 L h s``), nor does what is
+    recomputed. Windows and sparse attention count the pairs that are used; linear attention
+    counts its recurrent form.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def training_flops_per_token(model: Model, seq_len: int) -> float:
     --------
     >>> import lightloom
     >>> f"{training_flops_per_token(lightloom.load_model('mixtral-8x22b'), 4096):.3e}"
-    '2.506e+11'
+    '2.422e+11'
     """
     products = sum(
         3.0 * layers * _forward_flops(attention, seq_len)
@@ -63,20 +64,12 @@ def training_flops_per_token(model: Model, seq_len: int) -> float:
 
 
 def _forward_flops(attention: Attention, seq_len: int) -> float:
-    """FLOPs per token of scores and values in one layer, without half for the causal mask."""
-    heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
+    """FLOPs per token of scores and values in one layer, of the pairs that the mask leaves."""
     if attention.linear:
-        return float(_STATE_FLOPS[attention.kind] * heads * attention.qk_dim * attention.v_dim)
-    if attention.kind == "csa":
-        entries = seq_len / attention.compress if attention.compress else 0.0
-        seen = min(seq_len, attention.window) + min(entries, attention.index_top_k or entries)
-        return 2.0 * heads * widths * seen + index_flops(attention) * entries
-    seen = min(seq_len, attention.span or seq_len, attention.window or seq_len)
-    dense = 2.0 * heads * widths * seen
-    if not attention.index_top_k:
-        return dense
-    chosen = 2.0 * heads * sparse_widths(attention) * min(seq_len, attention.index_top_k)
-    return min(dense, chosen) + index_flops(attention) * seq_len
+        return float(
+            _STATE_FLOPS[attention.kind] * attention.num_heads * attention.qk_dim * attention.v_dim
+        )
+    return score_flops(attention, seq_len, tile=0) / seq_len
 
 
 def index_flops(attention: Attention) -> float:
@@ -101,10 +94,10 @@ def causal_pairs(seq_len: float, limit: float) -> float:
     return limit * seq_len - limit**2 / 2
 
 
-def _compressed_flops(attention: Attention, seq_len: float) -> float:
+def _compressed_flops(attention: Attention, seq_len: float, tile: int) -> float:
     """FLOPs over one sequence of attention to a window and to compressed entries, half for both."""
     heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
-    pairs = causal_pairs(seq_len, attention.window + TILE_TOKENS)
+    pairs = causal_pairs(seq_len, attention.window + tile)
     if not attention.compress:
         return 2.0 * pairs * heads * widths
     entries = seq_len / attention.compress
@@ -113,16 +106,19 @@ def _compressed_flops(attention: Attention, seq_len: float) -> float:
     return 2.0 * pairs * heads * widths + index_flops(attention) * indexed
 
 
-def score_flops(attention: Attention, seq_len: float) -> float:
-    """FLOPs of one layer's softmax attention over one sequence, forward, half for the mask."""
+def score_flops(attention: Attention, seq_len: float, tile: int = TILE_TOKENS) -> float:
+    """FLOPs of one layer's softmax attention over one sequence, forward, half for the mask.
+
+    Windows are longer by a ``tile`` of tokens, since those that they cut in two are computed whole.
+    """
     heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
     if attention.kind == "csa":
-        return _compressed_flops(attention, seq_len)
+        return _compressed_flops(attention, seq_len, tile)
     if attention.span and attention.span < seq_len:
         whole, rest = divmod(seq_len, attention.span)
         pairs = (whole * attention.span**2 + rest**2) / 2
     elif attention.window:
-        pairs = causal_pairs(seq_len, attention.window + TILE_TOKENS)
+        pairs = causal_pairs(seq_len, attention.window + tile)
     else:
         pairs = seq_len**2 / 2
     dense = 2.0 * pairs * heads * widths

@@ -40,7 +40,7 @@ class NemotronH(GroupedQuery):
     name = "nemotron_h"
     architectures = ("NemotronHForCausalLM",)
     kinds = ("mamba", "attention", "moe", "mlp")
-    # published for Nano 3.2B, 3.6B with embeddings; for Super 12B, for Ultra 55B
+    # published for Nano 3.2B, 3.6B with embeddings; for Super 12.1B and 12.7B; for Ultra 55B
     active_embeddings = "output"
     active_router = False
 
@@ -376,8 +376,8 @@ class KimiLinear(Deepseek):
         mla_use_nope latent_moe_use_norm activation_situ_beta activation_situ_linear_beta
         """.split()  # noqa: SIM905
     )
-    # 48B and 3B published for Kimi Linear
-    active_embeddings = "none"
+    # 3B published for Kimi Linear, of 48B, and 104B for K3, of 2.8T: 3.1B and 104.2B so counted
+    active_embeddings = "output"
     active_router = True
 
     n_group: Experts | None = 1

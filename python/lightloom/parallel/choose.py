@@ -42,6 +42,8 @@ PRACTICE = (
     *("schedule", "overlap_all_to_all", "overlap_chunks", "overlap_shared_experts", "overlap_tp"),
     *("communication_sms", "vpp", "micro_batches"),
 )
+#: the sequences of a step, from which micro-batches follow
+BATCH = "global_batch_size"
 DEGREES = ("tp", "pp", "dp", "ep", "etp", "cp", "vpp", "expert_mode", "order", "pp_layout")
 
 
@@ -85,7 +87,8 @@ def choose_plan(
     gpu_memory_bytes
         Memory of one GPU.
     overrides
-        Fields of :class:`Plan` that the user gave; ``None`` means not given.
+        Fields of :class:`Plan` that the user gave, and ``global_batch_size``, the sequences of a
+        step, in place of ``micro_batches``; ``None`` means not given.
     gpus_per_server
         GPUs that share a server.
     memory
@@ -130,7 +133,7 @@ def stated_plan(
 def _given(gpus: int, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     for name in given:
-        if name not in FIELDS:
+        if name not in (*FIELDS, BATCH):
             raise PlanError(f"unknown plan option '{name}'{did_you_mean(name, FIELDS)}")
     check_numbers({"gpus": gpus, **given})
     return given
@@ -144,14 +147,14 @@ def _stated(
     notes = (f"given: {texts}",) if given else ()
     has_ep = "ep" in given or (model.plan is None and not model.num_moe_layers)
     if has_ep and {"tp", "pp"} <= given.keys():
-        values, left_out = _with_published(model, given)
+        values, left_out = _with_published(model, gpus, given)
         plan = _checked(gpus, _folded(gpus, values, given), model, gpus_per_server)
         provenance = (_scaling(plan, given), *notes, *_fold_note(plan, given), *left_out)
         return dataclasses.replace(plan, provenance=provenance), notes
     if model.plan is None:
         return None, notes
     try:
-        values, left_out = _with_published(model, given)
+        values, left_out = _with_published(model, gpus, given)
         plan = _checked(gpus, _folded(gpus, values, given), model, gpus_per_server)
     except PlanError as error:
         if not given.keys().isdisjoint(DEGREES):
@@ -167,23 +170,24 @@ def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:
 
 
 def _with_published(
-    model: Model, given: Mapping[str, Any]
+    model: Model, gpus: int, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What the model's publication says, overridden by what the user gave; what was left out."""
     values: dict[str, Any] = {}
     published = model.plan
     if published is None:
-        return _with_mode({"zero1": True, "seq_len": usual_length(model), **given}), ()
+        values = {"zero1": True, "seq_len": usual_length(model), **given}
+        return _with_batch(gpus, _with_mode(values)), ()
     names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
     values = {name: getattr(published, name) for name in names}
     if published.etp is not None and published.etp != given.get("tp", published.tp):
         values["etp"] = published.etp
     # sharded optimizer states are what everybody trains with
     values["zero1"] = published.zero1 is not False
-    values = _with_mode({**values, **given})
+    values = _with_batch(gpus, _with_mode({**values, **given}))
     practice = {name: getattr(published, name) for name in PRACTICE}
     practice = {
-        name: value for name, value in practice.items() if value is not None and name not in given
+        name: value for name, value in practice.items() if value is not None and name not in values
     }
     changed = [name for name in ("tp", "pp", "ep") if values[name] != getattr(published, name)]
     if changed:
@@ -239,6 +243,32 @@ def _with_mode(values: dict[str, Any]) -> dict[str, Any]:
     values.setdefault("overlap_parameters", bool(values.get("zero1")))
     if values.get("etp") and values["etp"] != values.get("tp", 1):
         values.setdefault("expert_mode", "folded")
+    return values
+
+
+def _with_batch(gpus: int, values: dict[str, Any]) -> dict[str, Any]:
+    """Turn the sequences of a step into micro-batches.
+
+    Raises
+    ------
+    PlanError
+        If the ranks that read different sequences cannot share them evenly.
+    """
+    values = dict(values)
+    sequences = values.pop(BATCH, None)
+    if sequences is None:
+        return values
+    size = values.get("micro_batch_size", 1)
+    ranks = max(1, gpus // math.prod(values.get(name, 1) for name in ("tp", "pp", "cp")))
+    each = ranks * size
+    count, rest = divmod(sequences, each)
+    if rest or not count:
+        fitting = f"{count * each} or {(count + 1) * each}" if count else f"{each}"
+        raise PlanError(
+            f"global-batch-size {sequences}: {ranks} data-parallel ranks with micro-batches of"
+            f" {size} take multiples of {each}; give {fitting}, or another micro-batch size"
+        )
+    values["micro_batches"] = count
     return values
 
 
@@ -320,7 +350,7 @@ def _by_rule(
     too_large: list[tuple[float, str, Plan]] = []
     for values in _candidates(model, gpus, given, gpus_per_server):
         try:
-            plan = _scaled(gpus, values)
+            plan = _scaled(gpus, _with_batch(gpus, values))
             check_model(plan, model)
             stages = memory_per_stage(model, plan, options)
             unfit = does_not_fit(stages, gpu_memory_bytes, options.reserve)

@@ -20,7 +20,7 @@ from lightloom.report.plots_svg import (
     padded,
     tag,
 )
-from lightloom.report.scaling_table import scaling_grid, verdicts
+from lightloom.report.scaling_table import opening, plans_grid, scaling_grid, verdicts, warnings
 from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
 
 _WIDTH, _HEIGHT = 520.0, 330.0
@@ -59,7 +59,10 @@ def _context(found: Scaling) -> dict[str, Any]:
         "verdict": verdicts(found),
         "legend": [(f"fabric-{color}", name) for name, color in colors.items()],
         "plots": _plots(found, colors),
-        "tables": [scaling_grid(found)],
+        "summary": opening(found),
+        "warnings": warnings(found),
+        "command": found.command,
+        "tables": [*([] if (plans := plans_grid(found)) is None else [plans]), scaling_grid(found)],
         "crossovers": [
             (METRICS[one.metric], _where(found, one.fixed), one.below, one.above,
              f"{one.low:,g} to {one.high:,g} {_UNIT[one.axis]}",

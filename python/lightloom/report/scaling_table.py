@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from lightloom.report.grid import Grid
 from lightloom.report.terminal import plain_table, print_table
+from lightloom.study.compare.plan_search import title
 from lightloom.study.compare.results import SAME
 from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
 
@@ -16,14 +18,14 @@ _HEADERS = {"gpus": ("GPUs", ""), "rate_gbps": ("rate", "Gb/s"), "gpu": ("GPU", 
 
 
 def print_scaling(found: Scaling, console: Console) -> None:
-    """Print the table, what failed, and which fabric is best where, last."""
-    grid = scaling_grid(found)
-    headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
-    table = plain_table(grid.title, headers, caption=grid.caption, left=["fabric", "GPU"])
-    best = best_rows(found)
-    for number, row in enumerate(grid.rows):
-        table.add_row(*row, style="bold green" if number in best else "")
-    print_table(table, console)
+    """Print what was assumed, the tables, what failed, and which fabric is best where, last."""
+    for line in opening(found):
+        console.print(Text(line), soft_wrap=True)
+    for warning in warnings(found):
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+    if (plans := plans_grid(found)) is not None:
+        _print_grid(plans, set(), console)
+    _print_grid(scaling_grid(found), best_rows(found), console)
     for number, reason in found.failures.items():
         console.print(Text(f"{found.points[number].title}: {reason}"), soft_wrap=True)
     if found.interrupted:
@@ -32,6 +34,79 @@ def print_scaling(found: Scaling, console: Console) -> None:
     console.print()
     for sentence in verdicts(found):
         console.print(Text(sentence, style="bold"), soft_wrap=not console.is_terminal)
+
+
+def _print_grid(grid: Grid, best: set[int], console: Console) -> None:
+    headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
+    table = plain_table(grid.title, headers, caption=grid.caption, left=["fabric", "GPU", "plan"])
+    for number, row in enumerate(grid.rows):
+        table.add_row(*row, style="bold green" if number in best else "")
+    print_table(table, console)
+
+
+def opening(found: Scaling) -> list[str]:
+    """What the summaries of all points have in common, and where their plans come from."""
+    summaries = [
+        found.results[number]["inputs"].get("summary", []) for number in sorted(found.results)
+    ]
+    common = [line for line in summaries[0] if all(line in one for one in summaries)]
+    return [*common, *([found.plans] if found.plans else [])] if summaries else []
+
+
+def warnings(found: Scaling) -> list[str]:
+    """The warnings of the points, each once and with the points that have it."""
+    points: dict[str, list[str]] = {}
+    for number in sorted(found.results):
+        for warning in found.results[number].get("warnings", ()):
+            points.setdefault(warning, []).append(found.points[number].title)
+    alone = len(found.results) == 1
+    return [
+        warning if alone or len(titles) == len(found.results) else f"{'; '.join(titles)}: {warning}"
+        for warning, titles in points.items()
+    ]
+
+
+def plans_grid(found: Scaling) -> Grid | None:
+    """The plan of each point, and how well it scales; ``None`` where there is none."""
+    numbers = [n for n in sorted(found.results) if "plan" in found.results[n]["inputs"]]
+    if not numbers:
+        return None
+    axes = list(found.points[0].values)
+    speeds = {n: _per_gpu(found, n) for n in numbers}
+    first = {n: line[0] for line in found.lines("gpus") for n in line}
+    rows = []
+    for number in numbers:
+        inputs, values = found.results[number]["inputs"], found.points[number].values
+        rows.append(
+            [
+                *(_value(name, values[name]) for name in axes),
+                title(cast("Any", SimpleNamespace(**inputs["plan"]))),
+                f"{inputs['sequences_per_step']:,}",
+                found.results[number]["memory"]["recompute"],
+                f"{speeds[number]:,.0f}",
+                f"{100 * speeds[number] / speeds[first[number]]:.1f}",
+            ]
+        )
+    return Grid(
+        title="Plans and scaling",
+        headers=[
+            *(_HEADERS[name] for name in axes),
+            ("plan", ""),
+            ("sequences\nper step", ""),
+            ("recom-\nputed", ""),
+            ("tokens/s\nper GPU", ""),
+            ("effi-\nciency", "%"),
+        ],
+        rows=rows,
+        best=-1,
+        caption="tokens/s of the fastest fabric; efficiency: over those of the fewest GPUs at the "
+        "same rate",
+    )
+
+
+def _per_gpu(found: Scaling, number: int) -> float:
+    speeds = found.metric(number, "tokens_per_s").values()
+    return max(speeds) / float(found.points[number].values["gpus"])
 
 
 def scaling_grid(found: Scaling) -> Grid:

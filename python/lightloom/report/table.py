@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
@@ -52,10 +53,11 @@ def print_opening(summary: Sequence[str], warnings: Sequence[str], console: Cons
 
 
 def print_results(comparison: Comparison, console: Console, *, details: bool = False) -> None:
-    """Print speed and cost, what is in doubt, and the verdict.
+    """Print the plans of a search, speed and cost, what is in doubt, and the verdict.
 
     Details are what was moved, all columns, where the time goes, and remarks on fabrics.
     """
+    print_plans(comparison.inputs.get("plan_candidates", ()), console)
     if details:
         _print_details(comparison, console)
     else:
@@ -115,7 +117,7 @@ def _short_table(comparison: Comparison) -> Table:
     unit = results[0].pace_unit.replace("tokens", "tok")
     columns[f"{unit}/k$\ncluster"] = [f"{1000 * r.perf_per_cluster_usd:,.2f}" for r in results]
     caption = "vs best: =: tied"
-    caption += "" if results[0].mfu is None else "; MFU: of the BF16 peak"
+    caption += mfu_words(results[0])
     caption += f"; {', '.join(loads)}: under that load of the experts" if loads else ""
     caption += "; cluster: network, servers and GPUs"
     table = plain_table("Speed and cost", ["fabric", *columns], caption=caption)
@@ -173,11 +175,22 @@ def _speed_caption(result: FabricResult, loads: Sequence[str]) -> str:
         f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
         "at most"
     )
-    caption += "" if result.mfu is None else "; MFU: of the BF16 peak"
+    caption += mfu_words(result)
     caption += "" if result.days_per_trillion_tokens is None else "; 10^12: tokens"
     if loads:
         caption += f"; {', '.join(loads)}: under that load of the experts"
     return caption
+
+
+def mfu_words(result: FabricResult) -> str:
+    """How MFU is counted, and what it is in TFLOP/s; nothing where it is not known."""
+    if not result.mfu or not result.tflops_per_gpu:
+        return ""
+    each = result.tflops_per_gpu / result.mfu / 100
+    return (
+        f"; MFU: of the BF16 peak (1 %: {each:.4g} TFLOP/s per GPU), attention by half for the "
+        "causal mask, as Megatron since 2025"
+    )
 
 
 def _cost_table(comparison: Comparison) -> Table:

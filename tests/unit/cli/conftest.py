@@ -11,8 +11,8 @@ from lightloom.cli import run_command
 
 ROOT = Path(__file__).parents[3]
 SMALL = (
-    "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 "
-    "--fabrics fat-tree,mixnet"
+    "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 "
+    "--seeds 1 --fabrics fat-tree,mixnet"
 )
 
 

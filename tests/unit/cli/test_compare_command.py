@@ -15,8 +15,8 @@ from lightloom.errors import LightloomError
 from lightloom.report.explain import differences, load_results
 
 SMALL = (
-    "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 "
-    "--fabrics fat-tree,mixnet"
+    "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 "
+    "--seeds 1 --fabrics fat-tree,mixnet"
 )
 #: long enough to be interrupted
 LONG = SMALL.replace("--seeds 1", "--seeds 5000")
@@ -34,6 +34,31 @@ def test_tables_on_stdout_remarks_on_stderr(lightloom, tmp_path):
     assert "compared in" not in done.out
     assert f"wrote {path}" in done.err
     assert "compared in" in done.err
+
+
+def test_a_plan_is_written_and_a_trace_has_none(lightloom, refused, tmp_path):
+    path = tmp_path / "launch.sh"
+    done = lightloom(f"{SMALL} --launch {path}")
+    assert f"wrote {path}" in done.err
+    text = path.read_text()
+    assert text.startswith("# lightloom ")
+    assert "    --tensor-model-parallel-size 4\n" in text
+    trace = tmp_path / "trace.json"
+    trace.write_text("{}")
+    assert "--launch is for a model" in refused(
+        f"compare --workload {trace} --rate 400 --launch {path}"
+    )
+    assert "--launch writes one plan" in refused(
+        f"{SMALL.replace('--gpus 128', '--gpus 128,256')} --launch {path}"
+    )
+
+
+def test_the_best_plans_of_a_search_are_a_table(lightloom):
+    found = lightloom(
+        "compare olmoe-1b-7b --gpus 16 --rate 400 --gpu h100 --plan search --seeds 1"
+        " --fabrics fat-tree --no-imbalances --seq-len 1024"
+    )
+    assert "Plans: the best 10 of " in found.out
 
 
 def test_the_job_comes_first_and_the_verdict_last(lightloom):
@@ -79,7 +104,8 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--gpu h100 --recompute full --tp 4 --pp 4 --dp 1 --ep 8 --vpp 1 --micro-batch-size 2",
         "--seq-len 2048 --zero1 --ep-mode axis --pp-layout 8,8,8,8 --cp 1 --etp 4",
         "--context-parallel ring",
-        "--demand pair --deduplicate --dispatch-bytes 1 --combine-bytes 2 --all-to-all flat",
+        "--demand pair --set demand.deduplicate=on --dispatch-bytes 1 --combine-bytes 2",
+        "--all-to-all flat",
         "--degree 4 --allocator reference --reconfigure always --reconfiguration-delay 10ms",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
         "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
@@ -87,16 +113,18 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--set counting.include_nics=off --set counting.fiber_length_m=20",
         "--schedule 1f1b --overlap-all-to-all chunks --overlap-chunks 2 --communication-sms 8",
         "--overlap-tp --no-overlap-gradients --no-overlap-parameters --gradient-bytes 2",
-        "--parameter-bytes 1 --dispatch-gradient-bytes 2 --combine-gradient-bytes 1",
+        "--parameter-bytes 1 --set demand.dispatch_gradient_element_bytes=2",
+        "--set demand.combine_gradient_element_bytes=1 --gpus-per-server 8",
         "--steps 1 --seed 3 --compute-spread 0.2 --network flow --json -",
     )
     assert done.status == 0, done.err
     scenario = json.loads(done.out)["inputs"]["scenario"]
     assert scenario["plan"] == {
-        "source": None,
+        "source": "published",
         "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
         "context_parallel": "ring",
-        "micro_batch_size": 2, "seq_len": 2048, "zero1": True, "expert_mode": "axis",
+        "micro_batch_size": 2, "global_batch_size": None, "seq_len": 2048, "zero1": True,
+        "expert_mode": "axis",
         "pp_layout": [8, 8, 8, 8], "schedule": "1f1b", "overlap_all_to_all": "chunks",
         "overlap_chunks": 2, "overlap_shared_experts": None, "overlap_tp": True,
         "communication_sms": 8, "overlap_gradients": False, "overlap_parameters": False,
@@ -121,6 +149,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert (scenario["recompute"], scenario["seed"]) == ("full", 3)
     assert scenario["compute_spread"] == 0.2
     assert scenario["cluster"]["gpu"] == "h100"
+    assert scenario["cluster"]["gpus_per_server"] == 8
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,37 @@ def test_lists_make_one_table_one_page_and_one_file(lightloom, tmp_path):
     assert {row["gpus"] for row in csv.DictReader(rows.read_text().splitlines())} == {"128", "256"}
     assert "<polyline" in page.read_text()
     lines = [line.split() for line in done.out.splitlines() if line.startswith(" 256 ")]
-    assert len(lines) == 4
+    # plans, and results
+    assert len(lines) == 2 + 4
     assert "fastest is fat-tree from 128 to 256 GPUs." in done.out
     assert done.out.rstrip().endswith(".")
+
+
+def test_batches_go_with_numbers_of_gpus(lightloom, refused, tmp_path):
+    small = SMALL.replace("--micro-batches 4", "--tp 4 --pp 4 --ep 8 --micro-batch-size 1")
+    file = tmp_path / "r.json"
+    batches = {"128": [128, 128], "128,256": [128, 256]}
+    for given, expected in batches.items():
+        done = lightloom(
+            f"{small} --gpus 128,256 --rate 400 --global-batch-size {given} --json {file}"
+        )
+        assert done.status == 0, done.err
+        content = json.loads(file.read_text())
+        inputs = [point["comparison"]["inputs"] for point in content["points"]]
+        assert [one["sequences_per_step"] for one in inputs] == expected
+        assert content["plans"] == "plans: as given"
+        assert content["command"].startswith("lightloom ")
+        assert done.out.startswith("mixtral-8x7b: 32 layers")
+        assert "Plans and scaling" in done.out
+    assert "has 3 values, --gpus 2: give one" in refused(
+        f"{small} --gpus 128,256 --rate 400 --global-batch-size 64,128,256"
+    )
+    assert "has 2 values, --gpus 1: give one" in refused(
+        f"{small} --gpus 128 --rate 400 --global-batch-size 64,128"
+    )
+    assert "--global-batch-size x: expected a whole number" in refused(
+        f"{small} --gpus 128,256 --rate 400 --global-batch-size 64,x"
+    )
 
 
 def test_wrong_lists_are_refused(refused):

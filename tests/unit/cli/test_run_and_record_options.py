@@ -37,7 +37,7 @@ WRONG_OF_RUN = {
             f"{option} none/of": "none/of: there is no folder none; make it first",
             f"{option} study.toml": "study.toml: is read as well; write results to another file",
         }
-        for option in ("--html", "--json", "--csv", "--timeline", "--parquet")
+        for option in ("--html", "--json", "--csv", "--timeline", "--parquet", "--launch")
     },
     "--gpus": {"--gpus 1k": "--gpus 1k: expected a whole number; write 1000 or 1024"},
     "--rate": {"--rate 0": "--rate 0: expected more than 0"},

@@ -119,8 +119,7 @@ def test_other_names_are_of_options_that_there_are():
         for option in panel.options
         for flag in option.flags
     }
-    # the whole batch has no option of its own yet
-    assert set(other_names._OTHERS) <= flags | {"--global-batch-size"}
+    assert set(other_names._OTHERS) <= flags
     assert sum(len(others.split()) for others in other_names._OTHERS.values()) == len(
         other_names._OURS
     )

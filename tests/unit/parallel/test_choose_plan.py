@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from lightloom.errors import PlanError
+from lightloom.models import load_model
 from lightloom.models.model import Attention, Model, PublishedPlan
 from lightloom.parallel import (
     MemoryOptions,
@@ -265,3 +266,32 @@ def test_tp_and_pp_state_the_plan_of_a_dense_model():
     assert stated_plan(dense, 64, overrides={"tp": 2}) is None
     assert degrees(stated_plan(BIG, 1024)) == (8, 8, 8, 2)
     assert stated_plan(BIG, 64) is None
+
+
+@pytest.mark.parametrize("sequences", [64, 512, 1024])
+def test_the_batch_of_a_step_gives_micro_batches(sequences):
+    given = {"tp": 2, "pp": 2, "ep": 8, "micro_batch_size": 4, "global_batch_size": sequences}
+    plan = choose_plan(load_model("mixtral-8x7b"), 64, gpu_memory_bytes=1e15, overrides=given)
+    assert plan.sequences_per_step == sequences
+    assert plan.micro_batches == sequences // (16 * 4)
+
+
+def test_a_batch_that_ranks_cannot_share_is_refused():
+    given = {"tp": 2, "pp": 2, "ep": 8, "micro_batch_size": 4}
+    model = load_model("mixtral-8x7b")
+    with pytest.raises(
+        PlanError,
+        match="16 data-parallel ranks with micro-batches of 4 take multi"
+        "ples of 64; give 64 or 128, or another",
+    ):
+        choose_plan(model, 64, gpu_memory_bytes=1e15,
+                    overrides={**given, "global_batch_size": 100})  # fmt: skip
+    with pytest.raises(PlanError, match="multiples of 64; give 64, or another"):
+        choose_plan(model, 64, gpu_memory_bytes=1e15,
+                    overrides={**given, "global_batch_size": 8})  # fmt: skip
+
+
+def test_the_rule_takes_a_plan_that_suits_the_batch():
+    plan = choose_plan(load_model("olmoe-1b-7b"), 16, gpu_memory_bytes=80e9,
+                       overrides={"global_batch_size": 24})  # fmt: skip
+    assert plan.sequences_per_step == 24

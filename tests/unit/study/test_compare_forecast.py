@@ -6,7 +6,7 @@ import pytest
 
 from lightloom.errors import InputError
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare, forecast
-from lightloom.study.compare.builds import CONTEXT_SAMPLES, Networks, Workloads
+from lightloom.study.compare.builds import CONTEXT_SAMPLES
 from lightloom.study.compare.job import prepare
 
 
@@ -85,6 +85,8 @@ def taking(monkeypatch):
 
     def take(cores, **seconds):
         monkeypatch.setattr(forecast, "_cpu_s", lambda work, *_: seconds.get(work.__name__, 0.0))
+        trial = (1.0, seconds.get("simulate", 0.0))
+        monkeypatch.setattr(forecast._Tried, "_trial", lambda *_: trial)
         monkeypatch.setattr(forecast.os, "cpu_count", lambda: cores)
 
     return take
@@ -120,12 +122,18 @@ def test_every_run_of_a_comparison_is_forecast(policies):
     )
     made = prepare(scenario)
     found = compare(scenario)
-    networks = Networks(made, Workloads(made))
     (result,) = found.results
     # one of the two candidates of split is the first sample
     assert {"split=on", "split=off"} <= set(result.variants_s)
     runs = len(result.sample_step_times_s) + len(result.variants_s) - 1
-    assert forecast._runs(made, made.fabrics[0], networks) == runs
+    assert forecast._runs(made, made.fabrics[0]) + 1 == runs
+
+
+def test_a_candidate_that_is_not_much_slower_is_run_once():
+    # steps of 10, 10.5 and 20 s that take 1, 40 and 2 s to simulate
+    trials = [(10.0, 1.0), (10.5, 40.0), (20.0, 2.0)]
+    assert forecast._others_s(trials) == 40.0
+    assert forecast._others_s(trials[:1]) == 0.0
 
 
 @pytest.mark.parametrize(

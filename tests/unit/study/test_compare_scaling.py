@@ -10,9 +10,17 @@ import pytest
 from lightloom.errors import InputError
 from lightloom.progress import Monitor
 from lightloom.report.page_scaling import write_scaling_page
-from lightloom.report.scaling_table import best_rows, scaling_grid, verdicts
+from lightloom.report.scaling_table import (
+    best_rows,
+    opening,
+    plans_grid,
+    scaling_grid,
+    verdicts,
+    warnings,
+)
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
 from lightloom.study.compare.scaling import Scaling, ScalingPoint, compare_points
+from lightloom.study.compare.scaling_plans import with_one_source
 
 
 def scenario(gpus=128, rate_gbps=400.0, **more):
@@ -201,3 +209,61 @@ def test_a_heading_says_each_value_once(by_hand, tmp_path):
     write_scaling_page(by_hand, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert '<p class="heading">128, 512 and 2,048 GPUs; 400 Gb/s; a100</p>' in text
+
+
+def test_a_curve_has_plans_of_one_source():
+    def curve(*gpus, **plan):
+        made = [scenario(n).model_copy(update={"plan": PlanOptions(**plan)}) for n in gpus]
+        found, text = with_one_source(made)
+        return [(one.plan.source, one.plan.global_batch_size) for one in found], text
+
+    # published for 128 GPUs and multiples of them
+    assert curve(128, 256) == (
+        [(None, None)] * 2,
+        "plans: published, scaled in data parallelism; --plan search finds the fastest",
+    )
+    # 1,024 sequences at 128 GPUs, and as many per GPU elsewhere
+    assert curve(32, 64, 128) == (
+        [("search", 256), ("search", 512), ("search", 1024)],
+        "plans: the fastest that a search finds for each point, since there is no published plan"
+        " for 32, 64 GPUs",
+    )
+    assert curve(64, 128, source="search")[0] == [("search", 512), ("search", 1024)]
+    assert curve(32, 64)[0] == [("search", None)] * 2
+    assert curve(64, 128, global_batch_size=1024)[0] == [("search", 1024)] * 2
+    assert curve(64, 128, micro_batches=8)[0] == [("search", None)] * 2
+    assert curve(64, 128, tp=1, pp=1, ep=8) == ([(None, None)] * 2, "plans: as given")
+    assert curve(64, 128, source="published")[0] == [("published", None)] * 2
+
+
+def planned(speed, batch, **plan):
+    """Results of a point with a plan."""
+    degrees = {"tp": 1, "pp": 1, "ep": 8, "cp": 1, "etp": 1, "vpp": 1, "micro_batch_size": 1}
+    found = content(fat_tree=speed, mixnet=speed / 2)
+    found["inputs"] |= {"plan": degrees | plan, "sequences_per_step": batch, "summary": ["a", "b"]}
+    return found | {"memory": {"recompute": "none"}}
+
+
+def test_plans_and_efficiency_are_a_table(by_hand):
+    assert plans_grid(by_hand) is None
+    by_hand.results = {
+        0: planned(128.0, 64),
+        1: planned(4 * 128.0 * 0.9, 256, pp=2, vpp=4),
+        2: planned(16 * 128.0 * 0.5, 1024, tp=8),
+    }
+    assert [row[3:] for row in plans_grid(by_hand).rows] == [
+        ["TP1 PP1 EP8", "64", "none", "1", "100.0"],
+        ["TP1 PP2 EP8 VPP4", "256", "none", "1", "90.0"],
+        ["TP8 PP1 EP8 ETP1", "1,024", "none", "0", "50.0"],
+    ]
+
+
+def test_what_points_share_is_said_once_and_warnings_with_their_points(by_hand):
+    by_hand.results = {n: planned(1.0, 1) for n in range(3)}
+    by_hand.results[1]["inputs"]["summary"] = ["b", "c"]
+    by_hand.plans = "plans: as given"
+    assert opening(by_hand) == ["b", "plans: as given"]
+    for number in range(3):
+        by_hand.results[number]["warnings"] = ["everywhere", *(["here"] if number else [])]
+    places = "512 GPUs, 400 Gb/s, a100; 2,048 GPUs, 400 Gb/s, a100"
+    assert warnings(by_hand) == ["everywhere", f"{places}: here"]

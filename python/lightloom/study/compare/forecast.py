@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lightloom.errors import InputError
@@ -26,7 +26,7 @@ from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import few_layers, with_few, with_few_stages
-from lightloom.workload.task_graph import COLUMNS
+from lightloom.workload.task_graph import COLUMNS, TaskGraph
 
 #: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
 MIN_WORK, TRIED_WORK = 400_000, 40_000
@@ -77,6 +77,31 @@ class _Sizes:
         )
 
 
+class _Tried:
+    """A short step under one load, and what it says of fabrics."""
+
+    def __init__(self, job: ModelJob, are_tried: bool) -> None:
+        self.are_tried = are_tried
+        self.workloads = Workloads(job)
+        self.networks = Networks(job, self.workloads)
+        self._sample = job.samples()[0]
+
+    def trials(self, fabric: Fabric) -> list[tuple[float, float]]:
+        """How long the step of each candidate takes, and its simulation [s].
+
+        A fabric that leaves nothing open, or whose estimate decides, is its only candidate.
+        """
+        found = strategies.candidates(fabric, self.networks) if self.are_tried else {}
+        graph = self.workloads.get(self._sample, self.networks.server_size(fabric)).graph
+        return [self._trial(graph, one) for one in (found.values() or [fabric])]
+
+    def _trial(self, graph: TaskGraph, fabric: Fabric) -> tuple[float, float]:
+        network = self.networks.get(fabric)
+        began = time.process_time()
+        step_s = simulate(graph, network).step_time_s
+        return step_s, time.process_time() - began
+
+
 def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None:
     """Try a step with few layers and micro-batches; ``None`` for a short comparison.
 
@@ -90,27 +115,27 @@ def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None
     tried, ratio = _short(job)
     if ratio * MAX_SHARE < 1:
         return None
-    workloads = Workloads(tried)
-    networks = Networks(tried, workloads)
+    one = _Tried(tried, strategies.are_tried(job))
     sample = tried.samples()[0]
-    size = networks.server_size(tried.fabrics[0])
+    size = one.networks.server_size(tried.fabrics[0])
     tried.workload(sample, size)  # the first one imports and looks up
-    build_s = _cpu_s(workloads.get, sample, size)
-    rebuild_s = _cpu_s(tried.scaled, workloads.get(sample, size), sample)
-    run_s = 0.0
-    for fabric in tried.fabrics:
-        network = networks.get(fabric)
-        graph = workloads.get(sample, networks.server_size(fabric)).graph
-        run_s += _runs(job, fabric, networks, part) * _cpu_s(simulate, graph, network)
+    build_s = _cpu_s(one.workloads.get, sample, size)
+    workload = one.workloads.get(sample, size)
+    rebuild_s = _cpu_s(tried.scaled, workload, sample)
+    others = [
+        _Tried(dataclasses.replace(tried, scenario=load), one.are_tried)
+        for load in ([] if part else _loads_to_run(tried))
+    ]
+    run_s = sum(_runs_s(one, others, each, _runs(job, each, part)) for each in tried.fabrics)
     cores = os.cpu_count() or 1
-    first, later, scaled = _builds(job, networks.is_averaged)
+    first, later, scaled = _builds(job, one.networks.is_averaged)
     if part is not None:
         # the first whole sample, and all of them in part
         first, later, scaled = 1, part.share * (first + later), part.share * scaled
     # nothing runs while the first samples are built
     seconds = first * build_s + (later * build_s + scaled * rebuild_s + run_s) / cores
-    sizes = _Sizes.of(workloads.get(sample, size), ratio)
-    found = Requirements(ratio * seconds, _memory(job, sizes, cores))
+    sizes = _Sizes.of(workload, ratio)
+    found = Requirements(ratio * seconds, _memory(job, sizes, cores, part))
     _check_memory(job, found)
     return found
 
@@ -170,27 +195,46 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
     return first, later, len(samples) - len(drawn)
 
 
-def _runs(job: ModelJob, fabric: Fabric, networks: Networks, part: PartStep | None = None) -> float:
-    """Runs of a fabric, candidates that are tried included; on a part, by its share."""
-    loads = _loads_to_run(job)
-    # of several candidates about two are left after a short step, and one is the fabric's own run
-    is_tried = strategies.are_tried(job) and len(strategies.candidates(fabric, networks)) > 1
-    tried = 1 if is_tried else 0
-    others = len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
-    others += len(variants(fabric, job.scenario.policies))
+def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
+    """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share."""
+    loads = len(_loads_to_run(job))
+    changed = len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
+    changed += len(variants(fabric, job.scenario.policies))
     samples = len(job.samples())
     if part is None:
-        return samples + others + len(loads) + tried * (1 + len(loads))
-    return 1 + others + tried + part.share * (samples + len(loads))
+        return samples + changed + loads
+    return 1 + changed + part.share * (samples + loads)
 
 
-def _memory(job: ModelJob, sizes: _Sizes, cores: int) -> float:
+def _runs_s(tried: _Tried, others: Sequence[_Tried], fabric: Fabric, runs: float) -> float:
+    """Time of all runs of a fabric with the tried step in the place of the job's.
+
+    What the fabric leaves open is tried under each load as the comparison does: candidates that are
+    not much slower are run once, all else with the fastest. A flat all-to-all may take forty times
+    longer to simulate than a hierarchical one.
+    """
+    trials = tried.trials(fabric)
+    found = runs * min(trials)[1] + _others_s(trials)
+    if len(trials) > 1:
+        found += sum(_others_s(other.trials(fabric)) for other in others)
+    return found
+
+
+def _others_s(trials: Sequence[tuple[float, float]]) -> float:
+    """Time of the candidates that are not much slower than the fastest, without its own."""
+    fastest, own_s = min(trials)
+    close = fastest * (1 + strategies.MARGIN)
+    return sum(run_s for step_s, run_s in trials if step_s <= close) - own_s
+
+
+def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> float:
     """Bytes of samples that are kept, written and drawn, and of those that run."""
     nominal, _, scaled = _builds(job, is_averaged=True)
     plan, model = job.plan, job.model
     own = sizes.tasks + sizes.tables
     one = own + sizes.counts
-    kept = min(nominal * one + scaled * own, max(KEPT_BYTES, one))
+    share = 1.0 if part is None else part.share
+    kept = min(share * (nominal * one + scaled * own), max(KEPT_BYTES, one))
     # the first sample stays, and each other load has its own
     kept += one
     running = cores * (one + (_TASK_IN_CORE - 1) * sizes.tasks)

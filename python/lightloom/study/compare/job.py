@@ -20,7 +20,7 @@ from lightloom.parallel import Plan, StageMemory
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
-from lightloom.study.compare.racks import installed, used_nics, with_spares
+from lightloom.study.compare.racks import installed, used_nics, with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.trace.step.build import TraceWorkload
@@ -70,6 +70,7 @@ class TrainingRates(TypedDict):
 
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
+    tflops_per_gpu: float | None
     mfu: float | None
     days_per_trillion_tokens: float | None
 
@@ -239,6 +240,7 @@ class ModelJob(Job):
         return {
             "tokens_per_s": tokens_per_s,
             "tokens_per_s_per_gpu": tokens_per_s / gpus,
+            "tflops_per_gpu": flops * tokens_per_s / gpus / 1e12,
             "mfu": flops * tokens_per_s / gpus / self.gpu.peak_bf16_flops,
             "days_per_trillion_tokens": 1e12 / tokens_per_s / 86_400,
         }
@@ -280,7 +282,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     """
     packet_options(scenario)
     model = model_of(scenario)
-    scenario = with_spares(_with_published_gate(scenario, model), model)
+    scenario = with_servers(_with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)

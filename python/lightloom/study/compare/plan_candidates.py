@@ -18,7 +18,7 @@ from lightloom.errors import PlanError
 from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
-from lightloom.parallel.choose import divisors
+from lightloom.parallel.choose import BATCH, divisors
 from lightloom.parallel.plan import MICRO_BATCHES_PER_STAGE, usual_length
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.job import workload_options
@@ -116,6 +116,7 @@ class Candidates:
 
     def _choice(self, values: dict[str, Any]) -> PredictedPlan | None:
         values = {**values, **self._scenario.plan.degrees}
+        values.pop(BATCH, None)
         if "micro_batches" not in values:
             replicas, rest = divmod(self._scenario.gpus, values["tp"] * values["pp"] * values["cp"])
             if rest or not replicas:
@@ -187,7 +188,9 @@ def _stated(scenario: Scenario, model: Model) -> Plan | None:
 
 
 def _sequences(scenario: Scenario, model: Model, stated: Plan | None) -> int:
-    """Sequences of a step: those of the stated plan, else four per GPU, up to a limit of tokens."""
+    """Sequences of a step: those given or of the stated plan, else four per GPU, up to a limit."""
+    if scenario.plan.global_batch_size is not None:
+        return scenario.plan.global_batch_size
     if stated is not None:
         return stated.sequences_per_step
     per_replica = MICRO_BATCHES_PER_STAGE * _micro_batch_size(scenario, model)

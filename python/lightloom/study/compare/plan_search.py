@@ -38,7 +38,7 @@ from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import ModelJob, PlanCandidate, model_of, prepare
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
-from lightloom.study.compare.racks import with_spares
+from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
@@ -48,15 +48,13 @@ from lightloom.units import show_time
 FABRIC = "fat-tree"
 #: candidates that are tried with larger micro-batches and with chunks
 LEADING = 16
-#: candidates that are simulated with all their layers and replicas
-FINALISTS = 8
+#: candidates that are simulated with all their layers and replicas, and shown
+FINALISTS = 10
 #: stages and layers of a run that only screens, and the GPUs that its replicas may take: of wide
 #: plans one, whose experts have few gradients to reduce
 SCREENING_STAGES, SCREENING_LAYERS, SCREENING_GPUS = 2, 4, 256
 #: what is done first
 SCREENING = "screening plans"
-#: candidates that the summary names
-SHOWN = 5
 
 Kind = TypeVar("Kind")
 Found = TypeVar("Found")
@@ -97,7 +95,7 @@ def planned_job(
         If it was interrupted, or the monitor returned ``False``.
     """
     model = model_of(scenario)
-    scenario = with_spares(scenario, model)
+    scenario = with_servers(scenario, model)
     candidates = Candidates(scenario, model, sequences)
     source, stated = scenario.plan.source, candidates.stated
     if source == "published" and (stated is None or model.plan is None):
@@ -356,17 +354,10 @@ def title(plan: Plan | PlanCandidate) -> str:
 def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> ModelJob:
     """The job with the fastest plan, and all that were predicted of those that fit."""
     best, plan = found[0], found[0].plan
-    finalists = [choice for choice in found if not choice.is_screened]
-    times = [one.step_time_s * plan.tokens_per_step / one.plan.tokens_per_step for one in finalists]
-    shown = [
-        f"{title(one.plan)} {show_time(seconds, 3)}"
-        for one, seconds in zip(finalists[:SHOWN], times, strict=False)
-    ]
+    seconds = show_time(best.step_time_s, 3)
     text = f"search: of {len(found)} plans that fit, the shortest predicted step"
     if len(found) > 1:
-        text += f" on {FABRIC}: {shown[0]}; then {', '.join(shown[1:])}"
-        if len({one.plan.tokens_per_step for one in found}) > 1:
-            text += ", scaled to equal tokens"
+        text += f" on {FABRIC}: {title(plan)} {seconds}"
     given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
     plan = dataclasses.replace(plan, provenance=(text, *given))
     candidates = tuple(

@@ -1,8 +1,9 @@
-"""Servers of which a job uses some GPUs only: racks of 72, whose groups of experts are of 32 or 64.
+"""The servers of a job, which its GPU comes in, and those of their GPUs that it uses.
 
 Groups of ranks divide servers evenly, or span whole ones. Where a server's GPUs are no power of
-two, jobs leave as many idle as exceed one, and these stand by as spares: so were the public runs on
-racks of 72 made. Idle GPUs and their NICs are bought and powered, but send nothing.
+two, as in racks of 72, groups of experts of 32 or 64 do neither. Then jobs leave GPUs of each
+server idle: so were the public runs on racks of 72 made, on 64 of each. Idle GPUs and their NICs
+are bought and powered, but send nothing.
 """
 
 from __future__ import annotations
@@ -10,39 +11,64 @@ from __future__ import annotations
 import dataclasses
 
 from lightloom.fabric import Cluster
+from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
 
 
-def with_spares(scenario: Scenario, model: Model) -> Scenario:
-    """The scenario with the number of GPUs that each server has to spare, if it was not given.
+def with_servers(scenario: Scenario, model: Model | None = None) -> Scenario:
+    """The scenario with the servers of its GPU and the idle GPUs of each, what is given as it is.
 
-    None where the job fills servers with groups that divide them; else those above a power of two.
+    A size that is given has NICs in proportion to those of the GPU's own server. No GPU is idle
+    where the job is in one server, or fills servers with groups that divide them; else as few of
+    each as make it so, half of them at most. ``model`` is ``None`` for a trace.
+
+    Raises
+    ------
+    InputError
+        If no GPU of a server would be left.
     """
-    cluster = scenario.cluster
-    if cluster.spare_gpus_per_server is not None:
-        return scenario
-    size = cluster.gpus_per_server
-    power = 1 << (size.bit_length() - 1)
-    fits = scenario.gpus <= size or (scenario.gpus % size == 0 and _divide(scenario, model, size))
-    spares = 0 if fits or scenario.gpus % power else size - power
-    cluster = cluster.model_copy(update={"spare_gpus_per_server": spares})
-    return scenario.model_copy(update={"cluster": cluster})
+    own, gpu = scenario.cluster, load_gpu(scenario.cluster.gpu)
+    size = own.gpus_per_server or gpu.gpus_per_server
+    nics = own.nics_per_server or -(-size * gpu.nics_per_server // gpu.gpus_per_server)
+    spares = own.spare_gpus_per_server
+    if spares is None:
+        spares = size - _used(scenario, model, size)
+    found = {"gpus_per_server": size, "nics_per_server": nics, "spare_gpus_per_server": spares}
+    return scenario.model_copy(update={"cluster": ClusterOptions(**{**own.model_dump(), **found})})
+
+
+def _used(scenario: Scenario, model: Model | None, size: int) -> int:
+    """GPUs of each server that the job uses; all where nothing else would be better."""
+    gpus, power = scenario.gpus, 1 << (size.bit_length() - 1)
+    if gpus <= size or power == size:
+        return size
+    for used in range(size, size // 2 - 1, -1):
+        if gpus % used == 0 and (model is None or _divide(scenario, model, used)):
+            return used
+    return size if gpus % power else power
 
 
 def _divide(scenario: Scenario, model: Model, size: int) -> bool:
-    """Whether the TP and EP groups that are given or published divide servers, or fill them."""
+    """Whether the TP and EP groups that are given or published divide servers, or fill them.
+
+    A publication counts where its plan can be scaled to the GPUs.
+    """
     given, published = scenario.plan, model.plan
-    if scenario.plan.source == "search":
-        published = None
+    if published is not None:
+        replica = published.pp * published.ep * (published.etp or published.tp)
+        if given.source == "search" or scenario.gpus % replica:
+            published = None
     tp = given.tp or (published.tp if published else 1)
     ep = given.ep or (published.ep if published else 1)
-    etp = given.etp or (1 if given.expert_mode == "folded" else tp)
+    etp = given.etp or (1 if given.expert_mode == "folded" else published and published.etp) or tp
     return size % tp == 0 and (size % (ep * etp) == 0 or (ep * etp) % size == 0)
 
 
 def used_nics(cluster: ClusterOptions) -> int:
     """NICs of the GPUs of a server that are used; all of them where GPUs share them unevenly."""
+    assert cluster.nics_per_server is not None
+    assert cluster.gpus_per_server is not None
     nics, rest = divmod(
         cluster.nics_per_server * cluster.used_gpus_per_server, cluster.gpus_per_server
     )
@@ -53,6 +79,8 @@ def installed(used: Cluster, own: ClusterOptions) -> Cluster:
     """The servers of a job with all of their GPUs and NICs."""
     if not own.spare_gpus_per_server:
         return used
+    assert own.gpus_per_server is not None
+    assert own.nics_per_server is not None
     return dataclasses.replace(
         used,
         gpus=used.servers * own.gpus_per_server,

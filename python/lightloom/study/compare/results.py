@@ -103,6 +103,7 @@ class LoadResult:
     step_time_s: float
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
+    tflops_per_gpu: float | None
     mfu: float | None
     days_per_trillion_tokens: float | None
     straggler_wait_s: float
@@ -115,9 +116,9 @@ class FabricResult:
     """One fabric's outcome over all samples.
 
     Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
-    steps at the nominal compute speed; the interval spans every sample. ``mfu`` is the share of
-    the GPUs' BF16 peak that model FLOPs take
-    (:func:`~lightloom.models.attention_work.training_flops_per_token`). ``ratio_to_fastest`` is the
+    steps at the nominal compute speed; the interval spans every sample. ``tflops_per_gpu``
+    counts model FLOPs (:func:`~lightloom.models.attention_work.training_flops_per_token`), and
+    ``mfu`` is their share of the GPUs' BF16 peak. ``ratio_to_fastest`` is the
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
@@ -136,6 +137,7 @@ class FabricResult:
     sample_step_times_s: tuple[float, ...]
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
+    tflops_per_gpu: float | None
     mfu: float | None
     days_per_trillion_tokens: float | None
     network_cost_usd: float
@@ -218,6 +220,7 @@ class FabricResult:
             "tied_with_fastest": self.tied_with_fastest,
             "tokens_per_s": self.tokens_per_s,
             "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
+            "tflops_per_gpu": self.tflops_per_gpu,
             "mfu": self.mfu,
             "days_per_trillion_tokens": self.days_per_trillion_tokens,
             "network_cost_usd": self.network_cost_usd,

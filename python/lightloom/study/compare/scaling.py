@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import SAME, SCHEMA_VERSION, Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.runner import Row
+from lightloom.study.compare.scaling_plans import with_one_source
 from lightloom.study.compare.scenario import Scenario
 
 #: what the best fabric is chosen by: the name in results and what it is
@@ -76,12 +77,17 @@ class Crossover:
 
 @dataclass
 class Scaling:
-    """All points, with the content of their results where there is one, or why there is none."""
+    """All points, with the content of their results where there is one, or why there is none.
+
+    ``plans`` says where their plans come from, ``command`` what was typed.
+    """
 
     points: tuple[ScalingPoint, ...]
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     interrupted: bool = False
+    plans: str = ""
+    command: str = ""
 
     def lines(self, axis: str) -> list[list[int]]:
         """Finished points that differ in ``axis`` alone, each line in its order."""
@@ -130,6 +136,8 @@ class Scaling:
         """Plain values for a file: every comparison in full, and the crossovers."""
         return {
             "schema_version": SCHEMA_VERSION,
+            "command": self.command,
+            "plans": self.plans,
             "points": [
                 {
                     "values": point.values,
@@ -174,14 +182,7 @@ def compare_points(
         If no point can be compared: what is wrong with the first.
     """
     watcher: Monitor[Row] = monitor or Monitor()
-    found = Scaling(tuple(points))
-    for number, point in enumerate(points):
-        try:
-            prepare(point.scenario)
-        except LightloomError as error:
-            found.failures[number] = str(error)
-    if len(found.failures) == len(points):
-        raise InputError(found.failures[0])
+    found = _prepared(points)
     limit = processes or max(1, (os.cpu_count() or 1) // _CORES_EACH)
     workers = _Workers(found, watcher, write_timeline)
     try:
@@ -193,6 +194,24 @@ def compare_points(
     if not found.results and not found.interrupted:
         raise InputError(next(iter(found.failures.values())))
     return found
+
+
+def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
+    """What cannot be compared, and the others with plans of one source."""
+    failures = {}
+    for number, point in enumerate(points):
+        try:
+            prepare(point.scenario)
+        except LightloomError as error:
+            failures[number] = str(error)
+    if len(failures) == len(points):
+        raise InputError(failures[0])
+    possible = [number for number in range(len(points)) if number not in failures]
+    scenarios, plans = with_one_source([points[number].scenario for number in possible])
+    changed = list(points)
+    for number, scenario in zip(possible, scenarios, strict=True):
+        changed[number] = replace(points[number], scenario=scenario)
+    return Scaling(tuple(changed), failures=failures, plans=plans)
 
 
 class _Workers:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name, parse_demand
 from lightloom.errors import InputError
-from lightloom.hardware.gpus import gpu_names
+from lightloom.hardware.gpus import gpu_names, load_gpu
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.formats import parse_toml, read_toml
@@ -95,6 +95,11 @@ class PlanOptions(Strict):
     micro_batch_size: Whole | None = Field(
         None, description="Sequences per micro-batch of one dense data-parallel rank."
     )
+    global_batch_size: Whole | None = Field(
+        None,
+        description="Sequences of a step, in place of micro-batches; one for all numbers of GPUs is"
+        " strong scaling, one for each weak scaling.",
+    )
     seq_len: Whole | None = Field(None, description="Tokens per sequence.")
     zero1: Switch | None = Field(
         None, description="Shard the optimizer states over the data-parallel ranks (ZeRO-1)."
@@ -139,8 +144,14 @@ class PlanOptions(Strict):
 
     @property
     def degrees(self) -> dict[str, Any]:
-        """The fields of the plan itself that are given."""
+        """The fields of the plan itself that are given, and the sequences of a step."""
         return self.model_dump(exclude_none=True, exclude={"source"})
+
+    @model_validator(mode="after")
+    def _one_batch(self) -> Self:
+        if self.micro_batches is not None and self.global_batch_size is not None:
+            raise ValueError("micro_batches and global_batch_size are both given; leave one out")
+        return self
 
 
 class DemandOptions(Strict):
@@ -238,16 +249,18 @@ class ClusterOptions(Strict):
     gpu: Annotated[Name, Choices(gpu_names)] = Field(
         "a100", description="Type of the GPUs: {choices}, or a TOML file of one."
     )
-    gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
-        8, description="Number of GPUs in a server."
+    gpus_per_server: Annotated[Whole, Field(le=1024)] | None = Field(
+        None,
+        description="GPUs that share NVLink, in a server or a rack; by default as the GPU comes: 72"
+        " of gb200 and gb300, 8 of others.",
     )
-    nics_per_server: Annotated[Whole, Field(le=1024)] = Field(
-        8, description="Number of NICs in a server."
+    nics_per_server: Annotated[Whole, Field(le=1024)] | None = Field(
+        None, description="NICs of a server; by default as the GPU comes, one for each GPU."
     )
     spare_gpus_per_server: Annotated[int, Field(strict=True, ge=0, lt=1024)] | None = Field(
         None,
-        description="GPUs of a server that the job leaves idle; none, or those above a power of"
-        " two (8 of 72) where its groups would not divide servers.",
+        description="GPUs of a server that the job leaves idle; none, or as few (8 of 72) as make"
+        " its groups divide servers.",
     )
     rate_gbps: Annotated[
         float, quantity("gigabit / second"), Field(gt=0, le=1e5, examples=['"400 Gb/s"'])
@@ -262,11 +275,12 @@ class ClusterOptions(Strict):
     @property
     def used_gpus_per_server(self) -> int:
         """GPUs of a server that the job uses."""
-        return self.gpus_per_server - (self.spare_gpus_per_server or 0)
+        size = self.gpus_per_server or load_gpu(self.gpu).gpus_per_server
+        return size - (self.spare_gpus_per_server or 0)
 
     @model_validator(mode="after")
     def _some_used(self) -> Self:
-        if self.used_gpus_per_server < 1:
+        if self.gpus_per_server and self.used_gpus_per_server < 1:
             raise ValueError(
                 f"spare_gpus_per_server = {self.spare_gpus_per_server} leaves no GPU of a server's "
                 f"{self.gpus_per_server}; expected fewer"

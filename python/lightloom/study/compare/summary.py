@@ -16,6 +16,7 @@ from lightloom.fabric import Fabric
 from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record
+from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import failures_note
@@ -290,6 +291,7 @@ def _model_inputs(job: ModelJob) -> dict[str, Any]:
         },
         "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
         "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
+        "sequences_per_step": plan.sequences_per_step,
         "tokens_per_step": plan.tokens_per_step,
     }
 
@@ -340,6 +342,8 @@ def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
         f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
         f"{plan.tokens_per_step:,} tokens per step",
     ]
+    if (inside := _inside_servers(job)) is not None:
+        lines.append(inside)
     if plan.provenance:
         lines.append(f"plan from: {'; '.join(plan.provenance)}")
     by_stage = " ".join(f"{stage.total_bytes / 1e9:.1f}" for stage in job.memory)
@@ -377,7 +381,20 @@ def _cluster_line(job: Job) -> str:
     )
     if spares := scenario.cluster.spare_gpus_per_server:
         line += f", of which {job.cluster.gpus_per_server} GPUs are used and {spares} are spares"
+    elif bought.gpus < bought.installed_gpus:
+        line += f"; {bought.installed_gpus} GPUs are bought, since servers are bought whole"
     return line
+
+
+def _inside_servers(job: ModelJob) -> str | None:
+    """What it means for a job of several servers that every EP group is inside one of them."""
+    size, servers = job.plan.ep * job.plan.etp, job.cluster.servers
+    if not job.has_routing or size == 1 or servers == 1:
+        return None
+    group = RankGrid(job.plan).ep_groups()[0, 0]
+    if group[0] // job.cluster.gpus_per_server != group[-1] // job.cluster.gpus_per_server:
+        return None
+    return f"EP groups of {size} GPUs are inside servers: no all-to-all of experts leaves them"
 
 
 def _demand_line(job: Job, samples: Sequence[Sample]) -> str:

@@ -28,7 +28,7 @@ from lightloom.study.compare.job import (
     cluster_of,
     load_fabrics,
 )
-from lightloom.study.compare.racks import installed
+from lightloom.study.compare.racks import installed, with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import (
     ComputeOptions,
@@ -114,12 +114,14 @@ class TraceJob(Job):
         tokens = self.scenario.step_tokens
         if tokens is None:
             return {
-                "tokens_per_s": None, "tokens_per_s_per_gpu": None, "mfu": None,
+                "tokens_per_s": None, "tokens_per_s_per_gpu": None,
+                "tflops_per_gpu": None, "mfu": None,
                 "days_per_trillion_tokens": None,
             }  # fmt: skip
         rate = tokens / step_time_s
         return {
-            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus, "mfu": None,
+            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus,
+            "tflops_per_gpu": None, "mfu": None,
             "days_per_trillion_tokens": 1e12 / rate / 86_400,
         }  # fmt: skip
 
@@ -164,7 +166,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         raise InputError(
             f"gpus = {scenario.gpus}: the trace is of a job of {size}; leave --gpus out"
         )
-    scenario = scenario.model_copy(update={"gpus": size})
+    scenario = with_servers(scenario.model_copy(update={"gpus": size}))
     step = TracedStep.of(found.trace)
     if not step.has_routing and not is_recorded(scenario):
         raise InputError(

@@ -9,7 +9,7 @@ import pytest
 from lightloom.errors import DemandError, InputError
 from lightloom.inputs.files import MAX_TEXT_BYTES
 from lightloom.models import load_model
-from lightloom.study.compare import Scenario, load_study
+from lightloom.study.compare import PlanOptions, Scenario, load_study
 from lightloom.study.compare.job import dispatch_of, prepare, workload_options
 from lightloom.study.compare.scenario import parse_study
 
@@ -239,3 +239,10 @@ def test_the_gate_is_the_users_or_the_published_one():
     assert prepare(own).scenario.demand.name == "balanced"
     regime = Scenario(**job, demand={"source": "mixtral"})
     assert prepare(regime).scenario.demand.name == "mixtral"
+
+
+def test_the_batch_is_given_once():
+    with pytest.raises(InputError, match="micro_batches and global_batch_size are both given"):
+        PlanOptions(micro_batches=2, global_batch_size=64)
+    plan = PlanOptions(global_batch_size=64)
+    assert plan.degrees == {"global_batch_size": 64}

@@ -1,0 +1,75 @@
+"""What a search would find instead of the published plan, where that takes seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from lightloom.parallel import Plan
+from lightloom.progress import Monitor
+from lightloom.study.compare.job import ModelJob, PlanCandidate
+from lightloom.study.compare.plan_search import FABRIC, planned_job, title
+from lightloom.study.compare.results import Comparison
+from lightloom.units import show_time
+
+#: layers x GPUs up to which a search takes seconds
+QUICK = 10_000
+#: ratio of steps below which a plan is as good as another
+SAME_PLAN = 1.02
+#: what a user decides about the plan without asking for another one
+_SIZES = {"micro_batches", "micro_batch_size", "global_batch_size", "seq_len"}
+
+
+def with_plan_hint(comparison: Comparison, monitor: Monitor[Any]) -> Comparison:
+    """The comparison, with a warning if the published plan is slower than what a search finds.
+
+    Where the user gave a part of the plan, or asked for the published one, nothing is said; where
+    a search takes longer than seconds, how to start one.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the monitor stopped the search.
+    """
+    job = comparison.details["job"]
+    if not isinstance(job, ModelJob) or job.candidates or not _is_published(job):
+        return comparison
+    if job.model.num_layers * job.scenario.gpus > QUICK:
+        hint: str | None = "the plan is the published one; --plan search may find a faster one"
+    else:
+        hint = _faster(job, monitor)
+    warnings = comparison.warnings if hint is None else (*comparison.warnings, hint)
+    return dataclasses.replace(comparison, warnings=warnings)
+
+
+def _is_published(job: ModelJob) -> bool:
+    given = job.scenario.plan
+    return (
+        job.model.plan is not None
+        and given.source is None
+        and given.model_fields_set <= _SIZES
+        and job.plan.provenance[0].startswith("published")
+    )
+
+
+def _faster(job: ModelJob, monitor: Monitor[Any]) -> str | None:
+    plan = job.scenario.plan.model_copy(update={"source": "search"})
+    found = planned_job(job.scenario.model_copy(update={"plan": plan}), monitor)
+    own = next((one for one in found.candidates if _is_of(one, job.plan)), None)
+    if own is None or not found.candidates:
+        return None
+    best = found.candidates[0]
+    tokens = job.plan.tokens_per_step
+    step_s = best.predicted_step_time_s * tokens / found.plan.tokens_per_step
+    ratio = own.predicted_step_time_s / step_s
+    if ratio < SAME_PLAN:
+        return None
+    return (
+        f"the published plan is {ratio:.2f}x slower than {title(best)}, which --plan search finds:"
+        f" {show_time(own.predicted_step_time_s, 3)} instead of {show_time(step_s, 3)} for a step"
+        f" of {tokens:,} tokens on {FABRIC}"
+    )
+
+
+def _is_of(candidate: PlanCandidate, plan: Plan) -> bool:
+    return all(getattr(candidate, name) == getattr(plan, name) for name in PlanCandidate.DEGREES)
