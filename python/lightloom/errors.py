@@ -96,9 +96,16 @@ def echo(value: object, *, quoted: bool = True, limit: int = MAX_ECHO) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string.
+
+    The closest is the one with the most similar letters, else the longest that ``word`` begins
+    with, as ``rail-optimized`` begins with ``rail``. Capitals do not count.
+    """
+    words = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
+    begun = [one for one in words if len(one) > 2 and word.lower().startswith(one)]
+    found = close[:1] or sorted(begun, key=len)[-1:]
+    return f"; did you mean '{words[found[0]]}'?" if found else ""
 
 
 def expected_one_of(given: object, known: Iterable[str]) -> str:

@@ -7,8 +7,10 @@ is printed with its unit.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import re
 from typing import Any
 
 from lightloom.errors import InputError, echo
@@ -24,6 +26,21 @@ SUFFIXES = {
     "_usd": "USD",
     "_m": "meter",
 }
+
+#: what a value of each unit is, with an example, for messages
+_KINDS = {
+    "second": "a time such as '25 ms'",
+    "gigabit / second": "a rate such as 400, 400G or '400 Gb/s'",
+    "byte": "a size such as '9 kB'",
+    "watt": "a power such as '500 W'",
+    "USD": "a price such as '20 USD'",
+    "meter": "a length such as '20 m'",
+}
+#: a rate as network people write it: 400G, 1.6T, 400GbE, 400gbps, 400 Gbit/s; no bytes
+_LINE_RATE = re.compile(
+    r"([0-9.]+) ?([MGTgt])(?:b?E|b?e|b|bps|b/s|[Bb]it|[Bb]its|[Bb]it/s|[Bb]its/s)?"
+)
+_GBPS = {"M": 1e-3, "G": 1.0, "T": 1e3}
 
 
 @functools.cache
@@ -44,7 +61,8 @@ def parse_quantity(value: float | str, unit: str, name: str = "value") -> float:
     Parameters
     ----------
     value
-        A bare number is already in ``unit``; text is parsed (``"25 ms"``, ``"400 Gb/s"``).
+        A bare number is already in ``unit``; text is parsed (``"25 ms"``, ``"400 Gb/s"``, or
+        ``"400G"`` for a rate).
     unit
         A unit of :data:`SUFFIXES`, such as ``"second"``.
     name
@@ -77,15 +95,20 @@ def _parse_text(text: str, unit: str, name: str) -> float:
         return float(stripped)
     except ValueError:
         pass
+    kind = _KINDS.get(unit, f"a quantity in {unit}")
+    line_rate = _LINE_RATE.fullmatch(stripped) if unit == "gigabit / second" else None
+    if line_rate is not None:
+        with contextlib.suppress(ValueError):  # as 1.2.3G is
+            return float(line_rate[1]) * _GBPS[line_rate[2].upper()]
     plain = stripped.replace("Gb/s", "Gbps").replace("Mb/s", "Mbps").replace("Tb/s", "Tbps")
     # pint evaluates arithmetic; a quantity is one number and one unit, nothing else.
     if not all(c.isalnum() or c in " .+-/µμ_" for c in plain):
-        raise InputError(f"{name}: cannot read {echo(text)}; write a number and a unit ({unit})")
+        raise InputError(f"{name}: cannot read {echo(text)} as {kind}")
     try:
         quantity = _registry().Quantity(plain)
         return float(quantity.to(unit).magnitude)
     except Exception:
-        raise InputError(f"{name}: cannot read {echo(text)} as a quantity in {unit}") from None
+        raise InputError(f"{name}: cannot read {echo(text)} as {kind}") from None
 
 
 def to_ps(seconds: float) -> int:

@@ -197,7 +197,7 @@ def test_a_wrong_argument_is_one_line(name):
         ),
         (
             lambda: Scenario.model_validate({"gpu": 3}),
-            "Scenario: unknown key 'gpu'; did you mean 'gpus'?",
+            "Scenario: unknown key 'gpu'; did you mean gpu of [cluster]?",
         ),
         (lambda: Scenario.model_validate(3), "Scenario: expected a table of keys and values"),
         (lambda: Scenario.model_validate_json("{"), "Scenario: invalid JSON: "),

@@ -46,15 +46,37 @@ def test_parse(value, unit, expected):
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["400G", "400g", "400 G", "400Gb", "400GbE", "400GE", "400gbe", "400Gbps", "400gbps",
+     "400 Gb/s", "400Gbit/s", "400Gbits/s", "400 Gbit", "0.4T", ".4Tb/s", "400000M",
+     "400000 Mbps", "50 GB/s"],
+)  # fmt: skip
+def test_rates_as_network_people_write_them(text):
+    assert parse_quantity(text, "gigabit / second") == pytest.approx(400)
+
+
+@pytest.mark.parametrize("text", ["400GB", "400m", "4 0G", "1.2.3G", "400x", "G", "2x400G"])
+def test_what_is_no_rate_says_how_one_is_written(text):
+    with pytest.raises(InputError, match="as a rate such as 400, 400G or '400 Gb/s'"):
+        parse_quantity(text, "gigabit / second")
+
+
+@pytest.mark.parametrize(("text", "unit"), [("5G", "byte"), ("5G", "second"), ("5 m", "second")])
+def test_a_prefix_alone_is_no_unit_of_anything_else(text, unit):
+    with pytest.raises(InputError, match="such as"):
+        parse_quantity(text, unit)
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("fast", "delay: cannot read 'fast' as a quantity in second"),
-        ("", "delay: cannot read '' as a quantity in second"),
-        ("25 m", "delay: cannot read '25 m' as a quantity in second"),
-        ("25 Gb/s", "delay: cannot read '25 Gb/s' as a quantity in second"),
-        ("2 * 3 s", "delay: cannot read '2 * 3 s'; write a number and a unit (second)"),
-        ("__import__('os')", "delay: cannot read \"__import__('os')\"; write a number and a unit "
-         "(second)"),
+        ("fast", "delay: cannot read 'fast' as a time such as '25 ms'"),
+        ("", "delay: cannot read '' as a time such as '25 ms'"),
+        ("25 m", "delay: cannot read '25 m' as a time such as '25 ms'"),
+        ("25 Gb/s", "delay: cannot read '25 Gb/s' as a time such as '25 ms'"),
+        ("2 * 3 s", "delay: cannot read '2 * 3 s' as a time such as '25 ms'"),
+        ("__import__('os')", "delay: cannot read \"__import__('os')\" as a time such "
+         "as '25 ms'"),
         ("9" * 41, "delay: expected a quantity such as '25 ms', got 41 characters"),
         ("nan", "delay: expected a finite number, got 'nan'"),
         (math.inf, "delay: expected a finite number, got inf"),

@@ -85,7 +85,9 @@ def _run(arguments: list[str]) -> int:
 
     reset()
     try:
-        status: Any = root_command()(arguments, prog_name="lightloom", standalone_mode=False)
+        status: Any = root_command()(
+            _as_help(arguments), prog_name="lightloom", standalone_mode=False
+        )
     except UsageError as error:
         return _fail(one_line(error))
     except typer.Abort:
@@ -95,6 +97,11 @@ def _run(arguments: list[str]) -> int:
     if status == 130:  # typer's own reading of an interrupt
         raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
+
+
+def _as_help(arguments: list[str]) -> list[str]:
+    """``help compare`` as ``compare --help``."""
+    return [*arguments[1:], "--help"] if arguments[0] == "help" else arguments
 
 
 def _trace(error: BaseException) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option, put
@@ -29,6 +31,7 @@ EXAMPLES = (
 )
 RENAMED = {
     "--circuits": "--allocator",
+    "--imbalance": "--demand",
     "--reconfig-delay": "--reconfiguration-delay",
     "--trace": "--timeline",
     "--ratio": "--set oversub.ratio=VALUE",
@@ -67,6 +70,7 @@ def command() -> Command:
                 _packets(), output_panel()),
         run=compare,
         examples=EXAMPLES,
+        needed=("model", "gpus"),
         renamed=RENAMED,
     )  # fmt: skip
 
@@ -81,7 +85,7 @@ def _job() -> Panel:
             option(Scenario, "cluster.rate_gbps", common=True, metavar="Gb/s,..."),
             option(Scenario, "cluster.gpu", common=True, metavar="NAME,..."),
             option(Scenario, "cluster.gpus_per_server"),
-            option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
+            option(Scenario, "demand.source", "--demand", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
             option(Scenario, "seeds"),
             option(Scenario, "step_tokens"),
@@ -128,7 +132,6 @@ def _demand() -> Panel:
     return Panel(
         "Demand",
         (
-            option(Scenario, "demand.source", "--demand", metavar="NAME|PATH"),
             option(Scenario, "demand.resample"),
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.capacity_factor"),
@@ -203,16 +206,29 @@ def compare(given: Given) -> None:
         run_and_report(scenario_from_options(given), outputs)
 
 
-def scenario_from_options(given: Given) -> Scenario:
+def scenario_from_options(given: Given, study: Scenario | None = None) -> Scenario:
     """Collect the options of the command line into a scenario.
+
+    Parameters
+    ----------
+    given
+        The options.
+    study
+        What says everything that they do not.
 
     Raises
     ------
     InputError
         If a value is of the wrong type; fabric options are checked by their fabric.
     """
+    from lightloom.fabric.read import fabric_names
+
     _apply_settings(given)
-    fabrics = given.tables.get("fabrics", Scenario.model_fields["fabrics"].default)
+    if study is None:
+        _check_job(given)
+    else:
+        _begin_with(given, study)
+    fabrics = fabric_names(given.tables.get("fabrics", Scenario.model_fields["fabrics"].default))
     for fabric, options in given.tables.get("fabric_options", {}).items():
         if fabric not in {*fabrics, "all"}:
             name = next(iter(options))
@@ -223,6 +239,48 @@ def scenario_from_options(given: Given) -> Scenario:
                 f"(a custom fabric sets {name} in its TOML file)"
             )
     return given.build(Scenario)
+
+
+def _begin_with(given: Given, study: Scenario) -> None:
+    """Add what a study says and the command line does not."""
+    from lightloom.fabric.read import fabric_names
+
+    def add(tables: dict[str, Any], more: dict[str, Any]) -> None:
+        for key, value in more.items():
+            if isinstance(value, dict) and isinstance(tables.get(key, {}), dict):
+                add(tables.setdefault(key, {}), value)
+            else:
+                tables.setdefault(key, value)
+
+    values = study.model_dump(exclude_unset=True)
+    if "fabrics" in given.tables:
+        kept = {*fabric_names(given.tables["fabrics"]), "all"}
+        options = values.get("fabric_options", {})
+        values["fabric_options"] = {name: options[name] for name in options if name in kept}
+    if given.has("demand.source"):
+        values.get("demand", {}).pop("imbalance", None)
+    add(given.tables, values)
+
+
+def _check_job(given: Given) -> None:
+    """Say in words of the command line what a scenario would say in those of a file.
+
+    Raises
+    ------
+    InputError
+        If no job is given, or options of packets for flows.
+    """
+    if not given.has("model") and not given.has("workload"):
+        raise InputError(
+            "no job is given: expected a model (a name from 'lightloom models', or the path of a "
+            f"config.json), or a trace with --workload; for example: {EXAMPLES[0]}"
+        )
+    if given.has("model") and not given.has("workload") and not given.has("gpus"):
+        raise InputError("--gpus is missing; add it, such as --gpus 1024")
+    packets = given.tables.get("packets", {})
+    if packets and given.tables.get("network", "flow") == "flow":
+        flag = given.flag(f"packets.{next(iter(packets))}")
+        raise InputError(f"{flag} is for packets; add --network packet")
 
 
 def _apply_settings(given: Given) -> None:

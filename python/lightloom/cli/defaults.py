@@ -51,7 +51,11 @@ def read_defaults(name: str, options: Iterable[Option]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     values = read_toml(path, "defaults")
-    known = {option.flag.removeprefix("--"): option for option in options if not option.is_argument}
+    known = {
+        option.flag.removeprefix("--"): option
+        for option in options
+        if not option.is_argument and not option.is_typed
+    }
     own = values.get(name, {})
     if not isinstance(own, Mapping):
         raise InputError(f"{path}: {name} = {echo(own)}: expected a table, [{name}]")

@@ -60,7 +60,9 @@ class DemandRequest(Strict):
         description="Draw the tokens of a routing log with replacement, for a job larger than it.",
     )
     group: Index = Field(0, description="Index of the EP group.")
-    layer: Index = Field(0, description="Index of the MoE layer.")
+    layer: Index = Field(
+        0, description="Index of the MoE layer; a regime has any number of layers."
+    )
     micro_batch: Index = Field(0, description="Index of the micro-batch.")
     step: Index = Field(0, description="Index of the training step.")
     view: Literal["expert", "rank", "server"] = Field(

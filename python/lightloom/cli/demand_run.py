@@ -16,7 +16,7 @@ from lightloom.cli.demand import DemandRequest
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.settings import split_setting
-from lightloom.cli.terminal import results_console
+from lightloom.cli.terminal import results_console, terminal
 from lightloom.demand import (
     DemandSource,
     MemberPlacement,
@@ -73,7 +73,7 @@ def demand(given: Given) -> None:
     figures = statistics(counts)
     if not outputs.on_stdout:
         console = results_console()
-        print_figures(console, source, index, figures)
+        print_figures(console, source, index, figures, with_sources=terminal().verbose)
         print_picture(console, picture, token_bytes, request.hidden, request.element_bytes)
     writers: dict[str, Callable[[], None]] = {}
     if (json := outputs.json_target) is not None:

@@ -9,8 +9,11 @@ from pydantic import Field
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
+from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
+#: of the servers that are charged
+GPUS_PER_SERVER = 8
 EXAMPLES = (
     "lightloom fabrics",
     "lightloom fabrics --gpus 4096 --rate 800",
@@ -63,6 +66,7 @@ def command() -> Command:
 def _run(given: Given) -> None:
     from lightloom.fabric import Cluster
     from lightloom.hardware import load_prices
+    from lightloom.parallel.grid import unfilled_servers
     from lightloom.report.fabrics_table import (
         fabrics_as_json,
         options_as_json,
@@ -74,7 +78,11 @@ def _run(given: Given) -> None:
     outputs.check(given.tables)
     options = given.build(FabricsOptions)
     console = results_console()
-    cluster = Cluster.of(gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100")
+    if options.gpus > GPUS_PER_SERVER and options.gpus % GPUS_PER_SERVER:
+        raise InputError(unfilled_servers(options.gpus, GPUS_PER_SERVER))
+    cluster = Cluster.of(
+        gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100", gpus_per_server=GPUS_PER_SERVER
+    )
     prices = load_prices(options.prices)
     if options.fabric is not None:
         outputs.write_json(options_as_json(options.fabric, cluster, prices))

@@ -17,8 +17,9 @@ import typer.core
 import typer.main
 
 from lightloom.cli.defaults import read_defaults, taken_defaults
-from lightloom.cli.options import Command, Option, Panel
+from lightloom.cli.options import Command, Option
 from lightloom.cli.terminal import COMMON, common_parameters, terminal
+from lightloom.errors import InputError
 
 #: the widest line, and the widest column of options
 _MAX_WIDTH, _MAX_LEFT = 100, 30
@@ -36,7 +37,32 @@ class CommandWithHelp(typer.core.TyperCommand):
         """Parse the command line, with what the user's file says where it says nothing."""
         if not extra.get("resilient_parsing"):
             extra["default_map"] = read_defaults(str(info_name), self._options())
+            self._refuse_repeated(list(args))
         return super().make_context(info_name, args, parent, **extra)
+
+    def _refuse_repeated(self, words: list[str]) -> None:
+        """Refuse what makes several runs if it is given twice: of other options the last counts.
+
+        Raises
+        ------
+        InputError
+            If one is.
+        """
+        words = words[: words.index("--")] if "--" in words else words
+        for option in self._options():
+            described = option.described
+            if option.repeats or described.many or not described.metavar.endswith(",..."):
+                continue
+            flag = option.flag
+            values = [
+                word.partition("=")[2] if "=" in word else "".join(words[place + 1 : place + 2])
+                for place, word in enumerate(words)
+                if word.partition("=")[0] == flag
+            ]
+            if len(values) > 1:
+                raise InputError(
+                    f"{flag} is given {len(values)} times; write {flag} {','.join(values)}"
+                )
 
     def invoke(self, ctx: Any) -> Any:
         """Say which options were not typed, and run."""
@@ -120,7 +146,7 @@ def command_help(path: str, summary: str, command: Command, *, everything: bool 
     sections = [(title, rows) for title, rows in sections if rows]
     width = min(_MAX_WIDTH, shutil.get_terminal_size().columns)
     left = min(_MAX_LEFT, max(len(name) for _, rows in sections for name, _ in rows))
-    lines = [f"Usage: {_usage(path, command.panels)}", "", *_wrapped(summary, width)]
+    lines = [f"Usage: {_usage(path, command)}", "", *_wrapped(summary, width)]
     for title, rows in sections:
         lines += ["", _heading(title), *_columns(rows, left, width)]
     lines += ["", _heading("Examples"), *(f"  {example}" for example in command.examples)]
@@ -155,13 +181,14 @@ def group_help(path: str, summary: str, sections: Iterable[tuple[str, list[Row]]
     return "\n".join([*lines, "", end])
 
 
-def _usage(path: str, panels: Iterable[Panel]) -> str:
-    options = [option for panel in panels for option in panel.options]
+def _usage(path: str, command: Command) -> str:
+    options = [option for panel in command.panels for option in panel.options]
     words = [path]
     for option in options:
+        is_needed = option.described.required or option.key in command.needed
         if option.is_argument:
-            words.append(option.flag if option.described.required else f"[{option.flag}]")
-        elif option.described.required:
+            words.append(option.flag if is_needed else f"[{option.flag}]")
+        elif is_needed:
             words.append(f"{option.flag} {option.described.metavar}")
     return " ".join([*words, "[OPTIONS]"])
 

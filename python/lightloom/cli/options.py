@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import BaseModel
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.inputs.fields import FieldDescription, field_of, parse
 from lightloom.inputs.strict import Strict, check
 
@@ -45,6 +46,8 @@ class Option:
         What stands for its value, if the field's type does not say.
     optional
         Whether it may be left out even if the field is required, since a file may have it.
+    is_typed
+        Whether the command line alone gives it, since a file says it before defaults do.
     """
 
     key: str
@@ -54,6 +57,7 @@ class Option:
     repeats: bool = False
     metavar: str = ""
     optional: bool = False
+    is_typed: bool = False
 
     @property
     def name(self) -> str:
@@ -104,6 +108,31 @@ class Option:
         last = last if self.described.many else incomplete
         return [start + name for name in self.described.choices if name.startswith(last)]
 
+    def parsed(self, value: Any) -> Any:
+        """What was typed, as the field takes it.
+
+        Raises
+        ------
+        InputError
+            If it is a time without a unit, or no whole number where one is expected.
+        """
+        if isinstance(value, bool):
+            return value
+        if self.repeats:
+            return tuple(value)
+        described = self.described
+        if described.quantity and self.name.endswith("_s") and _is_bare(value):
+            raise InputError(f"{self.flag} {value}: a time needs its unit, such as '{value} ms'")
+        found = parse(self.table, self.name, value)
+        plain = described.kind is int and not described.quantity and not described.choices
+        if plain and isinstance(found, str) and "," not in found:
+            several = described.metavar.endswith(",...")
+            raise InputError(
+                f"{self.flag} {echo(value, quoted=False)}: expected a whole number"
+                f"{_whole_hint(value, several=several)}"
+            )
+        return found
+
     def parameter(self) -> inspect.Parameter:
         """The parameter that typer makes the option of."""
         description = self.described
@@ -114,7 +143,7 @@ class Option:
                 "/".join(self.flags),
                 metavar=description.metavar or None,
                 help=description.sentence(),
-                envvar=self.variable,
+                envvar=None if self.is_typed else self.variable,
                 autocompletion=self._complete,
             )
         kind = bool if description.kind is bool else list[str] if self.repeats else str
@@ -201,7 +230,7 @@ class Given:
         for key, option in self._options.items():
             value = values.get(option.parameter_name)
             if value is not None:
-                put(self.tables, key, _parsed(option, value))
+                put(self.tables, key, option.parsed(value))
 
     def option(self, key: str) -> Option:
         """The option that sets a key."""
@@ -246,14 +275,12 @@ class Given:
         return check(kind, self.tables, "", call=self.flag)
 
 
-def _parsed(option: Option, value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    if option.repeats:
-        return tuple(value)
-    if option.described.quantity and option.name.endswith("_s") and _is_bare(value):
-        raise InputError(f"{option.flag} {value}: a time needs its unit, such as '{value} ms'")
-    return parse(option.table, option.name, value)
+def _whole_hint(text: str, *, several: bool) -> str:
+    """How to write a number with a prefix, or several numbers."""
+    found = re.fullmatch(r"([0-9]{1,6})[kK]", text.strip())
+    if found is not None:
+        return f"; write {int(found[1]) * 1000} or {int(found[1]) * 1024}"
+    return "; several are joined by commas, such as 64,128,256" if several else ""
 
 
 def _is_bare(text: str) -> bool:
@@ -286,6 +313,8 @@ class Command:
         Whole command lines, the first one is shown where an argument is missing.
     notes
         Sentences below the examples.
+    needed
+        Keys that the usual call gives, although a file or another option may stand for them.
     renamed
         What replaces an option of former versions, by its name.
     """
@@ -294,6 +323,7 @@ class Command:
     run: Callable[[Given], None]
     examples: tuple[str, ...]
     notes: str = ""
+    needed: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def callback(self) -> Callable[..., None]:

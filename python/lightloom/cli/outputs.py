@@ -22,6 +22,24 @@ from lightloom.errors import InputError, OutputError
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
+#: how the names of a kind of file end
+_ENDINGS = {
+    "html": (".html", ".htm"),
+    "json_target": (".json", ".json.gz"),
+    "csv_target": (".csv",),
+    "parquet": (".parquet",),
+    "timeline": (".json", ".json.gz", ".pftrace"),
+    "events": (".csv",),
+    "operations": (".csv",),
+    "svg": (".svg",),
+}
+#: what else a file may be called by its ending, which promises another kind
+_FOREIGN = {
+    *(ending for endings in _ENDINGS.values() for ending in endings),
+    *(".doc", ".docx", ".jpeg", ".jpg", ".md", ".pdf", ".png", ".tex", ".toml", ".txt", ".xls"),
+    *(".xlsx", ".yaml", ".yml", ".zip"),
+}
+
 
 class Outputs(Strict):
     """Where results go in addition to the terminal; ``-`` is standard output.
@@ -101,6 +119,23 @@ class Outputs(Strict):
         for name, path in whole.items():
             if path.exists() and not path.is_file():
                 raise InputError(f"--{name} {path}: expected the name of a file, not a device")
+        self._check_endings()
+
+    def _check_endings(self) -> None:
+        """Refuse a name that promises another kind of file than is written.
+
+        Raises
+        ------
+        InputError
+            If the name ends as files of another kind do, such as ``.pdf`` for a page.
+        """
+        for key, endings in _ENDINGS.items():
+            name = str(getattr(self, key) or "")
+            ending = "".join(Path(name).suffixes[-1:]).lower()
+            if ending in _FOREIGN and not name.lower().endswith(endings):
+                words = " or ".join(endings)
+                option = f"--{key.removesuffix('_target')}"
+                raise InputError(f"{option} {name}: expected a name that ends in {words}")
 
     def with_page(self) -> Outputs:
         """The same with a page in a temporary file, if one is opened and has no name."""

@@ -16,7 +16,7 @@ from lightloom.cli.options import Given, put
 from lightloom.cli.outputs import Outputs, path_of_point, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
-from lightloom.inputs.fields import parse
+from lightloom.inputs.fields import split_list
 from lightloom.output.files import STDOUT, write_json
 from lightloom.output.progress import TerminalMonitor
 from lightloom.study.compare.scenario import Scenario
@@ -40,11 +40,10 @@ def lists_of(
         value: Any = given.tables
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, str) and "," in value:
-            texts = [text.strip() for text in value.split(",") if text.strip()]
-            option = given.option(key)
+        texts = split_list(value) if isinstance(value, str) and "," in value else []
+        if texts:
             texts = texts if with_repeats else list(dict.fromkeys(texts))
-            found[key] = [parse(option.table, option.name, text) for text in texts]
+            found[key] = [given.option(key).parsed(text) for text in texts]
     return found
 
 

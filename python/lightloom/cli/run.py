@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -15,6 +17,7 @@ from lightloom.inputs.strict import File, Strict, check
 EXAMPLES = (
     "lightloom run examples/study.toml",
     "lightloom run examples/study.toml --html report.html --timeline run.pftrace",
+    "lightloom run examples/study.toml --gpus 128,256 --set plan.tp=2",
     "lightloom run examples/study.toml --json - > results.json",
     "lightloom run results.json",
 )
@@ -35,11 +38,28 @@ def command() -> Command:
     return Command(
         panels=(
             Panel("Study", (option(RunOptions, "study", "STUDY", common=True),)),
+            _changes(),
             output_panel(),
         ),
         run=_run,
         examples=EXAMPLES,
         renamed=RENAMED,
+    )
+
+
+def _changes() -> Panel:
+    """The options of ``compare`` that the study also says, each of them optional."""
+    from lightloom.cli import compare
+
+    shown = ("gpus", "cluster.rate_gbps", "cluster.gpu", "fabrics", "demand.source", "set")
+    options = {option.key: option for panel in compare.command().panels for option in panel.options}
+    chosen = [*shown, "network", "seeds"]
+    return Panel(
+        "In place of what the study says",
+        tuple(
+            replace(options[key], optional=True, is_typed=True, common=key in shown)
+            for key in chosen
+        ),
     )
 
 
@@ -59,30 +79,39 @@ def output_panel() -> Panel:
 
 
 def _run(given: Given) -> None:
+    from lightloom.cli.compare import scenario_from_options
+    from lightloom.cli.points import LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
-    from lightloom.study.compare.scenario import load_study
+    from lightloom.report.replay import check_repeated
+    from lightloom.study.compare.scenario import Scenario, load_study
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
-    path = given.build(RunOptions).study
-    if path.name.endswith((".json", ".json.gz")):
-        _repeat(path, outputs)
+    path = check(RunOptions, {"study": given.tables.pop("study")}, "", given.flag).study
+    is_repeated = path.name.endswith((".json", ".json.gz"))
+    content = _read_record(path) if is_repeated else {}
+    if content:
+        study = check(Scenario, content["inputs"]["scenario"], str(path))
     else:
-        run_and_report(load_study(path), outputs)
+        study = load_study(path)
+    lists = lists_of(given, LISTS)
+    if lists:
+        points = given_points(given, lists)
+        run_points([scenario_from_options(one, study) for one in points], outputs)
+        return
+    is_changed = bool(given.tables)
+    scenario = scenario_from_options(given, study) if is_changed else study
+    comparison = run_and_report(scenario, outputs)
+    if content and not is_changed:
+        said = check_repeated(content, comparison, str(path))
+        remarks_console().print(said, soft_wrap=True, markup=False)
 
 
-def _repeat(path: Path, outputs: Outputs) -> None:
-    """Run what made a file of results, and say whether the results are the same."""
-    from lightloom.cli.show import run_and_report
+def _read_record(path: Path) -> dict[str, Any]:
+    """Results with the scenario that made them."""
     from lightloom.report.explain import read_results
-    from lightloom.report.replay import check_repeated
-    from lightloom.study.compare.scenario import Scenario
 
     content = read_results(path)
-    scenario = content.get("inputs", {}).get("scenario")
-    if not isinstance(scenario, dict):
+    if not isinstance(content.get("inputs", {}).get("scenario"), dict):
         raise InputError(f"{path}: no scenario in it; expected a file of compare --json")
-    comparison = run_and_report(check(Scenario, scenario, str(path)), outputs)
-    remarks_console().print(
-        check_repeated(content, comparison, str(path)), soft_wrap=True, markup=False
-    )
+    return content

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from lightloom.cli.other_names import ours
 from lightloom.errors import did_you_mean
 
 #: what typer raises for a wrong command line; typer itself exports its subclass only
@@ -55,6 +56,8 @@ def _unknown_option(option: str, context: Any, command: str) -> str:
     if new is not None:
         return f"{option} is now {new}"
     known = [name for parameter in getattr(named, "params", []) for name in _names(parameter)]
+    if (called := ours(option, known)) is not None:
+        return f"no option {option}; here it is {called}; see {command} --help"
     return f"no option {option}{did_you_mean(option, known)}; see {command} --help"
 
 

@@ -2,11 +2,13 @@
 
 A table is either square, one row per source, with or without names of its rows and columns, or
 long: one row per pair with the columns ``src``, ``dst`` and ``bytes`` (also in the names that
-``lightloom demand --csv`` gives them). Rows of the same pair are added.
+``lightloom demand --csv`` gives them). Rows of the same pair are added. In text, sources and
+destinations of a long table may be names, which are numbered in the order in which they appear.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -46,9 +48,8 @@ def parse_text_table(text: bytes, name: str) -> Numbers:
         raise DemandError(f"{places[0]}: {len(rows[0]):,} cells exceed the limit of {_MAX_SIDE:,}")
     columns = _long_columns([cell.strip().lower() for cell in rows[0]], name)
     if columns is not None:
-        cells = _parse_rows([[row[c] for c in columns] if len(row) == len(rows[0]) else row
-                             for row in rows[1:]], places[1:])  # fmt: skip
-        return _from_pairs(cells, name)
+        cells = [[row[c] for c in columns] if len(row) == len(rows[0]) else row for row in rows[1:]]
+        return _from_pairs(_parse_rows(_numbered(cells, places[1:]), places[1:]), name)
     return _square(rows, places, name)
 
 
@@ -67,7 +68,42 @@ def _square(rows: list[list[str]], places: list[str], name: str) -> Numbers:
     matrix = _parse_rows(body, places)
     if 2 < len(matrix) == matrix.shape[1] + 1 and (matrix[0] == np.arange(len(matrix[0]))).all():
         return matrix[1:]  # as pandas writes it without an index: the first row is 0, 1, 2 ...
+    square = len(matrix) == matrix.shape[1]
+    if not named_columns and not (square and not matrix.diagonal().any()) and _may_be_pairs(rows):
+        raise DemandError(
+            f"{name}: {len(rows)} rows of 3 numbers may be pairs or a matrix; begin with the line "
+            "'src,dst,bytes' if they are pairs; a matrix has as many rows as columns, and 0 from a "
+            "node to itself"
+        )
     return matrix
+
+
+def _numbered(cells: list[list[str]], places: list[str]) -> list[list[str]]:
+    """Pairs with a number for each node, where nodes have names."""
+    ends = [[cell.strip() for cell in row[:2]] for row in cells]
+    named = [
+        place for row, place in zip(ends, places, strict=True) if not all(map(_is_number, row))
+    ]
+    if not named:
+        return cells
+    if any(map(_is_number, itertools.chain(*ends))):
+        raise DemandError(f"{named[0]}: expected a number of a node, as in other lines")
+    numbers = {end: str(number) for number, end in enumerate(dict.fromkeys(itertools.chain(*ends)))}
+    return [
+        [*(numbers[end] for end in row), *cell[2:]] for row, cell in zip(ends, cells, strict=True)
+    ]
+
+
+def _may_be_pairs(rows: list[list[str]]) -> bool:
+    """Whether rows of three numbers may be source, destination and bytes."""
+    if any(len(row) != 3 or not all(cell.strip().isdecimal() for cell in row) for row in rows):
+        return False
+    ends = np.array([list(map(int, row[:2])) for row in rows])
+    nodes = np.unique(ends)
+    numbered = nodes[0] <= 1 and len(nodes) == nodes[-1] - nodes[0] + 1
+    if len(rows) == 3:  # else no matrix
+        return bool(numbered and (ends[:, 0] != ends[:, 1]).all())
+    return bool(nodes[-1] < _MAX_SIDE)
 
 
 def _numbering(count: int) -> list[str]:

@@ -39,7 +39,7 @@ def parse_demand(text: DemandName) -> DemandName:
         return text
     if not 1 <= ratio < float("inf"):
         raise DemandError(
-            f"imbalance: expected the load of the busiest EP rank over the mean load, a number of "
+            f"demand: expected the load of the busiest EP rank over the mean load, a number of "
             f"at least 1, got {text}"
         )
     return ratio
@@ -65,8 +65,8 @@ def demand_name(imbalance: DemandName | None, source: DemandName | None) -> Dema
     """
     if imbalance is not None and source is not None:
         raise DemandError(
-            f"the imbalance {imbalance} and the demand {source} are both given, but mean the same; "
-            "leave one of them out"
+            f"demand.imbalance = {imbalance} and demand.source = {source} are both given, but mean "
+            "the same; leave one of them out"
         )
     given = source if imbalance is None else imbalance
     return DEFAULT_IMBALANCE if given is None else parse_demand(given)

@@ -91,8 +91,8 @@ def _solved(ratio: float, shape: Shape) -> tuple[tuple[str, float], ...]:
     low, high = (math.log(value) for value in (regime.concentration, BOUNDS["concentration"][1]))
     if ratio < (floor := texts(high)):
         raise DemandError(
-            f"imbalance: drawing whole copies alone loads the busiest of {shape.ranks} EP ranks "
-            f"with {floor:.4g} times the mean, got {ratio:g}; give at least that, or 'balanced'"
+            f"demand {ratio:g}: chance alone loads the busiest of {shape.ranks} EP ranks with "
+            f"{floor:.4g} times the mean; give at least that, or 'balanced'"
         )
     found = math.exp(_root(lambda log: ratio - texts(log), low, high))
     return ("logit_sd", 0.0), ("concentration", found)
@@ -126,7 +126,7 @@ def ceiling(shape: Shape) -> float:
 def _check_ceiling(ratio: float, largest: float, shape: Shape) -> None:
     if ratio > largest:
         raise DemandError(
-            f"imbalance: expected at most {largest:.4g} times the mean load on one of "
+            f"demand: expected at most {largest:.4g} times the mean load on one of "
             f"{shape.ranks} EP ranks of {shape.experts_per_rank} expert(s), top-{shape.top_k}, got "
             f"{ratio:g}"
         )

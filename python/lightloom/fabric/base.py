@@ -92,7 +92,7 @@ def circuit_all_to_all(wanted: str) -> tuple[str, str]:
     There is one strategy only; the reason says so where another one was requested of all fabrics
     of a comparison.
     """
-    reason = "circuits join servers, GPUs reach them through delegates"
+    reason = "a circuit joins two servers; the GPU at its NIC sends for the others of its server"
     suffix = "" if wanted in {"best", "hierarchical"} else f" ('{wanted}' does not apply)"
     return "hierarchical", reason + suffix
 

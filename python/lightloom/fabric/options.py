@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import ValidationInfo as Info
 
 from lightloom.errors import MAX_ECHO, FabricError, InputError, did_you_mean, echo
@@ -69,7 +69,19 @@ ECMP = Field(
     "about 0.6 where flows are hashed; by default adaptive routing.",
 )
 Switch = Annotated[bool, Field(strict=True)]
-Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _without_comma(name: str) -> str:
+    if "," in name:
+        raise ValueError("expected a name without a comma, which stands between names")
+    return name
+
+
+Label = Annotated[
+    str,
+    Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$"),
+    AfterValidator(_without_comma),
+]
 Count = Annotated[int, Field(gt=0, le=int(MAXIMUM), strict=True)]
 
 

@@ -54,8 +54,8 @@ class Oversub(PacketSwitched):
         )
         # What oversubscription costs hangs on how many servers of an EP group share a ToR.
         shared = (
-            f"ToRs of {tree.servers_per_tor} servers, {tree.nics_per_tor} ports down and "
-            f"{tree.uplinks_per_tor} up; option servers_per_tor = 1 makes every pair cross ToRs"
+            f"each ToR has {tree.nics_per_tor} ports to its {tree.servers_per_tor} servers and "
+            f"{tree.uplinks_per_tor} to the spine, which all pairs cross with servers_per_tor = 1"
         )
         return dataclasses.replace(network, notes=(*network.notes, shared))
 

@@ -6,7 +6,9 @@ A file is flat: ``kind`` and any options of that kind, among them servers and ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,38 @@ FABRICS: dict[str, type[AnyFabric]] = {
     MixNet.kind: MixNet,
     Chronos.kind: Chronos,
 }
+
+#: what others call a kind of fabric
+_OTHER_NAMES = {
+    "clos": FatTree.kind,
+    "leaf-spine": FatTree.kind,
+    "spine-leaf": FatTree.kind,
+    "non-blocking": FatTree.kind,
+    "full-bisection": FatTree.kind,
+    "ocs": MixNet.kind,
+    "hybrid": MixNet.kind,
+    "crossbar": Chronos.kind,
+}
+
+
+def fabric_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of fabrics to compare; ``all`` stands for every kind.
+
+    Examples
+    --------
+    >>> fabric_names(["fat-tree", "mine.toml"])
+    ('fat-tree', 'mine.toml')
+    """
+    kinds = ((tuple(FABRICS) if name == "all" else (name,)) for name in names)
+    return tuple(itertools.chain(*kinds))
+
+
+def unknown_fabric(kind: str) -> str:
+    """What follows the name of a fabric that there is not: what was meant, and what there is."""
+    plain = re.sub(r"[\s_]+", "-", kind.strip().lower())
+    other = _OTHER_NAMES.get(plain)
+    hint = f"; that is '{other}' here" if other else did_you_mean(plain, FABRICS)
+    return f"{hint}; known: {', '.join(FABRICS)}, or a .toml file"
 
 
 def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> AnyFabric:
@@ -71,10 +105,7 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
 
 def _class(kind: str, where: str) -> type[AnyFabric]:
     if kind not in FABRICS:
-        raise FabricError(
-            f"{where}unknown fabric {echo(kind)}{did_you_mean(kind, FABRICS)};"
-            f" known: {', '.join(FABRICS)}, or a .toml file"
-        )
+        raise FabricError(f"{where}unknown fabric {echo(kind)}{unknown_fabric(kind)}")
     return FABRICS[kind]
 
 

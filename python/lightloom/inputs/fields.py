@@ -7,6 +7,7 @@ of the core's transports, are attached to the type as :class:`Choices`.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 }
 #: the most characters of choices that are listed in place of a value
 _MAX_METAVAR = 20
+#: a whole number with its thousands apart, such as 1,024
+_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,30 @@ def parse(table: type[BaseModel], name: str, text: str) -> Any:
     return _one(field, text)
 
 
+def split_list(text: str) -> list[str]:
+    """Split values that are joined by commas; ``1,024`` is one number.
+
+    Three digits that begin with 0 belong to the number before them, as in ``1,024``. ``16,384``
+    could be two numbers: it is one, as every power of two is.
+
+    Examples
+    --------
+    >>> split_list("64,128"), split_list("1,024,2,048"), split_list("16,384")
+    (['64', '128'], ['1,024', '2,048'], ['16,384'])
+    """
+    values: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        joined = f"{values[-1]},{part}" if values else ""
+        if part.startswith("0") and _THOUSANDS.fullmatch(joined):
+            values[-1] = joined
+        elif part:
+            values.append(part)
+    is_one = len(values) == 2 and _THOUSANDS.fullmatch(text.strip())
+    if is_one and int(text.replace(",", "")).bit_count() == 1:
+        return [text.strip()]
+    return values
+
+
 def _one(field: FieldDescription, text: str) -> Any:
     if field.quantity or field.kind is Path:
         return text
@@ -153,6 +180,8 @@ def _number(field: FieldDescription, text: str) -> Any:
     """A number, if it is one; the strict field refuses what stays text."""
     if field.kind is str and not text.isdecimal():
         return text
+    if field.kind is int and "," in text and split_list(text) == [text]:
+        text = text.replace(",", "")
     try:
         return float(text) if field.kind is float else int(text)
     except ValueError:

@@ -7,6 +7,7 @@ pipe or a huge file costs nothing.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import zlib
@@ -23,6 +24,9 @@ MAX_TEXT_BYTES = 1_000_000
 
 #: what files begin with that gzip has compressed
 _GZIP = b"\x1f\x8b"
+
+#: what an address begins with; a path has one slash of its two
+_URL = re.compile(r"^(https?|s3|gs|hf):/+")
 
 #: class of the error that a reader raises
 Refusal = type[InputError]
@@ -60,7 +64,8 @@ def open_file(path: Path, noun: str, limit_bytes: int, error: Refusal = InputErr
         # a pipe without a writer would block
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise error(f"{name}: no such file") from None
+        remote = "; download it, and give the path of the file" if is_url(name) else ""
+        raise error(f"{name}: no such file{remote}") from None
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "not a usable path"
         raise error(f"{name}: cannot read the {noun}: {reason[:1].lower()}{reason[1:]}") from None
@@ -68,8 +73,10 @@ def open_file(path: Path, noun: str, limit_bytes: int, error: Refusal = InputErr
     kind = next((words for test, words in _KINDS if test(status.st_mode)), None)
     if kind is not None or status.st_size > limit_bytes:
         os.close(handle)
-        size = f"{status.st_size:,} bytes exceed the limit of {limit_bytes:,}"
-        raise error(f"{name}: {size if kind is None else f'expected a file, got {kind}'}")
+        if kind is None:
+            raise error(f"{name}: {status.st_size:,} bytes exceed the limit of {limit_bytes:,}")
+        hint = "; '-' stands for standard input" if kind == "a pipe" else ""
+        raise error(f"{name}: expected a file, got {kind}{hint}")
     return os.fdopen(handle, "rb")
 
 
@@ -125,9 +132,14 @@ def read_input(
     return content, "standard input"
 
 
+def is_url(text: str) -> bool:
+    """Whether a name is an address of the web."""
+    return _URL.match(text) is not None
+
+
 def shown_path(path: Path | str) -> str:
-    """A path for a message, on one line."""
-    return echo(str(path), quoted=False, limit=200)
+    """A path for a message, on one line; an address has the slashes that a path lacks."""
+    return echo(_URL.sub(r"\1://", str(path)), quoted=False, limit=200)
 
 
 def decode(content: bytes, name: str, error: Refusal = InputError) -> str:

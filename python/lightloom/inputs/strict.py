@@ -33,7 +33,7 @@ from lightloom.errors import (
     echo,
     expected_one_of,
 )
-from lightloom.units import parse_quantity
+from lightloom.units import SUFFIXES, parse_quantity
 
 Kind = TypeVar("Kind", bound="Strict")
 
@@ -263,7 +263,19 @@ def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
     table = _table(kind, location[:-1])
     if table is not None and issubclass(table, Strict) and key in table.renamed:
         return f"; it is now '{table.renamed[key]}'"
+    if other := _elsewhere(kind, key[:MAX_ECHO].lstrip("-").replace("-", "_"), location[:-1]):
+        return f"; did you mean {other}?"
     return did_you_mean(key[:MAX_ECHO], known) or f"; known: {', '.join(known)}"
+
+
+def _elsewhere(kind: type[BaseModel], key: str, path: tuple[int | str, ...]) -> str:
+    """Where a key of another table belongs, perhaps with its unit: ``rate_gbps of [cluster]``."""
+    places: list[tuple[int | str, ...]] = [(), *((name,) for name in kind.model_fields)]
+    for place in places:
+        for name in () if place == path else keys_at(kind, place):
+            if name == key or name in {f"{key}{suffix}" for suffix in SUFFIXES}:
+                return f"{name} of [{place[0]}]" if place else f"{name}, above all tables"
+    return ""
 
 
 def _example(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:

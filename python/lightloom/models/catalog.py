@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
+import re
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -38,6 +39,13 @@ from lightloom.practice import (
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[MBT]$")]
 Degree = Annotated[int, Field(ge=1)]
+
+#: no name or address of a model there is longer
+_MAX_HUB = 250
+_HUB_ADDRESS = "https://huggingface.co/"
+#: a model at Hugging Face by its name, or by an address of it or of a file of it
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+", re.ASCII)
+_HUB_PAGE = re.compile(r"(?:https?://(?:www\.)?(?:huggingface|hf)\.co/|hf://)([\w.-]+/[\w.-]+)")
 ElementBytes = Annotated[float, Field(gt=0, le=8)]
 
 
@@ -198,12 +206,48 @@ def load_model(name_or_path: str) -> Model:
         path = path / "config.json" if path.is_dir() else path
     if path.suffix == ".toml":
         return _published(read_shapes(path))
+    _refuse_name_of_hub(name_or_path, path)
     config = read_config(path)
     generic = path.name == "config.json" and path.absolute().parent.name
     name = str(path.absolute().parent.name if generic else path.stem)
     model = model_from_config(config, name, shown_path(path))
     model = _published(model)
     return replace(model, sources={**model.sources, "config": str(path)})
+
+
+def hub_repository(text: str) -> str:
+    """The name that a model has at Hugging Face, if ``text`` is one or an address; else nothing."""
+    page = _HUB_PAGE.match(text)
+    if page is not None:
+        return page[1]
+    is_name = _HUB_NAME.fullmatch(text) and not text.endswith((".json", ".toml"))
+    return text if is_name else ""
+
+
+def _refuse_name_of_hub(text: str, path: Path) -> None:
+    """Refuse ``mistralai/Mixtral-8x7B-v0.1`` or its address, and say which file has its shape.
+
+    There may be a file or folder of this name, at ``path``.
+
+    Raises
+    ------
+    ModelError
+        If it may be the name of a model at Hugging Face.
+    """
+    repository = hub_repository(text)
+    if not repository or len(text) > _MAX_HUB or path.exists():
+        return
+    known = {model.sources["config"].partition(" (")[0].lower(): name for name, model in _catalog()}
+    name = known.get(f"{_HUB_ADDRESS}{repository}/blob/main/config.json".lower())
+    if name is not None:
+        raise ModelError(f"{text}: no such file, but the catalog has this model: '{name}'")
+    plain = repository.rpartition("/")[2].lower()
+    similar = [name for name, _ in _catalog() if f"{plain}-".startswith(f"{name}-")]
+    hint = f"; the catalog has '{max(similar, key=len)}'" if similar else ""
+    raise ModelError(
+        f"{text}: no such file{hint}; if it is a model at Hugging Face, download "
+        f"{_HUB_ADDRESS}{repository}/resolve/main/config.json and give its path"
+    )
 
 
 def _published(model: Model) -> Model:

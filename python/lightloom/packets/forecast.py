@@ -77,8 +77,8 @@ class Forecast:
 
     def _work(self) -> str:
         return (
-            f"{show_count(self.packets)} packets over {show_count(self.hops)} links in sum, "
-            f"about {_span(self.seconds)}"
+            f"{show_count(self.packets)} packets, which cross {show_count(self.hops)} links in "
+            f"all, about {_span(self.seconds)}"
         )
 
 

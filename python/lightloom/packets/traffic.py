@@ -65,6 +65,11 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
         assert traffic.matrix is not None
         return patterns.from_matrix(read_byte_matrix(traffic.matrix), str(traffic.matrix))
     if kind == "incast":
+        if not 1 <= (traffic.fan_in or 0) < hosts:
+            raise InputError(
+                f"{call('fan_in')} {traffic.fan_in}: expected 1 to {hosts - 1:,}, the hosts other "
+                "than host 0"
+            )
         return patterns.incast(hosts, traffic.fan_in or 0, size)
     if kind == "all-to-all":
         return patterns.all_to_all(hosts, traffic.group or hosts, size)

@@ -143,7 +143,8 @@ def _stated(
     model: Model, gpus: int, given: Mapping[str, Any], gpus_per_server: int
 ) -> tuple[Plan | None, tuple[str, ...]]:
     """The plan that is given or published, if any, and notes on what is not."""
-    notes = tuple(f"given: {name.replace('_', '-')} {given[name]}" for name in sorted(given))
+    texts = ", ".join(f"{name.replace('_', '-')} {given[name]}" for name in sorted(given))
+    notes = (f"given: {texts}",) if given else ()
     has_ep = "ep" in given or (model.plan is None and not model.num_moe_layers)
     if has_ep and {"tp", "pp"} <= given.keys():
         values, left_out = _with_published(model, gpus, given)

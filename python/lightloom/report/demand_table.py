@@ -31,9 +31,14 @@ class MatrixPicture:
 
 
 def print_figures(
-    console: Console, source: DemandSource, index: dict[str, int], figures: SkewStatistics
+    console: Console,
+    source: DemandSource,
+    index: dict[str, int],
+    figures: SkewStatistics,
+    *,
+    with_sources: bool,
 ) -> None:
-    """Print where the demand is from and how skewed it is."""
+    """Print where the demand is from and how skewed it is; parameters with their sources or not."""
     shape = source.shape
     console.print(
         Text(
@@ -44,7 +49,11 @@ def print_figures(
     places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
     console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
     for name, text in source.provenance.items():
-        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+        value, _, origin = text.partition(" (")
+        shown = text if with_sources or origin == "given)" else value
+        console.print(Text(f"  {name}: {shown}", style="dim"), soft_wrap=True)
+    if not with_sources and any(text.endswith(")") for text in source.provenance.values()):
+        console.print(Text("  sources of these: -v", style="dim"))
     print_table(_skew_table(figures), console)
     console.print(
         f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "

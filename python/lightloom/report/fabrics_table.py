@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.cost import Cost, PartsCostModel
-from lightloom.errors import FabricError, did_you_mean
+from lightloom.errors import FabricError, echo
 from lightloom.fabric import FABRICS, Cluster, load_fabric
+from lightloom.fabric.read import unknown_fabric
 from lightloom.hardware import Prices
 from lightloom.inputs.fields import describe
 from lightloom.report.terminal import plain_table, print_table
@@ -99,9 +100,7 @@ def _kind_of(name: str) -> tuple[str, dict[str, Any] | None]:
         fabric = load_fabric(name)
         kind, given = fabric.kind, fabric.parameters()
     if kind not in FABRICS:
-        raise FabricError(
-            f"no fabric '{kind}'{did_you_mean(kind, FABRICS)}; there are {', '.join(FABRICS)}"
-        )
+        raise FabricError(f"unknown fabric {echo(kind)}{unknown_fabric(kind)}")
     return kind, given
 
 

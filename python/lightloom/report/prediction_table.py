@@ -67,15 +67,15 @@ def verdict(scores: Sequence[Score]) -> str:
 def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
     """Remarks on the table."""
     setting, trace = evaluation.setting, evaluation.trace
-    first = "from layer 1 on, since nothing precedes layer 0" if setting.first_layer else "layer 0"
+    first = "layer 1, the first with a layer before it" if setting.first_layer else "layer 0"
     lines = [
-        f"scored from step {setting.first_step} on, {first}; L1 of sampling alone: "
-        f"about {inputs['sampling_noise_l1']:.3f}",
+        f"Scores begin at step {setting.first_step} and {first}.",
+        f"L1: random sampling alone gives about {inputs['sampling_noise_l1']:.3f}.",
         f"regret: dispatch over {evaluation.servers} servers with {inputs['degree']} circuits of "
         f"{inputs['circuit_gbps']:g} Gb/s and {inputs['eps_gbps']:g} Gb/s of EPS each, above the "
         f"{show_time(inputs['optimum_s'])} of circuits chosen for the true demand",
     ]
-    lines.append("held: the same if static circuits are held and change only for a gain")
+    lines.append("held: the regret if circuits stay static until the prediction promises a gain")
     if evaluation.equal_sources:
         lines.append("the log does not distinguish servers: each sends the same")
     if trace.synthetic:

@@ -42,13 +42,13 @@ def profile_text(found: ScheduleComparison) -> str:
     """The demand in one line."""
     of = found.profile
     alike = "every source has nearly the same mix"
-    kind = alike if of.rank_one_distance < _SKEWED else "pairs are skewed individually"
+    kind = alike if of.rank_one_distance < _SKEWED else "each source has a mix of its own"
     return (
         f"{found.problem.name}: {of.sources} x {of.destinations}, "
         f"{show_bytes(of.total_bytes)} in {of.pairs:,} pairs; "
         f"busiest port {show_bytes(of.busiest_bytes)}, {of.line_over_mean:.2f} x mean; "
         f"largest pair {of.pair_over_mean:.2f} x mean, CV {of.pair_cv:.2f}; "
-        f"{of.rank_one_distance:.1%} away from rank one: {kind}"
+        f"{of.rank_one_distance:.1%} of the bytes deviate from one mix for all: {kind}"
     )
 
 
@@ -82,13 +82,13 @@ def _schedules(found: ScheduleComparison) -> Grid:
     switches = problem.switch_count
     stops = "only the ports that it moves" if problem.partial else "all ports"
     bound = (
-        "the largest line with a delay per peer"
+        "bytes of the busiest port, plus a delay for each of its peers"
         if problem.partial
-        else "at least the largest line, and a delay per peer of the line with the most peers"
+        else "bytes of the busiest port, plus a delay for each peer of the port with most peers"
     )
     if switches > 1:
         stops = "all ports of its switch"
-        bound += f", shared by {switches} switches"
+        bound += f", both divided by {switches} switches"
     rows = [
         [
             f"auto ({row.chosen})" if name == "auto" else name,
@@ -119,7 +119,7 @@ def _schedules(found: ScheduleComparison) -> Grid:
         ],
         rows=rows,
         best=list(found.schedules).index(found.winner) if found.winner else -1,
-        caption=f"* shortest; bound: {bound}; dark: the mean port's wait for reconfigurations",
+        caption=f"* shortest; bound: {bound}; dark: reconfigurations of the mean port",
     )
 
 
@@ -386,8 +386,9 @@ def _break_even(found: ScheduleComparison) -> str:
             f"delay of {exposed}."
         )
     return (
-        f"Keep {what}, unless the delay of {exposed} is hidden or this demand repeats more than "
-        f"{exposed_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
+        f"Keep {what}: {best.method} saves {show_time(gain_s)} per all-to-all, less than the delay "
+        f"of {exposed}. Switching pays if the delay is hidden, or if this demand repeats more than "
+        f"{exposed_s / gain_s:,.1f} times."
     )
 
 

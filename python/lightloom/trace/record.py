@@ -291,6 +291,8 @@ def split_command(program: Sequence[str]) -> tuple[str, list[str]]:
         raise InputError(f"{echo(program[0])}: not found on the PATH")
     rest = list(program[1:])
     while rest and rest[0].startswith("-") and rest[0] != "-m":
+        if rest[0] == "-c":
+            raise InputError("-c: code on the command line is not recorded; write it to a script")
         rest.pop(0)
     return _script(python, rest, expected)
 

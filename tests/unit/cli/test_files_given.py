@@ -68,7 +68,7 @@ def test_nor_where_a_folder_or_a_study_names_it(refused, config, tmp_path):
     assert refused(f"compare {tmp_path} {SMALL} --json {model}") == expected
     study = tmp_path / "study.toml"
     study.write_text('model = "./config.json"\ngpus = 64\n[cluster]\nrate_gbps = 400\n')
-    assert refused(f"run {study} --csv {model}") == expected
+    assert refused(f"run {study} --json {model}") == expected
     assert model.read_text() == before
 
 

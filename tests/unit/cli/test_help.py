@@ -8,6 +8,7 @@ import pytest
 from lightloom.cli.help import command_help
 from lightloom.cli.root import COMMANDS, FAMILIES
 from lightloom.demand import REGIMES
+from lightloom.demand.imbalance import IMBALANCES
 from lightloom.demand.predictors import PREDICTORS
 from lightloom.hardware.gpus import gpu_names
 from lightloom.packets import TRANSPORTS
@@ -110,7 +111,7 @@ def test_examples_are_commands_that_parse(name):
         ("compare", "--reconfigure", RECONFIGURE_POLICIES),
         ("compare", "--transport", TRANSPORTS),
         ("compare", "--gpu", gpu_names()),
-        ("compare", "--demand", REGIMES),
+        ("compare", "--demand", IMBALANCES),
         ("packets", "--transport", TRANSPORTS),
         ("schedule", "--allocators", (*ALLOCATION_METHODS, "all")),
         ("schedule", "--methods", (*PERMUTATION_METHODS, "auto")),

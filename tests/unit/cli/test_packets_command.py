@@ -171,7 +171,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         # numbers and names
         ("packets --hosts 8 --rate 0 --transport ndp", "--rate 0: expected at least 0.001"),
         ("packets --hosts 8 --rate fast --transport ndp",
-         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
+         "--rate fast: cannot read 'fast' as a rate such as 400, 400G or '400 Gb/s'"),
         ("packets --hosts 1 --rate 9 --transport ndp", "--hosts 1: expected at least 2"),
         ("packets --hosts 99999 --rate 9 --transport ndp",
          "--hosts 99999: expected at most 16,384"),
@@ -184,7 +184,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "mean 'permutation'?"),
         (f"{RUN} --link-delay -1", "--link-delay -1: expected at least 0"),
         (f"{RUN} --link-delay 5Gbps",
-         "--link-delay 5Gbps: cannot read '5Gbps' as a quantity in second"),
+         "--link-delay 5Gbps: cannot read '5Gbps' as a time such as '25 ms'"),
         (f"{RUN} --until 0", "--until 0: expected more than 0"),
         (f"{RUN} --seed -1", "--seed -1: expected at least 0"),
         (f"{RUN} --topology tree",
@@ -218,7 +218,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "--ecn 1kB,2kB,3,4: expected on, off or sizes such as '100kB,400kB,0.2'"),
         (f"{RUN} --ecn 2kB,1kB", "ECN marks from 2000 to 1000 B with probability 1; expected Kmin "
          "<= Kmax and 0 < Pmax <= 1"),
-        (f"{RUN} --ecn much", "--ecn much: cannot read 'much' as a quantity in byte"),
+        (f"{RUN} --ecn much", "--ecn much: cannot read 'much' as a size such as '9 kB'"),
         (f"{RUN} --ecn 1kB,2kB,3", "--ecn 3: expected at most 1"),
         (f"{RUN} --pfc 1kB", "--pfc 1kB: expected on, off or sizes such as '60kB,48kB'"),
         (f"{RUN} --pfc 1kB,2kB",

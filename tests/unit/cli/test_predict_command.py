@@ -43,7 +43,7 @@ def test_drawn_traces_are_called_synthetic(lightloom):
     for name in [*(set(PREDICTORS) - {"copilot"}), "static circuits"]:
         assert f" {name} " in text
     assert "top-2" in text
-    assert "scored from step 10 on, from layer 1 on" in text
+    assert "Scores begin at step 10 and layer 1, the first with a layer before it." in text
     assert "10 scored steps of 20, at least 100 are needed" in text
 
 
@@ -130,7 +130,7 @@ def test_the_public_logs_are_too_short_and_it_says_so(lightloom, refused, name):
         (f"{DRAWN} --degree 9", "--degree 9 of --nics 8: expected 1 to the number of NICs"),
         (f"{DRAWN} --rate 0", "--rate 0: expected more than 0"),
         (f"{DRAWN} --rate fast",
-         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
+         "--rate fast: cannot read 'fast' as a rate such as 400, 400G or '400 Gb/s'"),
         (f"{DRAWN} --experts-per-server 3", "8 experts do not fill servers of 3 experts each"),
         (f"{DRAWN} --experts-per-server 0", "--experts-per-server 0: expected at least 1"),
         (f"{DRAWN} --experts-per-server 8", "8 experts do not fill two or more servers of 8"),

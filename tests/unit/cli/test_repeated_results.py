@@ -134,3 +134,108 @@ def test_differences_fit_a_terminal(lightloom, files, monkeypatch):
         tables = lightloom(f"explain {words}").out.rpartition("mixnet ")[0]
         assert "share" in tables
         assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
+
+
+SHAPE = {
+    "architectures": ["MixtralForCausalLM"],
+    "hidden_size": 1024,
+    "intermediate_size": 2048,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 8,
+    "num_experts_per_tok": 2,
+    "num_local_experts": 8,
+    "vocab_size": 32000,
+}
+
+
+def test_results_of_a_file_need_no_file_to_be_repeated(lightloom, refused, tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "job", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "config.json").write_text(json.dumps(SHAPE))
+    job = "compare config.json --gpus 8 --rate 400 --tp 1 --pp 1 --ep 8 --seeds 1"
+    job += " --fabrics fat-tree --no-policies --no-imbalances --json results.json"
+    done = lightloom(job)
+    assert done.status == 0, done.err
+    content = json.loads((folder / "results.json").read_text())
+    (elsewhere / "results.json").write_text(json.dumps(content))
+    monkeypatch.chdir(elsewhere)
+    again = lightloom("run results.json --json again.json")
+    assert again.err.endswith("the same results as in results.json\n")
+    repeated = json.loads((elsewhere / "again.json").read_text())
+    assert repeated["inputs"]["model"] == content["inputs"]["model"]
+    del content["inputs"]["scenario"]["model_shape"]["hidden_size"]
+    (elsewhere / "results.json").write_text(json.dumps(content))
+    assert "its recorded shape has a wrong or missing value: hidden_size" in refused(
+        "run results.json"
+    )
+
+
+STUDY = """model = "mixtral-8x7b"
+gpus = 128
+seeds = 1
+fabrics = ["fat-tree", "mixnet"]
+policies = false
+imbalances = false
+[cluster]
+rate_gbps = 400
+[plan]
+micro_batches = 4
+[demand]
+imbalance = "balanced"
+[fabric_options.mixnet]
+degree = 4
+"""
+
+
+def scenario_of(lightloom, tmp_path, options):
+    (tmp_path / "study.toml").write_text(STUDY)
+    done = lightloom(f"run {tmp_path / 'study.toml'} {options} --json {tmp_path / 'r.json'}")
+    assert done.status == 0, done.err
+    return json.loads((tmp_path / "r.json").read_text())["inputs"]["scenario"]
+
+
+def test_a_study_may_be_varied(lightloom, tmp_path, monkeypatch):
+    # a default of the user does not change what a study says
+    monkeypatch.setenv("LIGHTLOOM_GPUS", "64")
+    options = "--gpus 256 --demand skewed --set plan.vpp=1 --fabrics fat-tree"
+    found = scenario_of(lightloom, tmp_path, options)
+    assert (found["gpus"], found["fabrics"]) == (256, ["fat-tree"])
+    assert (found["demand"]["source"], found["demand"]["imbalance"]) == ("skewed", None)
+    assert found["plan"]["vpp"] == 1
+    assert found["plan"]["micro_batches"] == 4
+    assert found["cluster"]["rate_gbps"] == 400
+    assert scenario_of(lightloom, tmp_path, "--fabrics fat-tree")["gpus"] == 128
+
+
+def test_a_study_may_be_varied_at_several_points(lightloom, refused, tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY)
+    done = lightloom(f"run {tmp_path / 'study.toml'} --rate 200,400 --fabrics fat-tree")
+    assert done.status == 0, done.err
+    assert "200" in done.out
+    assert "400" in done.out
+    line = refused(f"run {tmp_path / 'study.toml'} --set mixnet.degree=8")
+    assert line.startswith("mixnet: degree = 8: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("rate = 400", "unknown key 'rate'; did you mean rate_gbps of [cluster]?"),
+        ("tp = 4", "unknown key 'tp'; did you mean tp of [plan]?"),
+        ('"--gpu" = "h100"', "unknown key '--gpu'; did you mean gpu of [cluster]?"),
+        ("micro-batch-size = 1", "did you mean micro_batch_size of [plan]?"),
+        ("imbalance = 1.3", "did you mean imbalance of [demand]?"),
+        (
+            "[cluster]\ngpus = 128",
+            "unknown key 'cluster.gpus'; did you mean gpus, above all tables?",
+        ),
+        ("[plan]\nrate_gbps = 400", "did you mean rate_gbps of [cluster]?"),
+        ("gpuss = 128", "did you mean 'gpus'?"),
+    ],
+)
+def test_a_key_of_another_table_says_which(refused, tmp_path, line, message):
+    (tmp_path / "study.toml").write_text(f'model = "mixtral-8x7b"\n{line}\n')
+    assert message in refused(f"run {tmp_path / 'study.toml'}")

@@ -28,7 +28,7 @@ WRONG_OF_RUN = {
     "STUDY": {
         "nothing.toml": "nothing.toml: no such file",
         "folder": "folder: expected a file, got a folder",
-        "pipe": "pipe: expected a file, got a pipe",
+        "pipe": "pipe: expected a file, got a pipe; '-' stands for standard input",
         "/dev/zero": "/dev/zero: expected a file, got a device",
     },
     **{
@@ -39,6 +39,20 @@ WRONG_OF_RUN = {
         }
         for option in ("--html", "--json", "--csv", "--timeline", "--parquet", "--launch")
     },
+    "--gpus": {"--gpus 1k": "--gpus 1k: expected a whole number; write 1000 or 1024"},
+    "--rate": {"--rate 0": "--rate 0: expected more than 0"},
+    "--gpu": {
+        "--gpu h10": "unknown GPU 'h10'; did you mean 'h100'?; known: a100, h100, h800, h200, "
+        "b200, gb200, gb300, b300, mi300x, mi355x"
+    },
+    "--fabrics": {"--fabrics ,": "fabrics: expected at least one name, such as fat-tree,mixnet"},
+    "--demand": {
+        "--demand 0.5": "demand: expected the load of the busiest EP rank over the mean load, a "
+        "number of at least 1, got 0.5"
+    },
+    "--set": {"--set plan.tp=x": "plan.tp = x: expected a whole number"},
+    "--network": {"--network x": "--network x: expected one of flow, packet"},
+    "--seeds": {"--seeds 0": "--seeds 0: expected at least 1"},
     "--open": {"--open=maybe": "option '--open' does not take a value; see lightloom --help"},
 }
 
@@ -75,7 +89,7 @@ WRONG_OF_RECORD = {
         "--timeout 1e9s": "--timeout 1e9s: expected at most 1,000,000",
     },
     "--memory-limit": {
-        "--memory-limit much": "--memory-limit much: cannot read 'much' as a quantity in byte",
+        "--memory-limit much": "--memory-limit much: cannot read 'much' as a size such as '9 kB'",
         "--memory-limit 5": "--memory-limit 5: expected at least 100,000,000",
     },
     "--writable": {

@@ -52,8 +52,8 @@ def test_even_releases_are_those_of_produced_over(lightloom, folder):
     [
         ("1 us\n2\n", "", "times.txt, line 2: expected a time with its unit, such as '0.5 ms', "
          "got '2'"),
-        ("soon", "", "times.txt, line 1: cannot read 'soon' as a quantity in second"),
-        ("1 GB", "", "times.txt, line 1: cannot read '1 GB' as a quantity in second"),
+        ("soon", "", "times.txt, line 1: cannot read 'soon' as a time such as '25 ms'"),
+        ("1 GB", "", "times.txt, line 1: cannot read '1 GB' as a time such as '25 ms'"),
         ("-1 us", "", "times.txt, line 1: expected 0 s to 1e+06 s, got '-1 us'"),
         ("\n", "", "times.txt: expected 1 to 64 release times, a chunk on each line, got 0"),
         ("1 us\n" * 65, "", "times.txt: expected 1 to 64 release times, a chunk on each line, "

@@ -70,7 +70,7 @@ def test_set_is_the_same_as_the_option(lightloom):
          "--set cluster.rate_gbps and --rate are both given; leave one of them out"),
         ("--set mixnet.degree=four", "mixnet: degree = four: expected a whole number"),
         ("--set mixnet.link_up_delay_s=5Gbps", "mixnet: link_up_delay_s: cannot read '5Gbps' as a "
-         "quantity in second, or 'measured'"),
+         "time such as '25 ms', or 'measured'"),
         ("--set mixnet.split=maybe", "mixnet: split = maybe: expected true or false"),
         ("--set mixnet.circuits=best", "--set mixnet.circuits=best: mixnet has no option "
          "'circuits'; it is now 'allocator'"),

@@ -21,10 +21,10 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
          "explain, schedule, predict, demand, packets, trace, calibrate, control, "
          "ocs-emulator, models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
-        ("compare mixtral-8x7b --rate 400", "gpus is missing; add it, such as --gpus 1024 "
-         "(gpus = 1024)"),
+        ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "
-         "or the path of a config.json), or a trace with --workload (workload = PATH)"),
+         "or the path of a config.json), or a trace with --workload; for example: lightloom "
+         "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
         ("compare mixtral-8x7b --gpus 8 --rate 400 --step-tokens 5", "step_tokens is for a "
          "trace: a model's plan says it; leave it out"),
         ("run", "STUDY is missing (A study (TOML), such as examples/study.toml, with paths "
@@ -38,16 +38,24 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --tp two", "--tp two: expected a whole number"),
         (f"{JOB} --compute-spread much", "--compute-spread much: expected a number"),
         # numbers
-        ("compare mixtral-8x7b --gpus abc --rate 400", "--gpus abc: expected a whole number"),
+        ("compare mixtral-8x7b --gpus abc --rate 400", "--gpus abc: expected a whole number; "
+         "several are joined by commas, such as 64,128,256"),
+        ("compare mixtral-8x7b --gpus 64..256 --rate 400", "--gpus 64..256: expected a whole "
+         "number; several are joined by commas, such as 64,128,256"),
+        ("compare mixtral-8x7b --gpus 1k --rate 400", "--gpus 1k: expected a whole number; write "
+         "1000 or 1024"),
+        ("compare mixtral-8x7b --gpus 64,2K --rate 400", "--gpus 2K: expected a whole number; "
+         "write 2000 or 2048"),
+        (f"{JOB} --seq-len 4k", "--seq-len 4k: expected a whole number; write 4000 or 4096"),
         ("compare mixtral-8x7b --gpus 0 --rate 400", "--gpus 0: expected at least 1"),
         ("compare mixtral-8x7b --gpus 128 --rate -400", "--rate -400: expected more than 0"),
         ("compare mixtral-8x7b --gpus 128 --rate 0", "--rate 0: expected more than 0"),
         ("compare mixtral-8x7b --gpus 128 --rate fast",
-         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
+         "--rate fast: cannot read 'fast' as a rate such as 400, 400G or '400 Gb/s'"),
         ("compare mixtral-8x7b --gpus 128 --rate nan", "--rate nan: expected a finite number, "
          "got 'nan'"),
         ("compare mixtral-8x7b --gpus 128 --rate 25ms",
-         "--rate 25ms: cannot read '25ms' as a quantity in gigabit / second"),
+         "--rate 25ms: cannot read '25ms' as a rate such as 400, 400G or '400 Gb/s'"),
         (f"{JOB} --steps 0", "--steps 0: expected at least 1"),
         (f"{JOB} --seeds 0", "--seeds 0: expected at least 1"),
         (f"{JOB} --seed -1", "--seed -1: expected at least 0"),
@@ -75,14 +83,13 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (balanced, skewed, "
          "auxiliary, natural, mixtral, pair, sparse, calm, volatile, extreme, drifting, uniform) "
          "nor a number nor a file; did you mean 'mixtral'?"),
-        (f"{JOB} --imbalance 0.8", "imbalance: expected the load of the busiest EP rank over the "
+        (f"{JOB} --demand 0.8", "demand: expected the load of the busiest EP rank over the "
          "mean load, a number of at least 1, got 0.8"),
-        (f"{JOB} --imbalance 9", "imbalance: expected at most 4 times the mean load on one of 8 EP "
+        (f"{JOB} --demand 9", "demand: expected at most 4 times the mean load on one of 8 EP "
          "ranks of 1 expert(s), top-2, got 9"),
-        (f"{JOB} --imbalance 1.00001", "imbalance: drawing whole copies alone loads the busiest of "
-         "8 EP ranks with 1.005 times the mean, got 1.00001; give at least that, or 'balanced'"),
-        (f"{JOB} --imbalance 1.2 --demand pair", "the imbalance 1.2 and the demand pair are both "
-         "given, but mean the same; leave one of them out"),
+        (f"{JOB} --demand 1.00001", "demand 1.00001: chance alone loads the busiest of 8 "
+         "EP ranks with 1.005 times the mean; give at least that, or 'balanced'"),
+        (f"{JOB} --imbalance 1.2", "--imbalance is now --demand"),
         (f"{JOB} --recompute ful",
          "--recompute ful: expected one of auto, none, selective, attention, full; did you mean "
          "'full'?"),
@@ -91,11 +98,10 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --network packets",
          "--network packets: expected one of flow, packet; did you mean 'packet'?"),
         (f"{JOB} --network packet --mtu much",
-         "--mtu much: cannot read 'much' as a quantity in byte"),
+         "--mtu much: cannot read 'much' as a size such as '9 kB'"),
         (f"{JOB} --network packet --mtu 70kB", "--mtu 70kB: expected at most 65,000"),
         (f"{JOB} --network packet --queue 0", "--queue 0: expected at least 1"),
-        (f"{JOB} --transport ndp", "packets are simulated with --network packet (network = "
-         "'packet') alone"),
+        (f"{JOB} --transport ndp", "--transport is for packets; add --network packet"),
         (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),
         # options that nothing would read
         (f"{JOB} --fabrics fat-tree --degree 4", "--degree is for mixnet, which is not compared; "
@@ -143,7 +149,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         ("explain no.json a b", "no.json: no such file"),
         ("explain", "RESULTS is missing (Results that 'lightloom compare --json' has written); for "
          "example: lightloom explain results.json fat-tree mixnet"),
-        ("fabrics mixnt", f"no fabric 'mixnt'; did you mean 'mixnet'?; there are {KNOWN_FABRICS}"),
+        ("fabrics mixnt", f"unknown fabric 'mixnt'; did you mean 'mixnet'?; known: {KNOWN_FABRICS}"
+         ", or a .toml file"),
         ("fabrics --gpus x", "--gpus x: expected a whole number"),
         ("fabrics --gpus 0", "--gpus 0: expected at least 1"),
     ],

@@ -86,8 +86,44 @@ def test_text_tables(tmp_path, text):
 
 
 def test_a_rectangle_is_read_as_it_is(tmp_path):
-    (tmp_path / "a.txt").write_text("1,2,3\n4,5,6\n")
-    assert read_byte_matrix(tmp_path / "a.txt").tolist() == [[1, 2, 3], [4, 5, 6]]
+    (tmp_path / "a.txt").write_text("1,2,3,4\n4,5,6,7\n")
+    assert read_byte_matrix(tmp_path / "a.txt").tolist() == [[1, 2, 3, 4], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "0,1,20\n1,2,40\n2,0,10\n",
+        "1 2 500\n2 3 500\n3 1 500\n",
+        "0,1,20\n1,2,40\n",
+        "1,2,3\n4,5,6\n",
+        "0\t1\t20\n1\t0\t20\n2\t3\t1\n3\t2\t1\n",
+    ],
+)
+def test_pairs_without_a_header_are_not_guessed(tmp_path, rows):
+    path = tmp_path / "a.csv"
+    path.write_text(rows)
+    with pytest.raises(DemandError, match=r"begin with the line 'src,dst,bytes' if they are pairs"):
+        read_byte_matrix(path)
+    path.write_text("src,dst,bytes\n" + rows.replace("\t", ",").replace(" ", ","))
+    total = sum(int(row.split()[-1]) for row in rows.replace(",", " ").splitlines())
+    assert read_byte_matrix(path).sum() == total
+
+
+@pytest.mark.parametrize("rows", ["0,1,2\n1,0,2\n2,1,0\n", "0,1,9\n2,0,9\n5,5,0\n"])
+def test_a_matrix_of_three_small_rows_stays_one(tmp_path, rows):
+    path = tmp_path / "a.csv"
+    path.write_text(rows)
+    assert (read_byte_matrix(path).diagonal() == 0).all()
+
+
+def test_nodes_of_pairs_may_have_names(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("src,dst,bytes\ngpu-a, gpu-b,100\ngpu-b,gpu-c,30\ngpu-a,gpu-b,1\n")
+    assert read_byte_matrix(path).tolist() == [[0, 101, 0], [0, 0, 30], [0, 0, 0]]
+    path.write_text("src,dst,bytes\na,b,many\n")
+    with pytest.raises(DemandError, match="line 2: expected whole bytes, got 'many'"):
+        read_byte_matrix(path)
 
 
 @pytest.mark.parametrize("kind", [np.uint64, np.int32, np.float64])
@@ -190,7 +226,8 @@ def test_standard_input(monkeypatch):
         ("a.csv", "src,dst,bytes\n0,1,-5\n0,1,6", "a.csv: row 1 below the header has -5 bytes"),
         ("a.csv", "src,dst,bytes\n0,4096,5", "a.csv: expected sources and destinations from 0 to "
          "4,095, got 0 to 4096"),
-        ("a.csv", "src,dst,bytes\n0,n1,5", "a.csv, line 2: expected whole bytes, got 'n1'"),
+        ("a.csv", "src,dst,bytes\n0,n1,5", "a.csv, line 2: expected a number of a "
+         "node, as in other lines"),
         ("a.csv", f"src,dst,bytes\n0,1,{2**53}\n0,1,2", "a.csv: entry [0, 1] is "
          "9007199254740994.0: expected whole bytes from 0 to 2^53"),
         ("a.csv", "src,dst,gigabytes\n0,1,5", "a.csv: column 'gigabytes': expected the columns "

@@ -54,6 +54,9 @@ def test_regime_prints_what_was_read(run):
     text = run("mixtral", "--seed", 3, "--set", "rho=0.5")
     assert "seed: 3" in text
     assert "rho: 0.5 (given)" in text
+    assert "logit_sd: 0.774\n" in text
+    assert "sources of these: -v" in text
+    text = run("mixtral", "-v")
     assert "logit_sd: 0.774 (token matrix of Mixtral 8x7B" in text
     assert "topics" not in text
 

@@ -139,7 +139,7 @@ def test_one_name_describes_the_demand():
     assert demand_name("balanced", None) == demand_name(None, "balanced") == "balanced"
     assert parse_demand("1.3") == parse_demand(1.3) == 1.3
     assert parse_demand("1.3.jsonl") == "1.3.jsonl"
-    with pytest.raises(DemandError, match=r"imbalance 1\.2 and the demand pair are both given"):
+    with pytest.raises(DemandError, match=r"= 1\.2 and demand\.source = pair are both given"):
         demand_name(1.2, "pair")
 
 
@@ -162,7 +162,7 @@ def test_the_ceiling_is_what_routing_allows():
         # four ranks with many experts each cannot differ as much by chance
         (2.5, Shape(4, 64, 8192, 6), "expected at most 1.8.* times .* top-6, got 2.5"),
         (1.2, Shape(1, 8, 4096, 2), "expected at most 1 times .* on one of 1 EP ranks"),
-        (1.0001, DEEPSEEK, "drawing whole copies alone .* give at least that, or 'balanced'"),
+        (1.0001, DEEPSEEK, "chance alone .* give at least that, or 'balanced'"),
     ],
 )
 def test_impossible_numbers_are_refused_in_one_line(ratio, shape, words):

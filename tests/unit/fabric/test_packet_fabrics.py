@@ -37,7 +37,7 @@ def test_oversub_of_one_is_a_fat_tree(cluster):
     networks = [fabric.network(cluster) for fabric in (Oversub(ratio=1), FatTree())]
     even, tree = (dataclasses.replace(network, notes=()) for network in networks)
     assert even == tree
-    assert "4 servers, 32 ports down and 32 up" in networks[0].notes[-1]
+    assert "each ToR has 32 ports to its 4 servers and 32 to the spine" in networks[0].notes[-1]
     bill = Oversub(ratio=1).bill_of_materials(cluster)
     assert bill.lines == FatTree().bill_of_materials(cluster).lines
 

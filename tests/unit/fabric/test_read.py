@@ -72,10 +72,10 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected true or false"),
     ("mixnet", {"reconfiguration_delay_s": "25 parsecs"},
      "mixnet: reconfiguration_delay_s: cannot read"
-     " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
+     " '25 parsecs' as a time such as '25 ms', or 'measured', or 'measured-p99'"),
     ("mixnet", {"reconfiguration_delay_s": "mesured"},
      "mixnet: reconfiguration_delay_s: cannot read 'mesured' as a"
-     " quantity in second, or 'measured', or 'measured-p99'; did you mean 'measured'?"),
+     " time such as '25 ms', or 'measured', or 'measured-p99'; did you mean 'measured'?"),
     ("mixnet", {"allocator": "bset"}, "mixnet: allocator = bset: expected one of paper, reference,"
      " static, greedy, parametric, best, exact; did you mean 'best'?"),
     ("mixnet", {"reconfigure": "brake-even"}, "mixnet: reconfigure = brake-even: expected one of"

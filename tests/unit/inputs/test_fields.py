@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from lightloom.errors import InputError
-from lightloom.inputs.fields import Choices, OneOf, describe, field_of, parse
+from lightloom.inputs.fields import Choices, OneOf, describe, field_of, parse, split_list
 from lightloom.inputs.strict import File, Number, Strict, Switch, Whole, quantity
 
 
@@ -107,3 +107,27 @@ def test_text_becomes_what_the_field_validates(name, text, value):
 def test_one_of_is_validated_and_says_what_is_expected():
     with pytest.raises(InputError, match=r"omega: expected one of alpha, beta, gamma, delta$"):
         Table(count=1, word="omega")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("64,128,256", ["64", "128", "256"]),
+        ("64,128", ["64", "128"]),
+        ("128,256", ["128", "256"]),
+        ("1,024", ["1,024"]),
+        ("1,024,2,048", ["1,024", "2,048"]),
+        ("512,1,024", ["512", "1,024"]),
+        ("1,000,000", ["1,000,000"]),
+        ("8,192", ["8,192"]),
+        ("16,384", ["16,384"]),
+        ("16, 384", ["16", "384"]),
+        ("64,,128,", ["64", "128"]),
+        ("200G,0.4T", ["200G", "0.4T"]),
+        ("a100,h100", ["a100", "h100"]),
+        ("0,000", ["0,000"]),
+        (",", []),
+    ],
+)
+def test_thousands_apart_are_one_number(text, values):
+    assert split_list(text) == values

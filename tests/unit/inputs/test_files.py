@@ -29,7 +29,8 @@ def test_a_file_is_read_up_to_its_limit(tmp_path):
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert refusal(tmp_path) == f"{tmp_path}: expected a file, got a folder"
-    assert refusal(tmp_path / "pipe").endswith("pipe: expected a file, got a pipe")
+    hint = "expected a file, got a pipe; '-' stands for standard input"
+    assert refusal(tmp_path / "pipe") == f"{tmp_path / 'pipe'}: {hint}"
     assert refusal(Path("/dev/zero")) == "/dev/zero: expected a file, got a device"
     assert refusal(tmp_path / "no", error=DemandError).endswith("no: no such file")
     assert refusal(Path("a\0b")) == r"a\x00b: cannot read the list: not a usable path"

@@ -83,7 +83,7 @@ def message(call=None, **values):
         ),
         (
             {"name": "a", "inner": {"delay_s": "2 m"}},
-            "f.toml: inner.delay_s = 2 m: cannot read '2 m' as a quantity in second",
+            "f.toml: inner.delay_s = 2 m: cannot read '2 m' as a time such as '25 ms'",
         ),
         (
             {"name": "a", "several": "x"},

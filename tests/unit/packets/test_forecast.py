@@ -64,7 +64,7 @@ def test_long_runs_are_announced_in_their_own_unit():
         return Forecast(1e9, hops, 4096, 4160, stops_early=False).remark()
 
     assert text(60 * 3e6) is None
-    assert text(90 * 3e6) == "1B packets over 270M links in sum, about 90 s"
+    assert text(90 * 3e6) == "1B packets, which cross 270M links in all, about 90 s"
     assert text(150 * 3e6).endswith("about 2.5 minutes")
     assert text(9000 * 3e6).endswith("about 2.5 hours")
     assert text(86_400 * 4.24 * 3e6).endswith("about 4.2 days")
@@ -74,13 +74,13 @@ def test_small_packets_are_announced_however_short_the_run():
     flows = make_flows([0], [1], 1000, [0])
     (text,) = begin(flows, scenario(packet={"mtu_bytes": 1}))
     assert text == (
-        "packets of 1 B of data and 64 B of header: 1,000 packets over 2,000 links in sum, about "
-        "1 s; a larger MTU needs fewer"
+        "packets of 1 B of data and 64 B of header: 1,000 packets, which cross 2,000 links "
+        "in all, about 1 s; a larger MTU needs fewer"
     )
     assert begin(flows, scenario(packet={"mtu_bytes": 64})) == []
     # DCTCP's sizes include the header
     (text,) = begin(flows, scenario(transport="dctcp", packet={"mtu_bytes": 10}))
-    assert text.startswith("packets of 10 B of data: 100 packets over 200 links")
+    assert text.startswith("packets of 10 B of data: 100 packets, which cross 200 links")
     assert begin(flows, scenario(transport="dctcp", packet={"mtu_bytes": 64})) == []
 
 
@@ -90,12 +90,13 @@ def test_days_of_work_are_refused_unless_the_run_ends_by_itself():
     with pytest.raises(InputError) as caught:
         simulate_flows(flows, scenario(100, packet=small))
     assert str(caught.value) == (
-        "the flows are 195.3B packets over 390.6B links in sum, about 36 hours; expected at most "
-        "a day: make them smaller, enlarge the MTU, or stop the run at a time (--until, until_s)"
+        "the flows are 195.3B packets, which cross 390.6B links in all, about 36 hours; expected "
+        "at most a day: make them smaller, enlarge the MTU, or stop the run at a time (--until, "
+        "until_s)"
     )
     assert begin(flows, scenario(100, packet=small, until_s=1e-3)) == []
     (text,) = begin(flows, scenario(100, packet={"mtu_bytes": 16384}))
-    assert text == "24.41B packets over 48.83B links in sum, about 4.5 hours"
+    assert text == "24.41B packets, which cross 48.83B links in all, about 4.5 hours"
 
 
 @pytest.mark.parametrize("transport", ["ndp", "eqds", "dctcp", "roce"])

@@ -149,11 +149,11 @@ def test_the_smallest_radix():
          "max_bytes, probability, marking"),
         (WHOLE + "[packet]\nmtu_bytes = -1", "S: packet.mtu_bytes = -1: expected at least 0"),
         (WHOLE + '[packet]\nmtu_bytes = "4 s"',
-         "S: packet.mtu_bytes = 4 s: cannot read '4 s' as a quantity in byte"),
+         "S: packet.mtu_bytes = 4 s: cannot read '4 s' as a size such as '9 kB'"),
         (WHOLE + "[packet]\nmtu_bytes = 1.5", "S: packet.mtu_bytes = 1.5: expected whole bytes"),
         (WHOLE + "[packet]\nfull_tail = 1", "S: packet.full_tail = 1: expected true or false"),
         (WHOLE + '[queue]\nsize_bytes = "endless"', "S: queue.size_bytes = endless: cannot read "
-         "'endless' as a quantity in byte"),
+         "'endless' as a size such as '9 kB'"),
         (WHOLE + '[queue]\noverflow = "trimm"', "S: queue.overflow = trimm: expected one of drop, "
          "trim; did you mean 'trim'?"),
         (WHOLE.replace("rate_gbps = 100", "rate_gbps = 0"),
@@ -191,7 +191,7 @@ def test_wrong_files(text, expected):
         ({"transport": {"name": "mptcp", "subflows": 70_000}},
          "transport.subflows = 70000: expected a whole number from 0 to 65,535"),
         ({"transport": {"name": "dcqcn", "additive_gbps": "1 GB"}},
-         "transport.additive_gbps: cannot read '1 GB' as a quantity in gigabit / second"),
+         "transport.additive_gbps: cannot read '1 GB' as a rate such as 400, 400G or '400 Gb/s'"),
         ({"transport": {"name": "dcqcn", "increase_bytes": -1}},
          "transport.increase_bytes = -1: expected whole bytes from 0 to 2^53"),
         ({"transport": {"name": "dcqcn", "clamp_target": 1}},

@@ -74,8 +74,7 @@ def test_what_the_user_gives_overrides_the_publication():
     assert degrees(plan) == (8, 4, 8, 4)
     assert plan.provenance == (
         "published: a paper; dp scaled to 4",
-        "given: micro-batch-size 1",
-        "given: pp 4",
+        "given: micro-batch-size 1, pp 4",
     )
 
 

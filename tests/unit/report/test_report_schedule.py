@@ -121,7 +121,7 @@ def test_units(seconds, expected):
 def test_profile_in_words(found):
     text = profile_text(found)
     assert text.startswith("pair <8>: 8 x 8, ")
-    assert text.endswith("pairs are skewed individually")
+    assert text.endswith("each source has a mix of its own")
     alike = drawn("mixtral", 8)
     calm = ScheduleComparison(alike, profile_of(alike.demand))
     assert profile_text(calm).endswith("every source has nearly the same mix")
@@ -144,8 +144,9 @@ def test_verdict_in_words(found):
         Problem("x", found.problem.demand, 400.0, 25e-3, ports=Ports(4, 800.0)), ALL
     )
     assert re.fullmatch(
-        r"Keep the static circulant, unless the delay of 25 ms is hidden or this demand repeats "
-        r"more than [\d.]+ times: best saves [\d.]+ us each\.",
+        r"Keep the static circulant: best saves [\d.]+ us per all-to-all, less than the delay of "
+        r"25 ms\. Switching pays if the delay is hidden, or if this demand repeats more than "
+        r"[\d.]+ times\.",
         verdict(slow)[0],
     )
     held = found.best_allocation.split.circuits

@@ -160,11 +160,11 @@ def test_by_default_relaying_costs_what_the_data_file_says():
         ),
         (
             {"nvswitch_gbps": "x"},
-            "nvswitch_gbps: cannot read 'x' as a quantity in gigabit / second",
+            "nvswitch_gbps: cannot read 'x' as a rate such as 400, 400G or '400 Gb/s'",
         ),
         (
             {"chunk_latency_s": "5 GB"},
-            "chunk_latency_s: cannot read '5 GB' as a quantity in second",
+            "chunk_latency_s: cannot read '5 GB' as a time such as '25 ms'",
         ),
         ({"chunk_bytes": -1}, "chunk_bytes: expected a whole number from 0 to 2^62, got -1"),
         ({"chunk_bytes": 1.5}, "chunk_bytes: expected a whole number from 0 to 2^62, got 1.5"),

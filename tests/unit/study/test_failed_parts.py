@@ -10,7 +10,7 @@ from lightloom.workload.backup_gpu import BackupTraffic
 
 def test_parts_are_named_by_server_or_by_their_index_among_all():
     given = ["nic:3/0", "nic:13", "link:3/1", "eps:0/1", "gpu:17", "gpu:1/2", "server:4"]
-    found = [(text, str(part)) for text, part in parse_parts(given, 6, 8)]
+    found = [(text, str(part)) for text, part in parse_parts(given, 6, 8, 16, 2)]
     assert found == [
         ("nic:3/0", "nic:3/0"),
         ("nic:13", "nic:2/1"),
@@ -26,7 +26,33 @@ def test_parts_are_named_by_server_or_by_their_index_among_all():
 def test_what_is_not_simulated_is_refused(text):
     kind = text.partition(":")[0]
     with pytest.raises(InputError, match=rf"^fail {text}: the failure of a {kind} is not simulat"):
-        parse_parts([text], 6, 8)
+        parse_parts([text], 6, 8, 16, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("gpu:9999", "with 8 of these each; the last is gpu:15/7"),
+        ("gpu:128", "the last is gpu:15/7"),
+        ("gpu:3/8", "the last is gpu:15/7"),
+        ("nic:96", "with 6 of these each; the last is nic:15/5"),
+        ("link:0/6", "the last is link:15/5"),
+        ("eps:0/2", "with 2 of these each; the last is eps:15/1"),
+        ("server:16", "fail server:16: the job has 16 servers; the last is server:15"),
+    ],
+)
+def test_a_part_that_the_job_lacks_is_named_as_given(text, last):
+    with pytest.raises(InputError, match=last) as caught:
+        parse_parts([text], 6, 8, 16, 2)
+    assert str(caught.value).startswith(f"fail {text}: the job has 16 servers")
+
+
+@pytest.mark.parametrize("fabrics", [["fat-tree"], ["fat-tree", "rail", "topoopt"]])
+def test_failures_that_no_fabric_is_simulated_with_are_refused(fabrics):
+    with pytest.raises(InputError, match=r"^fail nic:0: a failure is simulated on a fabric w"):
+        lightloom.compare(
+            "mixtral-8x7b", gpus=128, rate=400, fabrics=fabrics, fail=["nic:0"], seeds=1
+        )
 
 
 def test_what_failures_add_in_words():
@@ -57,6 +83,7 @@ def test_a_server_costs_more_than_a_nic():
     found = compared(fabrics=["fat-tree", "mixnet"], fail=["nic:0/0", "gpu:8", "server:1"])
     tree, mixnet = found.results
     assert not [name for name in tree.variants_s if name.startswith("failed")]
+    assert "failures: not simulated, as no circuit replaces what failed" in tree.notes
     base = mixnet.sample_step_times_s[0]
     nic, server = (mixnet.variants_s[f"failed={part}"] for part in ("nic:0/0", "server:1"))
     (gpu,) = (value for name, value in mixnet.variants_s.items() if "gpu:8 (backup o" in name)

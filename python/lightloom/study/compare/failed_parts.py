@@ -10,7 +10,7 @@ over the EPS or over circuits that its server then lacks for all-to-alls.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lightloom.control.failures import (
@@ -48,7 +48,9 @@ class FailedVariant:
     backup: BackupGpu | None = None
 
 
-def parse_parts(texts: Sequence[str], degree: int, gpus: int) -> list[tuple[str, RegionPart]]:
+def parse_parts(
+    texts: Sequence[str], degree: int, gpus: int, servers: int, eps_nics: int
+) -> list[tuple[str, RegionPart]]:
     """Return parts that fail, as they were given and what they are.
 
     Parameters
@@ -56,8 +58,8 @@ def parse_parts(texts: Sequence[str], degree: int, gpus: int) -> list[tuple[str,
     texts
         The parts; ``nic:3`` is the NIC of this index among all optical NICs, ``gpu:17`` the GPU
         of this index among all.
-    degree, gpus
-        Optical NICs and GPUs of a server.
+    degree, gpus, servers, eps_nics
+        Optical NICs and GPUs of a server, servers of the job, and EPS NICs of a server.
 
     Raises
     ------
@@ -65,7 +67,40 @@ def parse_parts(texts: Sequence[str], degree: int, gpus: int) -> list[tuple[str,
         If one is no part of a job, or its failure is not simulated.
     """
     counts = {"nic": degree, "gpu": gpus}
-    return [(text, _checked(text, parse_part(_placed(text, counts), "fail"))) for text in texts]
+    found = [(text, _checked(text, parse_part(_placed(text, counts), "fail"))) for text in texts]
+    for text, part in found:
+        own = {PartKind.GPU: gpus, PartKind.EPS_NIC: eps_nics}.get(part.kind, degree)
+        is_server = part.kind is PartKind.SERVER
+        if part.server >= servers or (not is_server and part.number >= own):
+            last = f"{part.kind}:{servers - 1}" + ("" if is_server else f"/{own - 1}")
+            raise InputError(
+                f"fail {text}: the job has {servers:,} servers"
+                f"{'' if is_server else f' with {own} of these each'}; the last is {last}"
+            )
+    return found
+
+
+def refuse_unless_simulated(names: Iterable[str], fabrics: Sequence[Fabric], text: str) -> None:
+    """Refuse failures that no fabric is simulated with.
+
+    Parameters
+    ----------
+    names
+        Of the variants that will run.
+    fabrics, text
+        What is compared, and the first part that fails.
+
+    Raises
+    ------
+    InputError
+        If no variant is of a failure.
+    """
+    if not any(name.startswith(_PREFIX) for name in names):
+        compared = ", ".join(fabric.name for fabric in fabrics)
+        raise InputError(
+            f"fail {text}: a failure is simulated on a fabric with packet and circuit switches, "
+            f"such as mixnet; none of {compared} is one: add mixnet, or leave the failures out"
+        )
 
 
 def _placed(text: str, counts: Mapping[str, int]) -> str:
@@ -111,7 +146,9 @@ def failed_variants(
     shape = _with_spare_server(network, eps, ocs)
     eps_bps = eps.nics * eps.nic_rate_bps
     found = {}
-    for text, part in parse_parts(texts, ocs.degree, network.gpus_per_server):
+    for text, part in parse_parts(
+        texts, ocs.degree, network.gpus_per_server, network.servers, eps.nics
+    ):
         name, backup = _PREFIX + text, None
         response = respond([part], shape)
         lost = response.excluded.names

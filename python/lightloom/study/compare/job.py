@@ -16,6 +16,7 @@ from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
 from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
 from lightloom.models.attention_work import training_flops_per_token
+from lightloom.models.record import recorded_model
 from lightloom.parallel import Plan, StageMemory
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.costs import Costs, Rates, costs_of
@@ -251,6 +252,20 @@ class ModelJob(Job):
         return self.fitted.memory
 
 
+def model_of(scenario: Scenario) -> Model:
+    """The model of a scenario: by its recorded shape, else by its name or file.
+
+    Raises
+    ------
+    ModelError
+        If it is unknown or its file cannot be used.
+    """
+    assert scenario.model is not None
+    if scenario.model_shape is not None:
+        return recorded_model(scenario.model_shape, scenario.model)
+    return load_model(scenario.model)
+
+
 def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     """Look everything up and refuse what cannot be, before anything is simulated.
 
@@ -267,8 +282,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
         One line about the first thing that is wrong.
     """
     packet_options(scenario)
-    assert scenario.model is not None
-    model = load_model(scenario.model)
+    model = model_of(scenario)
     scenario = with_servers(_with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)

@@ -17,7 +17,7 @@ from lightloom.parallel.memory import RECOMPUTE
 from lightloom.practice import Recompute
 from lightloom.study.compare.fit import FittedPlan, fitted_plan, remedy
 from lightloom.study.compare.job import workload_options
-from lightloom.study.compare.racks import with_spares
+from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import PlanOptions, Scenario
 
 
@@ -61,7 +61,7 @@ def job_memory(scenario: Scenario) -> JobMemory:
     """
     assert scenario.model is not None
     model = load_model(scenario.model)
-    scenario = with_spares(scenario, model)
+    scenario = with_servers(scenario, model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     stated = stated_plan(

@@ -30,14 +30,13 @@ from typing import Any, TypeVar
 
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, PlanError
-from lightloom.models import load_model
 from lightloom.parallel import Plan
 from lightloom.parallel.choose import divisors
 from lightloom.parallel.grid import RankGrid, check_servers
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.job import ModelJob, PlanCandidate, prepare
+from lightloom.study.compare.job import ModelJob, PlanCandidate, model_of, prepare
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
@@ -95,8 +94,7 @@ def planned_job(
     KeyboardInterrupt
         If it was interrupted, or the monitor returned ``False``.
     """
-    assert scenario.model is not None
-    model = load_model(scenario.model)
+    model = model_of(scenario)
     scenario = with_servers(scenario, model)
     candidates = Candidates(scenario, model, sequences)
     source, stated = scenario.plan.source, candidates.stated

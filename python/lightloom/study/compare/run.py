@@ -23,7 +23,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.failed_parts import failed_variants
+from lightloom.study.compare.failed_parts import failed_variants, refuse_unless_simulated
 from lightloom.study.compare.forecast import LONG_S, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
@@ -173,6 +173,8 @@ def compare(
         watcher.remark(expected.sentence())
     first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
     attempts = list(case.attempts())
+    if scenario.fail:
+        refuse_unless_simulated((one.variant for one in attempts), job.fabrics, scenario.fail[0])
     for attempt in attempts:
         case.networks.get(attempt.fabric)
     if not job.is_drawn:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from lightloom.errors import LightloomError
-from lightloom.models import load_model
 from lightloom.parallel import Plan
+from lightloom.study.compare.job import model_of
 from lightloom.study.compare.plan_candidates import Candidates
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import Scenario
@@ -46,9 +46,8 @@ def with_one_source(scenarios: Sequence[Scenario]) -> tuple[list[Scenario], str]
 
 def _stated(scenario: Scenario) -> Plan | LightloomError | None:
     """The plan that is given or published; the error where there can be none."""
-    assert scenario.model is not None
     try:
-        model = load_model(scenario.model)
+        model = model_of(scenario)
         return Candidates(with_servers(scenario, model), model).stated
     except LightloomError as error:
         return error

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name, parse_demand
 from lightloom.errors import InputError
@@ -74,7 +74,7 @@ class PlanOptions(Strict):
     pp: Whole | None = Field(None, description="Number of pipeline stages.")
     dp: Whole | None = Field(
         None,
-        description="Replicas of the experts; the degree of dense data parallelism is dp x ep.",
+        description="Copies of each expert; dense layers have dp x ep copies, Megatron's DP.",
     )
     ep: Whole | None = Field(None, description="Expert-parallel degree.")
     etp: Whole | None = Field(
@@ -159,12 +159,12 @@ class DemandOptions(Strict):
 
     imbalance: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
-        description="Balance of the gate, as published by default: {choices}, the busiest EP rank "
-        "over the mean, or a file.",
+        description="The same as 'source': {choices}, a number or a file.",
     )
-    source: Annotated[Name, Choices(_regimes)] | None = Field(
+    source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
-        description="Regime ({choices}), token matrix or routing log, in place of an imbalance.",
+        description="Load of the experts, as published by default: {choices}, X (busiest rank / "
+        "mean), a regime or file.",
     )
     resample: Switch = Field(
         False,
@@ -323,6 +323,9 @@ class Scenario(Strict):
     model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])] | None = Field(
         None, description="A name of 'lightloom models', or a config.json."
     )
+    model_shape: dict[str, Any] | None = Field(
+        None, description="Shape of the model, as results record it, in place of its file."
+    )
     workload: File | None = Field(
         None,
         description="Trace of a program, in place of a model.",
@@ -336,7 +339,7 @@ class Scenario(Strict):
     )
     fabrics: tuple[Name, ...] = Field(
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
-        description="Names from 'lightloom fabrics', or custom TOML files.",
+        description="Names from 'lightloom fabrics', 'all', or custom TOML files.",
     )
     cluster: ClusterOptions = Field(
         examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."
@@ -355,8 +358,8 @@ class Scenario(Strict):
     )
     seeds: Annotated[Whole, Field(le=10_000)] = Field(
         3,
-        description="Random demands that every fabric is simulated with; where none is given and a"
-        " step is long, the third only if the first two disagree.",
+        description="Number of random demands, each simulated on every fabric; if left out, a long"
+        " step takes the third only where two disagree.",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
         0, description="Seed of the random numbers; the first one where several are used."
@@ -419,16 +422,23 @@ class Scenario(Strict):
         None, description="Power list (TOML) that replaces the built-in one."
     )
 
+    @field_validator("fabrics")
+    @classmethod
+    def _named_fabrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        from lightloom.fabric.read import fabric_names
+
+        return fabric_names(names)
+
     @model_validator(mode="after")
     def _one_job(self) -> Self:
         if (self.model is None) == (self.workload is None):
             given = "no job is" if self.model is None else "two jobs are"
             raise ValueError(
                 f"{given} given: expected a model (a name from 'lightloom models', or the path of "
-                "a config.json), or a trace with --workload (workload = PATH)"
+                "a config.json) or a workload (the path of a trace)"
             )
         if self.model is not None and not self.gpus:
-            raise ValueError("gpus is missing; add it, such as --gpus 1024 (gpus = 1024)")
+            raise ValueError("gpus is missing; add it, such as gpus = 1024")
         if self.model is not None and self.step_tokens is not None:
             raise ValueError("step_tokens is for a trace: a model's plan says it; leave it out")
         return self
@@ -465,7 +475,7 @@ def packet_options(scenario: Scenario) -> PacketOptions | None:
     if scenario.network == "packet":
         return scenario.packets or PacketOptions()
     if scenario.packets is not None:
-        raise InputError("packets are simulated with --network packet (network = 'packet') alone")
+        raise InputError('packets are simulated with network = "packet" alone; add it')
     return None
 
 
@@ -503,6 +513,7 @@ def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
 def _below(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with its paths taken relative to ``folder``."""
     from lightloom.models import catalog
+    from lightloom.models.catalog import hub_repository
 
     def place(path: Path | None) -> Path | None:
         return None if path is None else folder / path
@@ -515,6 +526,10 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     def fabric(name: str) -> str:
         return str(folder / name) if name.endswith(".toml") else name
 
+    def model(name: str) -> str:
+        is_name = hub_repository(name) and not (folder / name).exists()
+        return name if is_name else text(name, catalog())
+
     known = {*_regimes(), *IMBALANCES}
     demand = {
         name: text(value, known)
@@ -524,7 +539,7 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     }
     return scenario.model_copy(
         update={
-            "model": scenario.model and text(scenario.model, catalog()),
+            "model": scenario.model and model(scenario.model),
             "workload": place(scenario.workload),
             "fabrics": tuple(fabric(name) for name in scenario.fabrics),
             "fabric_options": {fabric(k): v for k, v in scenario.fabric_options.items()},

@@ -13,7 +13,9 @@ from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
 from lightloom.demand.routing_log import ResampledSource
 from lightloom.fabric import Fabric
+from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
+from lightloom.models.record import model_record
 from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
@@ -121,7 +123,7 @@ def _result(
         if name == fabric.name and variant
     }
     variants = {variant: run.step_time_s for variant, run in first_runs.items()}
-    notes = _notes(first, variants)
+    notes = _notes(first, variants, with_failures=bool(job.scenario.fail))
     if paper := _paper_cost_note(job, fabric):
         notes.append(paper)
     policies = policy_results(fabric, first.run, first_runs)
@@ -165,7 +167,15 @@ def _result(
     )
 
 
-def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
+#: what the first all-to-all of a pass does under another setting, by the variant's name
+_FIRST = {
+    "first=reuse": "reuses the held circuits",
+    "first=block": "waits until its demand is known",
+    "first=predict": "has its demand predicted",
+}
+
+
+def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
     Other policies and the bring-up of links are elsewhere.
@@ -174,11 +184,15 @@ def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
     notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
     others = [name for name in variants if name.startswith("first=")]
     if others:
-        tried = ", ".join(f"with {name} {show_time(variants[name])}" for name in others)
-        own_s = show_time(own.run.step_time_s)
-        notes.append(f"seed {own.attempt.sample.seed}: {own_s} as it is, {tried}")
+        tried = " and ".join(
+            f"{show_time(variants[name])} if the first all-to-all of a pass {_FIRST[name]} ({name})"
+            for name in others
+        )
+        notes.append(f"the first sample takes {show_time(own.run.step_time_s)}, and {tried}")
     if failures := failures_note(own.run.step_time_s, variants):
         notes.append(failures)
+    elif with_failures:
+        notes.append("failures: not simulated, as no circuit replaces what failed")
     return notes
 
 
@@ -245,7 +259,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
     return {
         "lightloom": __version__,
         "summary": summary_of(job, workload),
-        "scenario": job.scenario.model_dump(mode="json"),
+        "scenario": _scenario(job),
         **(_model_inputs(job) if isinstance(job, ModelJob) else {}),
         **(inputs_of_trace(job) if isinstance(job, TraceJob) else {}),
         "gpu": job.gpu.name,
@@ -256,6 +270,14 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
         "power": {"file": powers.name, **_sources(powers.provenance())},
         "samples": [dataclasses.asdict(sample) for sample in samples],
     }
+
+
+def _scenario(job: Job) -> dict[str, Any]:
+    """The scenario, with the shape of a model that is not in the catalog."""
+    values = job.scenario.model_dump(mode="json")
+    if isinstance(job, ModelJob) and job.scenario.model not in catalog():
+        values["model_shape"] = model_record(job.model)
+    return values
 
 
 def _model_inputs(job: ModelJob) -> dict[str, Any]:

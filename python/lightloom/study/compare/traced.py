@@ -171,7 +171,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
     if not step.has_routing and not is_recorded(scenario):
         raise InputError(
             "the trace has no all-to-alls of tokens that a router chose: nothing would read "
-            "--imbalance or --demand; leave them out"
+            "--demand; leave it out"
         )
     rates = Rates(
         load_prices(scenario.prices), load_power(scenario.power), Counting(**scenario.counting)

@@ -358,11 +358,11 @@ def choice_sizes(
     if not found:
         raise InputError(
             "the trace has no all-to-alls of tokens that a router chose: no demand can be drawn "
-            "for it; leave --imbalance and --demand out"
+            "for it; leave --demand out"
         )
     if len(found) > 1:
         raise InputError(
             f"the trace has routers of {len(found)} sizes: a demand is drawn for one; leave "
-            "--imbalance and --demand out"
+            "--demand out"
         )
     return found.pop()

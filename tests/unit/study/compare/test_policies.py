@@ -164,7 +164,7 @@ def test_they_may_be_left_out(scenario):
     assert without.policies == ()
     tried = [name for name in without.variants_s if not name.startswith("split=")]
     assert sorted(tried) == ["first=reuse", "link_up", "reconfigure=never"]
-    assert any("with first=reuse" in note for note in without.notes)
+    assert any("(first=reuse)" in note for note in without.notes)
 
 
 def test_exact_circuits_are_asked_for_in_a_comparison(scenario):

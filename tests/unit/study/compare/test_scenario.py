@@ -116,11 +116,11 @@ def test_the_same_comparison_with_another_gate(tmp_path):
         (
             "cluster = { rate_gbps = 400 }",
             "S: no job is given: expected a model (a name from 'lightloom models', or the path of"
-            " a config.json), or a trace with --workload (workload = PATH)",
+            " a config.json) or a workload (the path of a trace)",
         ),
         (
             "model = 'mixtral-8x7b'\ncluster = { rate_gbps = 400 }",
-            "S: gpus is missing; add it, such as --gpus 1024 (gpus = 1024)",
+            "S: gpus is missing; add it, such as gpus = 1024",
         ),
         (
             SMALL.replace("rate_gbps", "rate_gpbs"),

@@ -148,7 +148,7 @@ def test_what_a_traced_program_has_decided_is_refused(written, changes, message)
 
 def test_a_demand_for_a_trace_without_routers_is_refused(written):
     path = written(program(routed=False))
-    with pytest.raises(InputError, match="nothing would read --imbalance or --demand"):
+    with pytest.raises(InputError, match="nothing would read --demand"):
         compare(scenario(path, demand={"imbalance": 1.5}))
     assert compare(scenario(path, fabrics=("fat-tree",))).results[0].loads == ()
 
