@@ -30,6 +30,7 @@ from lightloom.simulate import Plugins, Run, simulate
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.collective.scenario import CollectiveScenario
 from lightloom.study.compare.job import fabrics_of, workload_options
+from lightloom.study.compare.racks import servers_of
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.builder import Block, ProgramBuilder, TaskGraphBuilder
 from lightloom.workload.collectives import Collectives
@@ -211,12 +212,13 @@ def _watch(progress: Progress | None, share: float, activity: str) -> Progress |
 
 def _cluster(scenario: CollectiveScenario) -> Cluster:
     own = scenario.cluster
+    size, nics = servers_of(own)
     return Cluster.of(
         gpus=scenario.gpus,
         nic_gbps=own.rate_gbps,
         gpu=load_gpu(own.gpu).name,
-        gpus_per_server=own.gpus_per_server,
-        nics_per_server=own.nics_per_server,
+        gpus_per_server=size,
+        nics_per_server=nics,
         link_delay_s=own.link_delay_s,
     )
 

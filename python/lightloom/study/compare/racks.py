@@ -28,14 +28,20 @@ def with_servers(scenario: Scenario, model: Model | None = None) -> Scenario:
     InputError
         If no GPU of a server would be left.
     """
-    own, gpu = scenario.cluster, load_gpu(scenario.cluster.gpu)
-    size = own.gpus_per_server or gpu.gpus_per_server
-    nics = own.nics_per_server or -(-size * gpu.nics_per_server // gpu.gpus_per_server)
+    own = scenario.cluster
+    size, nics = servers_of(own)
     spares = own.spare_gpus_per_server
     if spares is None:
         spares = size - _used(scenario, model, size)
     found = {"gpus_per_server": size, "nics_per_server": nics, "spare_gpus_per_server": spares}
     return scenario.model_copy(update={"cluster": ClusterOptions(**{**own.model_dump(), **found})})
+
+
+def servers_of(own: ClusterOptions) -> tuple[int, int]:
+    """GPUs and NICs of a server: as given, else the GPU's own, NICs in proportion."""
+    gpu = load_gpu(own.gpu)
+    size = own.gpus_per_server or gpu.gpus_per_server
+    return size, own.nics_per_server or -(-size * gpu.nics_per_server // gpu.gpus_per_server)
 
 
 def _used(scenario: Scenario, model: Model | None, size: int) -> int:
