@@ -14,6 +14,7 @@ play alternately, layer by layer, so that each hides the other's all-to-alls.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -195,6 +196,10 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     if plan.vpp == 1 and plan.schedule == "1f1b" and plan.overlap_all_to_all != "batch":
         return min(plan.pp - stage, plan.micro_batches) * weight[0]
     held = peak = 0.0
+    # what is in flight repeats once the pipeline is full: four rounds of it have the peak
+    few = 4 * plan.pp + plan.micro_batches % plan.pp
+    if few < plan.micro_batches:
+        plan = dataclasses.replace(plan, micro_batches=few)
     for step in schedule(plan, stage):
         if step.forward:
             held += weight[step.chunk]

@@ -1,6 +1,10 @@
 """Orders of 1F1B and interleaved schedules, written out by hand."""
 
+import dataclasses
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lightloom.parallel import Plan
 from lightloom.parallel.pipeline import peak_in_flight, schedule
@@ -66,3 +70,38 @@ def test_peak_in_flight_of_interleaved_is_its_warm_up_and_one():
     plan = Plan(gpus=4, pp=4, vpp=2, micro_batches=16)
     expected = [2 * (4 - stage - 1) + 4 + 1 for stage in range(4)]
     assert [peak_in_flight(plan, stage, (1.0, 1.0)) for stage in range(4)] == expected
+
+
+@given(
+    st.sampled_from(
+        [("1f1b", "none"), ("1f1b", "batch"), ("zero-bubble", "none"), ("dualpipe", "batch")]
+    ),
+    st.integers(2, 4),
+    st.integers(1, 3),
+    st.integers(5, 7),
+    st.lists(st.sampled_from([0.5, 1.0, 4.0]), min_size=4, max_size=4),
+)
+@settings(max_examples=40)
+def test_the_peak_does_not_depend_on_how_long_the_pipeline_is_full(practice, pp, vpp, rounds, held):
+    name, overlap = practice
+    chunks = vpp if name == "1f1b" else 1
+    stages = 2 * pp if name == "dualpipe" else pp
+    plan = Plan(
+        gpus=stages, pp=stages, vpp=chunks, micro_batches=rounds * stages, schedule=name,
+        overlap_all_to_all=overlap,
+    )  # fmt: skip
+    long = dataclasses.replace(plan, micro_batches=2 * rounds * stages)
+    for stage in range(stages):
+        peak = peak_in_flight(plan, stage, tuple(held))
+        assert peak == peak_in_flight(long, stage, tuple(held))
+        assert peak == _peak(plan, stage, held) == _peak(long, stage, held)
+
+
+def _peak(plan, stage, weight):
+    """The largest sum over the whole schedule."""
+    sums, now = [0.0], 0.0
+    for step in schedule(plan, stage):
+        now += weight[step.chunk] if step.forward else 0.0
+        now -= weight[step.chunk] if not step.forward and step.part != "input" else 0.0
+        sums.append(now)
+    return max(sums)
