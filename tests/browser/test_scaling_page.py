@@ -34,7 +34,7 @@ def test_it_fits_every_width(open_page, text, width, scheme):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_its_labels_are_large_enough_and_do_not_overlap(open_page, text, width):
     page = open_page(text, width=width)
-    labels = page.evaluate("""() => [...document.querySelectorAll("#scaling svg")].map((svg) =>
+    labels = page.evaluate("""() => [...document.querySelectorAll("#scaling .plot")].map((svg) =>
       [...svg.querySelectorAll("text")].map((text) => {
         const { x, y, right, bottom } = text.getBoundingClientRect();
         const size = parseFloat(getComputedStyle(text).fontSize) * svg.getScreenCTM().a;
@@ -52,9 +52,19 @@ def test_its_labels_are_large_enough_and_do_not_overlap(open_page, text, width):
                 assert apart, (one["text"], other["text"])
 
 
+def test_fabrics_look_as_on_the_page_of_one_comparison(open_page, text, hand_made):
+    """By their kind, not by their place in a list."""
+    fill = "(mark) => [getComputedStyle(mark).fill, mark.getAttribute('d')]"
+    page, other = open_page(text), open_page(hand_made)
+    for name in ("fat-tree", "mixnet"):
+        here = page.locator("#scaling .legend li", has_text=name).locator(".mark").evaluate(fill)
+        row = other.locator(f"#results tr[data-fabric={name}] .mark").first
+        assert here == row.evaluate(fill)
+
+
 def test_a_mark_says_its_value(open_page, text):
     page = open_page(text)
-    page.locator("#scaling svg circle").first.hover()
+    page.locator("#scaling .plot .mark").first.hover()
     page.locator("#tip").get_by_text("fat-tree: 200").wait_for()
 
 

@@ -1,5 +1,7 @@
 """Tables: dollars under the reader's own assumptions."""
 
+import pytest
+
 
 def cell(page, fabric, column):
     row = page.locator(f"#ownership-table tr[data-fabric={fabric}]")
@@ -80,10 +82,32 @@ def test_a_fabric_that_is_left_out_is_nowhere(open_page, hand_made):
 
 def test_the_first_column_stays_in_sight_on_a_phone(open_page, hand_made):
     page = open_page(hand_made, width=400)
+    page.get_by_label("all columns").check()
     page.locator("#results .scroll").evaluate("(box) => { box.scrollLeft = 500; }")
     name = page.locator("#results tbody th").first.bounding_box()
     assert 0 <= name["x"] < 60
     assert page.locator("#results tbody td").first.bounding_box()["x"] < 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_what_decides_without_scrolling(open_page, hand_made, scheme):
+    page = open_page(hand_made, width=390, scheme=scheme)
+    box = page.locator("#results .scroll")
+    assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+    shown = page.locator("#results thead th:visible").all_inner_texts()
+    assert [text.split()[0] for text in shown] == ["fabric", "step", "slower", "network", "per"]
+    everything = page.locator("#results thead th").count()
+    page.get_by_label("all columns").check()
+    assert page.locator("#results thead th:visible").count() == everything > 5
+    assert "gradient" in box.evaluate("(box) => getComputedStyle(box).backgroundImage")
+
+
+def test_tiles_are_filled(open_page, hand_made):
+    page = open_page(hand_made)
+    for tile in page.locator(".tile").all():
+        used = tile.evaluate("""(tile) => (tile.lastElementChild.getBoundingClientRect().bottom
+          - tile.getBoundingClientRect().top) / tile.getBoundingClientRect().height""")
+        assert used > 0.6
 
 
 def test_paper_cuts_nothing_off(open_page, hand_made):

@@ -27,23 +27,50 @@ def test_an_example_prints_what_is_beside_it(path):
     assert run.stdout == path.with_suffix(".txt").read_text()
 
 
-def test_the_notebook_runs_and_keeps_no_output():
-    notebook = json.loads((ROOT / "examples" / "quick-start.ipynb").read_text())
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert len(cells) == 4
-    assert not any(cell["outputs"] or cell["execution_count"] for cell in cells)
-    names = {}
+def outputs_of(cell, names):
+    """What a notebook stores of a cell: what it prints, and the value of a last expression."""
+    *body, last = ast.parse("".join(cell["source"])).body
+    value = None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        for cell in cells:
-            *body, last = ast.parse("".join(cell["source"])).body
-            exec(compile(ast.Module(body, []), "cell", "exec"), names)
-            # as a notebook does, the value of a last expression is shown
-            if isinstance(last, ast.Expr):
-                print(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
-            else:
-                exec(compile(ast.Module([last], []), "cell", "exec"), names)
-    assert "mixnet: " in printed.getvalue()
-    assert "671.0 B, 36.5 B per token" in printed.getvalue()
+        exec(compile(ast.Module(body, []), "cell", "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        else:
+            exec(compile(ast.Module([last], []), "cell", "exec"), names)
+    found = []
+    if text := printed.getvalue():
+        found.append({"name": "stdout", "output_type": "stream", "text": text})
+    if value is not None:
+        data = {"text/html": value._repr_html_(), "text/plain": repr(value)}
+        number = cell["execution_count"]
+        found.append({"data": data, "execution_count": number, "metadata": {},
+                      "output_type": "execute_result"})  # fmt: skip
+    return found
+
+
+def unstyled(outputs):
+    """Without the style sheet and scripts of pages, which change with any of them."""
+    return re.sub(r"&lt;(style|script)&gt;.*?&lt;/\1&gt;", "", json.dumps(outputs), flags=re.DOTALL)
+
+
+def test_the_notebook_stores_what_a_run_shows(request):
+    """Run it with --update-golden to renew that."""
+    path = ROOT / "examples" / "quick-start.ipynb"
+    notebook = json.loads(path.read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    names = {}
+    stored = [cell["outputs"] for cell in cells]
+    for number, cell in enumerate(cells, 1):
+        cell["execution_count"] = number
+        cell["outputs"] = outputs_of(cell, names)
+    if request.config.getoption("--update-golden"):
+        path.write_text(json.dumps(notebook, indent=1) + "\n")
+        return
+    assert unstyled(stored) == unstyled([cell["outputs"] for cell in cells])
+    assert len(stored) == 5
+    assert "Build " in unstyled(stored[0])
+    assert "polyline" in unstyled(stored[1]) or "path" in unstyled(stored[1])
+    assert "671.0 B, 36.5 B per token" in unstyled(stored[3])
 
 
 def test_the_readme_shows_the_example():

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from lightloom.demand import DemandSource, Skew, SkewStatistics
 from lightloom.demand.shading import HeatMap, heat_map, shades_of
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_table, print_wrapped
 
 #: columns of row names
 MARGIN = 7
@@ -55,10 +55,13 @@ def print_figures(
     if not with_sources and any(text.endswith(")") for text in source.provenance.values()):
         console.print(Text("  sources of these: -v", style="dim"))
     print_table(_skew_table(figures), console)
-    console.print(
+    console.print()
+    print_wrapped(
         f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
-        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
+        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies",
+        console,
     )
+    console.print()
 
 
 def _skew_table(figures: SkewStatistics) -> Table:

@@ -13,8 +13,8 @@ from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.files import read_compressed
 from lightloom.inputs.formats import parse_json
 from lightloom.report.parameters import flatten
-from lightloom.report.terminal import plain_table, print_table
-from lightloom.study.compare.results import SCHEMA_VERSION
+from lightloom.report.terminal import plain_table, print_table, print_wrapped
+from lightloom.study.compare.results import SCHEMA_VERSION, Comparison
 
 #: what each category of a critical path is, in words
 WORDS = {
@@ -58,6 +58,24 @@ def read_results(path: Path) -> dict[str, Any]:
             f"{path}: schema {shown}, this version reads {SCHEMA_VERSION}; run compare again"
         )
     return content
+
+
+def read_comparison(path: Path) -> Comparison:
+    """The comparison in a ``--json`` file, without its timelines and circuits.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is no result file of this version.
+    """
+    try:
+        found = Comparison.from_json(read_results(path))
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(f"{path}") else f"{path}: {text}") from None
+    if not found.results:
+        raise InputError(f"{path}: no results in it; expected a file of compare --json")
+    return found
 
 
 def load_results(path: Path) -> dict[str, dict[str, Any]]:
@@ -185,7 +203,8 @@ def print_difference(one: Side, other: Side, console: Console) -> None:
     title = "Mean GPU, waits included [ms]"
     print_table(_difference_table(title, (first, second), means), console)
     total = sum(r[2] for r in rows) - sum(r[1] for r in rows)
-    console.print(Text(_sentence(first, second, rows, total)))
+    console.print()
+    print_wrapped(_sentence(first, second, rows, total), console)
 
 
 def print_files(paths: tuple[Path, Path], fabric: str | None, console: Console) -> None:

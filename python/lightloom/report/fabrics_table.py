@@ -14,7 +14,7 @@ from lightloom.fabric import FABRICS, Cluster, load_fabric
 from lightloom.fabric.read import unknown_fabric
 from lightloom.hardware import Prices
 from lightloom.inputs.fields import describe
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_table, print_wrapped
 from lightloom.units import show_usd
 
 
@@ -32,7 +32,7 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
             show_usd(cost.per_gpu_usd), _largest_parts(cost),
         )  # fmt: skip
     print_table(table, console)
-    console.print("Options of one:  lightloom fabrics mixnet", style="dim")
+    console.print("\nOptions of one:  lightloom fabrics mixnet", style="dim")
 
 
 def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
     kind, given = _kind_of(name)
     cost = _network_cost(name, cluster, prices)
     fabric_class = FABRICS[kind]
-    console.print(inspect.getdoc(fabric_class), highlight=False)
+    console.print(inspect.getdoc(fabric_class), highlight=False, soft_wrap=True)
     title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"
     headers = ["option", "value", "default" if given is None else "here", "meaning"]
     table = plain_table(title, headers, left=headers, texts=["meaning"])
@@ -125,11 +125,12 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
         here = default if given is None or given.get(field.name) is None else str(given[field.name])
         table.add_row(field.name, Text(value), Text(here), Text(field.sentence()))
     print_table(table, console)
-    console.print(
+    console.print()
+    print_wrapped(
         f"Network cost for {cluster.gpus:,} GPUs at {cluster.nic_gbps:g} Gb/s: "
         f"{show_usd(cost.total_usd)}, {show_usd(cost.per_gpu_usd)} per GPU "
         f"({_largest_parts(cost)})",
-        highlight=False,
+        console,
     )
     console.print(
         f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",

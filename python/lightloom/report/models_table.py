@@ -12,7 +12,7 @@ from rich.text import Text
 from lightloom.models import Attention, Model, PublishedPlan
 from lightloom.models.model import EmbeddingConvention
 from lightloom.models.parameters import active_parameters, parameter_parts, total_parameters
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_table, print_wrapped
 
 #: the embedding tables that active parameters include, for every model alike: what is multiplied
 _ACTIVE: EmbeddingConvention = "output"
@@ -50,10 +50,12 @@ def print_catalog(console: Console, known: dict[str, Model]) -> None:
             _short_plan(model.plan) if model.plan else "-",
         )
     print_table(table, console)
-    console.print(
+    console.print()
+    print_wrapped(
         "total: all parameters, with both embedding tables; active: those that one token "
         "goes through, without the input table, for every model alike; B = 10^9; elem. = "
-        "elements of a hidden state."
+        "elements of a hidden state.",
+        console,
     )
     console.print(
         "\nSources of the shapes; published counts that they were checked against\n"
@@ -96,12 +98,13 @@ def print_model(console: Console, model: Model) -> None:
     total, active = total_parameters(model), active_parameters(model, _ACTIVE)
     table.add_row("all", "", "", f"{total:,}", f"{active:,}", style="bold")
     print_table(table, console)
-    console.print("active: the parameters of one token's path, without the input table")
+    console.print("\nactive: the parameters of one token's path, without the input table")
     if model.published_parameters:
         difference = f"{total / model.published_parameters - 1:+.2%}"
-        console.print(
+        print_wrapped(
             f"published: {model.published_parameters / 1e9:g} B in total (here {difference})"
-            + _published_active(model)
+            + _published_active(model),
+            console,
         )
     _print_details(console, model)
 

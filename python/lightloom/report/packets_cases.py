@@ -11,9 +11,9 @@ from lightloom.packets import PacketRun
 from lightloom.packets.columns import spread
 from lightloom.packets.several import PacketCase
 from lightloom.report.grid import Grid, as_rich
-from lightloom.report.packets_table import network_text, print_wrapped, verdict
+from lightloom.report.packets_table import network_text, verdict
 from lightloom.report.schedule_text import time_unit
-from lightloom.report.terminal import print_table
+from lightloom.report.terminal import print_table, print_wrapped
 from lightloom.units import show_bytes, show_time
 
 #: flows of each run that are listed in a terminal: one if there are more runs than ``_FEW``
@@ -27,6 +27,7 @@ def print_cases(cases: Sequence[PacketCase], console: Console) -> None:
     listed = _LISTED if len(cases) <= _FEW else 1
     for grid in filter(None, (cases_grid(cases), slowest_flows(cases, listed))):
         print_table(as_rich(grid), console)
+    console.print()
     for sentence in case_verdicts(cases):
         print_wrapped(sentence, console, "bold")
 

@@ -14,7 +14,7 @@ from lightloom.packets.programs import critical_rows, operation_rows
 from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
-from lightloom.report.terminal import print_table
+from lightloom.report.terminal import print_table, print_wrapped
 from lightloom.units import show_bytes, show_count, show_time
 
 _WIDTH = 80
@@ -27,16 +27,11 @@ def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) ->
     print_wrapped(heading(run, scenario), console)
     for grid in grids(run):
         print_table(as_rich(grid), console)
+    console.print()
     for sentence in [*verdict(run), *programs_text(run), work_text(run)]:
         print_wrapped(sentence, console)
     for line in settings_lines(run):
         console.print(Text(line, style="dim"), soft_wrap=True)
-
-
-def print_wrapped(sentence: str, console: Console, style: str = "") -> None:
-    """Print a sentence in lines that fit any terminal."""
-    lines = textwrap.wrap(sentence, _WIDTH, break_long_words=False, break_on_hyphens=False)
-    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def heading(run: PacketRun, scenario: PacketScenario) -> str:

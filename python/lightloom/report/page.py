@@ -27,7 +27,7 @@ from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
-from lightloom.report.story import difference, doubts, story
+from lightloom.report.story import difference, doubts, story, unswitched
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.advice import advise, undecided
 from lightloom.study.compare.results import Comparison, FabricResult
@@ -110,6 +110,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "verdict": story(comparison),
         "doubt": doubts(comparison),
         "difference": difference,
+        "unswitched": unswitched,
         "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",
         "version": str(comparison.inputs.get("lightloom", "")),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -140,14 +140,13 @@ def _nics(
 
 
 def _telling(snapshots: Sequence[Snapshot]) -> tuple[list[Snapshot], str]:
-    """Decisions of the first group that changed circuits (else its first), and what they are."""
+    """Decisions of the first group that changed circuits, and what they are; else its first."""
     group = [s for s in snapshots if s.group == snapshots[0].group]
     changed = [s for s in group if s.ready_s > s.time_s]
-    if changed:
-        what = "The next decisions for the same EP group that changed circuits"
-    else:
-        what = "The next decisions for the same EP group; no circuit ever had to change"
-    return (changed or group)[: 1 + MAX_DECISIONS], what
+    if not changed:
+        return group[:1], "No circuit of this EP group ever has to change"
+    what = "The next decisions for the same EP group that changed circuits"
+    return changed[: 1 + MAX_DECISIONS], what if len(changed) > 1 else ""
 
 
 def _decision(snapshot: Snapshot) -> str:

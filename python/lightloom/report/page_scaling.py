@@ -12,10 +12,11 @@ from lightloom import __version__
 from lightloom.output.files import write_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_svg import (
-    NUM_COLORS,
     Axis,
+    FabricStyle,
     axis_names,
     drawing,
+    fabric_styles,
     grid_lines,
     padded,
     tag,
@@ -48,17 +49,15 @@ def render_scaling(found: Scaling) -> str:
 
 def _context(found: Scaling) -> dict[str, Any]:
     first = found.results[min(found.results)]
-    fabrics = list(
-        dict.fromkeys(name for n in found.results for name in found.metric(n, "tokens_per_s"))
-    )
-    colors = {name: number % NUM_COLORS for number, name in enumerate(fabrics)}
+    kinds = {r["fabric"]: r["kind"] for n in found.results for r in found.results[n]["results"]}
+    styles = fabric_styles(list(kinds.items()))
     return {
         "version": __version__,
         "title": f"{first['inputs']['model']['name']} at {len(found.results)} points",
         "heading": _heading(found),
         "verdict": verdicts(found),
-        "legend": [(f"fabric-{color}", name) for name, color in colors.items()],
-        "plots": _plots(found, colors),
+        "legend": list(styles.values()),
+        "plots": _plots(found, styles),
         "summary": opening(found),
         "warnings": warnings(found),
         "command": found.command,
@@ -89,7 +88,7 @@ def _where(found: Scaling, fixed: dict[str, Any]) -> str:
     return ScalingPoint(fixed, found.points[0].scenario).title
 
 
-def _plots(found: Scaling, colors: dict[str, int]) -> list[tuple[str, list[Markup]]]:
+def _plots(found: Scaling, styles: dict[str, FabricStyle]) -> list[tuple[str, list[Markup]]]:
     """Curves of every line with two points or more: its title, and a drawing for each metric."""
     plots = []
     for axis in found.numeric_axes:
@@ -97,13 +96,13 @@ def _plots(found: Scaling, colors: dict[str, int]) -> list[tuple[str, list[Marku
             if len(line) > 1:
                 values = found.points[line[0]].values
                 where = _where(found, {k: v for k, v in values.items() if k != axis})
-                drawn = [_curves(found, axis, line, metric, colors) for metric in METRICS]
+                drawn = [_curves(found, axis, line, metric, styles) for metric in METRICS]
                 plots.append((f"{where}, over {_BELOW[axis]}".removeprefix(", "), drawn))
     return plots
 
 
 def _curves(
-    found: Scaling, axis: str, line: list[int], metric: str, colors: dict[str, int]
+    found: Scaling, axis: str, line: list[int], metric: str, styles: dict[str, FabricStyle]
 ) -> Markup:
     """A metric of every fabric along a line of points; the horizontal scale is logarithmic."""
     places = [math.log2(found.points[number].values[axis]) for number in line]
@@ -118,12 +117,13 @@ def _curves(
         (place, f"{found.points[n].values[axis]:,g}") for place, n in zip(places, line, strict=True)
     ]
     parts = [*grid_lines(x, y, below), *axis_names(x, y, _BELOW[axis], _LEFT[metric])]
-    for name, color in colors.items():
+    for name, style in styles.items():
         points = [(p, row[name]) for p, row in zip(places, values, strict=True) if name in row]
         path = " ".join(f"{x(place):.1f},{y(value):.1f}" for place, value in points)
-        parts.append(tag("polyline", points=path, class_=f"curve fabric-{color}"))
+        parts.append(tag("polyline", points=path, class_=f"curve {style.class_}"))
         parts += [
-            tag("circle", cx=x(place), cy=y(value), r=3.2, class_=f"mark fabric-{color}",
+            tag("path", d=style.mark, class_=f"mark {style.class_}",
+                transform=f"translate({x(place):.1f} {y(value):.1f}) scale(.7)",
                 data_tip=f"{name}: {value:,.4g}")
             for place, value in points
         ]  # fmt: skip

@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from lightloom.packets import QueueSamples
 from lightloom.report.plots_svg import (
-    NUM_COLORS,
     Axis,
     axis_names,
     drawing,
     grid_lines,
     padded,
+    series_class,
     tag,
 )
 from lightloom.report.schedule_text import time_unit
@@ -73,11 +73,7 @@ def utilization(samples: QueueSamples, layers: Sequence[str]) -> Markup:
 
 def legend(layers: Sequence[str]) -> list[tuple[str, str]]:
     """Class of the style sheet and name of each layer."""
-    return [(_color(number), name) for number, name in enumerate(layers)]
-
-
-def _color(number: int) -> str:
-    return f"fabric-{number % NUM_COLORS}"
+    return [(series_class(number), name) for number, name in enumerate(layers)]
 
 
 def _steps(runs: Sequence[Numbers], below: str) -> Markup:
@@ -85,7 +81,7 @@ def _steps(runs: Sequence[Numbers], below: str) -> Markup:
     x = Axis(*padded([min(ends), max(ends)], 0.04), 74, _WIDTH - 18)
     y = Axis(0.0, 100.0, _HEIGHT - 58, 16)
     lines = [
-        tag("path", d=_step_path(values, x, y), class_=f"line {_color(number)}")
+        tag("path", d=_step_path(values, x, y), class_=f"line {series_class(number)}")
         for number, values in enumerate(runs)
     ]
     parts = [*grid_lines(x, y), *axis_names(x, y, below, "flows [%]"), *lines]
@@ -115,7 +111,7 @@ def _over_time(samples: QueueSamples, values: Numbers, layers: Sequence[str], le
             strict=True,
         )
         path = "L".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
-        line = tag("path", d=f"M{path}", class_=f"line {_color(number)}", data_tip=name)
+        line = tag("path", d=f"M{path}", class_=f"line {series_class(number)}", data_tip=name)
         parts.append(line)
     return drawing(_WIDE, _HEIGHT, f"{left} over time", parts, "plot")
 

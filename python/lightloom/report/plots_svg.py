@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 #: color of each built-in fabric, as a number of the palette in ``style.css``
-KIND_COLORS = {"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4}
+KIND_COLORS = {"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4, "chronos": 5}
 NUM_COLORS = 10
 #: marks tell fabrics apart where colors cannot: SVG paths around the origin
 MARKS = (
@@ -25,6 +25,14 @@ MARKS = (
     "M-6.5,0A6.5,6.5 0 1 0 6.5,0A6.5,6.5 0 1 0 -6.5,0Z",
     "M-2.2,-7H2.2V-2.2H7V2.2H2.2V7H-2.2V2.2H-7V-2.2H-2.2Z",
 )
+
+
+def series_class(number: int) -> str:
+    """Class of the style sheet that sets the color of what is no fabric, such as a run.
+
+    Neighbors differ in hue, which two fabrics next to each other need not.
+    """
+    return f"series-{number % NUM_COLORS}"
 
 
 def number(value: float) -> str:

@@ -34,6 +34,7 @@ def print_prediction(found: Prediction, console: Console) -> None:
     for name, text in trace.provenance.items():
         console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
     print_table(_table(evaluation, found.scores), console)
+    console.print()
     for line in _remarks(evaluation, inputs):
         console.print(Text(line, style="dim"), soft_wrap=True)
     for reason in inputs["too_short"]:

@@ -34,6 +34,7 @@ def print_scheduling(found: ScheduleComparison, console: Console) -> None:
     console.print(Text(profile_text(found)), soft_wrap=True)
     for grid in grids(found):
         print_table(as_rich(grid), console)
+    console.print()
     for sentence in verdict(found):
         console.print(Text(sentence), soft_wrap=True)
 

@@ -32,7 +32,7 @@ def print_slots(found: Pairs, tiers: int, console: Console) -> None:
             )  # fmt: skip
     print_table(table, console)
     if not found:
-        console.print("nothing is sent in this step")
+        console.print("\nnothing is sent in this step")
 
 
 def slots_as_json(found: Pairs) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def print_stack(stack: PermutationStack, delivered: int, console: Console) -> No
     if any(call.on_demand for call in calls):
         say("* sizes depend on data: the permutations are known, the largest size is held")
     _print_roles(stack, console)
-    say(f"checked: each of {delivered:,} transfers is delivered once")
+    say(f"\nchecked: each of {delivered:,} transfers is delivered once")
 
 
 def _roles(roles: tuple[int, ...]) -> str:
@@ -79,6 +79,7 @@ def print_local(stack: PermutationStack, local: LocalStack, console: Console) ->
             f"{parts.sum():,}", f"{circuits:,}", f"{100 * circuits / max(every, 1):.1f}",
         )  # fmt: skip
     print_table(table, console)
+    console.print()
     divided = len(local.parent) - len(stack.permutations)
     text = "checked: every circuit ends at its destination, and leaves no leaf or pod without need"
     if divided:
@@ -106,6 +107,7 @@ def print_roles(job: JobRoles, verified: Verified, console: Console) -> None:
             f"{len(job.calls[role.recorded[0]]):,}",
         )  # fmt: skip
     print_table(table, console)
+    console.print()
     if len(job.roles) > MAX_ROWS:
         console.print(f"{len(job.roles) - MAX_ROWS} more roles")
     text = "no rank was recorded in addition: record some by --rank roles,5,77 to check symmetry"

@@ -166,6 +166,17 @@ def _bring_up(result: FabricResult) -> str:
     return f"{lead} {result.fabric} would be {_change(change)}"
 
 
+def unswitched(result: FabricResult) -> str | None:
+    """A sentence for a fabric whose circuits no policy of switching changes; None if one does."""
+    policies = result.policies
+    if not policies or any(policy.reconfigurations for policy in policies):
+        return None
+    times = {f"{policy.step_time_s:.4g} s" for policy in policies}
+    names = _listed([policy.policy for policy in policies])
+    text = f"{result.fabric}: no policy ({names}) changes a circuit"
+    return f"{text}; the first sample's step takes {' or '.join(sorted(times))}."
+
+
 def difference(ratios: tuple[float, float, float]) -> str:
     """Ratios of step times as "+6.3 % (5.3 to 6.7)": of the means, the least and the largest."""
     if ratios[1] >= MULTIPLE:

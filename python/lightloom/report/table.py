@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.plans_table import print_plans
-from lightloom.report.story import doubts, story
+from lightloom.report.story import doubts, story, unswitched
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 
@@ -75,9 +75,15 @@ def _print_details(comparison: Comparison, console: Console) -> None:
     print_table(_cost_table(comparison), console)
     print_table(_breakdown_table(comparison), console)
     print_table(_mean_table(comparison), console)
-    if any(result.policies for result in comparison.results):
-        print_table(_policy_table(comparison), console)
-    for names, note in notes_by_fabrics(comparison).items():
+    switched = [r for r in comparison.results if r.policies and unswitched(r) is None]
+    if switched:
+        print_table(_policy_table(switched), console)
+    for sentence in filter(None, map(unswitched, comparison.results)):
+        print_sentence(sentence, console)
+    notes = notes_by_fabrics(comparison)
+    if notes:
+        console.print()
+    for names, note in notes.items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
 
 
@@ -294,7 +300,7 @@ def _mean_table(comparison: Comparison) -> Table:
     return table
 
 
-def _policy_table(comparison: Comparison) -> Table:
+def _policy_table(results: Sequence[FabricResult]) -> Table:
     """The first sample under each policy of switching circuits."""
     headers = ["fabric", "policy", "step\n[s]", "gain\n[%]", "exposed\n[ms]"]
     headers += ["reconfi-\ngurations", "saved by\neach [ms]"]
@@ -305,7 +311,7 @@ def _policy_table(comparison: Comparison) -> Table:
         caption="gain over never; exposed: the mean GPU's wait; saved: by each reconfiguration, in "
         "upcoming all-to-alls at line rate; *: the policy of the tables above",
     )
-    for result in comparison.results:
+    for result in results:
         own = result.parameters.get("reconfigure")
         for policy in result.policies:
             never = policy.step_time_s + policy.gain_s

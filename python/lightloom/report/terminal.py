@@ -6,12 +6,13 @@ pipe has no width; columns of text wrap.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -64,21 +65,41 @@ def plain_table(
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print the title, the table with all of its digits, and the caption."""
+    """Print a blank line, the title, the table with all of its digits, and the caption.
+
+    No line ends in blanks.
+    """
     title, caption = table.title, table.caption
     table.title = table.caption = None
     options = console.options.update(width=MAX_WIDTH)
     full = Measurement.get(console, options, table).maximum
     spared = sum(_width(column) - _needed(column) for column in table.columns)
-    own = console.width
-    if title:
-        console.print(title)
-    console.width = max(own, full - spared)
-    console.print(table, width=console.width)
-    console.width = own
-    if caption:
-        console.print(caption)
+    width = max(console.width, full - spared)
+    lines = [_bare(line) for line in console.render_lines(table, options.update(width=width))]
     table.title, table.caption = title, caption
+    if title:
+        console.print()
+        print_wrapped(title, console)
+    for line in lines[: len(lines) if lines[-1] else -1]:
+        console.print(line, soft_wrap=True)
+    if caption:
+        console.print()
+        print_wrapped(caption, console)
+
+
+def print_wrapped(text: Text | str, console: Console, style: str = "") -> None:
+    """Print text in lines of the console's width, none of which ends in blanks."""
+    whole = text if isinstance(text, Text) else Text(text, style=style)
+    for line in whole.wrap(console, console.width):
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _bare(line: Iterable[Segment]) -> Text:
+    """A line without the blanks at its end."""
+    text = Text.assemble(*((part.text, part.style or "") for part in line))
+    text.rstrip()
+    return text
 
 
 def _width(column: Column) -> int:

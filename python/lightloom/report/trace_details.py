@@ -34,7 +34,7 @@ def print_details(trace: Trace, console: Console) -> None:
     _print_largest(trace, rank, console)
     _print_skew(trace, console)
     lines = [
-        f"Order of the calls of rank {rank}; the higher, the more bytes (logarithmic); phases: "
+        f"\nOrder of the calls of rank {rank}; the higher, the more bytes (logarithmic); phases: "
         + ", ".join(f"{letter} {phase}" for phase, letter in PHASES.items()),
         *timeline(trace.ranks[rank].calls),
     ]

@@ -48,6 +48,8 @@ def print_trace(trace: Trace, console: Console) -> None:
         lines.append(f"and {len(wrong) - MAX_LINES} more disagreements: --json has all")
     if not wrong and len(recorded) > 1:
         lines.append("the recorded ranks agree: what one sends, another expects")
+    if lines:
+        console.print()
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 

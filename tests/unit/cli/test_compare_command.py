@@ -192,6 +192,14 @@ def test_explain_sums_to_the_difference_of_steps(lightloom, tmp_path):
     assert total == pytest.approx(b["step_time_s"] - a["step_time_s"], abs=1e-9)
     text = lightloom(f"explain {path} fat-tree mixnet").out
     assert f"{1000 * (b['step_time_s'] - a['step_time_s']):+,.2f}" in text
+    page = tmp_path / "again.html"
+    said = lightloom(f"explain {path} --html {page}").out
+    verdict = said.strip().splitlines()[-1]
+    assert verdict.startswith("Build ")
+    assert verdict.replace(" %", "\u00a0%") in page.read_text()
+    for wrong in (f"explain {path}", f"explain {path} fat-tree mixnet --html {page}"):
+        refused = lightloom(wrong)
+        assert (refused.status, "--html" in refused.err) == (2, True)
 
 
 # In separate processes: signals, pipes, full disks

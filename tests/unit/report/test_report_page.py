@@ -1,16 +1,19 @@
 """The page: whole, self-contained, escaped, and saying what the results say."""
 
 import dataclasses
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from lightloom.errors import OutputError
+from lightloom.errors import InputError, OutputError
+from lightloom.report.explain import read_comparison
 from lightloom.report.page import render, tiles, write_page
 from lightloom.report.plots_svg import fabric_styles
 from lightloom.report.story import story
 from lightloom.report.table import grouped
+from lightloom.study.compare.results import FabricResult
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario, check
 from lightloom.workload.categories import StepCategory
@@ -175,7 +178,7 @@ def test_circuits_that_never_change_are_said_to(make_comparison):
     still = tuple(dataclasses.replace(s, ready_s=s.time_s) for s in done.run.snapshots)
     done.run = dataclasses.replace(done.run, snapshots=still)
     words = Outline(render(comparison)).words
-    assert "no circuit ever had to change" in words
+    assert "No circuit of this EP group ever has to change" in words
     assert "switched in" not in words
 
 
@@ -259,3 +262,40 @@ def test_a_fabric_alone_is_compared_with_nothing(make_comparison):
     words = Outline(render(alone)).words
     assert "every other is slower" not in words
     assert "fat-tree takes 20 s per step" in words
+
+
+def test_a_page_is_made_again_of_a_file(make_comparison, tmp_path):
+    made = make_comparison()
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(made.to_json()))
+    again = read_comparison(file)
+    assert again.to_json() == json.loads(json.dumps(made.to_json()))
+    words = Outline(render(again)).words
+    assert story(made) in words
+    for result in made.results:
+        assert f"{result.step_time_s:#.4g}" in words
+
+
+def test_every_attribute_of_a_result_is_in_its_file(make_comparison):
+    for result in make_comparison().results:
+        assert FabricResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: content.pop("inputs"),
+        lambda content: content["results"][0].pop("loads"),
+        lambda content: content["results"][0].update(step_time_interval_s=[1]),
+        lambda content: content["results"][0].update(policies=[{"policy": "x"}]),
+        lambda content: content.update(results=[]),
+        lambda content: content.update(results=[1]),
+    ],
+)
+def test_a_file_of_something_else_is_refused(make_comparison, tmp_path, spoil):
+    content = json.loads(json.dumps(make_comparison().to_json()))
+    spoil(content)
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"results\.json: no results"):
+        read_comparison(file)

@@ -1,5 +1,7 @@
 """Plots: what they draw is where the numbers say."""
 
+import colorsys
+import itertools
 import math
 import re
 
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lightloom.report.page_template import asset
 from lightloom.report.plots import BarsBuilder, Point, pareto
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_svg import (
@@ -93,6 +96,21 @@ def test_fabrics_keep_their_colors_whatever_they_stand_beside():
 def test_up_to_ten_fabrics_have_ten_colors(kinds):
     styles = fabric_styles([(str(n), kind) for n, kind in enumerate(kinds)])
     assert len({style.color for style in styles.values()}) == len(kinds)
+
+
+def test_runs_next_to_each_other_are_of_unlike_hue():
+    style = asset("templates/style.css")
+    light = dict(re.findall(r"--(f\d): #(\w+)", style))
+    order = dict(re.findall(r"--(s\d): var\(--(f\d)\)", style))
+    assert sorted(order.values()) == sorted(light)
+    hues = [
+        colorsys.rgb_to_hls(*(int(light[order[f"s{n}"]][i : i + 2], 16) / 255 for i in (0, 2, 4)))[
+            0
+        ]
+        for n in range(5)
+    ]
+    for one, other in itertools.combinations(hues, 2):
+        assert min(abs(one - other), 1 - abs(one - other)) > 0.04
 
 
 def test_built_in_fabrics_have_marks_of_their_own():

@@ -2,9 +2,11 @@
 
 import dataclasses
 import io
+import itertools
 import re
 
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 from lightloom.report.page import render
@@ -185,6 +187,37 @@ def test_policies_have_a_table_of_their_own(printed, make_comparison):
         ["mixnet", "break-even", "*", "19", "5.00", "12.5", "4,321", "2.500"],
     ]
     assert "under each policy" not in printed()
+
+
+def test_policies_that_change_no_circuit_are_a_sentence(printed, make_comparison):
+    comparison = with_policies(make_comparison())
+    *others, last = comparison.results
+    still = tuple(
+        dataclasses.replace(p, step_time_s=20.0, gain_s=0.0, reconfigurations=0)
+        for p in last.policies
+    )
+    results = (*others, dataclasses.replace(last, policies=still))
+    unchanged = dataclasses.replace(comparison, results=results)
+    said = "mixnet: no policy (never and break-even) changes a circuit; "
+    said += "the first sample's step takes 20 s."
+    text = printed(unchanged)
+    assert said in " ".join(text.split())
+    assert "When circuits are switched" not in text
+    page = render(unchanged)
+    assert escape(said) in page
+    assert "what each policy of switching gains" not in page
+
+
+def test_tables_have_no_blanks_at_the_end_and_one_line_between_them(make_comparison):
+    for width in (60, 80, 200):
+        console = Console(width=width, file=io.StringIO())
+        print_comparison(with_policies(make_comparison()), console, details=True)
+        lines = console.file.getvalue().splitlines()
+        assert lines == [line.rstrip() for line in lines]
+        assert all(one or other for one, other in itertools.pairwise(lines))
+        for title in ("Training speed", "Cost and power", "When circuits are switched"):
+            (place,) = (n for n, line in enumerate(lines) if line.startswith(title))
+            assert lines[place - 1] == ""
 
 
 def test_policies_are_on_the_page(make_comparison):

@@ -28,7 +28,7 @@ lightloom.charts.distribution = (chart, element) => {
     series: runs.map((run, i) => ({
       type: "line", step: "end", symbol: "none", name: run.name,
       data: run[of].points.map(([x, y]) => [x * run[of].unit / own.unit, y]),
-      lineStyle: { color: color(`--f${i % 10}`), width: 2 }, itemStyle: { color: color(`--f${i % 10}`) },
+      lineStyle: { color: color(`--s${i % 10}`), width: 2 }, itemStyle: { color: color(`--s${i % 10}`) },
       markLine: i || data.runs ? undefined
         : { silent: true, symbol: "none", data: marks, lineStyle: { color: t.soft, type: "dashed" } },
     })),

@@ -6,7 +6,8 @@ goes away or changes its meaning; a new key alone does not increase it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: ratios of step times up to this one count as the same time: what a simulation resolves
 SAME = 1.005
+#: attributes of a result that have other names in files
+_WRITTEN_AS = {
+    "network_power_w": "power_w",
+    "critical_path_s": "breakdown_critical_path_s",
+    "mean_s": "breakdown_mean_s",
+    "variants_s": "variants_step_time_s",
+}
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,33 @@ class FabricResult:
         """Pace per watt of network."""
         return self.pace / self.network_power_w
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> FabricResult:
+        """The result that :meth:`to_json` made plain values of.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If they are no such values.
+        """
+        low, high = content["step_time_interval_s"]
+        minimum, maximum = content["ratio_to_fastest_interval"]
+        link_up = content["link_up"]
+        written = {name: content[key] for name, key in _WRITTEN_AS.items()}
+        same = {f.name: content[f.name] for f in fields(cls) if f.name in content}
+        return cls(
+            **same | written | {
+                "step_time_low_s": low,
+                "step_time_high_s": high,
+                "sample_step_times_s": tuple(content["sample_step_times_s"]),
+                "ratio_to_fastest": (minimum, content["ratio_to_fastest"], maximum),
+                "loads": tuple(LoadResult(**load) for load in content["loads"]),
+                "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
+                "link_up": None if link_up is None else LinkUp(**link_up),
+                "notes": tuple(content["notes"]),
+            }
+        )  # fmt: skip
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file; keys carry their units."""
         return {
@@ -327,6 +362,27 @@ class Comparison:
                 return candidate
         compared = ", ".join(result.fabric for result in self.results)
         raise InputError(f"fabric {echo(fabric)}: not compared; expected one of {compared}")
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Comparison:
+        """The comparison that :meth:`to_json` made plain values of, without what files lack.
+
+        Raises
+        ------
+        InputError
+            If they are no such values.
+        """
+        try:
+            return cls(
+                inputs=content["inputs"],
+                results=tuple(FabricResult.from_json(result) for result in content["results"]),
+                demand=content["demand"],
+                memory=content["memory"],
+                traffic_shares=content["traffic_shares"],
+                warnings=tuple(content["warnings"]),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"no results of this version ({error}); run compare again") from None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""
