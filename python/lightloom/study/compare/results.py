@@ -223,7 +223,7 @@ class FabricResult:
             If they are no such values.
         """
         low, high = content["step_time_interval_s"]
-        least, largest = content["ratio_to_fastest_interval"]
+        smallest, largest = content["ratio_to_fastest_interval"]
         link_up = content["link_up"]
         written = {name: content[key] for name, key in _WRITTEN_AS.items()}
         same = {f.name: content[f.name] for f in fields(cls) if f.name in content}
@@ -232,7 +232,7 @@ class FabricResult:
                 "step_time_low_s": low,
                 "step_time_high_s": high,
                 "sample_step_times_s": tuple(content["sample_step_times_s"]),
-                "ratio_to_fastest": (least, content["ratio_to_fastest"], largest),
+                "ratio_to_fastest": (smallest, content["ratio_to_fastest"], largest),
                 "loads": tuple(LoadResult(**load) for load in content["loads"]),
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUp(**link_up),
