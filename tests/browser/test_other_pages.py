@@ -54,6 +54,29 @@ def test_other_pages_fit_every_width(open_page, packets, schedules, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_page_of_two_runs_begins_with_the_answer(open_page):
+    flows = lightloom.make_flows(range(8), range(8, 16), [10**5 * n for n in range(1, 9)])
+    cases = [
+        PacketCase({"transport": name}, run.scenario, run)
+        for name in ("dcqcn", "ndp")
+        if (run := lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport=name))
+    ]
+    page = open_page(render_cases(cases))
+    assert page.locator("h1").inner_text().startswith("p99 of completion: shortest with ")
+    flows = page.locator("section", has_text="Slowest flows").locator("tbody th").all_inner_texts()
+    assert sorted(map(int, flows)) == list(range(8))
+    colors = page.evaluate("""() => lightloom.chartOf(document.querySelector("[data-of=time]"))
+      .getOption().series.map((series) => series.lineStyle.color)""")
+    assert colors == ["#0072b2", "#d55e00"]
+    labels = page.evaluate("""() => [...document.querySelectorAll("[data-of=time] text")]
+      .map((text) => text.getBoundingClientRect())
+      .map(({ x, y, right, bottom }) => [x, y, right, bottom])""")
+    for number, one in enumerate(labels):
+        for other in labels[number + 1 :]:
+            apart = one[2] <= other[0] or other[2] <= one[0]
+            assert apart or one[3] <= other[1] or other[3] <= one[1]
+
+
 def test_the_best_of_each_column_is_marked(open_page, schedules):
     page = open_page(schedules)
     rows = page.locator("table").first.locator("tbody tr").all()

@@ -13,7 +13,7 @@ STATE = """() => {
 
 @pytest.fixture
 def page(open_page, hand_made):
-    page = open_page(hand_made)
+    page = open_page(hand_made, at="#timeline-mixnet")
     page.wait_for_selector(f"{CHART}[data-fabric=mixnet]")
     return page
 
@@ -33,11 +33,14 @@ def test_every_fabric_can_be_chosen_and_linked_to(page, open_page, hand_made):
     assert again.locator("#timeline").bounding_box()["y"] < 900
 
 
+def test_the_fabric_to_build_is_shown_first(open_page, hand_made):
+    page = open_page(hand_made)
+    page.wait_for_selector(f"{CHART}[data-fabric=fat-tree]")
+    assert "Build fat-tree" in page.locator("h1").inner_text()
+
+
 def test_zooming_by_button_wheel_and_keys(page):
-    whole = page.evaluate(STATE)
-    assert (whole["from"], whole["to"]) == (0, 20.5)
-    page.click("#timeline-detail")
-    detail = page.evaluate(STATE)
+    detail = page.evaluate(STATE)  # a forward and a backward pass at first
     assert 2.9 < detail["to"] - detail["from"] < 3.6
     page.focus(CHART)
     page.keyboard.press("+")
@@ -90,6 +93,7 @@ def test_keys_switch_off_what_they_name(page):
 
 
 def test_hovering_a_span_tells_what_it_is(page):
+    page.click("#timeline-whole")
     page.locator(CHART).scroll_into_view_if_needed()
     box = page.locator(CHART).bounding_box()
     page.mouse.move(box["x"] + 78, box["y"] + 22)

@@ -123,6 +123,35 @@ def slowest_flows(cases: Sequence[PacketCase], count: int) -> Grid | None:
     return Grid("Slowest flows of each run", headers, rows, -1, "By slowdown")
 
 
+def slowest_in_runs(cases: Sequence[PacketCase], count: int) -> Grid | None:
+    """The flows that some run slows down the most, once each; by run where flows differ."""
+    runs = [(case.title, case.run) for case in cases if _finished(case) is not None]
+    flows = [run.flows for _, run in runs if run is not None]
+    alike = all(
+        len(one) == len(flows[0])
+        and np.array_equal(one.source, flows[0].source)
+        and np.array_equal(one.destination, flows[0].destination)
+        and np.array_equal(one.size_bytes, flows[0].size_bytes)
+        for one in flows
+    )
+    if len(flows) < 2 or not alike:
+        return slowest_flows(cases, count)
+    slowed = np.array([run.slowdown for _, run in runs if run is not None])
+    largest = np.nan_to_num(slowed, nan=0.0).max(axis=0)
+    nodes = next(run.nodes for _, run in runs if run is not None)
+    rows = [
+        [
+            f"{flow}",
+            f"{nodes[flows[0].source[flow]]} to {nodes[flows[0].destination[flow]]}",
+            show_bytes(int(flows[0].size_bytes[flow]), 4),
+            *("-" if np.isnan(one) else f"{one:.3f}" for one in slowed[:, flow].tolist()),
+        ]
+        for flow in np.argsort(-largest, kind="stable")[:count].tolist()
+    ]
+    headers = [("flow", ""), ("from", ""), ("size", ""), *((title, "") for title, _ in runs)]
+    return Grid("Slowest flows", headers, rows, -1, "Slowdown in each run, the largest first")
+
+
 def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
     """The outcome, a sentence each: what is unfinished or stuck, and the shortest tail."""
     said = [f"{case.title}: stuck: {case.stuck}." for case in cases if case.stuck]

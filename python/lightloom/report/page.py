@@ -128,7 +128,10 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "best": _best(results),
         "strips": _strips(results, styles),
         "pareto": pareto(pareto_points(results, styles), "the network"),
-        "charts": {"pareto": pareto_data(results, styles), **time_data(times)},
+        "charts": {
+            "pareto": pareto_data(results, styles),
+            **time_data(times, advise(results).build.fabric),
+        },
         "waited": WAITED,
         "path_bars": time_bars(results, styles, "critical_path_s"),
         "mean_bars": time_bars(results, styles, "mean_s"),

@@ -16,7 +16,7 @@ from lightloom.report.packets_cases import (
     case_heading,
     case_verdicts,
     cases_grid,
-    slowest_flows,
+    slowest_in_runs,
 )
 from lightloom.report.packets_detail import (
     MAX_ROWS,
@@ -76,16 +76,17 @@ def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
     shares = [{**(distributions(run) or {}), "name": case.title} for case, run in drawn]
     times = [run.fct_s[~np.isnan(run.fct_s)] for _, run in drawn]
     slowed = [run.slowdown[~np.isnan(run.slowdown)] for _, run in drawn]
+    said = case_verdicts(cases)
     return {
         "version": __version__,
-        "title": f"{len(cases)} packet simulations",
+        "title": said[-1] if said else f"{len(cases)} packet simulations",
         "heading": case_heading(cases),
-        "verdict": case_verdicts(cases),
+        "verdict": said[:-1],
         "charts": {"distributions": shares[0], "runs": shares[1:]} if shares else None,
         "times": distribution(times, "completion time") if times else None,
         "slowdown_shares": slowdown_distribution(slowed) if slowed else None,
         "runs": legend([case.title for case, _ in drawn]),
-        "tables": [cases_grid(cases), *filter(None, (slowest_flows(cases, MAX_ROWS),))],
+        "tables": [cases_grid(cases), *filter(None, (slowest_in_runs(cases, MAX_ROWS),))],
         "parameters": [(case.title, run.settings.rows()) for case, run in ran],
         "work": [f"{case.title}: {work_text(run)}" for case, run in ran],
     }

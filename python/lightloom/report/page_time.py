@@ -50,14 +50,14 @@ def time_views(comparison: Comparison, styles: Mapping[str, FabricStyle]) -> lis
     return [_view(runs[name].run, kept, styles[name], share) for name, kept in spans.items()]
 
 
-def time_data(views: list[TimeView]) -> dict[str, Any]:
-    """What the chart of the timelines draws; the one with circuits that move comes first."""
+def time_data(views: list[TimeView], build: str) -> dict[str, Any]:
+    """What the chart of the timelines draws; that of the fabric to ``build`` is shown first."""
     if not views:
         return {}
-    moving = [view.style.name for view in views if view.numbers["circuits"]]
+    names = [view.style.name for view in views]
     return {
         "timelines": [view.numbers for view in views],
-        "timelines_first": (moving or [views[0].style.name])[0],
+        "timelines_first": build if build in names else names[0],
         "words": WORDS,
         "waited": WAITED,
     }

@@ -54,8 +54,9 @@ def test_every_fabric_has_a_timeline(make_comparison):
     views = views_of(comparison)
     assert [view.style.name for view in views] == [r.fabric for r in comparison.results]
     # circuits that move are the more telling
-    assert time_data(views)["timelines_first"] == "mixnet"
-    assert time_data([]) == {}
+    assert time_data(views, "mixnet")["timelines_first"] == "mixnet"
+    assert time_data(views, "not recorded")["timelines_first"] == views[0].style.name
+    assert time_data([], "mixnet") == {}
 
 
 def test_spans_are_those_of_the_run(make_comparison):

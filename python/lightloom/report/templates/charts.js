@@ -55,6 +55,19 @@ const lightloom = (() => {
     };
   };
 
+  // a slider below a chart, in the colors of the page
+  const slider = () => {
+    const t = theme(), accent = color("--accent");
+    const shape = { areaStyle: { color: t.faint, opacity: 0.15 }, lineStyle: { color: t.faint, opacity: 0.5 } };
+    return {
+      borderColor: t.line, backgroundColor: "transparent", fillerColor: `${accent}26`,
+      dataBackground: shape, selectedDataBackground: shape,
+      handleStyle: { color: t.paper, borderColor: accent }, moveHandleStyle: { color: accent, opacity: 0.45 },
+      emphasis: { handleStyle: { color: t.paper, borderColor: accent }, moveHandleStyle: { color: accent } },
+      brushStyle: { color: accent, opacity: 0.2 },
+    };
+  };
+
   // text for tips: what comes from outside is escaped
   const escape = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
@@ -96,6 +109,6 @@ const lightloom = (() => {
   addEventListener("afterprint", () => resize());
 
   const chartOf = (element) => drawn.get(element);
-  return { charts, data, color, unpack, hidden, shown, theme, base, axis, escape, seconds, draw,
+  return { charts, data, color, unpack, hidden, shown, theme, base, axis, slider, escape, seconds, draw,
     drawAll, chartOf };
 })();

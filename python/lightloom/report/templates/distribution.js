@@ -1,7 +1,7 @@
 // Shares of flows that are done after a time, with their median and 99th percentile.
 "use strict";
 lightloom.charts.distribution = (chart, element) => {
-  const { data, theme, base, axis, color } = lightloom;
+  const { data, theme, base, axis, slider, color } = lightloom;
   const t = theme(), of = element.dataset.of, own = data.distributions[of];
   const { axis: name, quantiles } = own;
   const runs = [data.distributions, ...(data.runs ?? []), ...(data.others ?? [])];
@@ -19,10 +19,10 @@ lightloom.charts.distribution = (chart, element) => {
     tooltip: { ...base().tooltip, trigger: "axis", formatter: (items) => items.map(({ data: [x, y], seriesName, marker }) =>
       `${runs.length > 1 ? `${marker}${lightloom.escape(seriesName)}: ` : ""}${y.toPrecision(4)} % of flows within ${x.toPrecision(5)}`).join("<br>") },
     xAxis: { ...axis(name), type: "value", min: "dataMin", max: "dataMax",
-      axisLabel: { color: t.soft, hideOverlap: true, formatter: (v) => +v.toPrecision(5) } },
+      axisLabel: { color: t.soft, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (v) => +v.toPrecision(5) } },
     yAxis: { ...axis("flows [%]", { nameGap: 38 }), type: "value", min: 0, max: 100 },
     dataZoom: [{ type: "inside", zoomOnMouseWheel: "ctrl", filterMode: "none" },
-      { type: "slider", height: 18, bottom: 8, filterMode: "none", borderColor: t.line,
+      { type: "slider", height: 18, bottom: 8, filterMode: "none", ...slider(),
         textStyle: { color: t.soft }, labelFormatter: (v) => +v.toPrecision(4) }],
     legend: runs.length > 1 ? { top: 0, textStyle: { color: t.soft }, type: "scroll" } : undefined,
     series: runs.map((run, i) => ({

@@ -5,7 +5,7 @@
   const MAX_VISIBLE = 4000;
   const element = document.querySelector("[data-chart=timeline]");
   if (!element) return;
-  const { charts, data, color, unpack, theme, base, axis, escape, seconds, draw, chartOf } = lightloom;
+  const { charts, data, color, unpack, theme, base, axis, slider, escape, seconds, draw, chartOf } = lightloom;
   const all = data.timelines, words = Object.entries(data.words);
   const select = document.getElementById("timeline-fabric");
   const legend = document.getElementById("timeline-legend");
@@ -190,7 +190,7 @@
           minValueSpan: view.step_s / 1e5, zoomOnMouseWheel: "ctrl", moveOnMouseMove: true,
           preventDefaultMouseMove: false },
         { type: "slider", xAxisIndex: 0, filterMode: "none", startValue: range[0], endValue: range[1],
-          minValueSpan: view.step_s / 1e5, height: 22, bottom: 8, brushSelect: true,
+          minValueSpan: view.step_s / 1e5, height: 22, bottom: 8, brushSelect: true, ...slider(),
           labelFormatter: (v) => seconds(v), textStyle: { color: t.soft },
           borderColor: t.line, fillerColor: "rgba(120,150,190,.18)" },
       ],
@@ -266,7 +266,7 @@
     }
     element.style.height = `${view.lanes.length * 34 + (view.circuits?.pairs.length ?? 0) * 15 + 100}px`;
     chartOf(element)?.resize();
-    range = keep ?? [0, view.step_s];
+    range = keep ?? view.window_s ?? [0, view.step_s];
     draw(element);
     showLegend();
   };
