@@ -10,6 +10,7 @@ from rich.text import Text
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.collective import CollectiveResult, CollectiveScenario
 from lightloom.study.collective.run import RINGS
+from lightloom.study.compare.racks import servers_of
 from lightloom.units import show_bytes, show_time
 
 #: relative difference of a repeated collective that is shown
@@ -31,11 +32,12 @@ def print_collectives(
     group = scenario.group_gpus or scenario.gpus
     groups = f", groups of {group}" if group != scenario.gpus else ""
     cluster = scenario.cluster
+    size, nics = servers_of(cluster)
     console.print(
         Text(
             f"{scenario.model or scenario.collective} on {scenario.gpus:,} {cluster.gpu} GPUs"
-            f"{groups}, {cluster.nics_per_server} NICs of {cluster.rate_gbps:g} Gb/s per "
-            f"{cluster.gpus_per_server}-GPU server"
+            f"{groups}, {nics} NICs of {cluster.rate_gbps:g} Gb/s per "
+            f"{size}-GPU server"
         ),
         soft_wrap=True,
     )

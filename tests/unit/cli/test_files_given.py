@@ -207,7 +207,7 @@ def test_a_page_that_cannot_be_made_costs_one_line(lightloom, tmp_path, monkeypa
     job = f"compare mixtral-8x7b --micro-batches 1 --no-policies {SMALL.replace('64', '128')}"
     done = lightloom(f"{job} --html {page} --json {result}")
     assert done.status == 2
-    assert "Training speed" in done.out
+    assert "Speed and cost" in done.out
     assert json.loads(result.read_text())["results"]
     assert not page.exists()
     assert done.err.splitlines()[-1] == (

@@ -69,7 +69,7 @@ def test_one_page_holds_all_runs(lightloom):
     done = lightloom(f"{RUN} --rate 100 --transport dctcp,ndp --html all.html")
     assert done.status == 0, done.err
     page = Path("all.html").read_text()
-    assert page.count('class="line fabric-0"') == page.count('class="line fabric-1"') == 2
+    assert page.count('class="line series-0"') == page.count('class="line series-1"') == 2
     assert "<td>4 to 0</td>" in page
 
 

@@ -48,7 +48,7 @@ def test_batches_go_with_numbers_of_gpus(lightloom, refused, tmp_path):
         inputs = [point["comparison"]["inputs"] for point in content["points"]]
         assert [one["sequences_per_step"] for one in inputs] == expected
         assert content["plans"] == "plans: as given"
-        assert content["command"].startswith("lightloom ")
+        assert content["command"].startswith("lightloom")
         assert done.out.startswith("mixtral-8x7b: 32 layers")
         assert "Plans and scaling" in done.out
     assert "has 3 values, --gpus 2: give one" in refused(

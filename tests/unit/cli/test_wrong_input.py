@@ -18,8 +18,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
-         "explain, schedule, predict, demand, packets, trace, calibrate, control, "
-         "ocs-emulator, models, fabrics, example"),
+         "explain, memory, collective, traffic, schedule, predict, demand, packets, trace, "
+         "calibrate, control, ocs-emulator, models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "

@@ -111,6 +111,7 @@ class LoadResult:
     step_time_s: float
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
+    tflops_per_gpu: float | None
     mfu: float | None
     days_per_trillion_tokens: float | None
     straggler_wait_s: float
@@ -123,9 +124,9 @@ class FabricResult:
     """One fabric's outcome over all samples.
 
     Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
-    steps at the nominal compute speed; the interval spans every sample. ``mfu`` is the share of
-    the GPUs' BF16 peak that model FLOPs take
-    (:func:`~lightloom.models.attention_work.training_flops_per_token`). ``ratio_to_fastest`` is the
+    steps at the nominal compute speed; the interval spans every sample. ``tflops_per_gpu``
+    counts model FLOPs (:func:`~lightloom.models.attention_work.training_flops_per_token`), and
+    ``mfu`` is their share of the GPUs' BF16 peak. ``ratio_to_fastest`` is the
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
@@ -144,6 +145,7 @@ class FabricResult:
     sample_step_times_s: tuple[float, ...]
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
+    tflops_per_gpu: float | None
     mfu: float | None
     days_per_trillion_tokens: float | None
     network_cost_usd: float
@@ -223,7 +225,7 @@ class FabricResult:
             If they are no such values.
         """
         low, high = content["step_time_interval_s"]
-        smallest, largest = content["ratio_to_fastest_interval"]
+        minimum, maximum = content["ratio_to_fastest_interval"]
         link_up = content["link_up"]
         written = {name: content[key] for name, key in _WRITTEN_AS.items()}
         same = {f.name: content[f.name] for f in fields(cls) if f.name in content}
@@ -232,7 +234,7 @@ class FabricResult:
                 "step_time_low_s": low,
                 "step_time_high_s": high,
                 "sample_step_times_s": tuple(content["sample_step_times_s"]),
-                "ratio_to_fastest": (smallest, content["ratio_to_fastest"], largest),
+                "ratio_to_fastest": (minimum, content["ratio_to_fastest"], maximum),
                 "loads": tuple(LoadResult(**load) for load in content["loads"]),
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUp(**link_up),
@@ -253,6 +255,7 @@ class FabricResult:
             "tied_with_fastest": self.tied_with_fastest,
             "tokens_per_s": self.tokens_per_s,
             "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
+            "tflops_per_gpu": self.tflops_per_gpu,
             "mfu": self.mfu,
             "days_per_trillion_tokens": self.days_per_trillion_tokens,
             "network_cost_usd": self.network_cost_usd,
