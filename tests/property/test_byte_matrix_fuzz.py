@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import polars
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -118,6 +118,9 @@ def test_tables_round_trip(matrix, delimiter, named_rows, named_columns):
     if named_columns:
         rows.insert(0, ["-", *names] if named_rows else names)
     text = "\n".join(delimiter.join(row) for row in rows)
+    # three columns without a header may be pairs, unless they are a square with nothing on it
+    is_plain = matrix.shape[0] == matrix.shape[1] and not matrix.diagonal().any()
+    assume(named_columns or is_plain or len(rows[0]) != 3)
     read = check_bytes(parse_text_table(text.encode(), "x"), "x")
     unnamed = np.array_equal(matrix[0], np.arange(matrix.shape[1])) and not named_columns
     if not unnamed:  # a first row 0, 1, 2 ... may be the names of a table that pandas wrote
