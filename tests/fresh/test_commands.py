@@ -21,8 +21,12 @@ ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs/how-to").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", *GUIDES]
 INSTALLATIONS = {"full": Path(sys.executable).parent, "plain": ROOT / ".venv/plain/bin"}
-#: what is not run: it needs a training program or a graphics card, or goes on until it is stopped
-NOT_RUN = ("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve ")
+#: what is not run: it needs a training program or a graphics card, or goes on until it is stopped;
+#: and the demo, which tests/golden runs in the plain installation
+NOT_RUN = (
+    *("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve "),
+    "lightloom compare qwen3-235b-a22b ",
+)
 #: what a plain installation refuses, in one line
 NEEDS_EXTRAS = ("--parquet ",)
 #: what ends with another status than 0, as its page says
@@ -61,7 +65,7 @@ def block_with(page: str, text: str) -> str:
     return next(block for block in blocks if text in block)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def switch():
     """The TL1 port of an emulated switch."""
     command = [sys.executable, "-m", "lightloom", "ocs-emulator", "--tl1-port", "0", "--json", "-"]

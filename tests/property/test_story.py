@@ -19,7 +19,10 @@ ALIKE = re.compile(
     rf"Build (?P<build>.+): as fast as (?P<other>.+) \((?P<ratio>[\d.]+)x\) {COST}\."
 )
 ALONE = re.compile(rf"Build (?P<build>.+): (?P<other>.+?)(?:, the next,)? is {SLOWER}\.")
-LESS = re.compile(rf"For less money: (?P<other>.+) is {SLOWER} {COST}\.")
+LESS = re.compile(
+    rf"For less money: (?P<other>.+) is {SLOWER} at (?P<cost>[\d.,e+-]+) % of (?P<of>.+)'s network "
+    r"cost\."
+)
 
 
 def result(name, step_s, network_usd, *, loads=(), link_up=None, samples=None):
@@ -121,6 +124,7 @@ def test_a_verdict_says_what_the_numbers_say(results):
         assert slowdown(said) == pytest.approx(1 / ratio, rel=0.06)
     if less is not None:
         cheaper = by_name[less["other"]]
+        assert less["of"] == build.fabric
         assert slowdown(less) == pytest.approx(cheaper.step_time_s / build.step_time_s, rel=0.06)
         cost = float(less["cost"].replace(",", "")) / 100
         assert cost == pytest.approx(cheaper.network_cost_usd / build.network_cost_usd, rel=0.06)
@@ -166,7 +170,7 @@ def test_a_verdict_by_hand():
     oversub, topoopt = result("oversub", 10.01, 5.7e6), result("topoopt", 10.63, 2.1e6)
     assert verdict(tree, oversub, rail, topoopt) == (
         "Build oversub: as fast as fat-tree (1.001x) at 57 % of its network cost. For less money: "
-        "topoopt is 6.2 % slower at 37 % of its network cost."
+        "topoopt is 6.2 % slower at 37 % of oversub's network cost."
     )
     assert verdict(rail, tree) == (
         "Build fat-tree: as fast as rail (1.001x) at the same network cost. No other network "
@@ -175,7 +179,7 @@ def test_a_verdict_by_hand():
     slow, slower = result("mixnet", 26.0, 5e6), result("topoopt", 30.0, 4e6)
     assert verdict(tree, slow) == (
         "Build fat-tree: mixnet is 2.6x slower. For less money: mixnet is 2.6x slower at 50 % of "
-        "its network cost."
+        "fat-tree's network cost."
     )
     assert verdict(slower, slow, tree).startswith(
         "Build fat-tree: mixnet, the next, is 2.6x slower. "

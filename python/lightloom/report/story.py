@@ -50,7 +50,9 @@ def _trade_off(advice: Advice) -> str:
     if cheaper is None:
         return "No other network costs less."
     speed = _difference(cheaper.ratio_to(build)[1])
-    return f"For less money: {cheaper.fabric} is {speed} {_cost(cheaper, build)}."
+    share = _percent(cheaper.network_cost_usd / build.network_cost_usd)
+    cost = f"at {share} of {build.fabric}'s network cost"
+    return f"For less money: {cheaper.fabric} is {speed} {cost}."
 
 
 def doubts(comparison: Comparison) -> str:
