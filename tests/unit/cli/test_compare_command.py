@@ -1,6 +1,7 @@
 """The compare, run and explain commands on real input."""
 
 import csv
+import html
 import json
 import os
 import signal
@@ -196,7 +197,7 @@ def test_explain_sums_to_the_difference_of_steps(lightloom, tmp_path):
     said = lightloom(f"explain {path} --html {page}").out
     verdict = said.strip().splitlines()[-1]
     assert verdict.startswith("Build ")
-    assert verdict.replace(" %", "\u00a0%") in page.read_text()
+    assert verdict.replace(" %", "\u00a0%") in html.unescape(page.read_text())
     for wrong in (f"explain {path}", f"explain {path} fat-tree mixnet --html {page}"):
         refused = lightloom(wrong)
         assert (refused.status, "--html" in refused.err) == (2, True)
