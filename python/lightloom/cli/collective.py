@@ -109,11 +109,8 @@ def _run(given: Given) -> None:
     scenario = scenario_of(given)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
         found = run_collectives(scenario, monitor.progress)
-    rows = outputs.rows()
-    for one in found:
-        rows.write(one.as_row())
-    rows.close()
-    inputs = scenario.model_dump(mode="json")
-    outputs.write_json({"inputs": inputs, "collectives": [one.as_row() for one in found]})
     if not outputs.on_stdout:
         print_collectives(scenario, found, results_console())
+    rows = [one.as_row() for one in found]
+    outputs.write_rows(rows)
+    outputs.write_json({"inputs": scenario.model_dump(mode="json"), "collectives": rows})

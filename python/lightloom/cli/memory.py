@@ -97,6 +97,6 @@ def _run(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     found = job_memory(scenario_of(given))
-    outputs.write_json(memory_as_json(found))
     if not outputs.on_stdout:
         print_memory(found, results_console())
+    outputs.write_json(memory_as_json(found))

@@ -170,9 +170,29 @@ class Outputs(Strict):
         if self.json_target is not None:
             write_json({"schema_version": 1, **content}, self.json_target)
 
+    def write_rows(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Write rows that are known at once to the CSV and Parquet that were asked for.
+
+        Raises
+        ------
+        OutputError
+            If one of them cannot be written.
+        """
+        writer = self.rows()
+        for row in rows:
+            writer.write(row)
+        writer.close()
+
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
         return RowWriter(self.csv_target, self.parquet)
+
+
+def say_written(names: Iterable[object]) -> None:
+    """Say which files are there now; standard output is none."""
+    for name in names:
+        if name != STDOUT:
+            remarks_console().print(f"wrote {name}", style="dim", soft_wrap=True, markup=False)
 
 
 def write_each(writers: Mapping[str, Callable[[], None]]) -> None:
@@ -197,8 +217,7 @@ def write_each(writers: Mapping[str, Callable[[], None]]) -> None:
             reason = f"{type(error).__name__}: {error}"
             failures[f"{name}: not written, by a defect of Lightloom: {reason}"] = error
         else:
-            if name != STDOUT:
-                remarks.print(f"wrote {name}", style="dim", soft_wrap=True, markup=False)
+            say_written([name])
     if failures:
         raise OutputError("; ".join(failures)) from next(iter(failures.values()))
 

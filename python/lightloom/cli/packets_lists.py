@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs, path_of_point, write_each
+from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
 from lightloom.cli.packets import EventOptions
 from lightloom.cli.packets_run import (
     PATIENCE_S,
@@ -113,8 +113,7 @@ def _report(
     """Print the table, and write every file but the rows."""
     remarks = remarks_console()
     print_cases(cases, remarks if outputs.on_stdout else results_console())
-    for path in rows.files:
-        remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+    say_written(rows.files)
     write_each(_writers(cases, outputs, interrupted=interrupted))
     outputs.show_page()
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs, write_each
+from lightloom.cli.outputs import Outputs, say_written, write_each
 from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.points import lists_of
 from lightloom.cli.settings import split_setting
@@ -111,8 +111,7 @@ def run_and_report(
     finally:
         rows.close()
     print_packets(run, scenario, remarks if outputs.on_stdout else results_console())
-    for path in rows.files:
-        remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+    say_written(rows.files)
     write_each(_writers(run, scenario, outputs))
     outputs.show_page()
     return run

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightloom.cli.options import Given, put
-from lightloom.cli.outputs import Outputs, path_of_point, write_each
+from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.inputs.fields import split_list
-from lightloom.output.files import STDOUT, write_json
+from lightloom.output.files import write_json
 from lightloom.output.progress import TerminalMonitor
 from lightloom.study.compare.scenario import Scenario
 
@@ -100,10 +100,7 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
     if found.results:
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
         print_scaling(found, remarks if outputs.on_stdout else results_console())
-        if outputs.json_target == STDOUT:
-            write_json(found.to_json(), STDOUT)
-        for path in (*rows.files, *_timelines(found)):
-            remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+        say_written([*rows.files, *_timelines(found)])
         write_each(_writers(found, outputs))
         outputs.show_page()
     if found.interrupted:
@@ -136,8 +133,8 @@ def _timelines(found: Scaling) -> list[Path]:
 def _writers(found: Scaling, outputs: Outputs) -> dict[str, Callable[[], None]]:
     """What writes each of the other files, by its name."""
     writers: dict[str, Callable[[], None]] = {}
-    if (json := outputs.json_target) not in (None, STDOUT):
-        writers[str(json)] = lambda: write_json(found.to_json(), str(json))
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: write_json(found.to_json(), json)
     if (html := outputs.html) is not None:
         writers[str(html)] = lambda: _write_page(found, html)
     return writers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lightloom.cli.options import Given
-from lightloom.cli.outputs import Outputs, write_each
+from lightloom.cli.outputs import Outputs, say_written, write_each
 from lightloom.cli.predict import PredictOptions
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
@@ -62,8 +62,7 @@ def predict(given: Given) -> None:
         found = score_predictors(evaluation, made, window=window, monitor=monitor)
     rows.close()
     print_prediction(found, remarks if outputs.on_stdout else results_console())
-    for path in rows.files:
-        remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+    say_written(rows.files)
     if (json := outputs.json_target) is not None:
         write_each({json: lambda: write_json(found.to_json(), json)})
     if found.interrupted:

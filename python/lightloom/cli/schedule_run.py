@@ -24,7 +24,7 @@ from lightloom.demand.byte_matrix import (
 )
 from lightloom.errors import InputError, expected_one_of
 from lightloom.inputs.fields import field_of
-from lightloom.output.files import RowWriter, write_binary, write_json
+from lightloom.output.files import write_binary, write_json
 from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
 from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
@@ -109,7 +109,7 @@ def _writers(found: ScheduleComparison, outputs: Outputs) -> dict[str, Callable[
     """What writes each file, by its name."""
     writers: dict[str, Callable[[], None]] = {}
     if outputs.csv_target is not None:
-        writers[outputs.csv_target] = lambda: _write_rows(found, outputs.rows())
+        writers[outputs.csv_target] = lambda: outputs.write_rows(as_rows(found))
     if (out := outputs.out) is not None:
         writers[str(out)] = lambda: write_binary(write_npz(as_arrays(found)), out)
     if (html := outputs.html) is not None:
@@ -119,12 +119,6 @@ def _writers(found: ScheduleComparison, outputs: Outputs) -> dict[str, Callable[
     if (json := outputs.json_target) is not None:
         writers[json] = lambda: write_json(as_json(found), json)
     return writers
-
-
-def _write_rows(found: ScheduleComparison, rows: RowWriter) -> None:
-    for row in as_rows(found):
-        rows.write(row)
-    rows.close()
 
 
 def _compare(problem: Problem, choice: MethodChoice) -> ScheduleComparison:

@@ -19,7 +19,7 @@ from rich.console import Console
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.errors import InputError, OutputError
-from lightloom.output.files import STDOUT, RowWriter, write_json, write_text
+from lightloom.output.files import RowWriter, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
 from lightloom.report.table import print_opening, print_results
 from lightloom.study.compare.plan_hint import with_plan_hint
@@ -77,8 +77,6 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     later = [warning for warning in comparison.warnings if warning not in printed]
     print_opening((), later, console)
     print_results(comparison, console, details=terminal().verbose)
-    if outputs.json_target == STDOUT:
-        write_json(comparison.to_json(), STDOUT)
     write_each(_writers(comparison, outputs, rows))
     outputs.show_page()
     return comparison
@@ -112,8 +110,8 @@ def _writers(
 ) -> dict[str, Callable[[], None]]:
     """What writes each file, by its name."""
     writers: dict[str, Callable[[], None]] = {}
-    if (json := outputs.json_target) not in (None, STDOUT):
-        writers[str(json)] = lambda: write_json(comparison.to_json(), str(json))
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: write_json(comparison.to_json(), json)
     if rows.files:
         writers[" and ".join(rows.files)] = rows.close
     if (html := outputs.html) is not None:

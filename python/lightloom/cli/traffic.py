@@ -122,11 +122,8 @@ def _run(given: Given) -> None:
         found = job_traffic(given.build(Scenario), view.by)
     if not outputs.on_stdout:
         print_traffic(found, view.kind, results_console())
-    rows = outputs.rows()
     if outputs.csv_target is not None:
-        for row in traffic_rows(found):
-            rows.write(row)
-    rows.close()
+        outputs.write_rows(traffic_rows(found))
     outputs.write_json(traffic_as_json(found))
     if outputs.svg is not None:
         write_traffic_drawing(found, outputs.svg)

@@ -131,15 +131,25 @@ class CollectiveResult:
 
 
 @dataclass(frozen=True)
+class _Layer:
+    """The MoE layer of an all-to-all: its shape, the bytes of a token, whether tokens go back."""
+
+    model: Model
+    options: WorkloadOptions
+    token_bytes: float
+    goes_back: bool = False
+
+
+@dataclass(frozen=True)
 class _Task:
     """A collective that is ready to be written for servers of any size.
 
-    ``layer`` is the model, the bytes of a token and whether they go back; ``None`` for rings.
+    ``size_bytes`` is the buffer of a ring; of a ``layer`` it is the tokens of a GPU.
     """
 
     name: str
     size_bytes: float
-    layer: tuple[Model, WorkloadOptions, float, bool] | None = None
+    layer: _Layer | None = None
 
 
 @dataclass(frozen=True)
@@ -240,7 +250,7 @@ def _tasks(scenario: CollectiveScenario) -> Iterator[_Task]:
             num_experts=group, experts_per_token=1, expert_ffn_size=1,
         )  # fmt: skip
         options = WorkloadOptions(rank_level=True)
-        yield _Task(scenario.collective, tokens, (model, options, token_bytes, False))
+        yield _Task(scenario.collective, tokens, _Layer(model, options, token_bytes))
 
 
 def _divided(size_bytes: int, group: int) -> tuple[int, int]:
@@ -276,7 +286,7 @@ def _layer_tasks(scenario: CollectiveScenario, model: Model) -> Iterator[_Task]:
         ("combine", options.combine_element_bytes),
     ):
         size = bytes_per_token(model.expert_hidden, element)
-        yield _Task(name, tokens, (layer, options, size, name == "combine"))
+        yield _Task(name, tokens, _Layer(layer, options, size, goes_back=name == "combine"))
 
 
 def _plan(scenario: CollectiveScenario, task: _Task) -> Plan:
@@ -284,11 +294,11 @@ def _plan(scenario: CollectiveScenario, task: _Task) -> Plan:
     gpus = scenario.gpus
     if task.layer is None:
         return Plan(gpus=gpus, dp=gpus)
-    group = scenario.group_gpus or min(gpus, task.layer[0].num_experts)
-    if gpus % group or task.layer[0].num_experts % group:
+    experts = task.layer.model.num_experts
+    group = scenario.group_gpus or min(gpus, experts)
+    if gpus % group or experts % group:
         raise InputError(
-            f"{task.layer[0].num_experts} experts on {gpus} GPUs: expected a --group-gpus that "
-            "divides both"
+            f"{experts} experts on {gpus} GPUs: expected a --group-gpus that divides both"
         )
     return Plan(
         gpus=gpus, ep=group, dp=gpus // group, micro_batches=1, seq_len=int(task.size_bytes)
@@ -359,7 +369,7 @@ def _result(
 def _folded(scenario: CollectiveScenario, task: _Task, plan: Plan, workers: Workers) -> Folded:
     """The token copies between GPUs and servers; balanced unless the scenario says otherwise."""
     assert task.layer is not None
-    model, options, _, _ = task.layer
+    model, options = task.layer.model, task.layer.options
     given = scenario.demand
     name = given.name
     if given.imbalance is None and given.source is None:
@@ -384,7 +394,7 @@ def _graph(
     if folded is None:
         return _rings(scenario, task, workers, graph, times)
     assert task.layer is not None
-    _, options, token_bytes, goes_back = task.layer
+    layer = task.layer
     family = graph.family("ep", everyone.reshape(-1, workers.server.shape[2]))
     demand = graph.demand(
         "tokens",
@@ -392,11 +402,11 @@ def _graph(
         folded.tokens,
         ranks_per_member=folded.ranks_per_member,
         rank_counts=folded.rank_tokens,
-        deduplicated=options.deduplicate,
+        deduplicated=layer.options.deduplicate,
     )
     program = graph.role("all", everyone)
     for _ in range(times):
-        block = Block(demand, 0, int(token_bytes), transposed=goes_back)
+        block = Block(demand, 0, int(layer.token_bytes), transposed=layer.goes_back)
         program.all_to_all(family, block, "ep", layer=0, micro_batch=0)
     return graph.build()
 
@@ -429,7 +439,7 @@ def _buffer(
     if folded is None:
         return task.size_bytes, scenario.group_gpus or scenario.gpus
     assert task.layer is not None
-    _, options, token_bytes, _ = task.layer
+    options, token_bytes = task.layer.options, task.layer.token_bytes
     members = workers.server.shape[2]
     if not options.deduplicate:
         return folded.copies * token_bytes / scenario.gpus, plan.ep

@@ -22,7 +22,7 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.files import read_compressed, shown_path
 from lightloom.inputs.formats import parse_json
 from lightloom.progress import Progress
-from lightloom.trace.importers.imported import Imported, advance
+from lightloom.trace.importers.imported import Imported, advance, json_files
 from lightloom.trace.importers.kineto_calls import CallMaker, Remarks
 from lightloom.trace.importers.kineto_events import MAX_RANKS
 from lightloom.trace.importers.kineto_requests import RECORD, CallRequest, request_of
@@ -64,9 +64,7 @@ def read_execution_traces(path: Path, progress: Progress | None = None) -> Impor
     InputError
         If a file is no such trace, of an unknown rank, or nothing is communicated.
     """
-    files = [path]
-    if path.is_dir():
-        files = [one for one in sorted(path.iterdir()) if re.search(r"\.json(\.gz)?$", one.name)]
+    files = json_files(path)
     by_rank = _by_rank(files)
     groups: dict[tuple[str, tuple[int, ...]], None] = {}
     remarks = Remarks()

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from lightloom.errors import InputError
+from lightloom.inputs.files import shown_path
 from lightloom.progress import Progress
 from lightloom.trace.importers.program import Span
 from lightloom.trace.trace import RankTrace, Trace
+
+
+def json_files(path: Path) -> list[Path]:
+    """A file, or the files of a folder, one per rank.
+
+    Raises
+    ------
+    InputError
+        If there is none in the folder.
+    """
+    if not path.is_dir():
+        return [path]
+    files = [one for one in sorted(path.iterdir()) if one.name.endswith((".json", ".json.gz"))]
+    if not files:
+        raise InputError(f"{shown_path(path)}: the folder has no *.json or *.json.gz")
+    return files
 
 
 def advance(progress: Progress | None, share: float, activity: str) -> None:

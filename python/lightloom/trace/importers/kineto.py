@@ -30,7 +30,7 @@ from lightloom.inputs.formats import parse_json
 from lightloom.progress import Progress
 from lightloom.trace.check import MESSAGES
 from lightloom.trace.computes import StreamPlace
-from lightloom.trace.importers.imported import Imported, advance
+from lightloom.trace.importers.imported import Imported, advance, json_files
 from lightloom.trace.importers.kineto_calls import CallMaker, Remarks
 from lightloom.trace.importers.kineto_events import Events, GpuWork, StreamEvent, events_of
 from lightloom.trace.importers.kineto_requests import tensors_of
@@ -62,11 +62,7 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
     InputError
         If a file is no such trace, ranks are there twice, or of different jobs.
     """
-    files = [path]
-    if path.is_dir():
-        files = [one for one in sorted(path.iterdir()) if re.search(r"\.json(\.gz)?$", one.name)]
-        if not files:
-            raise InputError(f"{shown_path(path)}: the folder has no *.json or *.json.gz")
+    files = json_files(path)
     found: dict[int, tuple[RankTrace, tuple[Span, ...]]] = {}
     job = _Job()
     for done, file in enumerate(files):
