@@ -154,6 +154,20 @@ def unit_power_w(line: Line, powers: Powers) -> float:
     return ends * powers.at(line.rate_gbps).get(_RATE_POWER[line.component])
 
 
+def unused_ports_usd(bill: Bill, prices: Prices) -> float:
+    """Price of the ports that are bought with whole switches and not used.
+
+    Raises
+    ------
+    HardwareError
+        If the price file lacks such a port.
+    """
+    return sum(
+        switches.spare * unit_price_usd(Line(switches.component, switches.rate_gbps, 1), bill, prices)
+        for switches in bill.switches
+    )
+
+
 @dataclass(frozen=True)
 class ClusterCost:
     """Capital cost of a whole cluster in USD: network, GPUs, and servers without both."""

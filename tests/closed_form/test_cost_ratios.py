@@ -71,8 +71,8 @@ def test_oversubscription_thins_the_layers_above_the_tor(rate):
     t, n, e, _, _, f = TABLE4[rate]
     expected = n + (1 + 4 / 3) * e + 2 * (1 + 2 / 3) * t + (1 + 2 / 3) * f
     # uplinks are whole per ToR, so slightly more than a third of them
-    assert per_gpu(Oversub(), rate) == pytest.approx(expected, rel=2e-3)
-    assert per_gpu(Oversub(), rate) >= expected * (1 - 1e-12)
+    assert per_gpu(Oversub(switch_ports=64), rate) == pytest.approx(expected, rel=2e-3)
+    assert per_gpu(Oversub(switch_ports=64), rate) >= expected * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(("rate", "flat", "look_ahead"), [
@@ -89,7 +89,7 @@ def test_topoopt_takes_a_panel_port_per_nic(rate, flat, look_ahead):
 ])  # fmt: skip
 def test_the_table_of_costs_per_gpu(rate, tree, oversub, mixnet):
     assert per_gpu(FatTree(), rate) == pytest.approx(tree, abs=1)
-    assert per_gpu(Oversub(), rate) == pytest.approx(oversub, abs=10)
+    assert per_gpu(Oversub(switch_ports=64), rate) == pytest.approx(oversub, abs=10)
     assert per_gpu(MixNet(), rate) == pytest.approx(mixnet, abs=1)
 
 
@@ -153,7 +153,7 @@ def test_mixnet_over_topoopt_is_not_slight(rate, flat, look_ahead):
     ("rate", "expected"), [(100, 0.968), (200, 1.111), (400, 1.308), (800, 1.344)]
 )
 def test_oversub_over_mixnet(rate, expected):
-    assert ratio(rate, Oversub(), MixNet()) == pytest.approx(expected, abs=0.002)
+    assert ratio(rate, Oversub(switch_ports=64), MixNet()) == pytest.approx(expected, abs=0.002)
 
 
 @pytest.mark.parametrize("gpus", [64, 1024, 4096, 8192, 32768])

@@ -127,6 +127,7 @@ pub(crate) fn eps(servers: u32) -> Eps {
         tor_uplink: None,
         tor_uplink_reached: None,
         rails: 1,
+        planes: 1,
     }
 }
 

@@ -129,6 +129,7 @@ struct PyEps {
     tor_uplink_bps: Option<u64>,
     tor_uplink_reached_bps: Option<u64>,
     rails: u32,
+    planes: u32,
 }
 
 impl From<PyEps> for Eps {
@@ -142,6 +143,7 @@ impl From<PyEps> for Eps {
             tor_uplink: eps.tor_uplink_bps.map(Rate),
             tor_uplink_reached: eps.tor_uplink_reached_bps.map(Rate),
             rails: eps.rails,
+            planes: eps.planes,
         }
     }
 }

@@ -10,7 +10,7 @@ from lightloom.lazy import exports
 
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
-    from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
+    from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line, Switches
     from lightloom.fabric.chronos import Chronos
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.context import (
@@ -45,6 +45,7 @@ __all__ = [
     "Oversub",
     "Rail",
     "RingDemand",
+    "Switches",
     "TopoOpt",
     "job_context",
     "load_fabric",

@@ -15,7 +15,9 @@ from lightloom.fabric.context import FabricContext
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
 
-def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tuple[str, ...]:
+def all_to_all_candidates(
+    cluster: Cluster, context: FabricContext | None, planes: int = 1
+) -> tuple[str, ...]:
     """Strategies of a packet fabric that can differ for a job, the estimated best first.
 
     They decide about more than the all-to-alls: with hierarchical all workers of a server share its
@@ -28,7 +30,7 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
     """
     if context is None:
         return ("hierarchical",)
-    first, _ = best_all_to_all(cluster, context)
+    first, _ = best_all_to_all(cluster, context, planes)
     groups, ranks = _groups_per_server(cluster, context), context.ranks_per_worker
     if not _deals_evenly(cluster, context):
         return (first,)
@@ -36,7 +38,8 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
         # rail and flat differ between servers alone
         usable = ["flat", "hierarchical"] if groups > 1 or ranks > 1 else ["flat"]
     elif ranks > 1:
-        usable = [*ALL_TO_ALL_STRATEGIES]
+        across = crosses_planes(cluster, context, planes)
+        usable = [name for name in ALL_TO_ALL_STRATEGIES if not (across and name == "flat")]
     elif context.deduplicated:
         # what ranks send each other is unknown, so that no copy can go to each
         usable = ["rail", "hierarchical"]
@@ -47,7 +50,16 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
     return (first, *(strategy for strategy in usable if strategy != first))
 
 
-def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[str, str]:
+def crosses_planes(cluster: Cluster, context: FabricContext | None, planes: int) -> bool:
+    """Whether GPU to GPU would lead from one plane to another, which nothing joins."""
+    if planes == 1 or context is None or context.layout.members == 1:
+        return False
+    return context.ranks_per_worker > 1
+
+
+def best_all_to_all(
+    cluster: Cluster, context: FabricContext | None, planes: int = 1
+) -> tuple[str, str]:
     """Choose for a fabric where a NIC reaches every other NIC at full rate.
 
     With one EP rank that fills its server, tensor parallelism has cut every message into equal
@@ -57,7 +69,7 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
     hot rank's NIC limits flat and rail; with several EP groups in a server, each has only its own
     NICs although the others' may idle. Hierarchical pays two passes over the NVSwitch (gather and
     scatter) for a balanced load on all NICs: its time per byte of the busiest server is
-    ``1 + 2 r_nic N_nic / (r_nvlink N_gpu)`` of theirs.
+    ``1 + 2 r_nic N_nic / (r_nvlink N_gpu)`` of theirs. Over several planes flat does not exist.
 
     Returns
     -------
@@ -75,6 +87,8 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
         return "rail", "tokens cross the network once to a server, on the rail of their sender"
     if ranks == groups == 1:
         return "flat", "one EP rank per server: flat is balanced and on its rail already"
+    if crosses_planes(cluster, context, planes):
+        return "rail", f"{planes} planes, which a NIC reaches one of"
     passes = 1 + 2 * _nic_over_nvlink(cluster)
     # with one rank per server there is nothing to be uneven, so that no demand is looked at
     imbalance = 1.0 if context is None or ranks == 1 else context.mean().rank_imbalance

@@ -7,16 +7,20 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from pydantic import Field
+
 from lightloom.errors import FabricError
-from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all
+from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all, crosses_planes
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Eps, Network
+from lightloom.fabric.options import ECMP, SERVERS_PER_TOR, SWITCH_PORTS, Count, Share
 from lightloom.fabric.reconfiguration import Reconfiguration
-from lightloom.fabric.tree import Tree
+from lightloom.fabric.tree import Tree, packet_bill, plan_tree
+from lightloom.hardware import packet_switches
 
 
 class Fabric(Protocol):
@@ -37,8 +41,16 @@ class Fabric(Protocol):
         """Return the network for the core."""
         ...
 
-    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
-        """Return the parts that the network is built of."""
+    def bill_of_materials(
+        self,
+        cluster: Cluster,
+        counting: Counting | None = None,
+        network: Network | None = None,
+    ) -> Bill:
+        """Return the parts that the network is built of.
+
+        Given what :meth:`network` made for a job, they are in as few boxes as its regions allow.
+        """
         ...
 
     def parameters(self) -> dict[str, Any]:
@@ -67,23 +79,91 @@ class Fabric(Protocol):
 
 
 class PacketSwitched(FabricOptions):
-    """Options of a fabric of nothing but packet switches."""
+    """A fabric of nothing but packet switches: a tree, or several planes of it."""
+
+    #: NIC i of a server goes to ToR i of its group
+    by_rail: ClassVar[bool] = False
+
+    ecmp: Share | None = ECMP
+    switch_ports: Count | None = SWITCH_PORTS
+    servers_per_tor: Count | None = SERVERS_PER_TOR
+    planes: Count = Field(
+        1,
+        description="Separate networks, each with an equal part of a server's NICs; as many as NICs"
+        " for one network per NIC (multi-plane, rail-only).",
+    )
 
     def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
         """Return the strategies for all-to-alls that can differ, unless one was asked for."""
         if self.all_to_all != "best":
             return {}
-        names = all_to_all_candidates(self.adapt(cluster), context)
+        names = all_to_all_candidates(self.adapt(cluster), context, self.planes)
         return {f"all_to_all={name}": self.replace(all_to_all=name) for name in names}
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core."""
+        cluster = self.adapt(cluster)
+        check_layout(cluster, context)
+        chosen, reason = packet_all_to_all(self.all_to_all, cluster, context, self.planes)
+        return Network(
+            servers=cluster.servers,
+            gpus_per_server=cluster.gpus_per_server,
+            nvswitch=cluster.nvswitch(),
+            start_up=cluster.start_up(),
+            all_to_all=chosen,
+            all_to_all_reason=reason,
+            parts=(eps_of(self.tree(cluster), cluster, self.ecmp),),
+        )
+
+    def bill_of_materials(
+        self,
+        cluster: Cluster,
+        counting: Counting | None = None,
+        network: Network | None = None,
+    ) -> Bill:
+        """Return NICs, used switch ports, transceivers and fibers."""
+        cluster = self.adapt(cluster)
+        return packet_bill(self.name, cluster, self.tree(cluster), counting or Counting())
+
+    def oversubscription(self) -> float:
+        """Rate down over rate up of a ToR."""
+        return 1.0
+
+    def tree(self, cluster: Cluster) -> Tree:
+        """Return where the servers sit; ``cluster`` as :meth:`adapt` returns it."""
+        return plan_tree(
+            self.name,
+            cluster.servers,
+            cluster.nics_per_server,
+            ports_of_switch(self.switch_ports, cluster.nic_gbps),
+            ratio=self.oversubscription(),
+            rail=self.by_rail,
+            servers_per_tor=self.servers_per_tor,
+            planes=self.planes,
+        )
+
+    def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        own = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
+        return super()._applied(cluster, network) | own
+
+
+def ports_of_switch(given: int | None, rate_gbps: float) -> int:
+    """Ports of a packet switch: as given, or those of the usual one for the rate of its ports."""
+    return packet_switches(rate_gbps)[0].ports if given is None else given
 
 
 def packet_all_to_all(
     wanted: str,
     cluster: Cluster,
     context: FabricContext | None,
+    planes: int = 1,
 ) -> tuple[str, str]:
     """How a packet fabric spreads an all-to-all, and why."""
-    return (wanted, "as asked") if wanted != "best" else best_all_to_all(cluster, context)
+    if wanted == "best":
+        return best_all_to_all(cluster, context, planes)
+    if wanted == "flat" and crosses_planes(cluster, context, planes):
+        return "rail", "a NIC reaches those of its plane alone ('flat' does not apply)"
+    return wanted, "as asked"
 
 
 def circuit_all_to_all(wanted: str) -> tuple[str, str]:
@@ -97,26 +177,6 @@ def circuit_all_to_all(wanted: str) -> tuple[str, str]:
     return "hierarchical", reason + suffix
 
 
-def packet_network(
-    cluster: Cluster,
-    context: FabricContext | None,
-    eps: Eps,
-    wanted: str,
-) -> Network:
-    """Return a network of nothing but a packet fabric."""
-    check_layout(cluster, context)
-    chosen, reason = packet_all_to_all(wanted, cluster, context)
-    return Network(
-        servers=cluster.servers,
-        gpus_per_server=cluster.gpus_per_server,
-        nvswitch=cluster.nvswitch(),
-        start_up=cluster.start_up(),
-        all_to_all=chosen,
-        all_to_all_reason=reason,
-        parts=(eps,),
-    )
-
-
 def eps_of(tree: Tree, cluster: Cluster, ecmp: float | None) -> Eps:
     """Return the packet fabric for the core.
 
@@ -126,14 +186,15 @@ def eps_of(tree: Tree, cluster: Cluster, ecmp: float | None) -> Eps:
     uplinks = tree.uplinks_per_tor * cluster.nic_rate_bps
     share = uplink_efficiency() if ecmp is None else ecmp
     return Eps(
-        nics=tree.nics,
+        nics=tree.nics * tree.planes,
         nic_rate_bps=cluster.nic_rate_bps,
         link_delay_ps=cluster.link_delay_ps,
         servers_per_tor=tree.servers_per_tor,
         servers_per_pod=tree.servers_per_pod,
         tor_uplink_bps=uplinks if tree.ratio > 1 else None,
-        rails=tree.rails,
+        rails=tree.rails * tree.planes,
         tor_uplink_reached_bps=round(share * uplinks) if share < 1 else None,
+        planes=tree.planes,
     )
 
 

@@ -100,13 +100,52 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Switches:
+    """Switches of one kind, which are bought whole.
+
+    Attributes
+    ----------
+    component
+        The component of :data:`COMPONENTS` that counts their ports.
+    rate_gbps
+        Rate of a port; circuit switches pass any.
+    ports, count
+        Ports of a switch, and how many there are.
+    used
+        Ports of all of them that are used.
+    tiers, planes
+        Tiers of a network of them, and separate networks.
+    widest
+        The most servers that as many tiers take; ``None`` where more switches take any number.
+    """
+
+    component: str
+    rate_gbps: float
+    ports: int
+    count: int
+    used: int
+    tiers: int = 1
+    planes: int = 1
+    widest: int | None = None
+
+    @property
+    def spare(self) -> int:
+        """Ports that are bought and not used."""
+        return max(0, self.ports * self.count - self.used)
+
+
+@dataclass(frozen=True)
 class Bill:
-    """The parts of a network for ``gpus`` GPUs in ``servers`` servers."""
+    """The parts of a network for ``gpus`` GPUs in ``servers`` servers.
+
+    ``lines`` count what is used; ``switches`` says in which boxes it comes.
+    """
 
     fabric: str
     gpus: int
     servers: int
     lines: tuple[Line, ...]
+    switches: tuple[Switches, ...] = ()
     fiber_length_m: float | None = None
     conventions: dict[str, str] = field(default_factory=dict)
 

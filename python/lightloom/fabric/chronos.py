@@ -24,7 +24,7 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Crossbars, Network
 from lightloom.fabric.options import Count, OptionalPositive, OptionalQuantity, Quantity, Switch
-from lightloom.fabric.tree import Tree, plan_tree, tree_links
+from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
 from lightloom.hardware import crossbar_names, crossbar_technology, decision_times
 from lightloom.inputs.fields import Choices, OneOf
 from lightloom.schedule import PERMUTATION_METHODS, Failures, parse_failures
@@ -175,7 +175,12 @@ class Chronos(FabricOptions):
             notes=tuple(self._notes(cluster, context)),
         )
 
-    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+    def bill_of_materials(
+        self,
+        cluster: Cluster,
+        counting: Counting | None = None,
+        network: Network | None = None,
+    ) -> Bill:
         """Return the parts of all planes, counted as those of a fat-tree, and of spare ones.
 
         Electronic crossbars end every link with a transceiver. Mirrors pass light on, so that only
@@ -184,9 +189,11 @@ class Chronos(FabricOptions):
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
         servers, rate = cluster.servers + self.spare_servers, cluster.nic_gbps
-        links = tree_links(self._tree(cluster, servers), servers, "fit")
+        tree = self._tree(cluster, servers)
+        links = tree_links(tree, servers, "fit")
         planes = cluster.nics_per_server + self.spare_planes
         plane = self._plane(links, rate, counting)
+        port = next(line.component for line in plane if line.component.endswith("_port"))
         lines = [
             *nic_lines(servers * cluster.nics_per_server, rate, counting),
             *(dataclasses.replace(line, count=line.count * planes) for line in plane),
@@ -203,6 +210,9 @@ class Chronos(FabricOptions):
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
+            switches=(
+                tree_switches(dataclasses.replace(tree, planes=planes), servers, rate, port),
+            ),
             fiber_length_m=counting.fiber_length_m,
             conventions={**counting.conventions(), **own},
         )

@@ -20,15 +20,16 @@ from lightloom.fabric.base import (
     check_layout,
     circuit_all_to_all,
     eps_of,
+    ports_of_switch,
 )
-from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_lines
+from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.mixnet_options import MixNetOptions
 from lightloom.fabric.network import Network, Ocs
 from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
-from lightloom.fabric.tree import Tree, plan_tree, tree_links
+from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
 from lightloom.schedule import (
     ALLOCATORS,
@@ -103,10 +104,13 @@ class MixNet(MixNetOptions):
         other = self.replace(link_up_delay_s=other_s, label=self.name)
         return BringUp(delay_s, measured_s, other_s, other)
 
+    def circuit_ports(self) -> int:
+        """Ports of a circuit switch."""
+        return self.ocs_ports or switch_technology(self.technology).ports
+
     def largest_region(self) -> int:
         """Servers that one circuit switch takes."""
-        ports = self.ocs_ports or switch_technology(self.technology).ports
-        return ports // (self.degree if self.planes is None else 1)
+        return self.circuit_ports() // (self.degree if self.planes is None else 1)
 
     def without(self, parts: Sequence[str], /) -> Self:
         """Return the fabric without more parts, under its name."""
@@ -186,10 +190,16 @@ class MixNet(MixNetOptions):
                     f"leave one of them, or name server:{server}, which a spare one replaces"
                 )
 
-    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+    def bill_of_materials(
+        self,
+        cluster: Cluster,
+        counting: Counting | None = None,
+        network: Network | None = None,
+    ) -> Bill:
         """Return a fat-tree for the packet NICs, and for each optical NIC its switch port.
 
-        The far end of a circuit is the NIC, transceiver and fiber of another server.
+        The far end of a circuit is the NIC, transceiver and fiber of another server. Regions share
+        a circuit switch where their ports fit; without a network, they fill switches.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
         tree, eps = self._tree(cluster), self._eps_cluster(cluster)
@@ -208,9 +218,26 @@ class MixNet(MixNetOptions):
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
+            switches=(
+                tree_switches(tree, cluster.servers, eps.nic_gbps),
+                self._circuit_switches(cluster, network),
+            ),
             fiber_length_m=counting.fiber_length_m,
             conventions=counting.conventions(tiers=1 + len(links.fabric)),
         )
+
+    def _circuit_switches(self, cluster: Cluster, network: Network | None) -> Switches:
+        """Circuit switches: one of a region's for each NIC of a server where they are planes."""
+        planes = 1 if self.planes is None else self.degree
+        used, ports = cluster.servers * self.degree, self.circuit_ports()
+        count = -(-used // planes // ports)
+        ocs = None if network is None else network.part(Ocs)
+        if ocs is not None:
+            region = ocs.region_of_server
+            sizes = np.bincount(region[region != NO_REGION]) * self.degree // planes
+            fit = ports // int(sizes.max(initial=1))
+            count, used = -(-len(sizes) // fit), int(sizes.sum()) * planes
+        return Switches("ocs_port", cluster.nic_gbps, ports, count * planes, used, planes=planes)
 
     def _tree(self, cluster: Cluster) -> Tree:
         if self.degree >= cluster.nics_per_server:
@@ -222,9 +249,12 @@ class MixNet(MixNetOptions):
             self.name,
             cluster.servers,
             cluster.nics_per_server - self.degree,
-            self.switch_ports,
+            self._switch_ports(cluster),
             servers_per_tor=self.servers_per_tor,
         )
+
+    def _switch_ports(self, cluster: Cluster) -> int:
+        return ports_of_switch(self.switch_ports, self._eps_cluster(cluster).nic_gbps)
 
     def _eps_cluster(self, cluster: Cluster) -> Cluster:
         return dataclasses.replace(cluster, nic_gbps=self.eps_nic_gbps or cluster.nic_gbps)
@@ -259,7 +289,8 @@ class MixNet(MixNetOptions):
             "eps_nic_gbps": self._eps_cluster(cluster).nic_gbps,
             "region_servers": int(sizes.max(initial=0)),
             "split": ocs.split,
-            "ocs_ports": self.ocs_ports or switch_technology(self.technology).ports,
+            "switch_ports": self._switch_ports(cluster),
+            "ocs_ports": self.circuit_ports(),
             "reconfiguration_delay_s": self.switching_s()[0] if delay is None else delay,
             "link_up_delay_s": self.bring_up_s(),
             "relay_chunk_bytes": relaying[0],

@@ -11,6 +11,8 @@ from lightloom.errors import FabricError, echo, expected_one_of
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.options import (
     ECMP,
+    SERVERS_PER_TOR,
+    SWITCH_PORTS,
     Count,
     OptionalPositive,
     OptionalQuantity,
@@ -68,10 +70,8 @@ class MixNetOptions(FabricOptions):
 
     degree: Count = Field(6, description="Number of optical links of a server.")
     ecmp: Share | None = ECMP
-    switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
-    servers_per_tor: Count | None = Field(
-        None, description="Servers under one ToR; by default as many as its ports allow."
-    )
+    switch_ports: Count | None = SWITCH_PORTS
+    servers_per_tor: Count | None = SERVERS_PER_TOR
     eps_nic_gbps: OptionalPositive = Field(
         None, description="Rate of a NIC on the fat-tree; by default that of the optical NICs."
     )

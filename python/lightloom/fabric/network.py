@@ -58,6 +58,8 @@ class StartUp:
 class Eps:
     """A packet fabric with ``nics`` NICs of each server on it, under ``rails`` ToRs.
 
+    ``planes`` are separate networks that the NICs of a server are dealt out to.
+
     ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
     ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide.
     """
@@ -72,6 +74,7 @@ class Eps:
     tor_uplink_bps: int | None = None
     rails: int = 1
     tor_uplink_reached_bps: int | None = None
+    planes: int = 1
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,15 @@ ECMP = Field(
     description="Share of a ToR's uplinks that flows reach: 1 where packets are sprayed ideally, "
     "about 0.6 where flows are hashed; by default adaptive routing.",
 )
+#: options of fabrics with a tree of packet switches
+SWITCH_PORTS = Field(
+    None,
+    description="Ports of a packet switch at the rate of the NICs; by default those of the usual "
+    "switch that is sold for it.",
+)
+SERVERS_PER_TOR = Field(
+    None, description="Servers under one ToR; by default as many as its ports allow."
+)
 Switch = Annotated[bool, Field(strict=True)]
 
 

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from lightloom.errors import FabricError
 from lightloom.fabric.base import check_layout, circuit_all_to_all
-from lightloom.fabric.bill import Bill, Counting, Line, merged, nic_lines
+from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
@@ -86,7 +86,12 @@ class TopoOpt(FabricOptions):
             notes=(f"{cluster.nics_per_server} circuits per server, fixed for the job",),
         )
 
-    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+    def bill_of_materials(
+        self,
+        cluster: Cluster,
+        counting: Counting | None = None,
+        network: Network | None = None,
+    ) -> Bill:
         """Return a panel port, a transceiver and a fiber per NIC.
 
         A folded panel takes three ports and three fibers per NIC, and long reach transceivers
@@ -110,9 +115,15 @@ class TopoOpt(FabricOptions):
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
+            switches=(self._panels(nics, rate, passes),),
             fiber_length_m=counting.fiber_length_m,
             conventions={**counting.conventions(), **panel},
         )
+
+    def _panels(self, nics: int, rate: float, passes: int) -> Switches:
+        ports, used = self._ports(), nics * (passes + self.look_ahead)
+        tiers = 1 if passes == 1 else 2
+        return Switches("patch_port", rate, ports, -(-used // ports), used, tiers=tiers)
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [

@@ -8,24 +8,36 @@ fits one switch has no ToRs, and up to as many ToRs as a switch has ports, spine
 join them all: then there is one pod. A server with more NICs than a ToR has ports down (a rack of
 72 GPUs) has as many ToRs as its NICs need, each for an equal number of them.
 Ports are not broken out: a switch has ``switch_ports`` ports at the rate of the NICs.
+Several planes are as many separate trees, each with an equal part of every server's NICs, as the
+network that DeepSeek-V3 was trained on (Zhao et al., ISCA 2025: eight planes of two tiers).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
 from lightloom.errors import FabricError
-from lightloom.fabric.bill import Bill, Counting, TreeLinks, eps_lines, merged, nic_lines
+from lightloom.fabric.bill import (
+    Bill,
+    Counting,
+    Switches,
+    TreeLinks,
+    eps_lines,
+    merged,
+    nic_lines,
+)
 from lightloom.fabric.cluster import Cluster
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Where servers sit in a packet fabric.
+    """Where servers sit in a packet fabric, or in each of its ``planes``.
 
-    ``rails`` ToRs share the NICs of a server: 1 where a ToR takes all of them, the number of NICs
-    where it takes one of each. ``uplinks_per_tor`` links lead from a full ToR to the layer above.
+    ``nics`` of each server are on one plane. ``rails`` ToRs of a plane share them: 1 where a ToR
+    takes all of them, their number where it takes one of each. ``uplinks_per_tor`` links lead from
+    a full ToR to the layer above.
     """
 
     nics: int
@@ -35,6 +47,7 @@ class Tree:
     uplinks_per_tor: int
     ratio: float = 1.0
     rails: int = 1
+    planes: int = 1
 
     @property
     def nics_per_tor(self) -> int:
@@ -49,6 +62,15 @@ class Tree:
             return 3  # a spine has no port for each of these ToRs
         return 2 if servers <= self.servers_per_pod else 3
 
+    def widest(self, tiers: int) -> int:
+        """The most servers that as many tiers take, with ToRs as they are."""
+        if tiers == 1:
+            return self.servers_per_tor
+        if tiers == 2:
+            return self.servers_per_tor * (self.switch_ports // self.rails)
+        tors = self.switch_ports**3 // 4 // self.uplinks_per_tor
+        return self.servers_per_tor * (tors // self.rails)
+
 
 def plan_tree(
     what: str,
@@ -59,6 +81,7 @@ def plan_tree(
     ratio: float = 1.0,
     rail: bool = False,
     servers_per_tor: int | None = None,
+    planes: int = 1,
 ) -> Tree:
     """Sizes of the tree for ``nics`` NICs of each of ``servers`` servers.
 
@@ -76,12 +99,24 @@ def plan_tree(
         NIC i of a server goes to ToR i of its group.
     servers_per_tor
         Overrides the number of servers under one ToR (rail: one set of rail ToRs).
+    planes
+        Separate trees, each with an equal part of a server's NICs.
 
     Raises
     ------
     FabricError
-        If a ToR has no port down, or the tree cannot take all of them.
+        If a ToR has no port down, the tree cannot take all of them, or planes do not divide NICs.
     """
+    if planes > 1:
+        if nics % planes:
+            raise FabricError(
+                f"{what}: planes = {planes}: expected a divisor of the {nics} NICs of a server"
+            )
+        plane = plan_tree(
+            what, servers, nics // planes, switch_ports,
+            ratio=ratio, rail=rail, servers_per_tor=servers_per_tor,
+        )  # fmt: skip
+        return dataclasses.replace(plane, planes=planes)
     # half a millionth against rounding: 3:1 of 64 ports is 48 down
     down = math.floor(switch_ports * ratio / (1 + ratio) + 5e-7)
     if down < 1:
@@ -132,16 +167,46 @@ def _refuse_overflow(what: str, servers: int, uplinks: int, switch_ports: int) -
 
 
 def tree_links(tree: Tree, servers: int, tiers: int | str) -> TreeLinks:
-    """Links that ``servers`` servers use; a ToR filled in part uses uplinks in proportion.
+    """Links of all planes; a ToR filled in part uses uplinks in proportion.
 
     ``tiers`` is the number of tiers charged, or ``"fit"`` for those that are simulated.
     """
-    full_tors, rest = divmod(servers, tree.servers_per_tor)
-    per_server = tree.nics // tree.rails
-    uplinks = full_tors * tree.uplinks_per_tor + math.ceil(rest * per_server / tree.ratio)
-    uplinks *= tree.rails
+    uplinks = tree.planes * sum(_uplinks(tree, servers))
     charged = tree.tiers(servers) if isinstance(tiers, str) else tiers
-    return TreeLinks(servers * tree.nics, (uplinks,) * (charged - 1))
+    return TreeLinks(servers * tree.nics * tree.planes, (uplinks,) * (charged - 1))
+
+
+def _uplinks(tree: Tree, servers: int) -> list[int]:
+    """Uplinks of every ToR of one plane."""
+    full_tors, rest = divmod(servers, tree.servers_per_tor)
+    part = [-(-tree.uplinks_per_tor * rest // tree.servers_per_tor)] if rest else []
+    return [*[tree.uplinks_per_tor] * full_tors, *part] * tree.rails
+
+
+def tree_switches(
+    tree: Tree, servers: int, rate_gbps: float, component: str = "eps_port"
+) -> Switches:
+    """Switches of all planes that are bought whole, and how many of their ports are used."""
+    tiers, ports = tree.tiers(servers), tree.switch_ports
+    links = tree_links(tree, servers, "fit")
+    count = tree.rails * -(-servers // tree.servers_per_tor)
+    if tiers == 2:
+        count += -(-sum(_uplinks(tree, servers)) // ports)
+    elif tiers == 3:
+        full_pods, rest = divmod(servers, tree.servers_per_pod)
+        pods = [tree.servers_per_pod] * full_pods + [rest] * bool(rest)
+        count += sum(-(-sum(_uplinks(tree, pod)) // (ports // 2)) for pod in pods)
+        count += -(-sum(_uplinks(tree, servers)) // ports)
+    return Switches(
+        component=component,
+        rate_gbps=rate_gbps,
+        ports=ports,
+        count=count * tree.planes,
+        used=links.hosts + 2 * sum(links.fabric),
+        tiers=tiers,
+        planes=tree.planes,
+        widest=tree.widest(tiers),
+    )
 
 
 def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> Bill:
@@ -156,6 +221,7 @@ def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> 
         gpus=cluster.gpus,
         servers=cluster.servers,
         lines=merged(lines),
+        switches=(tree_switches(tree, cluster.servers, cluster.nic_gbps),),
         fiber_length_m=counting.fiber_length_m,
         conventions=counting.conventions(tiers=1 + len(links.fabric)),
     )

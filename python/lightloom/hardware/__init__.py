@@ -13,6 +13,7 @@ from lightloom.hardware.crossbars import (
 )
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
+from lightloom.hardware.packet_switches import Availability, PacketSwitch, packet_switches
 from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_prices
 from lightloom.hardware.switches import (
     DelayDistribution,
@@ -25,11 +26,13 @@ from lightloom.hardware.switches import (
 from lightloom.hardware.values import Provenance
 
 __all__ = [
+    "Availability",
     "CrossbarTechnology",
     "DecisionTimes",
     "DelayDistribution",
     "Gpu",
     "Ownership",
+    "PacketSwitch",
     "Powers",
     "Prices",
     "Provenance",
@@ -46,6 +49,7 @@ __all__ = [
     "load_prices",
     "measured_turnaround",
     "nic_activation",
+    "packet_switches",
     "switch_names",
     "switch_technology",
     "yearly_kwh",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from lightloom.study.compare.advice import Advice, advise, undecided
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
-from lightloom.units import show_time
+from lightloom.units import show_time, show_usd
 
 #: ratios closer to one than this are said to be equal
 RESOLUTION = SAME - 1
@@ -63,7 +63,7 @@ def doubts(comparison: Comparison) -> str:
         build = advise(results).build
         clauses += _value(results, build)
         clauses += _loads([result for result in results if result is not build], build)
-    clauses += [_bring_up(result) for result in results if result.link_up is not None]
+    clauses += [_circuits(result) for result in results if result.link_up is not None]
     if not comparison.memory.get("fits", True):
         clauses.append("the plan does not fit the memory of the GPUs")
     text = "; ".join(clauses)
@@ -149,6 +149,19 @@ def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]
         verb = "changes" if len(reference.loads) == 1 else "change"
         clauses.append(f"{names} load {verb} no ratio by more than {_percent(CLOSE)}")
     return clauses
+
+
+def _circuits(result: FabricResult) -> str:
+    """Whether circuits are worth their money; how their bring-up counts where they switch."""
+    if result.has_idle_circuits:
+        return f"the circuits of {result.fabric} carry no byte of this job: do not buy them"
+    saving_usd = result.switching.panel_saving_usd
+    if result.never_switches and saving_usd > 0:
+        return (
+            f"{result.fabric} never switches a circuit: a patch panel gives the same step for "
+            f"{show_usd(saving_usd)} less"
+        )
+    return _bring_up(result)
 
 
 def _bring_up(result: FabricResult) -> str:

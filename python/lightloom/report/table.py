@@ -10,6 +10,7 @@ from rich.text import Text
 
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
+from lightloom.report.switches_table import built_of, switches_table
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 
@@ -62,6 +63,8 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison), console)
+    if switches := built_of(comparison.results):
+        print_sentence(switches, console)
     print_sentence(doubts(comparison), console)
     print_sentence(story(comparison), console, style="bold")
 
@@ -73,6 +76,7 @@ def _print_details(comparison: Comparison, console: Console) -> None:
         console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
     print_table(_speed_table(comparison), console)
     print_table(_cost_table(comparison), console)
+    print_table(switches_table(comparison.results), console)
     print_table(_breakdown_table(comparison), console)
     print_table(_mean_table(comparison), console)
     switched = [r for r in comparison.results if r.policies and unswitched(r) is None]

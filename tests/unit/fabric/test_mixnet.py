@@ -14,7 +14,7 @@ MS = 1_000_000_000
 
 
 def test_nics_are_divided(cluster, job):
-    network = MixNet().network(cluster, job(128, 8))
+    network = MixNet(switch_ports=64).network(cluster, job(128, 8))
     assert (network.part(Eps).nics, network.part(Ocs).degree) == (2, 6)
     assert network.part(Eps).servers_per_tor == 16
     assert network.part(Ocs).nic_rate_bps == network.part(Eps).nic_rate_bps == 400_000_000_000

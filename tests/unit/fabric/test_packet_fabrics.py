@@ -15,7 +15,7 @@ from lightloom.workload.task_graph import Layout
 
 
 def test_fat_tree_network(cluster):
-    network = FatTree().network(cluster)
+    network = FatTree(switch_ports=64).network(cluster)
     assert (network.servers, network.gpus_per_server) == (128, 8)
     assert network.part(Ocs) is None
     assert network.part(Direct) is None
@@ -28,13 +28,13 @@ def test_fat_tree_network(cluster):
 
 def test_oversub_network_has_a_third_of_the_rate_up():
     cluster = Cluster.of(gpus=1008, nic_gbps=400, gpu="h100")
-    eps = Oversub().network(cluster).part(Eps)
+    eps = Oversub(switch_ports=64).network(cluster).part(Eps)
     assert eps.tor_uplink_bps * 3 == eps.servers_per_tor * 8 * eps.nic_rate_bps
-    assert Oversub(ratio=2).network(cluster).part(Eps).tor_uplink_bps == 20 * eps.nic_rate_bps
+    assert Oversub(ratio=2, switch_ports=64).network(cluster).part(Eps).tor_uplink_bps == 20 * eps.nic_rate_bps
 
 
 def test_oversub_of_one_is_a_fat_tree(cluster):
-    networks = [fabric.network(cluster) for fabric in (Oversub(ratio=1), FatTree())]
+    networks = [fabric.network(cluster) for fabric in (Oversub(ratio=1, switch_ports=64), FatTree(switch_ports=64))]
     even, tree = (dataclasses.replace(network, notes=()) for network in networks)
     assert even == tree
     assert "each ToR has 32 ports to its 4 servers and 32 to the spine" in networks[0].notes[-1]
@@ -43,7 +43,7 @@ def test_oversub_of_one_is_a_fat_tree(cluster):
 
 
 def test_rail_network(cluster):
-    eps = Rail().network(cluster).part(Eps)
+    eps = Rail(switch_ports=64).network(cluster).part(Eps)
     assert eps.rails == 8
     assert (eps.servers_per_tor, eps.servers_per_pod) == (32, 128)
     assert eps.tor_uplink_bps is None

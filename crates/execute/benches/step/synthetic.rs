@@ -295,6 +295,7 @@ fn eps(nics: u32, oversubscription: Option<u64>) -> Eps {
         tor_uplink: oversubscription.map(|ratio| Rate(below / ratio)),
         tor_uplink_reached: None,
         rails: 1,
+        planes: 1,
     }
 }
 

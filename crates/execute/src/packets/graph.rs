@@ -190,15 +190,17 @@ mod tests {
 
     #[test]
     fn the_shortest_paths_are_as_long_as_the_fabric_says() {
-        for rails in [1, 2] {
-            let fabric = Eps { nics: 2, servers_per_tor: 2, servers_per_pod: 4, rails, ..eps(8) };
+        for (rails, planes) in [(1, 1), (2, 1), (2, 2)] {
+            let sizes = Eps { nics: 2, servers_per_tor: 2, servers_per_pod: 4, ..eps(8) };
+            let fabric = Eps { rails, planes, ..sizes };
             let graph = built(&fabric, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
             let network = packet(8).with(fabric);
             let described = network.packet_fabric().expect("a packet fabric");
             let all = (0..8_u32).flat_map(|server| [(server, 0_u16), (server, 1)]);
-            for ((from, rail), (to, other)) in
-                all.clone().flat_map(|one| all.clone().map(move |two| (one, two)))
-            {
+            let pairs = all.clone().flat_map(|one| all.clone().map(move |two| (one, two)));
+            // nothing joins two planes
+            let joined = pairs.filter(|((_, rail), (_, other))| planes == 1 || rail == other);
+            for ((from, rail), (to, other)) in joined {
                 let [source, destination] = [(from, rail), (to, other)]
                     .map(|(server, group)| graph.nics(ServerId(server), group, 1)[0]);
                 let places = [from, to].map(|server| described.place(ServerId(server)));

@@ -25,4 +25,8 @@ pub struct Eps {
     /// takes all of them, their number in a rail-optimized fabric. A NIC reaches those under
     /// another ToR only over the layer above.
     pub rails: u32,
+    /// Separate networks that the NICs of a server are dealt out to, consecutive ones to the same,
+    /// each with as many of the rails: 1 where all are joined. What arrives for a NIC of another
+    /// plane arrives at the one in its place.
+    pub planes: u32,
 }

@@ -39,6 +39,12 @@ impl PartConfig for Eps {
                 self.rails, self.nics
             )));
         }
+        if self.planes == 0 || !self.rails.is_multiple_of(self.planes) {
+            return Err(Invalid::new(format!(
+                "eps: planes = {} must divide the {} rails of a server",
+                self.planes, self.rails
+            )));
+        }
         let uplinks = [
             ("eps.tor_uplink", self.tor_uplink),
             ("eps.tor_uplink_reached", self.tor_uplink_reached),
@@ -83,7 +89,7 @@ impl PacketFabric for Eps {
     }
 
     fn hops(&self, from: Place, to: Place, same_group: bool) -> u64 {
-        if from == to && (same_group || self.rails == 1) {
+        if from == to && (same_group || self.rails == self.planes) {
             2
         } else if from.pod == to.pod {
             4
@@ -117,6 +123,8 @@ struct PacketLinks {
     groups: u32,
     /// Rails that the groups of NICs tell apart.
     rails: u32,
+    /// Groups of NICs of a server that are on one plane.
+    groups_per_plane: u32,
     /// Per server and NIC group.
     up: Vec<LinkId>,
     /// Per server and NIC group.
@@ -150,13 +158,16 @@ impl PacketLinks {
         let rails = common_divisor(config.rails, groups);
         let (tor_count, tor_rate, attached) = tor_links(config, rails, tors);
         let needed = tors > 1 && tor_rate.0 < attached;
-        let cross_rail = rails > 1 && tor_rate.0 < attached;
+        let planes = common_divisor(config.planes, groups);
+        let groups_per_plane = groups / planes;
+        let cross_rail = rails > planes && tor_rate.0 < attached;
         let count = if needed || cross_rail { tor_count } else { 0 };
         let each = Cable { rate: tor_rate, delay: config.link_delay };
         let link = Link::new(End::Switches, End::Switches, 1, each);
         let tor_up = (0..count).map(|_| links.add(link)).collect();
         let tor_down = (0..count).map(|_| links.add(link)).collect();
-        Self { id: setting.id, config: config.clone(), groups, rails, up, down, tor_up, tor_down }
+        let config = config.clone();
+        Self { id: setting.id, config, groups, rails, groups_per_plane, up, down, tor_up, tor_down }
     }
 
     fn tor(&self, NicGroup { server, group }: NicGroup) -> u32 {
@@ -164,8 +175,16 @@ impl PacketLinks {
         set * self.rails + u32::from(group) * self.rails / self.groups
     }
 
+    /// The group that bytes for another one arrive at: the one in its place on the sender's plane.
+    fn reached(&self, from: NicGroup, to: NicGroup) -> NicGroup {
+        let size = self.groups_per_plane;
+        let group = u32::from(from.group) / size * size + u32::from(to.group) % size;
+        NicGroup { server: to.server, group: group as u16 }
+    }
+
     /// Adds the path from one NIC group to another.
     fn push(&self, from: NicGroup, to: NicGroup, bytes: u64, division: &mut Division) {
+        let to = self.reached(from, to);
         let port = |NicGroup { server, group }: NicGroup| server.0 * self.groups + u32::from(group);
         let (up, down) = (self.up[port(from) as usize], self.down[port(to) as usize]);
         let (source, destination) = (self.tor(from), self.tor(to));
@@ -351,6 +370,35 @@ mod tests {
         let rails = Eps { rails: config.nics, ..config };
         let place = rails.place(ServerId(0));
         assert_eq!((rails.hops(place, place, true), rails.hops(place, place, false)), (2, 4));
+    }
+
+    #[test]
+    fn nothing_leaves_its_plane() {
+        let rails = Eps { rails: 8, servers_per_tor: 2, servers_per_pod: 2, ..eps(6) };
+        for planes in [1, 2, 4, 8] {
+            let config = Eps { planes, ..rails.clone() };
+            let network = packet(6).with(config.clone());
+            let mut placement = network.place(&empty_graph(1, 6, 1)).unwrap();
+            placement.groups = 8;
+            let mut links = Links::flows();
+            let id = PartId::at(0);
+            let part = PacketLinks::new(
+                &config,
+                &mut Setting { id, network: &network, placement: &placement, links: &mut links },
+            );
+            let size = 8 / planes;
+            for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))) {
+                let [a, b] = [(0, from), (5, to)].map(|(server, group)| NicGroup {
+                    server: ServerId(server),
+                    group: group as u16,
+                });
+                let reached = u32::from(part.reached(a, b).group);
+                assert_eq!(reached / size, from / size, "of {planes} planes");
+                assert_eq!(reached % size, to % size);
+                let same = reached == to;
+                assert_eq!(same, from / size == to / size);
+            }
+        }
     }
 
     #[test]

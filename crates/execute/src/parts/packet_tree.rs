@@ -5,7 +5,7 @@
 //! to each aggregation switch of its pod, as many as NICs below it, or fewer or slower ones where
 //! it is oversubscribed; an aggregation switch has as many uplinks as ToRs below it, and that at
 //! position p of every pod meets the others at its own cores. Where several ToRs share the NICs of
-//! a server, each serves as many consecutive ones.
+//! a server, each serves as many consecutive ones. Planes are trees of their own.
 
 use super::eps::Eps;
 use crate::packets::{Graph, Place};
@@ -20,14 +20,14 @@ pub(super) struct Tree<'a> {
     uplink_rate: Rate,
     /// ToRs of a full pod.
     tors_per_pod: u64,
-    /// ToRs that serve the same servers.
+    /// ToRs that serve the same servers, in one plane.
     rails: u32,
 }
 
 impl<'a> Tree<'a> {
     pub(super) fn new(eps: &'a Eps, servers: u32) -> Self {
-        let rails = eps.rails;
-        let below = u64::from(eps.servers_per_tor.min(servers)) * u64::from(eps.nics / rails);
+        let rails = eps.rails / eps.planes;
+        let below = u64::from(eps.servers_per_tor.min(servers)) * u64::from(eps.nics / eps.rails);
         let attached = eps.nic_rate.0.saturating_mul(below);
         let uplink = eps.tor_uplink.map_or(attached, |rate| rate.0.min(attached));
         // at most `below`
@@ -45,22 +45,28 @@ impl<'a> Tree<'a> {
         for (server, &place) in places.iter().enumerate() {
             let known = tors.iter().position(|(other, _)| *other == place);
             let index = known.unwrap_or_else(|| {
-                let nodes = (0..self.rails).map(|_| graph.add_switch()).collect();
+                let nodes = (0..self.eps.rails).map(|_| graph.add_switch()).collect();
                 tors.push((place, nodes));
                 tors.len() - 1
             });
             for nic in 0..self.eps.nics {
-                let tor = tors[index].1[(nic / (self.eps.nics / self.rails)) as usize];
+                let tor = tors[index].1[(nic / (self.eps.nics / self.eps.rails)) as usize];
                 graph.add_nic(ServerId(server as u32), tor, self.cable(self.eps.nic_rate))?;
             }
         }
         if tors.len() > 1 || self.rails > 1 {
-            self.join(graph, &tors)?;
+            for plane in 0..self.eps.planes {
+                let first = (plane * self.rails) as usize;
+                let own = |(place, nodes): &(Place, Vec<NodeId>)| {
+                    (*place, nodes[first..first + self.rails as usize].to_vec())
+                };
+                self.join(graph, &tors.iter().map(own).collect::<Vec<_>>())?;
+            }
         }
         Ok(())
     }
 
-    /// Aggregation switches of each pod, and cores if there are several.
+    /// Aggregation switches of each pod of a plane, and cores if there are several.
     fn join(&self, graph: &mut Graph, tors: &[(Place, Vec<NodeId>)]) -> Result<(), PacketError> {
         let switches = tors.len() as u64 * u64::from(self.rails);
         graph.check_room(self.uplinks.saturating_mul(switches))?;

@@ -2,7 +2,8 @@
 
 The cheapest network is built of the fabrics that are as fast as the fastest, or between it and one
 that is. It is compared with the cheapest other one of these: the saving on offer. What trades speed
-for money is the fastest of the fabrics whose networks cost less still.
+for money is the fastest of the fabrics whose networks cost less still. A fabric whose circuits
+carry no byte is never advised: what its packet network does alone costs less without them.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Advice:
 
 def advise(results: Sequence[FabricResult]) -> Advice:
     """Apply the rule to results of one job or more."""
+    results = [r for r in results if not r.has_idle_circuits] or results
     fastest = min(results, key=lambda r: r.step_time_s)
     alike = [r.step_time_s for r in results if r is fastest or r.is_as_fast_as(fastest)]
     fast = [r for r in results if r.step_time_s <= max(alike)]

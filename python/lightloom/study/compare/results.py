@@ -14,6 +14,7 @@ from rich.console import Console
 
 from lightloom.errors import InputError, echo
 from lightloom.optional import need
+from lightloom.study.compare.switching import Switching
 from lightloom.units import show_time
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class FabricResult:
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
+    ``switching`` says in which switches the network comes.
     ``loads`` has the step under balanced and skewed load, where there is any. ``critical_path_s``,
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
     member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
@@ -171,6 +173,7 @@ class FabricResult:
     packets: dict[str, Any] = field(default_factory=dict)
     loads: tuple[LoadResult, ...] = ()
     link_up: LinkUp | None = None
+    switching: Switching = field(default_factory=Switching)
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -189,6 +192,16 @@ class FabricResult:
         """Whether neither is faster on every sample, or the means differ by less than ``SAME``."""
         low, mean, high = self.ratio_to(other)
         return low <= 1 <= high or 1 / SAME < mean < SAME
+
+    @property
+    def has_idle_circuits(self) -> bool:
+        """Whether there are circuits of regions, and none carries a byte."""
+        return self.carried_bytes.get("ocs") == 0
+
+    @property
+    def never_switches(self) -> bool:
+        """Whether there are circuits that could be switched, and none ever was."""
+        return self.reconfiguration.get("reconfigurations") == 0 and not self.has_idle_circuits
 
     @property
     def pace(self) -> float:
@@ -239,6 +252,7 @@ class FabricResult:
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUp(**link_up),
                 "notes": tuple(content["notes"]),
+                "switching": Switching.from_json(content),
             }
         )  # fmt: skip
 
@@ -259,6 +273,7 @@ class FabricResult:
             "mfu": self.mfu,
             "days_per_trillion_tokens": self.days_per_trillion_tokens,
             "network_cost_usd": self.network_cost_usd,
+            **self.switching.to_json(),
             "cluster_cost_usd": self.cluster_cost_usd,
             "power_w": self.network_power_w,
             "cluster_power_w": self.cluster_power_w,

@@ -36,6 +36,7 @@ from lightloom.study.compare.results import (
     Sample,
 )
 from lightloom.study.compare.scenario import packet_options
+from lightloom.study.compare.switching import switching_of
 from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
 from lightloom.trace.step.build import TraceWorkload
 from lightloom.units import show_count, show_time, show_usd
@@ -164,6 +165,7 @@ def _result(
         run_hash=first.run.run_hash,
         events=first.run.events,
         simulation_wall_s=first.wall_s,
+        switching=switching_of(fabric, job.installed, job.rates, first.network),
     )
 
 

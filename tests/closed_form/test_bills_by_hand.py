@@ -1,0 +1,102 @@
+"""Bills of materials against sums made by hand: switches, ports, optics, fibers, dollars.
+
+The trees are worked out below from the number of ports alone, and not with the product's planner;
+sums for 1,024 and 4,096 GPUs are those of an architect who filled a price list by hand.
+"""
+
+import math
+
+import pytest
+
+from lightloom.cost import PartsCostModel, unused_ports_usd
+from lightloom.fabric import Chronos, Cluster, FatTree, MixNet, Oversub, Rail, TopoOpt
+from lightloom.hardware import load_prices, packet_switches
+
+#: transceiver, NIC, switch port, OCS port, patch port, fiber (USD), MixNet (SIGCOMM 2025), Table 4
+PRICES = {400: (659, 1499, 1090, 520, 100, 150), 800: (1399, 2248, 1400, 520, 100, 150)}
+
+
+def bill_of(fabric, gpus, rate=400):
+    cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
+    return fabric.bill_of_materials(cluster)
+
+
+def dollars(fabric, gpus, rate=400):
+    return PartsCostModel().capital_cost(bill_of(fabric, gpus, rate), load_prices()).total_usd
+
+
+def boxes(fabric, gpus, rate=400):
+    switches = bill_of(fabric, gpus, rate).switches[0]
+    return switches.count, switches.ports, switches.tiers
+
+
+@pytest.mark.parametrize(("fabric", "gpus", "rate", "usd"), [
+    (FatTree(switch_ports=64), 1024, 400, 7_889_920),
+    (FatTree(switch_ports=64), 1024, 800, 12_640_256),
+    (FatTree(switch_ports=64), 4096, 400, 46_501_888),
+    (FatTree(switch_ports=64), 4096, 800, 74_104_832),
+    (Rail(switch_ports=64), 4096, 400, 46_501_888),
+    (FatTree(switch_ports=128), 4096, 400, 31_559_680),
+    (FatTree(switch_ports=64, planes=8), 4096, 400, 31_559_680),
+    (Rail(switch_ports=64, planes=8), 4096, 400, 31_559_680),
+    (MixNet(switch_ports=64), 1024, 400, 4_144_384),
+    (MixNet(switch_ports=64), 1024, 800, 6_475_520),
+    (MixNet(switch_ports=64), 4096, 400, 16_577_536),
+    (MixNet(switch_ports=64), 4096, 800, 25_902_080),
+    (TopoOpt(panel="folded"), 4096, 400, 14_610_432),
+    (Chronos(), 4096, 400, 31_559_680),
+])  # fmt: skip
+def test_dollars_are_those_of_a_hand_made_bill(fabric, gpus, rate, usd):
+    assert dollars(fabric, gpus, rate) == pytest.approx(usd)
+
+
+@pytest.mark.parametrize(("fabric", "gpus", "expected"), [
+    (FatTree(switch_ports=64), 1024, (48, 64, 2)),
+    (FatTree(switch_ports=64), 4096, (320, 64, 3)),
+    (FatTree(switch_ports=128), 4096, (96, 128, 2)),
+    (Rail(switch_ports=64), 4096, (320, 64, 3)),
+    # 22 ToRs, of which one has two servers and 6 uplinks; 342 uplinks on 6 spines
+    (Oversub(switch_ports=64), 1024, (28, 64, 2)),
+    # 86 ToRs, 1,366 uplinks: 43 aggregation switches of 32 down, 22 cores
+    (Oversub(switch_ports=64), 4096, (86 + 43 + 22, 64, 3)),
+    (MixNet(switch_ports=64), 1024, (12, 64, 2)),
+    (MixNet(switch_ports=64), 4096, (48, 64, 2)),
+    (FatTree(switch_ports=64, planes=8), 4096, (8 * 24, 64, 2)),
+    (FatTree(switch_ports=128, planes=8), 1024, (8, 128, 1)),
+])  # fmt: skip
+def test_switches_are_bought_whole(fabric, gpus, expected):
+    assert boxes(fabric, gpus) == expected
+
+
+@pytest.mark.parametrize("rate", [400, 800, 1600])
+@pytest.mark.parametrize("gpus", [1024, 2304, 4096])
+@pytest.mark.parametrize("planes", [1, 8])
+def test_a_tree_of_any_size_by_hand(gpus, rate, planes):
+    ports = packet_switches(rate)[0].ports
+    nics, down = gpus // planes, ports // 2
+    tors = math.ceil(gpus // 8 / (down // (8 // planes)))
+    tiers = 1 if nics <= ports else 2 if tors <= ports else 3
+    bill = bill_of(FatTree(planes=planes), gpus, rate)
+    assert bill.switches[0].tiers == tiers
+    assert bill.count("eps_port") == gpus * (2 * tiers - 1)
+    assert bill.count("transceiver") == 2 * gpus * tiers
+    assert bill.count("fiber") == gpus * tiers
+
+
+def test_the_cliff_of_a_third_tier():
+    below, above = (dollars(FatTree(switch_ports=64), gpus) / gpus for gpus in (2048, 2056))
+    assert (below, above) == pytest.approx((7705, 11353), abs=1)
+    switches = bill_of(FatTree(switch_ports=64), 2048).switches[0]
+    assert switches.widest * 8 == 2048
+
+
+@pytest.mark.parametrize(("ports", "chassis", "unused"), [(576, 6, 384), (320, 10, 128)])
+def test_circuit_switches_are_bought_whole(ports, chassis, unused):
+    ocs = bill_of(MixNet(ocs_ports=ports), 4096).switches[1]
+    assert (ocs.component, ocs.count, ocs.spare) == ("ocs_port", chassis, unused)
+
+
+def test_ports_that_nobody_uses_have_a_price():
+    bill = bill_of(Oversub(switch_ports=64), 1024)
+    spare = 28 * 64 - 1708
+    assert unused_ports_usd(bill, load_prices()) == spare * PRICES[400][2]
