@@ -52,6 +52,11 @@ COMMANDS = {
         "Compare fabrics",
         "Explain the difference in step time between two fabrics by their critical paths.",
     ),
+    "price": CommandEntry(
+        "price",
+        "Compare fabrics",
+        "Price results again: other prices, tokens to train, a budget, a limit of power.",
+    ),
     "memory": CommandEntry(
         "memory",
         "Look into a job",

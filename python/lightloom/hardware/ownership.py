@@ -23,6 +23,7 @@ class OwnershipTable(Table):
 
     life_years: Value
     electricity_usd_per_kwh: Value
+    pue: Value
 
 
 class OwnershipFile(Table):
@@ -34,10 +35,14 @@ class OwnershipFile(Table):
 
 @dataclass(frozen=True)
 class Ownership:
-    """How long hardware is used, and what electricity costs."""
+    """How long hardware is used, what electricity costs, and how much more a hall draws.
+
+    ``pue`` is the power of the hall over that of what computes and switches in it.
+    """
 
     life_years: Provenance
     electricity_usd_per_kwh: Provenance
+    pue: Provenance
 
     def yearly_usd(self, cost_usd: float, power_w: float) -> float:
         """Dollars per year: the price over the life of the hardware, and electricity.
@@ -47,13 +52,13 @@ class Ownership:
         cost_usd
             Price of the hardware.
         power_w
-            Its power, drawn all year.
+            Its own power, drawn all year; cooling comes on top.
         """
         return cost_usd / self.life_years.value + self.electricity_usd(power_w)
 
     def electricity_usd(self, power_w: float) -> float:
-        """Dollars per year for electricity alone."""
-        return yearly_kwh(power_w) * self.electricity_usd_per_kwh.value
+        """Dollars per year for electricity alone, that of cooling included."""
+        return yearly_kwh(power_w * self.pue.value) * self.electricity_usd_per_kwh.value
 
 
 def yearly_kwh(power_w: float) -> float:

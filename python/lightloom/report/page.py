@@ -234,14 +234,15 @@ def _best(results: Iterable[FabricResult]) -> dict[str, float]:
     """The best value of each column that has one."""
     rows = list(results)
     costs = ("network_cost_usd", "cluster_cost_usd", "network_power_w")
-    lowest = ("step_time_s", "days_per_trillion_tokens", *costs)
+    per_token = ("days_per_trillion_tokens", "energy_per_token_j", "usd_per_token")
+    lowest = ("step_time_s", *per_token, *costs)
     highest = (
         "pace",
         "tokens_per_s_per_gpu",
         "mfu",
         "perf_per_usd",
         "perf_per_cluster_usd",
-        "perf_per_w",
+        "tokens_per_s_per_w",
     )
     known = {name: [getattr(r, name) for r in rows] for name in (*lowest, *highest)}
     return {

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
 from lightloom.report.switches_table import built_of, switches_table
@@ -76,6 +77,8 @@ def _print_details(comparison: Comparison, console: Console) -> None:
         console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
     print_table(_speed_table(comparison), console)
     print_table(_cost_table(comparison), console)
+    if comparison.results[0].tokens_per_s is not None:
+        print_table(money_table(comparison.results), console)
     print_table(switches_table(comparison.results), console)
     print_table(_breakdown_table(comparison), console)
     print_table(_mean_table(comparison), console)
@@ -171,11 +174,18 @@ def _shown(value: float | None) -> str | None:
     return None if value is None else _whole(value)
 
 
+def three_digits(value: float | None) -> str | None:
+    """A number with three digits that count, or all of its whole ones."""
+    if value is None:
+        return None
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 #: columns of throughput; one is left out where it is not known
 _RATES: dict[str, Callable[[FabricResult], str | None]] = {
     "MFU\n[%]": lambda one: None if one.mfu is None else f"{100 * one.mfu:.1f}",
     "tokens/s\nper GPU": lambda one: _shown(one.tokens_per_s_per_gpu),
-    "days per\n10^12": lambda one: _shown(one.days_per_trillion_tokens),
+    "days per\n10^12": lambda one: three_digits(one.days_per_trillion_tokens),
 }
 
 
@@ -290,8 +300,8 @@ def _mean_table(comparison: Comparison) -> Table:
         seconds = [
             parts["compute"],
             parts["TP"],
-            parts["all-to-all"] - result.straggler_wait_s,
-            parts["stragglers"] + result.straggler_wait_s,
+            parts["all-to-all"],
+            parts["stragglers"],
             parts["reconfig."],
             parts["PP"] - bubble,
             bubble,

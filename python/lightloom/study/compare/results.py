@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from lightloom.errors import InputError, echo
+from lightloom.hardware import load_ownership
 from lightloom.optional import need
 from lightloom.study.compare.switching import Switching
 from lightloom.units import show_time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: ratios of step times up to this one count as the same time: what a simulation resolves
 SAME = 1.005
+SECONDS_PER_YEAR = 365.25 * 86_400
 #: attributes of a result that have other names in files
 _WRITTEN_AS = {
     "network_power_w": "power_w",
@@ -133,8 +135,8 @@ class FabricResult:
     :data:`SAME`.
     ``switching`` says in which switches the network comes.
     ``loads`` has the step under balanced and skewed load, where there is any. ``critical_path_s``,
-    ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
-    member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
+    ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent in all-to-alls whose
+    last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
     each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``run_hash``,
     ``events`` and ``simulation_wall_s`` are of the first sample.
     """
@@ -224,9 +226,24 @@ class FabricResult:
         return self.pace / self.cluster_cost_usd
 
     @property
-    def perf_per_w(self) -> float:
-        """Pace per watt of network."""
-        return self.pace / self.network_power_w
+    def tokens_per_s_per_w(self) -> float | None:
+        """Tokens per second and watt of network, servers and GPUs, without cooling."""
+        return None if self.tokens_per_s is None else self.tokens_per_s / self.cluster_power_w
+
+    @property
+    def energy_per_token_j(self) -> float | None:
+        """Energy of the hall per token, cooling included (PUE)."""
+        if self.tokens_per_s is None:
+            return None
+        return self.cluster_power_w * load_ownership().pue.value / self.tokens_per_s
+
+    @property
+    def usd_per_token(self) -> float | None:
+        """Price over the life of the cluster and electricity, per token."""
+        if self.tokens_per_s is None:
+            return None
+        yearly_usd = load_ownership().yearly_usd(self.cluster_cost_usd, self.cluster_power_w)
+        return yearly_usd / (self.tokens_per_s * SECONDS_PER_YEAR)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> FabricResult:
@@ -280,7 +297,9 @@ class FabricResult:
             "pace_unit": self.pace_unit,
             "perf_per_usd": self.perf_per_usd,
             "perf_per_cluster_usd": self.perf_per_cluster_usd,
-            "perf_per_w": self.perf_per_w,
+            "tokens_per_s_per_w": self.tokens_per_s_per_w,
+            "energy_per_token_j": self.energy_per_token_j,
+            "usd_per_token": self.usd_per_token,
             "breakdown_critical_path_s": self.critical_path_s,
             "breakdown_mean_s": self.mean_s,
             "straggler_wait_s": self.straggler_wait_s,

@@ -17,7 +17,7 @@ from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record
 from lightloom.parallel.grid import RankGrid
-from lightloom.simulate import Phases
+from lightloom.simulate import Phases, Run
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import failures_note
 from lightloom.study.compare.job import Job, ModelJob, StepWorkload
@@ -147,7 +147,7 @@ def _result(
         network_power_w=costs.network_power.total_w,
         cluster_power_w=costs.cluster_power.total_w,
         critical_path_s=_mean([d.run.critical_path_s for d in nominal]),
-        mean_s=_mean([d.run.mean_s for d in nominal]),
+        mean_s=_mean([_with_stragglers(d.run) for d in nominal]),
         carried_bytes={
             name: round(size)
             for name, size in _mean([d.run.carried_bytes for d in nominal]).items()
@@ -167,6 +167,13 @@ def _result(
         simulation_wall_s=first.wall_s,
         switching=switching_of(fabric, job.installed, job.rates, first.network),
     )
+
+
+def _with_stragglers(run: Run) -> dict[str, float]:
+    """Where the mean GPU's time goes, all waits for the last member of a group together."""
+    waited_s = run.straggler_wait_s
+    ep_s, straggler_s = run.mean_s["ep"] - waited_s, run.mean_s["straggler"] + waited_s
+    return run.mean_s | {"ep": ep_s, "straggler": straggler_s}
 
 
 #: what the first all-to-all of a pass does under another setting, by the variant's name
@@ -382,7 +389,10 @@ def _cluster_line(job: Job) -> str:
         f"{scenario.cluster.rate_gbps:g} Gb/s per {bought.gpus_per_server}-GPU server"
     )
     if spares := scenario.cluster.spare_gpus_per_server:
-        line += f", of which {job.cluster.gpus_per_server} GPUs are used and {spares} are spares"
+        line += (
+            f", of which {job.cluster.gpus_per_server} GPUs are used and {spares} are spares: "
+            f"{bought.servers} servers, {bought.installed_gpus:,} GPUs bought"
+        )
     elif bought.gpus < bought.installed_gpus:
         line += f"; {bought.installed_gpus} GPUs are bought, since servers are bought whole"
     return line

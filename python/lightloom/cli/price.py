@@ -1,0 +1,101 @@
+"""``lightloom price``: results under other prices, a budget or a power limit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.terminal import results_console
+from lightloom.inputs.strict import File, Strict, quantity
+
+EXAMPLES = (
+    "lightloom price results.json",
+    "lightloom price results.json --tokens 15e12",
+    "lightloom price results.json --budget 200M --max-power 5MW",
+)
+NOTES = (
+    "Write results.json with: lightloom compare ... --json results.json. A list of prices begins as "
+    "a copy of the built-in one: lightloom example prices."
+)
+
+_SIZES = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+
+def _count(value: Any) -> Any:
+    """Read a number that may end in k, M, B or T and begin with a dollar sign."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().removeprefix("$").replace(",", "")
+    size = _SIZES.get(text[-1:], 1.0)
+    try:
+        return float(text[:-1] if size > 1 else text) * size
+    except ValueError:
+        raise ValueError(f"expected a number such as 15e12, 200M or 1.5B, got '{value}'") from None
+
+
+Amount = Annotated[float, BeforeValidator(_count), Field(gt=0, le=1e18)]
+
+
+class PriceOptions(Strict):
+    """Results, and what they are priced under."""
+
+    results: File = Field(description="Results that 'lightloom compare --json' has written.")
+    prices: File | None = Field(
+        None, description="Price list (TOML) that replaces that of the results."
+    )
+    power: File | None = Field(
+        None, description="Power list (TOML) that replaces that of the results."
+    )
+    tokens: Amount = Field(1e12, description="Tokens to train, such as 15e12 or 15T.")
+    budget: Amount | None = Field(
+        None,
+        description="US dollars for network, servers and GPUs, such as 200M: each fabric gets as "
+        "many GPUs as they buy.",
+    )
+    max_power: Annotated[float, quantity("watt"), Field(gt=0, le=1e12)] | None = Field(
+        None, description="Power of the hall, cooling included, such as 5MW: as for a budget."
+    )
+
+
+def command() -> Command:
+    """Describe the command."""
+    return Command(
+        panels=(
+            Panel("Arguments", (option(PriceOptions, "results", "RESULTS", common=True),)),
+            Panel(
+                "Prices and limits",
+                tuple(
+                    option(PriceOptions, name, common=True)
+                    for name in ("prices", "power", "tokens", "budget", "max_power")
+                ),
+            ),
+            json_panel(),
+        ),
+        run=_run,
+        examples=EXAMPLES,
+        notes=NOTES,
+    )
+
+
+def _run(given: Given) -> None:
+    from lightloom.report.explain import read_comparison
+    from lightloom.report.price_table import pricing_as_json, print_pricing
+    from lightloom.study.pricing import priced
+
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    options = given.build(PriceOptions)
+    found = priced(
+        read_comparison(options.results),
+        prices=options.prices,
+        powers=options.power,
+        tokens=options.tokens,
+        budget_usd=options.budget,
+        max_power_w=options.max_power,
+    )
+    if not outputs.on_stdout:
+        print_pricing(found, results_console())
+    outputs.write_json(pricing_as_json(found))

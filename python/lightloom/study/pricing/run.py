@@ -1,0 +1,191 @@
+"""Money, energy and size of clusters from results, without simulating again.
+
+Under a budget or a power limit each fabric gets as many GPUs as fit: whole replicas of the plan on
+whole servers. Every replica is taken to train as fast as in the results, as the laws of a step
+say of twice the replicas on twice the network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightloom.errors import FabricError, InputError
+from lightloom.fabric import Cluster, Counting, Fabric
+from lightloom.hardware import Gpu, Ownership, load_gpu, load_ownership, load_power, load_prices
+from lightloom.study.compare.costs import Costs, Rates, costs_of
+from lightloom.study.compare.job import cluster_of, load_fabrics
+from lightloom.study.compare.racks import installed
+from lightloom.study.compare.results import SECONDS_PER_YEAR, Comparison
+from lightloom.study.compare.scenario import ClusterOptions, Scenario
+
+#: no cluster is larger, in multiples of that of the results
+MAX_GROWTH = 1024
+
+
+@dataclass(frozen=True)
+class PricedFabric:
+    """One fabric with its cluster.
+
+    Attributes
+    ----------
+    fabric
+        Name.
+    gpus, bought_gpus
+        GPUs that train, and those that come with whole servers.
+    network_cost_usd, cluster_cost_usd
+        Of the network, and of network, servers and GPUs.
+    power_w
+        Of the cluster, without cooling.
+    tokens_per_s
+        Pace, in proportion to the replicas.
+    """
+
+    fabric: str
+    gpus: int
+    bought_gpus: int
+    network_cost_usd: float
+    cluster_cost_usd: float
+    power_w: float
+    tokens_per_s: float
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """All fabrics of results, priced; ``tokens`` are those that are to be trained."""
+
+    fabrics: tuple[PricedFabric, ...]
+    ownership: Ownership
+    tokens: float
+    budget_usd: float | None = None
+    max_power_w: float | None = None
+
+    def days(self, of: PricedFabric) -> float:
+        """Days in which a fabric's cluster trains the tokens."""
+        return self.tokens / of.tokens_per_s / 86_400
+
+    def usd(self, of: PricedFabric) -> float:
+        """Share of the cluster's life, and electricity, that the tokens take."""
+        yearly = self.ownership.yearly_usd(of.cluster_cost_usd, of.power_w)
+        return yearly * self.tokens / (of.tokens_per_s * SECONDS_PER_YEAR)
+
+    def energy_per_token_j(self, of: PricedFabric) -> float:
+        """Energy of the hall per token, cooling included."""
+        return of.power_w * self.ownership.pue.value / of.tokens_per_s
+
+
+def priced(
+    comparison: Comparison,
+    *,
+    prices: Path | None = None,
+    powers: Path | None = None,
+    tokens: float = 1e12,
+    budget_usd: float | None = None,
+    max_power_w: float | None = None,
+) -> Pricing:
+    """Price results, with as many GPUs as a budget and a limit of power allow.
+
+    Parameters
+    ----------
+    comparison
+        Results of a model's job.
+    prices, powers
+        Lists in the place of those that the results were made with.
+    tokens
+        Tokens to train.
+    budget_usd
+        Dollars for network, servers and GPUs.
+    max_power_w
+        Watts of the hall, cooling included.
+
+    Raises
+    ------
+    InputError
+        If results are of a trace, or not one replica fits.
+    """
+    if any(result.tokens_per_s is None for result in comparison.results):
+        raise InputError("results of a trace have no tokens per second to price")
+    scenario = Scenario.model_validate(comparison.inputs["scenario"])
+    gpu, ownership = load_gpu(scenario.cluster.gpu), load_ownership()
+    rates = Rates(
+        load_prices(prices or scenario.prices),
+        load_power(powers or scenario.power),
+        Counting(**scenario.counting),
+    )
+    site = _Site(
+        scenario.cluster,
+        cluster_of(scenario, gpu),
+        gpu,
+        rates,
+        _quantum(comparison, scenario),
+        math.inf if budget_usd is None else budget_usd,
+        math.inf if max_power_w is None else max_power_w / ownership.pue.value,
+    )
+    is_limited = budget_usd is not None or max_power_w is not None
+    fabrics = {fabric.name: fabric for fabric in load_fabrics(scenario)}
+    found = []
+    for result in comparison.results:
+        fabric = fabrics[result.fabric]
+        gpus = site.largest(fabric) if is_limited else scenario.gpus
+        costs, cluster = site.costs(fabric, gpus)
+        assert result.tokens_per_s is not None
+        found.append(
+            PricedFabric(
+                fabric=fabric.name,
+                gpus=gpus,
+                bought_gpus=cluster.installed_gpus,
+                network_cost_usd=costs.network.total_usd,
+                cluster_cost_usd=costs.cluster.total_usd,
+                power_w=costs.cluster_power.total_w,
+                tokens_per_s=result.tokens_per_s * gpus / scenario.gpus,
+            )
+        )
+    return Pricing(tuple(found), ownership, tokens, budget_usd, max_power_w)
+
+
+def _quantum(comparison: Comparison, scenario: Scenario) -> int:
+    """GPUs by which a cluster can grow: whole replicas on whole servers."""
+    plan = comparison.inputs["plan"]
+    replica = int(plan["gpus"]) // int(plan["dp"])
+    return math.lcm(replica, scenario.cluster.used_gpus_per_server)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """What clusters are built of, and the most that one may cost and draw."""
+
+    options: ClusterOptions
+    cluster: Cluster
+    gpu: Gpu
+    rates: Rates
+    quantum: int
+    budget_usd: float
+    power_w: float
+
+    def costs(self, fabric: Fabric, gpus: int) -> tuple[Costs, Cluster]:
+        """Money and power of a cluster of as many GPUs, and the cluster as it is bought."""
+        bought = installed(dataclasses.replace(self.cluster, gpus=gpus), self.options)
+        return costs_of(fabric, bought, self.gpu, self.rates), bought
+
+    def _fits(self, fabric: Fabric, replicas: int) -> bool:
+        try:
+            costs, _ = self.costs(fabric, replicas * self.quantum)
+        except FabricError:
+            return False  # beyond what the fabric's switches reach
+        is_affordable = costs.cluster.total_usd <= self.budget_usd
+        return is_affordable and costs.cluster_power.total_w <= self.power_w
+
+    def largest(self, fabric: Fabric) -> int:
+        """The largest number of GPUs that fits, by bisection: more GPUs never cost less."""
+        low, high = 0, MAX_GROWTH * -(-self.cluster.gpus // self.quantum) + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(fabric, middle) else (low, middle)
+        if low == 0:
+            raise InputError(
+                f"{fabric.name}: a cluster of {self.quantum} GPUs, one replica of the plan on "
+                "whole servers, exceeds the limit; give more"
+            )
+        return low * self.quantum
