@@ -99,9 +99,10 @@ def test_dollars_per_year_by_hand(make_comparison):
     # 0.1 MW for 8,766 hours
     assert row.network_mwh == pytest.approx(876.6)
     assert yearly_kwh(1000) == pytest.approx(8766)
+    pue = ownership.pue.value
     kwh, years = ownership.electricity_usd_per_kwh.value, ownership.life_years.value
-    assert row.network_electricity_usd == pytest.approx(876_600 * kwh)
-    assert row.cluster_yearly_usd == pytest.approx(3e7 / years + 8_766_000 * kwh)
+    assert row.network_electricity_usd == pytest.approx(pue * 876_600 * kwh)
+    assert row.cluster_yearly_usd == pytest.approx(3e7 / years + pue * 8_766_000 * kwh)
     days = row.result.days_per_trillion_tokens
     assert row.usd_per_trillion_tokens == pytest.approx(row.cluster_yearly_usd * days / 365.25)
 

@@ -111,7 +111,8 @@ def test_table_says_what_the_results_say(make_comparison, page):
         assert f"{result.tokens_per_s:,.0f}" in words
         assert f"{result.tokens_per_s_per_gpu:,.1f}" in words
         assert f"{100 * result.mfu:.1f}" in words
-        assert f"{result.days_per_trillion_tokens:,.1f}" in words
+        assert f"{result.days_per_trillion_tokens:,.2f}" in words
+        assert f"{result.energy_per_token_j:,.3f}" in words
         for load in result.loads:
             longer = f"{100 * (load.ratio_to_fastest - 1):+.1f} %"
             assert f"{load.step_time_s:#.4g} {longer}" in words

@@ -171,9 +171,9 @@ def _result(
 
 def _with_stragglers(run: Run) -> dict[str, float]:
     """Where the mean GPU's time goes, all waits for the last member of a group together."""
-    waited_s = run.straggler_wait_s
-    ep_s, straggler_s = run.mean_s["ep"] - waited_s, run.mean_s["straggler"] + waited_s
-    return run.mean_s | {"ep": ep_s, "straggler": straggler_s}
+    waited_s, mean_s = run.straggler_wait_s, run.mean_s
+    ep_s, straggler_s = mean_s.get("ep", 0.0) - waited_s, mean_s.get("straggler", 0.0) + waited_s
+    return mean_s | {"ep": ep_s, "straggler": straggler_s} if waited_s else mean_s
 
 
 #: what the first all-to-all of a pass does under another setting, by the variant's name

@@ -16,7 +16,8 @@ DOC = (Path(__file__).parents[4] / "docs" / "reference" / "results.md").read_tex
 def documented(heading: str) -> set[str]:
     """Keys in the first column of the table under a heading."""
     section = re.split(r"^#+ ", DOC.split(f"# {heading}\n", 1)[1], flags=re.MULTILINE)[0]
-    return set(re.findall(r"^\| `([^`]+)` +\|", section, flags=re.MULTILINE))
+    columns = re.findall(r"^\| (`[^`|]+`(?:, `[^`|]+`)*) +\|", section, flags=re.MULTILINE)
+    return {name for names in columns for name in re.findall(r"`([^`]+)`", names)}
 
 
 @pytest.fixture(scope="module")
