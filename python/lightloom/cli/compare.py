@@ -147,8 +147,8 @@ def _fabrics() -> Panel:
         "Fabrics",
         (
             option(Scenario, "fabrics", common=True),
+            option(Scenario, "designs", common=True),
             option(Settings, "set", common=True, repeats=True, metavar="KEY=VALUE"),
-            option(MixNetOptions, "degree", common=True, below=mixnet),
             option(MixNetOptions, "allocator", common=True, below=mixnet),
             option(MixNetOptions, "reconfigure", common=True, below=mixnet),
             option(MixNetOptions, "reconfiguration_delay_s", delay, common=True, below=mixnet),

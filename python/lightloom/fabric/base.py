@@ -125,6 +125,15 @@ class PacketSwitched(FabricOptions):
         cluster = self.adapt(cluster)
         return packet_bill(self.name, cluster, self.tree(cluster), counting or Counting())
 
+    def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
+        """NICs of a server, its planes, and the switches that are sold in volume."""
+        ports = ports_of_switch(self.switch_ports, cluster.nic_gbps)
+        return {
+            **super().knobs(cluster),
+            "planes": sorted({1, cluster.nics_per_server} - {self.planes}),
+            "switch_ports": other_ports(cluster.nic_gbps, ports),
+        }
+
     def oversubscription(self) -> float:
         """Rate down over rate up of a ToR."""
         return 1.0
@@ -145,6 +154,12 @@ class PacketSwitched(FabricOptions):
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         own = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
         return super()._applied(cluster, network) | own
+
+
+def other_ports(rate_gbps: float, ports: int) -> list[int]:
+    """Ports of other packet switches that are sold in volume for a rate."""
+    sold = (one.ports for one in packet_switches(rate_gbps) if one.availability == "volume")
+    return [other for other in sold if other != ports]
 
 
 def ports_of_switch(given: int | None, rate_gbps: float) -> int:

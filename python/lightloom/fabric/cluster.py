@@ -40,6 +40,9 @@ class Cluster:
         In every server; :meth:`of` takes those that the GPU comes in.
     link_delay_s
         Propagation delay of one link.
+    idle_gpus_per_server
+        GPUs of every server that the job leaves idle, with their share of its NICs; neither
+        counts above.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class Cluster:
     gpus_per_server: int = 8
     nics_per_server: int = 8
     link_delay_s: float = 1e-6
+    idle_gpus_per_server: int = 0
 
     def __post_init__(self) -> None:
         for name in ("gpus", "gpus_per_server", "nics_per_server"):
@@ -94,6 +98,12 @@ class Cluster:
             **others,
         }
         return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=found.like or gpu, **known)
+
+    def nics_of_used(self, nics_per_server: int) -> int:
+        """NICs of the GPUs that the job uses, of those of a whole server; all if shared unevenly."""
+        whole = self.gpus_per_server + self.idle_gpus_per_server
+        nics, rest = divmod(nics_per_server * self.gpus_per_server, whole)
+        return nics_per_server if rest else nics
 
     @property
     def servers(self) -> int:

@@ -86,12 +86,27 @@ class FabricOptions(OptionModel):
             )
             if (value := getattr(self, name)) is not None
         }
+        if self.nics_per_server is not None and self.gpus_per_server is None:
+            own["nics_per_server"] = cluster.nics_of_used(self.nics_per_server)
         if self.interconnect is not None:
             own["interconnect"] = Interconnect.named(self.interconnect, cluster.gpu)
         if self.nic_efficiency is not None:
             links = own.get("interconnect", cluster.interconnect)
             own["interconnect"] = dataclasses.replace(links, nic_efficiency=self.nic_efficiency)
         return dataclasses.replace(cluster, **own)
+
+    def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
+        """What a buyer may choose about the fabric: values of options by name.
+
+        Parameters
+        ----------
+        cluster
+            As :meth:`adapt` returns it.
+        """
+        used = cluster.nics_per_server
+        whole = cluster.gpus_per_server + cluster.idle_gpus_per_server
+        nics = used * whole // cluster.gpus_per_server
+        return {"nics_per_server": [nics // part for part in (2, 4) if used % part == 0]}
 
     def parameters(self) -> dict[str, Any]:
         """Every option and its value."""

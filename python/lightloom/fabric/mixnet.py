@@ -20,6 +20,7 @@ from lightloom.fabric.base import (
     check_layout,
     circuit_all_to_all,
     eps_of,
+    other_ports,
     ports_of_switch,
 )
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, merged, nic_lines
@@ -119,6 +120,15 @@ class MixNet(MixNetOptions):
     def failures(self) -> Failures | None:
         """Return what has failed, if anything."""
         return parse_failures(",".join(self.failed), "failed") if self.failed else None
+
+    def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
+        """Its optical NICs, and the packet switches that are sold in volume."""
+        nics = cluster.nics_per_server
+        rate, ports = self._eps_cluster(cluster).nic_gbps, self._switch_ports(cluster)
+        return {
+            "degree": sorted({max(1, nics * share // 4) for share in (1, 2, 3)} - {self.degree}),
+            "switch_ports": other_ports(rate, ports),
+        }
 
     def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
         """Return the fabric with its ``split`` on and off, unless one was asked for.

@@ -7,7 +7,8 @@ hardly any uplinks.
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -36,6 +37,11 @@ class Oversub(PacketSwitched):
             f"{tree.uplinks_per_tor} to the spine, which all pairs cross with servers_per_tor = 1"
         )
         return dataclasses.replace(network, notes=(*network.notes, shared))
+
+    def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
+        """Those of a tree, and its oversubscription."""
+        ratios = [ratio for ratio in (1.5, 2.0, 3.0, 4.0, 7.0) if ratio != self.ratio]
+        return {"ratio": ratios, **super().knobs(cluster)}
 
     def oversubscription(self) -> float:
         """Rate down over rate up of a ToR."""

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.designs_table import chosen_designs, designs_table
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
@@ -60,10 +61,15 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
     Details are what was moved, all columns, where the time goes, and remarks on fabrics.
     """
     print_plans(comparison.inputs.get("plan_candidates", ()), console)
+    designs = comparison.inputs.get("designs", ())
+    if details and designs:
+        print_table(designs_table(designs), console)
     if details:
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison), console)
+    if sentence := chosen_designs(designs):
+        print_sentence(sentence, console)
     if switches := built_of(comparison.results):
         print_sentence(switches, console)
     print_sentence(doubts(comparison), console)

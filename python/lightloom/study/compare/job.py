@@ -403,6 +403,7 @@ def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
         gpus_per_server=own.used_gpus_per_server,
         nics_per_server=used_nics(own),
         link_delay_s=own.link_delay_s,
+        idle_gpus_per_server=own.spare_gpus_per_server or 0,
     )
 
 

@@ -92,4 +92,5 @@ def installed(used: Cluster, own: ClusterOptions) -> Cluster:
         gpus=used.servers * own.gpus_per_server,
         gpus_per_server=own.gpus_per_server,
         nics_per_server=own.nics_per_server,
+        idle_gpus_per_server=0,
     )

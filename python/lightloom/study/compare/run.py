@@ -23,6 +23,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import failed_variants, refuse_unless_simulated
 from lightloom.study.compare.forecast import LONG_S, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
@@ -163,6 +164,10 @@ def compare(
     else:
         job = traced_job(scenario, watcher.progress)
         scenario = job.scenario
+    tried: tuple[Design, ...] = ()
+    if scenario.designs == "tuned":
+        job, tried = tuned(job, watcher)
+        scenario = job.scenario
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     part = part_step(job)
     case = _Case("", job, with_timeline, with_samples=part is None)
@@ -195,7 +200,9 @@ def compare(
         done = _run_divided(case, part, loads_to_run, progress, plugins)
     else:
         done, phases = _run_loads(case, loads_to_run, progress, plugins)
-    return comparison_of(case.job, done, first, phases, tuple(loads))
+    found = comparison_of(case.job, done, first, phases, tuple(loads))
+    designs = [dataclasses.asdict(design) for design in tried]
+    return dataclasses.replace(found, inputs=found.inputs | {"designs": designs})
 
 
 def _run_loads(

@@ -1,0 +1,197 @@
+"""Tuned designs: each fabric with the knobs that train the most per dollar of the cluster.
+
+A verdict between defaults is one between whatever the defaults are. Here the knobs of a fabric
+(:meth:`~lightloom.fabric.FabricOptions.knobs`: planes, oversubscription, switches, optical NICs, NICs
+per server) are moved one after another, and a move is kept if tokens per dollar of the whole
+cluster grow. Steps are predicted from few layers and micro-batches, as a plan search does: one
+micro-batch more takes the same time with each. What the user has set stays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from lightloom.cost import pareto_front
+from lightloom.errors import FabricError
+from lightloom.fabric import Fabric
+from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.progress import Monitor
+from lightloom.simulate import simulate
+from lightloom.study.compare import strategies
+from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.costs import costs_of
+from lightloom.study.compare.job import Job, ModelJob, load_fabrics
+from lightloom.study.compare.short_step import MIN_MICRO_BATCHES, few_layers, with_few, with_few_stages
+
+#: a move is kept if tokens per dollar grow by more than this share
+WORTH = 1e-4
+
+
+@dataclass(frozen=True)
+class Design:
+    """A fabric with some of its knobs moved.
+
+    Attributes
+    ----------
+    fabric, options
+        Its name, and the knobs that differ from the defaults.
+    step_time_s
+        Predicted; of use to compare designs alone.
+    network_cost_usd, cluster_cost_usd
+        Of the network, and with servers and GPUs.
+    is_chosen
+        Whether it is the one that is compared with other fabrics.
+    is_on_front
+        Whether no other design of any fabric is both faster and cheaper.
+    """
+
+    fabric: str
+    options: dict[str, Any]
+    step_time_s: float
+    network_cost_usd: float
+    cluster_cost_usd: float
+    is_chosen: bool = False
+    is_on_front: bool = False
+
+    @property
+    def step_usd(self) -> float:
+        """What is to be as small as possible: the time of a step times the price."""
+        return self.step_time_s * self.cluster_cost_usd
+
+
+def tuned(job: Job, monitor: Monitor[Any]) -> tuple[Job, tuple[Design, ...]]:
+    """The job with the best design of each fabric, and all that were tried.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the monitor returned ``False``.
+    """
+    given = job.scenario.fabric_options
+    tuning = _Tuning(job, monitor)
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        futures = [
+            pool.submit(tuning.tune, fabric, {**given.get("all", {}), **given.get(fabric.name, {})})
+            for fabric in job.fabrics
+        ]
+        try:
+            tried = [future.result() for future in futures]
+        except BaseException:
+            tuning.stopped.set()
+            raise
+    found = [design for designs in tried for design in designs]
+    front = set(pareto_front([(d.cluster_cost_usd, 1 / d.step_time_s) for d in found]))
+    found = [dataclasses.replace(d, is_on_front=n in front) for n, d in enumerate(found)]
+    chosen = {design.fabric: design.options for design in found if design.is_chosen}
+    options = {**given, **{name: {**given.get(name, {}), **own} for name, own in chosen.items()}}
+    scenario = job.scenario.model_copy(update={"fabric_options": options, "designs": "default"})
+    fabrics = load_fabrics(scenario)
+    bought = job.installed
+    costs = {fabric.name: costs_of(fabric, bought, job.gpu, job.rates) for fabric in fabrics}
+    tuned_job = dataclasses.replace(job, scenario=scenario, fabrics=fabrics, costs=costs)
+    return tuned_job, tuple(found)
+
+
+class _Tuning:
+    """Designs of one job, each predicted once."""
+
+    def __init__(self, job: Job, monitor: Monitor[Any]) -> None:
+        self._job, self._monitor = job, monitor
+        self._lock = threading.Lock()
+        self._count, self._expected = 0, sum(map(self._knob_values, job.fabrics))
+        self.stopped = threading.Event()
+        self._steps = _Steps(job, self._watch)
+
+    def _knob_values(self, fabric: Fabric) -> int:
+        """Designs of a fabric, or a few more than will be tried."""
+        if not isinstance(fabric, FabricOptions):
+            return 1
+        knobs = fabric.knobs(fabric.adapt(self._job.cluster))
+        return 1 + sum(map(len, knobs.values()))
+
+    def _watch(self, *_: object) -> bool:
+        return not self.stopped.is_set()
+
+    def tune(self, fabric: Fabric, fixed: Mapping[str, Any]) -> list[Design]:
+        """Move the knobs of a fabric in turn, those that are ``fixed`` not; the chosen one first."""
+        best = self._design(fabric, {})
+        tried = [best]
+        if not isinstance(fabric, FabricOptions):
+            return [dataclasses.replace(best, is_chosen=True)]
+        for name in fabric.knobs(fabric.adapt(self._job.cluster)):
+            if name in fixed:
+                continue
+            current = fabric.replace(**best.options, label=fabric.label)
+            values = current.knobs(current.adapt(self._job.cluster)).get(name, ())
+            for value in values:
+                options = {**best.options, name: value}
+                try:
+                    moved = fabric.replace(**options, label=fabric.label)
+                    design = self._design(moved, options)
+                except FabricError:
+                    continue
+                tried.append(design)
+                if design.step_usd < best.step_usd * (1 - WORTH):
+                    best = design
+        return [dataclasses.replace(one, is_chosen=one is best) for one in tried]
+
+    def _design(self, fabric: Fabric, options: dict[str, Any]) -> Design:
+        costs = costs_of(fabric, self._job.installed, self._job.gpu, self._job.rates)
+        step_s = self._steps.predict(fabric)
+        with self._lock:
+            self._count += 1
+            share = min(1.0, self._count / self._expected)
+            if self._monitor.progress(share, f"tuning designs, {self._count} tried") is False:
+                self.stopped.set()
+                raise KeyboardInterrupt
+        return Design(
+            fabric=fabric.name,
+            options=options,
+            step_time_s=step_s,
+            network_cost_usd=costs.network.total_usd,
+            cluster_cost_usd=costs.cluster.total_usd,
+        )
+
+
+class _Steps:
+    """Predictions of the step on any fabric: by short runs with one and two fills of the pipeline."""
+
+    def __init__(self, job: Job, watch: Callable[..., bool]) -> None:
+        self._watch = watch
+        self._more, self._whole = 0.0, 1.0
+        self._jobs: list[tuple[Job, Workloads]] = []
+        for short in self._shortened(job):
+            self._jobs.append((short, Workloads(short)))
+        self._lock = threading.Lock()
+
+    def _shortened(self, job: Job) -> list[Job]:
+        if not isinstance(job, ModelJob):
+            return [job]
+        few = with_few_stages(job)
+        layers = few_layers(job.model, few.plan)
+        fill = max(MIN_MICRO_BATCHES, few.plan.pp * few.plan.copies)
+        if not layers or layers * 2 * fill >= job.model.num_moe_layers * job.plan.micro_batches:
+            return [job]
+        self._more = (job.plan.micro_batches - fill) / fill
+        self._whole = job.model.num_layers / job.plan.pp / (layers / few.plan.pp)
+        return [with_few(few, layers, count * fill) for count in (1, 2)]
+
+    def predict(self, fabric: Fabric) -> float:
+        """Seconds of the step, with the strategies that the fabric estimates to be best."""
+        seconds = [self._seconds(job, workloads, fabric) for job, workloads in self._jobs]
+        return self._whole * (seconds[0] + self._more * (seconds[-1] - seconds[0]))
+
+    def _seconds(self, job: Job, workloads: Workloads, fabric: Fabric) -> float:
+        sample = job.samples()[0]
+        with self._lock:
+            networks = Networks(job, workloads)
+            fabric = strategies.estimated(fabric, networks)
+            network = networks.get(fabric)
+            graph = workloads.get(sample, networks.server_size(fabric)).graph
+        return simulate(graph, network, progress=self._watch).step_time_s
