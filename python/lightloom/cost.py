@@ -163,7 +163,8 @@ def unused_ports_usd(bill: Bill, prices: Prices) -> float:
         If the price file lacks such a port.
     """
     return sum(
-        switches.spare * unit_price_usd(Line(switches.component, switches.rate_gbps, 1), bill, prices)
+        switches.spare
+        * unit_price_usd(Line(switches.component, switches.rate_gbps, 1), bill, prices)
         for switches in bill.switches
     )
 

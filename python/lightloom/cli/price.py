@@ -17,8 +17,8 @@ EXAMPLES = (
     "lightloom price results.json --budget 200M --max-power 5MW",
 )
 NOTES = (
-    "Write results.json with: lightloom compare ... --json results.json. A list of prices begins as "
-    "a copy of the built-in one: lightloom example prices."
+    "Write results.json with: lightloom compare ... --json results.json. A list of prices begins "
+    "as a copy of the built-in one: lightloom example prices."
 )
 
 _SIZES = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}

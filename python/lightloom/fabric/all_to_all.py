@@ -38,7 +38,7 @@ def all_to_all_candidates(
         # rail and flat differ between servers alone
         usable = ["flat", "hierarchical"] if groups > 1 or ranks > 1 else ["flat"]
     elif ranks > 1:
-        across = crosses_planes(cluster, context, planes)
+        across = crosses_planes(context, planes)
         usable = [name for name in ALL_TO_ALL_STRATEGIES if not (across and name == "flat")]
     elif context.deduplicated:
         # what ranks send each other is unknown, so that no copy can go to each
@@ -50,7 +50,7 @@ def all_to_all_candidates(
     return (first, *(strategy for strategy in usable if strategy != first))
 
 
-def crosses_planes(cluster: Cluster, context: FabricContext | None, planes: int) -> bool:
+def crosses_planes(context: FabricContext | None, planes: int) -> bool:
     """Whether GPU to GPU would lead from one plane to another, which nothing joins."""
     if planes == 1 or context is None or context.layout.members == 1:
         return False
@@ -87,7 +87,7 @@ def best_all_to_all(
         return "rail", "tokens cross the network once to a server, on the rail of their sender"
     if ranks == groups == 1:
         return "flat", "one EP rank per server: flat is balanced and on its rail already"
-    if crosses_planes(cluster, context, planes):
+    if crosses_planes(context, planes):
         return "rail", f"{planes} planes, which a NIC reaches one of"
     passes = 1 + 2 * _nic_over_nvlink(cluster)
     # with one rank per server there is nothing to be uneven, so that no demand is looked at

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-
 from pydantic import Field
 
 from lightloom.errors import FabricError
@@ -119,7 +119,7 @@ class PacketSwitched(FabricOptions):
         self,
         cluster: Cluster,
         counting: Counting | None = None,
-        network: Network | None = None,
+        _network: Network | None = None,
     ) -> Bill:
         """Return NICs, used switch ports, transceivers and fibers."""
         cluster = self.adapt(cluster)
@@ -140,16 +140,21 @@ class PacketSwitched(FabricOptions):
 
     def tree(self, cluster: Cluster) -> Tree:
         """Return where the servers sit; ``cluster`` as :meth:`adapt` returns it."""
-        return plan_tree(
+        nics, planes = cluster.nics_per_server, self.planes
+        if nics % planes:
+            raise FabricError(
+                f"{self.name}: planes = {planes}: expected a divisor of the {nics} NICs of a server"
+            )
+        plane = plan_tree(
             self.name,
             cluster.servers,
-            cluster.nics_per_server,
+            nics // planes,
             ports_of_switch(self.switch_ports, cluster.nic_gbps),
             ratio=self.oversubscription(),
             rail=self.by_rail,
             servers_per_tor=self.servers_per_tor,
-            planes=self.planes,
         )
+        return dataclasses.replace(plane, planes=planes)
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         own = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
@@ -176,7 +181,7 @@ def packet_all_to_all(
     """How a packet fabric spreads an all-to-all, and why."""
     if wanted == "best":
         return best_all_to_all(cluster, context, planes)
-    if wanted == "flat" and crosses_planes(cluster, context, planes):
+    if wanted == "flat" and crosses_planes(context, planes):
         return "rail", "a NIC reaches those of its plane alone ('flat' does not apply)"
     return wanted, "as asked"
 

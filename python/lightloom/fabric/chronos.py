@@ -179,7 +179,7 @@ class Chronos(FabricOptions):
         self,
         cluster: Cluster,
         counting: Counting | None = None,
-        network: Network | None = None,
+        _network: Network | None = None,
     ) -> Bill:
         """Return the parts of all planes, counted as those of a fat-tree, and of spare ones.
 

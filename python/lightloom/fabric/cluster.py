@@ -100,7 +100,7 @@ class Cluster:
         return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=found.like or gpu, **known)
 
     def nics_of_used(self, nics_per_server: int) -> int:
-        """NICs of the GPUs that the job uses, of those of a whole server; all if shared unevenly."""
+        """NICs of the GPUs that are used, of those of a whole server; all if shared unevenly."""
         whole = self.gpus_per_server + self.idle_gpus_per_server
         nics, rest = divmod(nics_per_server * self.gpus_per_server, whole)
         return nics_per_server if rest else nics

@@ -90,7 +90,7 @@ class TopoOpt(FabricOptions):
         self,
         cluster: Cluster,
         counting: Counting | None = None,
-        network: Network | None = None,
+        _network: Network | None = None,
     ) -> Bill:
         """Return a panel port, a transceiver and a fiber per NIC.
 

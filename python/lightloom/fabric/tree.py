@@ -14,7 +14,6 @@ network that DeepSeek-V3 was trained on (Zhao et al., ISCA 2025: eight planes of
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -81,7 +80,6 @@ def plan_tree(
     ratio: float = 1.0,
     rail: bool = False,
     servers_per_tor: int | None = None,
-    planes: int = 1,
 ) -> Tree:
     """Sizes of the tree for ``nics`` NICs of each of ``servers`` servers.
 
@@ -99,24 +97,12 @@ def plan_tree(
         NIC i of a server goes to ToR i of its group.
     servers_per_tor
         Overrides the number of servers under one ToR (rail: one set of rail ToRs).
-    planes
-        Separate trees, each with an equal part of a server's NICs.
 
     Raises
     ------
     FabricError
-        If a ToR has no port down, the tree cannot take all of them, or planes do not divide NICs.
+        If a ToR has no port down, or the tree cannot take all of them.
     """
-    if planes > 1:
-        if nics % planes:
-            raise FabricError(
-                f"{what}: planes = {planes}: expected a divisor of the {nics} NICs of a server"
-            )
-        plane = plan_tree(
-            what, servers, nics // planes, switch_ports,
-            ratio=ratio, rail=rail, servers_per_tor=servers_per_tor,
-        )  # fmt: skip
-        return dataclasses.replace(plane, planes=planes)
     # half a millionth against rounding: 3:1 of 64 ports is 48 down
     down = math.floor(switch_ports * ratio / (1 + ratio) + 5e-7)
     if down < 1:

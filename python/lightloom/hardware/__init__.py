@@ -12,6 +12,7 @@ from lightloom.hardware.crossbars import (
     decision_times,
 )
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
+from lightloom.hardware.known_errors import KnownError, communication_deviation, known_error
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
 from lightloom.hardware.packet_switches import Availability, PacketSwitch, packet_switches
 from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_prices
@@ -31,6 +32,7 @@ __all__ = [
     "DecisionTimes",
     "DelayDistribution",
     "Gpu",
+    "KnownError",
     "Ownership",
     "PacketSwitch",
     "Powers",
@@ -38,11 +40,13 @@ __all__ = [
     "Provenance",
     "Row",
     "SwitchTechnology",
+    "communication_deviation",
     "crossbar_names",
     "crossbar_technology",
     "decision_names",
     "decision_times",
     "gpu_names",
+    "known_error",
     "load_gpu",
     "load_ownership",
     "load_power",

@@ -32,7 +32,14 @@ def designs_table(designs: Sequence[Mapping[str, Any]]) -> Table:
     """All designs by their price, with the front of price and speed."""
     table = plain_table(
         "Designs",
-        ["fabric", "design", "step\n[s]", "network\n[M$]", "cluster\n[M$]", "vs best per\ncluster $"],
+        [
+            "fabric",
+            "design",
+            "step\n[s]",
+            "network\n[M$]",
+            "cluster\n[M$]",
+            "vs best per\ncluster $",
+        ],
         left=["design"],
         caption="step: predicted from few layers and micro-batches; *: chosen; +: no design is "
         "both cheaper and faster",

@@ -17,6 +17,8 @@ import numpy as np
 from markupsafe import Markup
 
 from lightloom.output.files import csv_text, json_text, write_text
+from lightloom.report.components import COMPONENTS
+from lightloom.report.designs_table import chosen_designs
 from lightloom.report.explain import WORDS
 from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
@@ -27,27 +29,13 @@ from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
-from lightloom.report.story import difference, doubts, story, unswitched
+from lightloom.report.story import confidence, difference, doubts, story, unswitched
+from lightloom.report.switches_table import built_of
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.advice import advise, undecided
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 
-#: parts of a network's price, in words
-COMPONENTS = {
-    "nic": "NICs",
-    "eps_port": "packet switch ports",
-    "crossbar_port": "crossbar ports",
-    "transceiver": "transceivers",
-    "tunable_transceiver": "transceivers with tunable lasers",
-    "long_reach_transceiver": "long-reach transceivers",
-    "ocs_port": "circuit switch ports",
-    "patch_port": "patch panel ports",
-    "switch_1x2": "1x2 optical switches",
-    "fiber": "fiber",
-    "dac": "copper cables (DAC)",
-    "aoc": "optical cables (AOC)",
-}
 #: who carries the bytes, in words
 CARRIERS = {
     "eps": "packet fabric",
@@ -109,6 +97,9 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "heading": _heading(comparison),
         "verdict": story(comparison),
         "doubt": doubts(comparison),
+        "built_of": built_of(comparison.results),
+        "designs": chosen_designs(comparison.inputs.get("designs", ())),
+        "confidence": confidence(comparison),
         "difference": difference,
         "unswitched": unswitched,
         "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lightloom.report.components import COMPONENTS
 from lightloom.study.compare.advice import Advice, advise, undecided
+from lightloom.study.compare.certainty import DRAWS, Certainty, certainty
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_time, show_usd
 
@@ -102,6 +104,33 @@ def _value(results: Sequence[FabricResult], build: FabricResult) -> list[str]:
     more = _percent(highest / build.perf_per_cluster_usd - 1)
     names = _listed([r.fabric for r in best])
     return [f"{names} {verb} {more} more than {build.fabric} per dollar of the whole cluster"]
+
+
+def confidence(comparison: Comparison) -> str:
+    """How certain it is who trains the most per dollar, and how far public runs were predicted."""
+    clauses = []
+    if len(comparison.results) > 1:
+        clauses.append(_certain(certainty(comparison.results)))
+    if (known := comparison.inputs.get("known_error")) is not None:
+        clauses.append(
+            f"the speed of {known['runs']} public {known['name']} runs was predicted within "
+            f"{100 * known['median']:.2g} % in the median"
+        )
+    text = "; ".join(clauses)
+    return f"{text[:1].upper()}{text[1:]}." if clauses else ""
+
+
+def _certain(found: Certainty) -> str:
+    """How often the fabric that is usually best per dollar is best, and what would change it."""
+    text = (
+        f"with prices from half to twice, under all loads, errors included, {found.best} trains "
+        f"the most per dollar in {100 * found.shares[found.best]:.0f} % of {DRAWS:,} draws"
+    )
+    flip = found.flip
+    if flip is None:
+        return text
+    part = {**COMPONENTS, "machines": "GPUs and servers"}.get(flip.component, flip.component)
+    return f"{text}; {flip.fabric} would, if {part} cost {flip.factor:.2g} times as much"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -38,8 +38,7 @@ def _boxes(result: FabricResult) -> str:
         if abs(extra) > _WORTH * result.network_cost_usd:
             more = "more" if extra > 0 else "less"
             text += (
-                f" (with {other.ports} ports: {_tiers(other.tiers)}, "
-                f"{show_usd(abs(extra))} {more})"
+                f" (with {other.ports} ports: {_tiers(other.tiers)}, {show_usd(abs(extra))} {more})"
             )
     return text
 

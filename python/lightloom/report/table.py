@@ -11,7 +11,7 @@ from rich.text import Text
 from lightloom.report.designs_table import chosen_designs, designs_table
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
-from lightloom.report.story import doubts, story, unswitched
+from lightloom.report.story import confidence, doubts, story, unswitched
 from lightloom.report.switches_table import built_of, switches_table
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
@@ -73,6 +73,8 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
     if switches := built_of(comparison.results):
         print_sentence(switches, console)
     print_sentence(doubts(comparison), console)
+    if sentence := confidence(comparison):
+        print_sentence(sentence, console)
     print_sentence(story(comparison), console, style="bold")
 
 

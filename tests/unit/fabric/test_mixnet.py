@@ -217,3 +217,13 @@ def test_planes_are_switches_of_their_own(cluster, job):
     assert MixNet(planes="crossed", ocs_ports=320).largest_region() == 320
     with pytest.raises(FabricError, match=r"planes"):
         MixNet(planes="round")
+
+
+@pytest.mark.parametrize(("ports", "chassis"), [(320, 11), (576, 6)])
+def test_regions_share_circuit_switches_as_their_ports_fit(job, ports, chassis):
+    # 64 regions of 48 ports: six to a switch of 320 ports, twelve to one of 576
+    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h200")
+    fabric = MixNet(ocs_ports=ports)
+    network = fabric.network(cluster, job(512, 8))
+    ocs = fabric.bill_of_materials(cluster, network=network).switches[1]
+    assert (ocs.count, ocs.used) == (chassis, 3072)

@@ -30,11 +30,17 @@ def test_oversub_network_has_a_third_of_the_rate_up():
     cluster = Cluster.of(gpus=1008, nic_gbps=400, gpu="h100")
     eps = Oversub(switch_ports=64).network(cluster).part(Eps)
     assert eps.tor_uplink_bps * 3 == eps.servers_per_tor * 8 * eps.nic_rate_bps
-    assert Oversub(ratio=2, switch_ports=64).network(cluster).part(Eps).tor_uplink_bps == 20 * eps.nic_rate_bps
+    assert (
+        Oversub(ratio=2, switch_ports=64).network(cluster).part(Eps).tor_uplink_bps
+        == 20 * eps.nic_rate_bps
+    )
 
 
 def test_oversub_of_one_is_a_fat_tree(cluster):
-    networks = [fabric.network(cluster) for fabric in (Oversub(ratio=1, switch_ports=64), FatTree(switch_ports=64))]
+    networks = [
+        fabric.network(cluster)
+        for fabric in (Oversub(ratio=1, switch_ports=64), FatTree(switch_ports=64))
+    ]
     even, tree = (dataclasses.replace(network, notes=()) for network in networks)
     assert even == tree
     assert "each ToR has 32 ports to its 4 servers and 32 to the spine" in networks[0].notes[-1]
@@ -133,3 +139,33 @@ def test_hashing_costs_what_crosses_tors_but_not_what_stays_on_a_rail():
     rails = {"servers_per_tor": 2}
     assert seconds(Rail, ecmp=0.5, **rails) == seconds(Rail, ecmp=1.0, **rails)
     assert seconds(Rail, ecmp=0.5, **rails) <= seconds(FatTree, ecmp=0.98) <= hashed
+
+
+def test_planes_take_equal_parts_of_the_nics(cluster):
+    eps = FatTree(planes=8, switch_ports=64).network(cluster).part(Eps)
+    assert (eps.nics, eps.rails, eps.planes) == (8, 8, 8)
+    assert (eps.servers_per_tor, eps.servers_per_pod) == (32, 1024)
+    with pytest.raises(FabricError, match="planes = 3: expected a divisor of the 8 NICs"):
+        FatTree(planes=3).network(cluster)
+
+
+def test_flat_all_to_alls_do_not_cross_planes(cluster, job):
+    context = job(128, 8, ranks_per_worker=8)
+    network = FatTree(planes=8).network(cluster, context)
+    assert network.all_to_all == "rail"
+    names = FatTree(planes=8).candidates(cluster, context)
+    assert set(names) == {"all_to_all=rail", "all_to_all=hierarchical"}
+    asked = FatTree(planes=8, all_to_all="flat").network(cluster, context)
+    assert (asked.all_to_all, "does not apply" in asked.all_to_all_reason) == ("rail", True)
+
+
+@pytest.mark.parametrize("strategy", ["rail", "hierarchical"])
+def test_what_stays_on_its_rail_takes_as_long_over_planes(strategy):
+    graph = all_to_all(1, deduplicated=False)
+    ideal = Interconnect.named("ideal", "h100")
+    cluster = Cluster.of(gpus=16, nic_gbps=400, gpu="h100", interconnect=ideal)
+    joined, apart = (
+        simulate(graph, FatTree(all_to_all=strategy, planes=planes).network(cluster)).step_time_s
+        for planes in (1, 8)
+    )
+    assert apart == pytest.approx(joined, rel=1e-6)

@@ -1,8 +1,8 @@
 """Tuned designs: each fabric with the knobs that train the most per dollar of the cluster.
 
 A verdict between defaults is one between whatever the defaults are. Here the knobs of a fabric
-(:meth:`~lightloom.fabric.FabricOptions.knobs`: planes, oversubscription, switches, optical NICs, NICs
-per server) are moved one after another, and a move is kept if tokens per dollar of the whole
+(:meth:`~lightloom.fabric.FabricOptions.knobs`: planes, ratio, switches, optical NICs, NICs per
+server) are moved one after another, and a move is kept if tokens per dollar of the whole
 cluster grow. Steps are predicted from few layers and micro-batches, as a plan search does: one
 micro-batch more takes the same time with each. What the user has set stays.
 """
@@ -27,7 +27,12 @@ from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.costs import costs_of
 from lightloom.study.compare.job import Job, ModelJob, load_fabrics
-from lightloom.study.compare.short_step import MIN_MICRO_BATCHES, few_layers, with_few, with_few_stages
+from lightloom.study.compare.short_step import (
+    MIN_MICRO_BATCHES,
+    few_layers,
+    with_few,
+    with_few_stages,
+)
 
 #: a move is kept if tokens per dollar grow by more than this share
 WORTH = 1e-4
@@ -119,7 +124,7 @@ class _Tuning:
         return not self.stopped.is_set()
 
     def tune(self, fabric: Fabric, fixed: Mapping[str, Any]) -> list[Design]:
-        """Move the knobs of a fabric in turn, those that are ``fixed`` not; the chosen one first."""
+        """Move the knobs of a fabric in turn, but those that are ``fixed``."""
         best = self._design(fabric, {})
         tried = [best]
         if not isinstance(fabric, FabricOptions):
@@ -160,7 +165,7 @@ class _Tuning:
 
 
 class _Steps:
-    """Predictions of the step on any fabric: by short runs with one and two fills of the pipeline."""
+    """Predictions of the step on any fabric, by runs with one and two fills of the pipeline."""
 
     def __init__(self, job: Job, watch: Callable[..., bool]) -> None:
         self._watch = watch

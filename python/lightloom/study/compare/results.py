@@ -134,11 +134,12 @@ class FabricResult:
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
     ``switching`` says in which switches the network comes.
-    ``loads`` has the step under balanced and skewed load, where there is any. ``critical_path_s``,
-    ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent in all-to-alls whose
-    last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
-    each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``run_hash``,
-    ``events`` and ``simulation_wall_s`` are of the first sample.
+    ``loads`` has the step under balanced and skewed load, where there is any.
+    ``critical_path_s``, ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent
+    in all-to-alls whose last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are
+    means over the same samples, so that each of the first two sums to ``step_time_s``.
+    ``variants_s``, ``policies``, ``run_hash``, ``events`` and ``simulation_wall_s`` are of the
+    first sample.
     """
 
     fabric: str
@@ -198,7 +199,8 @@ class FabricResult:
     @property
     def has_idle_circuits(self) -> bool:
         """Whether there are circuits of regions, and none carries a byte."""
-        return self.carried_bytes.get("ocs") == 0
+        regional = any(one.component == "ocs_port" for one in self.switching.switches)
+        return regional and self.carried_bytes.get("ocs") == 0
 
     @property
     def never_switches(self) -> bool:
@@ -418,6 +420,12 @@ class Comparison:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"no results of this version ({error}); run compare again") from None
 
+    def _certainty(self) -> dict[str, Any] | None:
+        """How often each fabric trains the most per dollar; ``None`` for one fabric."""
+        from lightloom.study.compare.certainty import certainty
+
+        return asdict(certainty(self.results)) if len(self.results) > 1 else None
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""
         return {
@@ -428,4 +436,5 @@ class Comparison:
             "traffic_shares": self.traffic_shares,
             "warnings": list(self.warnings),
             "results": [result.to_json() for result in self.results],
+            "certainty": self._certainty(),
         }

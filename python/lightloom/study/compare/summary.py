@@ -13,6 +13,7 @@ from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
 from lightloom.demand.routing_log import ResampledSource
 from lightloom.fabric import Fabric
+from lightloom.hardware import known_error
 from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record
@@ -300,6 +301,7 @@ def _model_inputs(job: ModelJob) -> dict[str, Any]:
         },
         "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
         "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
+        **_known_error(job),
         "sequences_per_step": plan.sequences_per_step,
         "tokens_per_step": plan.tokens_per_step,
     }
@@ -446,6 +448,12 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
         "skew": dataclasses.asdict(skew_statistics(first)),
         "bytes_per_token": per_token,
     }
+
+
+def _known_error(job: ModelJob) -> dict[str, Any]:
+    """How far predictions of jobs like this one were from public runs."""
+    found = known_error(has_experts=job.has_routing, precision=job.fitted.options.precision)
+    return {"known_error": dataclasses.asdict(found)}
 
 
 def _logged(job: Job, sample: Sample) -> dict[str, float]:

@@ -139,7 +139,7 @@ def _others(
     fabric: Fabric, cluster: Cluster, rates: Rates, main: Switches
 ) -> Sequence[OtherSwitch]:
     """The fabric with each other switch of the rate that takes all servers."""
-    if not isinstance(fabric, FabricOptions) or "switch_ports" not in fabric.keys():
+    if not isinstance(fabric, FabricOptions) or "switch_ports" not in type(fabric).model_fields:
         return ()
     found = []
     for switch in packet_switches(main.rate_gbps):
@@ -154,8 +154,6 @@ def _others(
         cost = PartsCostModel().capital_cost(bill, rates.prices).total_usd
         own = bill.switches[0]
         found.append(
-            OtherSwitch(
-                switch.title, switch.ports, switch.availability, own.tiers, own.count, cost
-            )
+            OtherSwitch(switch.title, switch.ports, switch.availability, own.tiers, own.count, cost)
         )
     return found

@@ -93,7 +93,9 @@ def test_nics_of_idle_gpus_are_not_used():
 
 def test_spares_are_said():
     line = "72 NICs of 400 Gb/s per 72-GPU server, of which 64 GPUs are used and 8 are spares: "
-    assert any(f"{line}2 servers, 144 GPUs bought" in one for one in summary_of(prepare(scenario())))
+    assert any(
+        f"{line}2 servers, 144 GPUs bought" in one for one in summary_of(prepare(scenario()))
+    )
     full = summary_of(prepare(scenario(144, ep=8)))
     assert any(one.endswith("72 NICs of 400 Gb/s per 72-GPU server") for one in full)
 

@@ -1,0 +1,61 @@
+"""How far predictions were from runs that somebody measured and published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightloom.hardware.values import Source, Table, Value, read_toml
+
+PACKAGED = "errors.toml"
+
+
+class ClassTable(Table):
+    """Errors of one class of runs."""
+
+    runs: Value
+    median: Value
+
+
+class CommunicationTable(Table):
+    """Error of communication."""
+
+    deviation: Value
+
+
+class ErrorFile(Table):
+    """The file of known errors."""
+
+    sources: dict[str, Source]
+    classes: dict[str, ClassTable]
+    communication: CommunicationTable
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """Of a class of jobs: how many public runs there are, and the median error of their speed."""
+
+    name: str
+    runs: int
+    median: float
+
+
+def known_error(*, has_experts: bool, precision: str) -> KnownError:
+    """Return the error of jobs with or without experts, in a precision.
+
+    Parameters
+    ----------
+    has_experts
+        Whether the model is a mixture of experts.
+    precision
+        ``bf16``, or one of the formats of eight bits.
+    """
+    bits = "bf16" if precision == "bf16" else "fp8"
+    name = f"{'moe' if has_experts else 'dense'}-{bits}"
+    table = read_toml(None, PACKAGED, ErrorFile).classes[name]
+    words = f"{'MoE' if has_experts else 'dense'} {bits.upper()}"
+    return KnownError(words, int(table.runs.value), table.median.value)
+
+
+def communication_deviation() -> float:
+    """Relative error of the time in which communication is not hidden, between fabrics."""
+    return read_toml(None, PACKAGED, ErrorFile).communication.deviation.value

@@ -1,0 +1,30 @@
+"""Switches of a result: what is bought, what other switches would change."""
+
+import json
+
+import pytest
+
+from lightloom.fabric import Cluster, Counting, FatTree, MixNet
+from lightloom.hardware import load_power, load_prices
+from lightloom.study.compare.costs import Rates
+from lightloom.study.compare.switching import Switching, switching_of
+
+RATES = Rates(load_prices(), load_power(), Counting())
+
+
+def test_other_switches_are_those_that_are_sold_for_the_rate():
+    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h200")
+    own = switching_of(FatTree(), cluster, RATES)
+    assert (own.main.ports, own.main.tiers, own.main.count) == (128, 2, 96)
+    (other,) = own.others
+    assert (other.ports, other.tiers, other.count) == (64, 3, 320)
+    assert other.network_cost_usd == pytest.approx(46_501_888)
+    assert own.widest_gpus == 8192
+    assert Switching.from_json(json.loads(json.dumps(own.to_json()))) == own
+
+
+def test_a_patch_panel_costs_less_than_a_circuit_switch():
+    cluster = Cluster.of(gpus=1024, nic_gbps=400, gpu="h200")
+    found = switching_of(MixNet(), cluster, RATES)
+    assert found.panel_saving_usd == 768 * (520 - 100)
+    assert switching_of(FatTree(), cluster, RATES).panel_saving_usd == 0

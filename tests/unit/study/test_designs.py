@@ -1,0 +1,64 @@
+"""Tuned designs: no worse than the defaults, and what is given stays."""
+
+import pytest
+
+from lightloom.study.compare import compare
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.scenario import Scenario
+
+JOB = {
+    "model": "qwen3-30b-a3b",
+    "gpus": 64,
+    "cluster": {"gpu": "h100", "rate_gbps": 400},
+    "plan": {"tp": 1, "pp": 2, "ep": 16, "micro_batches": 2, "micro_batch_size": 1},
+    "fabrics": ("oversub", "mixnet"),
+    "designs": "tuned",
+    "seeds": 1,
+    "compute_spread": 0,
+    "policies": False,
+    "imbalances": False,
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare(Scenario(**JOB))
+
+
+def worth(design):
+    return 1 / (design["step_time_s"] * design["cluster_cost_usd"])
+
+
+def test_one_design_of_each_fabric_is_chosen_and_is_its_best(found):
+    designs = found.inputs["designs"]
+    for name in JOB["fabrics"]:
+        own = [design for design in designs if design["fabric"] == name]
+        (chosen,) = [design for design in own if design["is_chosen"]]
+        assert worth(chosen) >= max(map(worth, own)) * (1 - 1e-3)
+        applied = found.result(name).parameters
+        assert {key: applied[key] for key in chosen["options"]} == chosen["options"]
+        assert found.result(name).network_cost_usd == pytest.approx(chosen["network_cost_usd"])
+
+
+def test_the_front_has_nothing_that_is_cheaper_and_faster(found):
+    designs = found.inputs["designs"]
+    for one in (design for design in designs if design["is_on_front"]):
+        assert not any(
+            other["step_time_s"] < one["step_time_s"]
+            and other["cluster_cost_usd"] < one["cluster_cost_usd"]
+            for other in designs
+        )
+
+
+def test_results_record_the_designs_so_that_they_run_again(found):
+    again = Scenario.model_validate(found.inputs["scenario"])
+    assert again.designs == "default"
+    costs = prepare(again).costs
+    for result in found.results:
+        assert costs[result.fabric].network.total_usd == pytest.approx(result.network_cost_usd)
+
+
+def test_what_is_given_is_not_moved():
+    options = {"mixnet": {"degree": 5}, "oversub": {"ratio": 2.0}}
+    designs = compare(Scenario(**JOB, fabric_options=options)).inputs["designs"]
+    assert not any({"degree", "ratio"} & design["options"].keys() for design in designs)
