@@ -21,7 +21,7 @@ PACKAGED = "packet_switches.toml"
 Availability = Literal["volume", "sampled", "paper"]
 
 
-class SwitchTable(Table):
+class PacketSwitchTable(Table):
     """One switch as its file has it."""
 
     title: str
@@ -33,7 +33,7 @@ class PacketSwitchFile(Table):
     """The file of packet switches; rows are rates in Gb/s."""
 
     sources: dict[str, Source]
-    rates: dict[str, list[SwitchTable]]
+    rates: dict[str, list[PacketSwitchTable]]
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,8 @@ def test_flat_all_to_alls_do_not_cross_planes(cluster, job):
     assert network.all_to_all == "rail"
     names = FatTree(planes=8).candidates(cluster, context)
     assert set(names) == {"all_to_all=rail", "all_to_all=hierarchical"}
-    asked = FatTree(planes=8, all_to_all="flat").network(cluster, context)
-    assert (asked.all_to_all, "does not apply" in asked.all_to_all_reason) == ("rail", True)
+    refused = FatTree(planes=8, all_to_all="flat").network(cluster, context)
+    assert (refused.all_to_all, "does not apply" in refused.all_to_all_reason) == ("rail", True)
 
 
 @pytest.mark.parametrize("strategy", ["rail", "hierarchical"])

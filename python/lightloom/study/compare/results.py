@@ -15,7 +15,7 @@ from rich.console import Console
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
-from lightloom.study.compare.switching import Switching
+from lightloom.study.compare.switching import SwitchGear
 from lightloom.units import show_time
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class FabricResult:
     packets: dict[str, Any] = field(default_factory=dict)
     loads: tuple[LoadResult, ...] = ()
     link_up: LinkUp | None = None
-    switching: Switching = field(default_factory=Switching)
+    switching: SwitchGear = field(default_factory=SwitchGear)
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -271,7 +271,7 @@ class FabricResult:
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUp(**link_up),
                 "notes": tuple(content["notes"]),
-                "switching": Switching.from_json(content),
+                "switching": SwitchGear.from_json(content),
             }
         )  # fmt: skip
 

@@ -169,6 +169,16 @@ def compare(
         job, tried = tuned(job, watcher)
         scenario = job.scenario
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
+    found = _compared(job, watcher, plugins, with_timeline=with_timeline)
+    designs = [dataclasses.asdict(design) for design in tried]
+    return dataclasses.replace(found, inputs=found.inputs | {"designs": designs})
+
+
+def _compared(
+    job: Job, watcher: Monitor[Row], plugins: Plugins, *, with_timeline: bool
+) -> Comparison:
+    """Simulate a job on all its fabrics."""
+    scenario = job.scenario
     part = part_step(job)
     case = _Case("", job, with_timeline, with_samples=part is None)
     watcher.begun(summary_of(job), warnings_of(job))
@@ -200,9 +210,7 @@ def compare(
         done = _run_divided(case, part, loads_to_run, progress, plugins)
     else:
         done, phases = _run_loads(case, loads_to_run, progress, plugins)
-    found = comparison_of(case.job, done, first, phases, tuple(loads))
-    designs = [dataclasses.asdict(design) for design in tried]
-    return dataclasses.replace(found, inputs=found.inputs | {"designs": designs})
+    return comparison_of(case.job, done, first, phases, tuple(loads))
 
 
 def _run_loads(

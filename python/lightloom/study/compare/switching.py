@@ -41,7 +41,7 @@ class OtherSwitch:
 
 
 @dataclass(frozen=True)
-class Switching:
+class SwitchGear:
     """The switches of one fabric.
 
     Attributes
@@ -98,7 +98,7 @@ class Switching:
 
 def switching_of(
     fabric: Fabric, cluster: Cluster, rates: Rates, network: Network | None = None
-) -> Switching:
+) -> SwitchGear:
     """Count the switches of a fabric for a cluster, and of the same with other packet switches.
 
     Parameters
@@ -120,7 +120,7 @@ def switching_of(
         if line.component == "ocs_port"
         for panel in [unit_price_usd(replace(line, component="patch_port"), bill, rates.prices)]
     )
-    found = Switching(
+    found = SwitchGear(
         switches=bill.switches,
         unused_ports_usd=unused_ports_usd(bill, rates.prices),
         panel_saving_usd=saving,

@@ -7,7 +7,7 @@ import pytest
 from lightloom.fabric import Cluster, Counting, FatTree, MixNet
 from lightloom.hardware import load_power, load_prices
 from lightloom.study.compare.costs import Rates
-from lightloom.study.compare.switching import Switching, switching_of
+from lightloom.study.compare.switching import SwitchGear, switching_of
 
 RATES = Rates(load_prices(), load_power(), Counting())
 
@@ -20,7 +20,7 @@ def test_other_switches_are_those_that_are_sold_for_the_rate():
     assert (other.ports, other.tiers, other.count) == (64, 3, 320)
     assert other.network_cost_usd == pytest.approx(46_501_888)
     assert own.widest_gpus == 8192
-    assert Switching.from_json(json.loads(json.dumps(own.to_json()))) == own
+    assert SwitchGear.from_json(json.loads(json.dumps(own.to_json()))) == own
 
 
 def test_a_patch_panel_costs_less_than_a_circuit_switch():
