@@ -38,6 +38,35 @@ _OPTIMIZER_BYTES = {"fp32": 12.0, "bf16": 8.0}
 
 
 @dataclass(frozen=True)
+class MeasuredPeaks:
+    """How far the model is from measured peaks: errors as shares of what was measured."""
+
+    gpu: str
+    number: int
+    mean: float
+    lowest: float
+    highest: float
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        low, high = (f"{100 * error:+.0f}" for error in (self.lowest, self.highest))
+        return (
+            f"{self.number} on {self.gpu.upper()} {low} to {high} %, {100 * self.mean:.1f} % off in"
+            " the mean"
+        )
+
+
+#: what ``tests/crosscheck/test_memory_measured.py`` finds, and where the peaks are from
+ERRORS = (
+    # MooreThreads/SimuMax, b200_release_v1.2, 2026-05-01
+    MeasuredPeaks("b200", 23, 0.018, -0.049, 0.052),
+    # NVIDIA-NeMo/Megatron-Bridge, 2026-08-22: Qwen3 30B and Moonlight 16B
+    MeasuredPeaks("h100", 3, 0.062, -0.095, -0.023),
+)
+
+
+@dataclass(frozen=True)
 class MemoryOptions:
     """What the memory model assumes.
 
