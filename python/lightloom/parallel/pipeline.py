@@ -204,12 +204,12 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     if few < plan.micro_batches:
         plan = dataclasses.replace(plan, micro_batches=few)
     for turn in turns(plan, stage):
-        for steps in [turn] if alternates else [(step,) for step in turn]:
-            held += sum(_kept(step) * weight[step.chunk] for step in steps)
-            peak = max(peak, held)
+        for step in turn:
+            if step.forward:
+                held += weight[step.chunk]
+            elif step.part != "input":
+                held -= weight[step.chunk]
+            if not alternates:
+                peak = max(peak, held)
+        peak = max(peak, held)
     return peak
-
-
-def _kept(step: Step) -> int:
-    """How many micro-batches more are in flight after a pass."""
-    return 1 if step.forward else -(step.part != "input")

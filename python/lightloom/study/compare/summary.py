@@ -417,8 +417,7 @@ def _memory(job: Job) -> dict[str, Any]:
     """Peak memory by stage; a trace does not say."""
     if not isinstance(job, ModelJob):
         return {}
-    repair = repair_of(job)
-    return job.fitted.as_dict(job.gpu) | ({} if repair is None else {"repair": repair})
+    return job.fitted.as_dict(job.gpu) | {"repair": repair_of(job)}
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
