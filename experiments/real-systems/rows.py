@@ -28,7 +28,6 @@ COMMON: dict[str, Any] = {
     "compute_spread": 0.0,
     "policies": False,
     "imbalances": False,
-    "memory_check": False,
 }
 
 
@@ -65,8 +64,11 @@ class Run:
     recompute: str = "none"
     demand: dict[str, Any] = field(default_factory=dict)
     compute: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     not_modeled: tuple[str, ...] = ()
+    #: why the memory model refuses it, if it does
+    misfit: str = ""
     gpus_per_server: int = 8
     collection: int = 1
     #: of the reduction of gradients, if the source says so
@@ -137,7 +139,9 @@ class Run:
             plan={"zero1": True, **self.plan},
             demand=demand,
             compute=compute,
+            memory=self.memory,
             recompute=self.recompute,
+            memory_check=not self.misfit,
             # ports enough for a rack, as on its separate rails
             fabric_options={"fat-tree": {"switch_ports": max(64, 2 * self.gpus_per_server)}},
             **sizes,
@@ -152,6 +156,8 @@ def read_runs() -> tuple[list[Run], dict[str, dict[str, Any]]]:
     runs = []
     for values in content["run"]:
         part, given = values.pop("set"), values.pop("published")
-        gradients = sources[values["source"]].get("gradient_bytes")
+        source = sources[values["source"]]
+        values["memory"] = source.get("memory", {}) | values.get("memory", {})
+        gradients = source.get("gradient_bytes")
         runs.append(Run(part=part, given=given, gradient_bytes=gradients, **values))
     return runs, sources

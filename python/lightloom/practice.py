@@ -20,6 +20,12 @@ Recompute = Literal["none", "selective", "attention", "full"]
 Precision = Literal["bf16", "fp8", "mxfp8"]
 #: format of the moments of the optimizer
 StatePrecision = Literal["fp32", "bf16"]
+#: what activations are kept as: each in the format of the operators that read it, or the inputs of
+#: activation functions in FP8 and results of attention in 12 bits, as DeepSeek-V3
+ActivationCache = Literal["framework", "fp8"]
+#: what the data-parallel ranks share out, each with all before it: states of the optimizer
+#: (ZeRO-1), gradients (ZeRO-2), parameters (ZeRO-3, FSDP)
+Sharded = Literal["states", "gradients", "parameters"]
 #: whether one kernel permutes the copies of tokens, or several do
 Permutation = Literal["fused", "unfused"]
 #: whether one kernel multiplies for all experts of a GPU, or one after the other

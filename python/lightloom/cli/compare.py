@@ -18,6 +18,7 @@ from lightloom.study.compare.scenario import (
     ClusterOptions,
     ComputeOptions,
     DemandOptions,
+    KeptOptions,
     PacketOptions,
     PlanOptions,
     Scenario,
@@ -291,6 +292,7 @@ def _apply_settings(given: Given) -> None:
     study: dict[str, type[Strict]] = {
         "cluster": ClusterOptions,
         "compute": ComputeOptions,
+        "memory": KeptOptions,
         "plan": PlanOptions,
         "demand": DemandOptions,
         "counting": Counting,

@@ -7,7 +7,7 @@ from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import check
-from lightloom.study.compare.scenario import PlanOptions, Scenario
+from lightloom.study.compare.scenario import KeptOptions, PlanOptions, Scenario
 
 EXAMPLES = (
     "lightloom memory mixtral-8x22b --gpus 1024 --gpu h100",
@@ -54,6 +54,7 @@ def command() -> Command:
                     option(Scenario, "compute.state_precision"),
                     option(Scenario, "gradient_bytes", "--gradient-bytes"),
                     option(Scenario, "parameter_bytes", "--parameter-bytes"),
+                    *(option(Scenario, f"memory.{name}") for name in KeptOptions.model_fields),
                 ),
             ),
             json_panel(),

@@ -27,6 +27,7 @@ from lightloom.models.mapping import model_from_config
 from lightloom.models.model import Model, PublishedPlan
 from lightloom.models.shape_file import read_shapes
 from lightloom.practice import (
+    ActivationCache,
     AllToAllOverlap,
     Dispatcher,
     Gate,
@@ -98,6 +99,7 @@ class _Plan(_Sourced):
     recompute: Recompute | None = None
     precision: Precision | None = None
     state_precision: StatePrecision | None = None
+    activation_cache: ActivationCache | None = None
 
 
 class _Training(_Sourced):

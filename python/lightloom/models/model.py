@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lightloom.practice import (
+    ActivationCache,
     AllToAllOverlap,
     Dispatcher,
     Gate,
@@ -158,6 +159,7 @@ class PublishedPlan:
     recompute: Recompute | None = None
     precision: Precision | None = None
     state_precision: StatePrecision | None = None
+    activation_cache: ActivationCache | None = None
 
 
 @dataclass(frozen=True)

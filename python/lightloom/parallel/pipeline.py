@@ -185,6 +185,8 @@ class _DualPipe:
 def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     """Largest sum of ``weight[chunk]`` over passes whose weight gradients have not been computed.
 
+    Where the passes of a turn alternate, layer by layer, one keeps what the other frees.
+
     Parameters
     ----------
     plan, stage
@@ -193,17 +195,21 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
         What one micro-batch in flight holds in each chunk, in any unit; with DualPipe, in each of
         the held stages.
     """
-    if plan.vpp == 1 and plan.schedule == "1f1b" and plan.overlap_all_to_all != "batch":
+    alternates = plan.overlap_all_to_all == "batch"
+    if plan.vpp == 1 and plan.schedule == "1f1b" and not alternates:
         return min(plan.pp - stage, plan.micro_batches) * weight[0]
     held = peak = 0.0
     # what is in flight repeats once the pipeline is full: four rounds of it have the peak
     few = 4 * plan.pp + plan.micro_batches % plan.pp
     if few < plan.micro_batches:
         plan = dataclasses.replace(plan, micro_batches=few)
-    for step in schedule(plan, stage):
-        if step.forward:
-            held += weight[step.chunk]
-        elif step.part != "input":
-            held -= weight[step.chunk]
+    for turn in turns(plan, stage):
+        for step in turn:
+            if step.forward:
+                held += weight[step.chunk]
+            elif step.part != "input":
+                held -= weight[step.chunk]
+            if not alternates:
+                peak = max(peak, held)
         peak = max(peak, held)
     return peak

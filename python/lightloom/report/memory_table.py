@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.parallel import StageMemory
+from lightloom.parallel.memory import ERRORS
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.memory import JobMemory
 
@@ -43,6 +44,7 @@ def memory_as_json(found: JobMemory) -> dict[str, Any]:
             for level, (largest, unfit) in found.by_recompute.items()
         ],
         "remedy": found.remedy,
+        "measured_peaks": [dataclasses.asdict(error) for error in ERRORS],
     }
 
 
@@ -62,6 +64,7 @@ def print_memory(found: JobMemory, console: Console) -> None:
     console.print()
     _print_stages(found, console)
     _print_levels(found, console)
+    console.print(Text(f"Of measured peaks, {'; '.join(e.text for e in ERRORS)}."), soft_wrap=True)
     console.print(Text(verdict(found), style="bold"), soft_wrap=True)
 
 

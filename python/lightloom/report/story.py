@@ -29,10 +29,13 @@ def story(comparison: Comparison) -> str:
     reason = undecided(comparison)
     if reason is not None:
         return f"Nothing is decided: {reason}."
+    repair = comparison.memory.get("repair")
+    # whose recomputation is part of every step
+    recomputed = f" {repair['sentence']}" if repair else ""
     if len(results) == 1:
-        return _alone(results[0])
+        return f"{_alone(results[0])}{recomputed}"
     advice = advise(results)
-    return f"{_build(advice, results)} {_trade_off(advice)}"
+    return f"{_build(advice, results)} {_trade_off(advice)}{recomputed}"
 
 
 def _build(advice: Advice, results: Sequence[FabricResult]) -> str:

@@ -240,7 +240,7 @@ def test_recomputation_lets_a_smaller_plan_fit():
             8,
             {"tp": 8, "ep": 1},
             "big does not fit on 8 GPUs; closest is 8 GPUs: TP8 EP1 PP1 DP1 (dense DP 1, ZeRO-1), "
-            "4 micro-batches x 1 x 4096 tokens: stage 0 needs 330.8 GB per GPU, 76.8 GB of 80 GB "
+            "4 micro-batches x 1 x 4096 tokens: stage 0 needs 330.1 GB per GPU, 76.8 GB of 80 GB "
             "are for the model; use more GPUs, recompute activations, or give --tp, --pp and --ep",
         ),
     ],

@@ -5,9 +5,11 @@ import dataclasses
 import pytest
 
 from lightloom.errors import PlanError
+from lightloom.models import load_model
 from lightloom.models.model import Attention, Model
 from lightloom.models.parameters import total_parameters
 from lightloom.parallel import MemoryOptions, Plan, does_not_fit, memory_per_stage
+from lightloom.parallel.activations import TENSORS, kept_tensors
 from lightloom.parallel.memory import layer_activations, layer_parameters, stage_parameters
 
 MODEL = Model(
@@ -85,11 +87,44 @@ def test_activations_of_a_mixture_by_hand():
     kept, _ = layer_activations(MODEL, plan, 1, NONE)
     between = 64 * (64 + 64 + 64 + 64)  # half of the tokens: input, norm, residual, norm
     attention = 128 * (64 + 16 + 16 + 64) / 2
-    # 256 copies per EP rank: gathered on both GPUs, half of the outputs back on each, and
-    # three times half an expert's width
-    routed = 256 * (64 + 32 + 3 * 48)
+    # 256 copies per EP rank, gathered on both GPUs, and three times half an expert's width
+    routed = 256 * (64 + 3 * 48)
     shared = 128 * 3 * 32 / 2
     assert kept == 2 * (between + attention + routed + shared)
+    # half of the experts' outputs are back on each GPU
+    before, _ = layer_activations(MODEL, plan, 1, MemoryOptions(keeps_outputs=True))
+    assert before - kept == 2 * 256 * 64 / 2
+
+
+def test_queries_and_keys_are_kept_before_their_norms_too():
+    plan = Plan(gpus=1, seq_len=128)
+    normed = dataclasses.replace(
+        MODEL, attention=dataclasses.replace(MODEL.attention, qk_norm=True)
+    )
+    kept, _ = layer_activations(normed, plan, 0, NONE)
+    assert kept - layer_activations(MODEL, plan, 0, NONE)[0] == 2 * 128 * (8 * 8 + 2 * 8)
+
+
+def test_fp8_caches_of_deepseek_v3_by_hand():
+    """A layer of experts of DeepSeek-V3, its technical report's section 3.3.3."""
+    model, plan = load_model("deepseek-v3"), Plan(gpus=64, ep=64)
+    options = MemoryOptions(recompute="selective", precision="fp8", activation_cache="fp8")
+    kept, _ = layer_activations(model, plan, 60, options)
+    fp8 = 1 + 1 / 32
+    assert kept / 4096 == pytest.approx(
+        2 * 2 * 7168  # into attention and into the feed-forward
+        + 2 * (1536 + 512 + 64)  # latents, of which heads are made again
+        + 1.5 * 128 * 128  # results of attention in E5M6
+        + fp8 * 8 * 7168  # dispatched copies
+        + fp8 * 9 * 2 * 2048  # inputs of SwiGLU, eight experts and the shared one
+    )
+
+
+def test_every_level_recomputes_tensors_that_there_are():
+    full = {name for name, tensor in TENSORS.items() if "full" in tensor.recomputed_by}
+    assert full == set(TENSORS) - {"input"}
+    found = {name for layer in (0, 1) for name, _ in kept_tensors(MODEL, Plan(gpus=1), layer)}
+    assert found | {"returned"} == set(TENSORS)
 
 
 def test_sequence_parallelism_shards_what_is_between():
@@ -143,6 +178,51 @@ def test_inputs_of_linear_layers_are_kept_in_fp8(precision):
     assert full - smaller == pytest.approx((2 - 33 / 32) * 128 * (2 * 64 + 256))
 
 
+def test_fp8_parameters_are_one_of_the_copies():
+    plan = Plan(gpus=1)
+    (memory,) = memory_per_stage(MODEL, plan, MemoryOptions(precision="fp8", parameter_bytes=1.0))
+    held = stage_parameters(MODEL, plan, 0)
+    outside = 2 * 64 * 1000 + 64
+    layers = held.dense + held.expert - outside
+    assert memory.parameters_bytes == pytest.approx(2 * 33 / 32 * layers + 2 * outside)
+
+
+def test_ranks_share_out_gradients_and_parameters():
+    plan = Plan(gpus=16, tp=2, ep=4, dp=2, zero1=True)
+    held = stage_parameters(MODEL, plan, 0)
+    share, whole = held.dense / 8 + held.expert / 2, held.dense + held.expert
+    for sharded, parameters, gradients in (
+        ("states", whole, whole), ("gradients", whole, share), ("parameters", share, share),
+    ):  # fmt: skip
+        (memory,) = memory_per_stage(MODEL, plan, MemoryOptions(sharded=sharded))
+        assert memory.parameters_bytes == pytest.approx(2 * parameters)
+        assert memory.gradients_bytes == pytest.approx(4 * gradients)
+        assert memory.optimizer_bytes == pytest.approx(12 * share)
+    dense = layer_parameters(MODEL, plan, 0).dense
+    mixture = layer_parameters(MODEL, plan, 1)
+    largest = max(dense, mixture.dense + mixture.expert)
+    # BF16 gradients of the largest dense part, two layers of parameters, FP32 gradients of one
+    assert memory.workspace_bytes == pytest.approx(2 * dense + (2 * 2 + 4) * largest)
+
+
+def test_nothing_is_shared_out_without_zero():
+    plan = Plan(gpus=16, tp=2, ep=4, dp=2)
+    shared, alone = (
+        memory_per_stage(MODEL, plan, MemoryOptions(sharded=sharded))[0].total_bytes
+        for sharded in ("parameters", "states")
+    )
+    assert shared == alone
+
+
+def test_passes_that_alternate_hold_a_layer_more():
+    alone = Plan(gpus=1, micro_batches=8, seq_len=128)
+    both = dataclasses.replace(alone, overlap_all_to_all="batch")
+    one, two = (memory_per_stage(MODEL, plan)[0].activations_bytes for plan in (alone, both))
+    sizes = [layer_activations(MODEL, both, layer, NONE)[0] for layer in range(4)]
+    assert one == sum(sizes)
+    assert two == sum(sizes) + max(sizes)
+
+
 def test_weights_have_copies_in_fp8_and_moments_can_be_bf16():
     plan = Plan(gpus=1)
     held = stage_parameters(MODEL, plan, 0)
@@ -158,6 +238,10 @@ def test_weights_have_copies_in_fp8_and_moments_can_be_bf16():
 def test_only_the_last_stage_holds_logits():
     memory = memory_per_stage(MODEL, Plan(gpus=4, pp=4, seq_len=128))
     assert [stage.logits_bytes for stage in memory] == [0, 0, 0, 2 * 4 * 128 * 1000]
+    in_place = memory_per_stage(
+        MODEL, Plan(gpus=4, pp=4, seq_len=128), MemoryOptions(logit_bytes=2)
+    )
+    assert in_place[-1].logits_bytes == 2 * 128 * 1000
 
 
 def test_what_does_not_fit_is_named():

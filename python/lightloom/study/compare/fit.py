@@ -31,15 +31,20 @@ FACTORS = tuple(2**n for n in range(1, 11))
 class FittedPlan:
     """A plan and its memory under the least recomputation that fits, which ``options`` state.
 
-    ``repaired`` says what was too large without it; ``misfit`` what is too large even so, where
-    that is allowed.
+    ``without`` is the plan with the least recomputation that was allowed, if that does not fit;
+    ``misfit`` says what is too large even so, where that is allowed.
     """
 
     plan: Plan
     options: MemoryOptions
     memory: tuple[StageMemory, ...]
-    repaired: str | None = None
+    without: FittedPlan | None = None
     misfit: str | None = None
+
+    @property
+    def repaired(self) -> str | None:
+        """What was too large with less recomputation, if anything was."""
+        return None if self.without is None else self.without.misfit
 
     def limit_bytes(self, gpu: Gpu) -> float:
         """The memory of a GPU that the plan may take: all but the reserve."""
@@ -83,8 +88,7 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
                 raise _with_remedy(error, scenario, model, gpu, base) from None
             raise
         if tried.misfit is None:
-            repaired = None if first is None else first.misfit
-            return replace(tried, repaired=repaired)
+            return replace(tried, without=first)
         first = first or tried
     assert first is not None
     if scenario.memory_check:
@@ -105,9 +109,18 @@ def memory_options(
     if precision is None and published is not None and published.precision in gpu.formats:
         precision = published.precision
     states = given.state_precision or (published and published.state_precision)
+    kept = scenario.memory
+    cache = kept.activation_cache
+    if cache is None and published is not None and precision == published.precision:
+        # the published formats go with the published products
+        cache = published.activation_cache
     return MemoryOptions(
         precision=precision or "bf16",
         state_precision=states or "fp32",
+        activation_cache=cache or "framework",
+        keeps_outputs=kept.keeps_outputs,
+        sharded=kept.sharded,
+        logit_bytes=kept.logit_bytes,
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,
     )

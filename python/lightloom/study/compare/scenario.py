@@ -32,6 +32,7 @@ from lightloom.inputs.strict import (
     quantity,
 )
 from lightloom.practice import (
+    ActivationCache,
     AllToAllOverlap,
     ContextParallel,
     Dispatcher,
@@ -40,6 +41,7 @@ from lightloom.practice import (
     PipelineSchedule,
     Precision,
     Recompute,
+    Sharded,
     StatePrecision,
 )
 from lightloom.schedule.named_sets import choices
@@ -243,6 +245,29 @@ class ComputeOptions(Strict):
     )
 
 
+class KeptOptions(Strict):
+    """What GPUs keep of a job, where its framework does not do as Megatron-Core by default."""
+
+    sharded: Sharded = Field(
+        "states",
+        description="What the data-parallel ranks share out, with ZeRO: states of the optimizer"
+        " (ZeRO-1), gradients (ZeRO-2), parameters (ZeRO-3, FSDP); traffic is that of ZeRO-1.",
+    )
+    activation_cache: ActivationCache | None = Field(
+        None,
+        description="Formats of kept activations, as published or those of the operators; fp8:"
+        " inputs of activation functions in FP8, results of attention in 12 bits.",
+    )
+    keeps_outputs: Switch = Field(
+        False,
+        description="Keep the outputs of experts at their source, as Megatron-Core before 0.12.",
+    )
+    logit_bytes: Annotated[Number, Field(gt=0, le=16)] = Field(
+        8.0,
+        description="Bytes per logit and its gradient; 2 with the loss of Transformer Engine.",
+    )
+
+
 class ClusterOptions(Strict):
     """GPUs, servers and links; a fabric's own file may say otherwise for that fabric."""
 
@@ -382,6 +407,7 @@ class Scenario(Strict):
         " or the least with which the plan fits the memory; selective: norms, activation functions"
         " and the up-projections of latent attention.",
     )
+    memory: KeptOptions = Field(KeptOptions(), description="What GPUs keep of a job.")
     memory_check: Switch = Field(
         True, description="Refuse a plan that does not fit the memory of the GPUs."
     )

@@ -30,6 +30,7 @@ from lightloom.study.compare.policies import (
     policy_results,
     switching_warning,
 )
+from lightloom.study.compare.repair import repair_of
 from lightloom.study.compare.results import (
     Comparison,
     FabricResult,
@@ -430,7 +431,7 @@ def _memory(job: Job) -> dict[str, Any]:
     """Peak memory by stage; a trace does not say."""
     if not isinstance(job, ModelJob):
         return {}
-    return job.fitted.as_dict(job.gpu)
+    return job.fitted.as_dict(job.gpu) | {"repair": repair_of(job)}
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:

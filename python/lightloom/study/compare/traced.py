@@ -33,6 +33,7 @@ from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import (
     ComputeOptions,
     DemandOptions,
+    KeptOptions,
     PlanOptions,
     Scenario,
     packet_options,
@@ -212,6 +213,7 @@ def _given(scenario: Scenario) -> Iterator[str]:
         ("plan.", scenario.plan, PlanOptions(), ()),
         ("demand.", scenario.demand, DemandOptions(), _DEMAND),
         ("compute.", scenario.compute, ComputeOptions(), _COMPUTE),
+        ("memory.", scenario.memory, KeptOptions(), ()),
     )
     for prefix, given, default, used in tables:
         for name in type(given).model_fields:

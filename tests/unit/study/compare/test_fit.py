@@ -11,7 +11,7 @@ from lightloom.models.model import Model
 from lightloom.parallel.memory import RECOMPUTE
 from lightloom.study.compare import PlanOptions
 from lightloom.study.compare.fit import fitted_plan
-from lightloom.study.compare.scenario import ComputeOptions
+from lightloom.study.compare.scenario import ComputeOptions, KeptOptions
 from lightloom.workload import WorkloadOptions
 
 MODEL = load_model("mixtral-8x7b")
@@ -86,6 +86,16 @@ def test_the_remedy_is_another_level_than_the_one_that_does_not_fit(scenario):
 def test_the_users_format_beats_the_published_one(scenario, gpu, given, expected):
     own = scenario(compute=ComputeOptions(precision=given))
     assert fitted(own, published(precision="fp8"), gpu).options.precision == expected
+
+
+def test_published_caches_go_with_published_products(scenario):
+    run = published(precision="fp8", activation_cache="fp8")
+    assert fitted(scenario(), run, "h100").options.activation_cache == "fp8"
+    # which the GPU does not compute
+    assert fitted(scenario(), run, "a100").options.activation_cache == "framework"
+    own = scenario(memory=KeptOptions(activation_cache="framework", logit_bytes=2.0))
+    assert fitted(own, run, "h100").options.activation_cache == "framework"
+    assert fitted(own, run, "h100").options.logit_bytes == 2
 
 
 def test_moments_have_the_users_format_else_the_published_one(scenario):

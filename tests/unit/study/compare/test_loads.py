@@ -142,7 +142,7 @@ def test_a_chosen_strategy_is_not_questioned(scenario):
 
 
 def test_a_plan_is_repaired_by_recomputation_or_refused(scenario):
-    # 87.8 GB as published, where 76.8 of 80 GB are for the model
+    # 83.5 GB as published, where 76.8 of 80 GB are for the model
     repaired = prepare(scenario(plan=PlanOptions())).fitted
     level = repaired.options.recompute
     assert level != "none"
