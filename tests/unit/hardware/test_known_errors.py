@@ -1,0 +1,23 @@
+"""The known errors that verdicts are said with are those of the page of public runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lightloom.hardware import known_error
+
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "against-real-systems.md"
+
+
+@pytest.mark.parametrize("has_experts", [True, False])
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_known_errors_are_those_of_the_page(has_experts, precision):
+    found = known_error(has_experts=has_experts, precision=precision)
+    row = rf"\| {found.name} \| both \| (\d+) \| ([\d.]+) % \|"
+    (runs, median), *_ = re.findall(row, PAGE.read_text())
+    assert (found.runs, round(100 * found.median, 1)) == (int(runs), float(median))
+
+
+def test_formats_of_eight_bits_are_one_class():
+    assert known_error(has_experts=True, precision="mxfp8").name == "MoE FP8"
