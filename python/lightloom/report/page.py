@@ -24,6 +24,7 @@ from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import download, render_page
 from lightloom.report.page_time import WAITED, time_data, time_views
 from lightloom.report.parameters import parameter_tables
+from lightloom.report.plans_table import plans_sentence
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
@@ -109,6 +110,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "heading": _heading(comparison),
         "verdict": story(comparison),
         "doubt": doubts(comparison),
+        "plans": plans_sentence(comparison),
         "difference": difference,
         "unswitched": unswitched,
         "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",

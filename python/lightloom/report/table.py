@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.report.plans_table import print_plans
+from lightloom.report.plans_table import plans_sentence, print_plans
 from lightloom.report.story import doubts, story, unswitched
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
@@ -57,11 +57,13 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
 
     Details are what was moved, all columns, where the time goes, and remarks on fabrics.
     """
-    print_plans(comparison.inputs.get("plan_candidates", ()), console)
+    print_plans(comparison, console)
     if details:
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison), console)
+    if (plans := plans_sentence(comparison)) is not None:
+        print_sentence(plans, console)
     print_sentence(doubts(comparison), console)
     print_sentence(story(comparison), console, style="bold")
 

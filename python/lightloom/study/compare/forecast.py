@@ -49,6 +49,11 @@ class Requirements:
     seconds: float
     memory_bytes: float
 
+    @classmethod
+    def of_all(cls, jobs: Sequence[Requirements]) -> Requirements:
+        """Those of several jobs, one after another."""
+        return cls(sum(one.seconds for one in jobs), max(one.memory_bytes for one in jobs))
+
     def sentence(self) -> str:
         """What a user reads before the work begins."""
         return (

@@ -134,7 +134,8 @@ class FabricResult:
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
     member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
     each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``run_hash``,
-    ``events`` and ``simulation_wall_s`` are of the first sample.
+    ``events`` and ``simulation_wall_s`` are of the first sample. ``plan`` has every field of the
+    parallelism plan, which a search may find for each fabric; a traced program has none.
     """
 
     fabric: str
@@ -171,6 +172,7 @@ class FabricResult:
     packets: dict[str, Any] = field(default_factory=dict)
     loads: tuple[LoadResult, ...] = ()
     link_up: LinkUp | None = None
+    plan: dict[str, Any] = field(default_factory=dict)
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -277,6 +279,7 @@ class FabricResult:
             "loads": [asdict(load) for load in self.loads],
             "policies": [asdict(policy) for policy in self.policies],
             "link_up": None if self.link_up is None else asdict(self.link_up),
+            "plan": self.plan,
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),

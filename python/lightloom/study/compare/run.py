@@ -3,14 +3,17 @@
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Each fabric first finds what it leaves open
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
-(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Runs go in
-parallel, a core each; the interpreter lock is released while they run. All fabrics are planned and
-priced before the first run, so that wrong input is refused before anything is simulated or written.
+(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Where a search
+finds another plan for some fabrics, each plan is a job with fabrics of its own, and their results
+are joined. Runs go in parallel, a core each; the interpreter lock is released while they run. All
+fabrics are planned and priced before the first run, so that wrong input is refused before anything
+is simulated or written.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,18 +27,23 @@ from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.failed_parts import failed_variants, refuse_unless_simulated
-from lightloom.study.compare.forecast import LONG_S, forecast
+from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.part_step import PartStep, part_step
-from lightloom.study.compare.plan_search import planned_job
+from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never, variants
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress, run_all
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
-from lightloom.study.compare.summary import comparison_of, summary_of, warnings_of
+from lightloom.study.compare.summary import (
+    comparison_of,
+    joined,
+    summary_of_all,
+    warnings_of,
+)
 from lightloom.study.compare.traced import traced_job
 from lightloom.units import PS_PER_S
 
@@ -159,43 +167,74 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     _begin(watcher, "reading")
     if scenario.workload is None:
-        job: Job = planned_job(scenario, watcher)
+        jobs: list[Job] = list(planned_jobs(scenario, watcher))
     else:
-        job = traced_job(scenario, watcher.progress)
-        scenario = job.scenario
+        jobs = [traced_job(scenario, watcher.progress)]
+        scenario = jobs[0].scenario
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
-    part = part_step(job)
-    case = _Case("", job, with_timeline, with_samples=part is None)
-    watcher.begun(summary_of(job), warnings_of(job))
+    watcher.begun(
+        summary_of_all(jobs), list(dict.fromkeys(itertools.chain(*map(warnings_of, jobs))))
+    )
     _begin(watcher, "planning fabrics")
-    expected = forecast(job, part) if isinstance(job, ModelJob) else None
-    if expected is not None and expected.seconds > LONG_S:
+    works = [_Work(job, part_step(job), with_timeline) for job in jobs]
+    known = [one for work in works if (one := work.forecast()) is not None]
+    if known and (expected := Requirements.of_all(known)).seconds > LONG_S:
         watcher.remark(expected.sentence())
-    first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
-    attempts = list(case.attempts())
-    if scenario.fail:
-        refuse_unless_simulated((one.variant for one in attempts), job.fabrics, scenario.fail[0])
-    for attempt in attempts:
-        case.networks.get(attempt.fabric)
-    if not job.is_drawn:
-        # what a recording lacks in a later sample is refused before anything runs
-        for fabric in job.fabrics:
-            case.networks.context(fabric).mean()
-    loads = other_loads(job)
-    loads_to_run = {name: load for name, load in loads.items() if not is_load_of(job, name)}
-    # the fastest trial of each fabric is its first sample, too
-    trials_only = len(case.trials)
-    if not case.is_packets:
-        trials_only -= len({trial.fabric.name for trial in case.trials})
-    own = len(attempts) + trials_only
-    others = 0 if part else len(loads_to_run) * (len(job.fabrics) + trials_only)
-    progress = RunProgress(watcher, own + others)
-    phases: dict[str, Phases] = {}
-    if part is not None:
-        done = _run_divided(case, part, loads_to_run, progress, plugins)
-    else:
-        done, phases = _run_loads(case, loads_to_run, progress, plugins)
-    return comparison_of(case.job, done, first, phases, tuple(loads))
+    total = sum(work.plan() for work in works)
+    progress = RunProgress(watcher, total)
+    return joined([work.run(progress, plugins) for work in works], jobs)
+
+
+class _Work:
+    """All runs of one job."""
+
+    def __init__(self, job: Job, part: PartStep | None, with_timeline: bool) -> None:
+        self._part = part
+        self._case = _Case("", job, with_timeline, with_samples=part is None)
+        self._loads = other_loads(job)
+
+    @property
+    def _loads_to_run(self) -> dict[str, Scenario]:
+        job = self._case.job
+        return {name: load for name, load in self._loads.items() if not is_load_of(job, name)}
+
+    def forecast(self) -> Requirements | None:
+        """What the runs will take; ``None`` for short ones, and for those of a trace."""
+        job = self._case.job
+        return forecast(job, self._part) if isinstance(job, ModelJob) else None
+
+    def plan(self) -> int:
+        """Plan all fabrics, refuse what cannot be run, and count the runs."""
+        case, job = self._case, self._case.job
+        self._first = case.workloads.get(
+            job.samples()[0], case.networks.server_size(job.fabrics[0])
+        )
+        attempts = list(case.attempts())
+        if job.scenario.fail:
+            refuse_unless_simulated(
+                (one.variant for one in attempts), job.fabrics, job.scenario.fail[0]
+            )
+        for attempt in attempts:
+            case.networks.get(attempt.fabric)
+        if not job.is_drawn:
+            # what a recording lacks in a later sample is refused before anything runs
+            for fabric in job.fabrics:
+                case.networks.context(fabric).mean()
+        # the fastest trial of each fabric is its first sample, too
+        trials_only = len(case.trials)
+        if not case.is_packets:
+            trials_only -= len({trial.fabric.name for trial in case.trials})
+        loads = 0 if self._part else len(self._loads_to_run)
+        return len(attempts) + trials_only + loads * (len(job.fabrics) + trials_only)
+
+    def run(self, progress: RunProgress, plugins: Plugins) -> Comparison:
+        """Run everything, and sum it up."""
+        case, phases = self._case, dict[str, Phases]()
+        if self._part is not None:
+            done = _run_divided(case, self._part, self._loads_to_run, progress, plugins)
+        else:
+            done, phases = _run_loads(case, self._loads_to_run, progress, plugins)
+        return comparison_of(case.job, done, self._first, phases, tuple(self._loads))
 
 
 def _run_loads(
