@@ -98,8 +98,8 @@ def plans_grid(found: Scaling) -> Grid | None:
         ],
         rows=rows,
         best=-1,
-        caption="plan and tokens/s of the fastest fabric; efficiency: over those of the fewest GPUs at "
-        "the same rate",
+        caption="plan and tokens/s of the fastest fabric; efficiency: over those of the fewest "
+        "GPUs at the same rate",
     )
 
 

@@ -35,7 +35,15 @@ from lightloom.study.compare.part_step import PartStep, part_step
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never, variants
 from lightloom.study.compare.results import Comparison, Sample
-from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress, run_all
+from lightloom.study.compare.runner import (
+    Attempt,
+    Done,
+    Row,
+    Runner,
+    RunProgress,
+    Tally,
+    run_all,
+)
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import (
@@ -180,9 +188,8 @@ def compare(
     known = [one for work in works if (one := work.forecast()) is not None]
     if known and (expected := Requirements.of_all(known)).seconds > LONG_S:
         watcher.remark(expected.sentence())
-    total = sum(work.plan() for work in works)
-    progress = RunProgress(watcher, total)
-    return joined([work.run(progress, plugins) for work in works], jobs)
+    tally = Tally(sum(work.plan() for work in works))
+    return joined([work.run(watcher, tally, plugins) for work in works], jobs)
 
 
 class _Work:
@@ -192,6 +199,7 @@ class _Work:
         self._part = part
         self._case = _Case("", job, with_timeline, with_samples=part is None)
         self._loads = other_loads(job)
+        self._expected: Requirements | None = None
 
     @property
     def _loads_to_run(self) -> dict[str, Scenario]:
@@ -201,10 +209,18 @@ class _Work:
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""
         job = self._case.job
-        return forecast(job, self._part) if isinstance(job, ModelJob) else None
+        if isinstance(job, ModelJob):
+            self._expected = forecast(job, self._part)
+        return self._expected
 
-    def plan(self) -> int:
-        """Plan all fabrics, refuse what cannot be run, and count the runs."""
+    def _cost(self, attempt: Attempt) -> float:
+        """Seconds that a run takes, as forecast; a unit each where nothing was."""
+        if self._expected is None:
+            return 1.0
+        return self._expected.cost(attempt.fabric.name, attempt.imbalance, attempt.variant)
+
+    def plan(self) -> float:
+        """Plan all fabrics, refuse what cannot be run, and add up the costs of the runs."""
         case, job = self._case, self._case.job
         self._first = case.workloads.get(
             job.samples()[0], case.networks.server_size(job.fabrics[0])
@@ -220,16 +236,31 @@ class _Work:
             # what a recording lacks in a later sample is refused before anything runs
             for fabric in job.fabrics:
                 case.networks.context(fabric).mean()
-        # the fastest trial of each fabric is its first sample, too
-        trials_only = len(case.trials)
-        if not case.is_packets:
-            trials_only -= len({trial.fabric.name for trial in case.trials})
-        loads = 0 if self._part else len(self._loads_to_run)
-        return len(attempts) + trials_only + loads * (len(job.fabrics) + trials_only)
+        total = sum(map(self._cost, attempts)) + self._trials_cost("")
+        if self._part is not None:
+            # every sample, and every load, on a part of the step
+            runs = [Attempt(fabric, one) for fabric in job.fabrics for one in job.samples()]
+            runs += [Attempt(f, job.samples()[0]) for f in job.fabrics for _ in self._loads_to_run]
+            return total + self._part.share * sum(map(self._cost, runs))
+        sample = job.samples()[0]
+        for name in self._loads_to_run:
+            runs = [Attempt(fabric, sample, imbalance=name) for fabric in job.fabrics]
+            total += sum(map(self._cost, runs)) + self._trials_cost(name)
+        return total
 
-    def run(self, progress: RunProgress, plugins: Plugins) -> Comparison:
+    def _trials_cost(self, load: str) -> float:
+        """What candidates cost that are tried in vain: the fastest is the first sample, too."""
+        trials = [dataclasses.replace(trial, imbalance=load) for trial in self._case.trials]
+        cost = sum(map(self._cost, trials))
+        if self._case.is_packets:
+            return cost
+        own = {trial.fabric.name: trial for trial in trials}.values()
+        return max(0.0, cost - sum(self._cost(dataclasses.replace(o, variant="")) for o in own))
+
+    def run(self, watcher: Monitor[Row], tally: Tally, plugins: Plugins) -> Comparison:
         """Run everything, and sum it up."""
         case, phases = self._case, dict[str, Phases]()
+        progress = RunProgress(watcher, tally, self._cost)
         if self._part is not None:
             done = _run_divided(case, self._part, self._loads_to_run, progress, plugins)
         else:
@@ -263,7 +294,7 @@ def _run_case(
     phases = phases_by_fabric(case.job, case.networks)
     flows: dict[Attempt, Run] = {}
     if phases:
-        counted = RunProgress(watcher, len(attempts))
+        counted = RunProgress(watcher, Tally(len(attempts)))
         survey = dataclasses.replace(runner, progress=counted, phases=phases, is_survey=True)
         flows = {met.attempt: met.run for met in run_all(_of(survey, attempts), counted)}
         watcher.remark(prediction(phases))
@@ -305,7 +336,7 @@ def _run_divided(
     for name, scenario in {"": job.scenario, **loads}.items():
         there = dataclasses.replace(job, scenario=scenario)
         other = _Case(name, there, with_variants=False)
-        on_part = Runner(other.workloads, other.networks, progress.aside(), plugins)
+        on_part = Runner(other.workloads, other.networks, progress.times(part.share), plugins)
         parts += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
     done: dict[int, Done] = {}
@@ -344,10 +375,11 @@ def _contenders(
         runner,
         workloads=workloads,
         networks=Networks(job, workloads),
-        progress=runner.progress.aside(),
+        progress=runner.progress.times(0.0),
     )
     kept, slower = strategies.contenders(case.trials, _all(on_short, job, short, keep_rows=False))
-    runner.progress.total -= len(case.trials) - len(kept)
+    cost = runner.progress.cost
+    runner.progress.tally.total -= sum(map(cost, case.trials)) - sum(map(cost, kept))
     return kept, slower
 
 
