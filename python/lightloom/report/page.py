@@ -356,7 +356,7 @@ class DemandView:
 
 def _demand(comparison: Comparison) -> DemandView | None:
     """The first block's demand between servers; None for a model without experts."""
-    if not comparison.demand:
+    if "server_bytes" not in comparison.demand:
         return None
     matrix = np.array(comparison.demand["server_bytes"], dtype=np.float64)
     skew = comparison.demand.get("skew", {})

@@ -46,7 +46,7 @@ def _is_published(job: ModelJob) -> bool:
         job.model.plan is not None
         and given.source is None
         and given.model_fields_set <= _SIZES
-        and job.plan.provenance[0].startswith("published")
+        and job.plan.origin == "published"
     )
 
 

@@ -465,7 +465,7 @@ def _searched(
         if len(found) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
         given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
-        plan = dataclasses.replace(choice.plan, provenance=(text, *given))
+        plan = dataclasses.replace(choice.plan, origin="searched", provenance=(text, *given))
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
         kept = tuple(fabric for fabric in job.fabrics if fabric in own)
         jobs.append(dataclasses.replace(job, fabrics=kept, candidates=candidates))

@@ -11,7 +11,6 @@ import numpy as np
 
 from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
-from lightloom.demand.routing_log import ResampledSource
 from lightloom.fabric import Fabric
 from lightloom.models import catalog
 from lightloom.models.parameters import active_parameters, total_parameters
@@ -72,7 +71,7 @@ def comparison_of(
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
-        demand=_demand(job, workload) | _logged(job, samples[0]),
+        demand=_demand(job, workload) | _logged(workload),
         memory=_memory(job),
         traffic_shares=dict(workload.traffic_shares()),
         warnings=(*warnings_of(job), *(one for one in waiting if one)),
@@ -496,14 +495,12 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     }
 
 
-def _logged(job: Job, sample: Sample) -> dict[str, float]:
+def _logged(workload: StepWorkload) -> dict[str, float]:
     """What a log that tokens are drawn from has, per layer and expert."""
-    if not isinstance(job, ModelJob) or not job.scenario.demand.resample:
+    folded = workload.folded if isinstance(workload, Workload) else None
+    if folded is None or folded.logged_copies is None:
         return {}
-    source = job.demand(sample)
-    if not isinstance(source, ResampledSource):
-        return {}
-    return {"copies_per_expert": source.logged_tokens * source.shape.top_k / source.shape.experts}
+    return {"copies_per_expert": folded.logged_copies}
 
 
 def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:

@@ -7,6 +7,7 @@ import pytest
 from tests.trace_jobs import PLAIN, program
 
 from lightloom.errors import InputError
+from lightloom.report.story import story
 from lightloom.study.compare import compare
 from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.scenario import Scenario, load_study
@@ -211,3 +212,25 @@ def test_groups_inside_a_server_are_as_even_as_they_are(tmp_path):
     cluster = {"rate_gbps": 400, "gpu": "h100", "gpus_per_server": 8, "nics_per_server": 8}
     for result in compare(scenario(table, cluster=cluster)).results:
         assert result.step_time_s > 3e-3
+
+
+def test_a_trace_whose_all_to_alls_are_empty_decides_nothing(written):
+    """Nothing else is in it, so that every network takes the same time."""
+    whole = program()
+    nothing = {"input_bytes": 0, "output_bytes": 0, "input_splits": (0,) * 4}
+    nothing["output_splits"] = nothing["input_splits"]
+    ranks = {
+        rank: dataclasses.replace(
+            one,
+            calls=tuple(
+                dataclasses.replace(call, **nothing)
+                for call in one.calls
+                if call.op == "all_to_all"
+            ),
+        )
+        for rank, one in whole.ranks.items()
+    }
+    found = compare(scenario(written(dataclasses.replace(whole, ranks=ranks))))
+    assert story(found) == (
+        "Nothing is decided: no byte leaves a server, so that every network is as good."
+    )
