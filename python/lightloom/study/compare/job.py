@@ -290,8 +290,8 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)
     rates = Rates(
-        load_prices(scenario.prices),
-        load_power(scenario.power),
+        load_prices(scenario.prices, scenario.price_list),
+        load_power(scenario.power, scenario.power_list),
         Counting(**scenario.counting),
     )
     fitted = fitted or fitted_plan(scenario, model, gpu, options)

@@ -421,6 +421,12 @@ class Scenario(Strict):
     power: File | None = Field(
         None, description="Power list (TOML) that replaces the built-in one."
     )
+    price_list: dict[str, Any] | None = Field(
+        None, description="Content of 'prices', as results record it."
+    )
+    power_list: dict[str, Any] | None = Field(
+        None, description="Content of 'power', as results record it."
+    )
 
     @field_validator("fabrics")
     @classmethod

@@ -174,7 +174,9 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
             "--demand; leave it out"
         )
     rates = Rates(
-        load_prices(scenario.prices), load_power(scenario.power), Counting(**scenario.counting)
+        load_prices(scenario.prices, scenario.price_list),
+        load_power(scenario.power, scenario.power_list),
+        Counting(**scenario.counting),
     )
     cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
     bought = installed(cluster, scenario.cluster)
