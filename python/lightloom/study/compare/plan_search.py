@@ -329,7 +329,7 @@ def _short(choice: PredictedPlan, watch: Watch) -> PredictedPlan:
     except DemandError:
         return choice
     seconds = _ShortSteps(job, (PLAIN,), watch).predicted(job.plan.micro_batches)[PLAIN]
-    times = {PLAIN: seconds}
+    times: dict[Fabric, float] = {PLAIN: seconds}
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=False, times_s=times)
 
 
