@@ -261,8 +261,6 @@ def _begin_with(given: Given, study: Scenario) -> None:
         kept = {*fabric_names(given.tables["fabrics"]), "all"}
         options = values.get("fabric_options", {})
         values["fabric_options"] = {name: options[name] for name in options if name in kept}
-    if given.has("demand.source"):
-        values.get("demand", {}).pop("imbalance", None)
     for file, content in RECORDED.items():
         if given.has(file):
             values.pop(content, None)

@@ -69,8 +69,8 @@ def _gain(
 def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] = ()) -> Grid:
     """A row for each of the best plans, steps scaled to the tokens of the first.
 
-    Plans that were only estimated, from few layers, are left out. ``fabrics`` are those with a plan
-    of their own, whose steps are there, too.
+    Plans that were only estimated, from few layers, are left out. ``fabrics`` are those with
+    another plan than the first, whose steps are there, too.
     """
     shown = [one for one in candidates if not one["is_screened"]][:SHOWN]
     per_sequence = [one["predicted_step_time_s"] / _share(one) for one in shown]

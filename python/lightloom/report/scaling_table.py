@@ -110,7 +110,7 @@ def _fastest(found: Scaling, number: int) -> dict[str, Any]:
 
 
 def _has_own_plans(found: Scaling) -> bool:
-    """Whether fabrics of one point have plans of their own."""
+    """Whether fabrics of one point have different plans."""
     return any(
         len({title(result["plan"]) for result in point["results"] if result.get("plan")}) > 1
         for point in found.results.values()

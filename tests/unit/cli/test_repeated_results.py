@@ -224,7 +224,7 @@ rate_gbps = 400
 [plan]
 micro_batches = 4
 [demand]
-imbalance = "balanced"
+source = "balanced"
 [fabric_options.mixnet]
 degree = 4
 """
@@ -243,7 +243,7 @@ def test_a_study_may_be_varied(lightloom, tmp_path, monkeypatch):
     options = "--gpus 256 --demand skewed --set plan.vpp=1 --fabrics fat-tree"
     found = scenario_of(lightloom, tmp_path, options)
     assert (found["gpus"], found["fabrics"]) == (256, ["fat-tree"])
-    assert (found["demand"]["source"], found["demand"]["imbalance"]) == ("skewed", None)
+    assert found["demand"]["source"] == "skewed"
     assert found["plan"]["vpp"] == 1
     assert found["plan"]["micro_batches"] == 4
     assert found["cluster"]["rate_gbps"] == 400
@@ -267,7 +267,7 @@ def test_a_study_may_be_varied_at_several_points(lightloom, refused, tmp_path):
         ("tp = 4", "unknown key 'tp'; did you mean tp of [plan]?"),
         ('"--gpu" = "h100"', "unknown key '--gpu'; did you mean gpu of [cluster]?"),
         ("micro-batch-size = 1", "did you mean micro_batch_size of [plan]?"),
-        ("imbalance = 1.3", "did you mean imbalance of [demand]?"),
+        ("resample = true", "did you mean resample of [demand]?"),
         (
             "[cluster]\ngpus = 128",
             "unknown key 'cluster.gpus'; did you mean gpus, above all tables?",

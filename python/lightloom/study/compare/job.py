@@ -348,7 +348,7 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
 def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:
     """The scenario with the balance of the model's published training, where it has none."""
     demand = scenario.demand
-    if model.gate is None or demand.imbalance is not None or demand.source is not None:
+    if model.gate is None or demand.source is not None:
         return scenario
     return scenario.with_imbalance(model.gate)
 

@@ -42,7 +42,7 @@ from lightloom.trace.step.build import StepBuilder, TracedStep, TraceWorkload
 from lightloom.workload.compute import ComputeModel
 
 #: options of the demand that a trace has a use for
-_DEMAND = ("imbalance", "source", "resample", "scale", "capacity_factor")
+_DEMAND = ("source", "resample", "scale", "capacity_factor")
 #: of computation
 _COMPUTE = ("cuda_graphs",)
 
@@ -140,7 +140,7 @@ class TraceJob(Job):
 
 def is_recorded(scenario: Scenario) -> bool:
     """Whether a scenario of a trace asks for no other demand than the recorded one."""
-    return scenario.demand.imbalance is None and scenario.demand.source is None
+    return scenario.demand.source is None
 
 
 @functools.lru_cache(maxsize=4)

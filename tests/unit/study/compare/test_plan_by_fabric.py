@@ -103,7 +103,7 @@ def test_the_sentence_says_which_plan_is_whose(found):
     assert "fat-tree, topoopt: plan: TP" in "\n".join(found.inputs["summary"])
 
 
-def test_steps_on_fabrics_with_a_plan_of_their_own_are_columns(found):
+def test_steps_on_fabrics_with_another_plan_are_columns(found):
     grid = plans_grid(found.inputs["plan_candidates"], ["mixnet"])
     assert grid.headers[-1] == ("on\nmixnet", "s")
     assert grid.rows[-1][-1] == "-"

@@ -63,7 +63,7 @@ def test_what_a_comparison_says_of_itself_repeats_it(written):
 
 def test_a_demand_is_drawn_for_a_trace(written):
     path = written(program())
-    drawn = traced_job(scenario(path, demand={"imbalance": "skewed"}))
+    drawn = traced_job(scenario(path, demand={"source": "skewed"}))
     assert isinstance(drawn, TraceJob)
     assert not isinstance(drawn, ModelJob)
     assert len(drawn.samples()) == 5
@@ -83,7 +83,7 @@ def test_steps_differ_where_a_generator_draws_them(written):
     """Recorded rows and a matrix are those of every step."""
     path = written(program())
     assert len(traced_job(scenario(path, steps=4, compute_spread=0.0)).samples()) == 1
-    given = {"demand": {"imbalance": "skewed"}, "steps": 2, "seeds": 1, "compute_spread": 0.0}
+    given = {"demand": {"source": "skewed"}, "steps": 2, "seeds": 1, "compute_spread": 0.0}
     drawn = traced_job(scenario(path, **given))
     first, second = (drawn.workload(sample, 2).graph for sample in drawn.samples())
     assert (first.demands[0].counts != second.demands[0].counts).any()
@@ -150,7 +150,7 @@ def test_what_a_traced_program_has_decided_is_refused(written, changes, message)
 def test_a_demand_for_a_trace_without_routers_is_refused(written):
     path = written(program(routed=False))
     with pytest.raises(InputError, match="nothing would read --demand"):
-        compare(scenario(path, demand={"imbalance": 1.5}))
+        compare(scenario(path, demand={"source": 1.5}))
     assert compare(scenario(path, fabrics=("fat-tree",))).results[0].loads == ()
 
 
