@@ -11,8 +11,8 @@ are simulated on a fat-tree, in rounds:
    and chunks, which divide the bubble of a screened step by their number;
 3. the fastest of all, the fastest with every other EP, whose load is less balanced than a screened
    one, and the published plan: as they are, but for their micro-batches;
-4. the fastest of these on the fabrics of the comparison: one on which another plan of as many
-   tokens per step is faster by more than :data:`SAME_PLAN` has that one.
+4. these, and the fastest with every other PP, on the fabrics of the comparison: one on which
+   another plan of as many tokens per step is faster by more than :data:`SAME_PLAN` has that one.
 
 A step takes longer by the same time with each micro-batch beyond those that fill the pipeline, so
 that two short runs tell how long it is with any number.
@@ -66,8 +66,8 @@ LEADING = 16
 FINALISTS = 10
 #: and those of another EP that are screened as slower than the fastest by this factor at most
 OTHER_EP = 1.2
-#: those of them that are simulated on the fabrics of the comparison
-CONTENDERS = 5
+#: and, where other fabrics are compared, those of another PP, which sends less for replicas
+OTHER_PP = 2.0
 #: stages and layers of a run that only screens, and the GPUs that its replicas may take: of wide
 #: plans one, whose experts have few gradients to reduce
 SCREENING_STAGES, SCREENING_LAYERS, SCREENING_GPUS = 2, 4, 256
@@ -174,13 +174,14 @@ class _Search:
         others = sorted(screened, key=lambda choice: choice.order)
         others = [one for one in others if all(one.plan != it.plan for it in known)]
         exact = [*known, *others[:FINALISTS]]
-        exact += _best_of_other_ep(exact, others)
+        exact += _best_of_other(exact, others, "ep", OTHER_EP)
+        if self._others:
+            exact += _best_of_other(exact, others, "pp", OTHER_PP)
         finalists = self._pool.map(_short, exact, "comparing plans")
         finalists.sort(key=lambda choice: choice.order)
         if self._others:
             there = functools.partial(_elsewhere, fabrics=self._others)
-            best = finalists[:CONTENDERS]
-            finalists[:CONTENDERS] = self._pool.map(there, best, "comparing plans by fabric")
+            finalists = self._pool.map(there, finalists, "comparing plans by fabric")
         ids = {id(one) for one in exact}
         return [*finalists, *(one for one in others if id(one) not in ids)]
 
@@ -246,16 +247,16 @@ class _Search:
         return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
 
 
-def _best_of_other_ep(
-    exact: Sequence[PredictedPlan], others: Sequence[PredictedPlan]
+def _best_of_other(
+    exact: Sequence[PredictedPlan], others: Sequence[PredictedPlan], degree: str, limit: float
 ) -> list[PredictedPlan]:
-    """The first of ``others`` with each EP that no plan of ``exact`` has, unless far slower."""
+    """The first of ``others`` with each degree that no plan of ``exact`` has, unless far slower."""
     found: dict[int, PredictedPlan] = {}
     for one in others:
-        if one.order[0] <= OTHER_EP * others[0].order[0]:
-            found.setdefault(one.plan.ep, one)
-    known = {one.plan.ep for one in exact}
-    return [one for ep, one in found.items() if ep not in known]
+        if one.order[0] <= limit * others[0].order[0]:
+            found.setdefault(getattr(one.plan, degree), one)
+    known = {getattr(one.plan, degree) for one in exact}
+    return [one for value, one in found.items() if value not in known]
 
 
 def _job(choice: PredictedPlan) -> ModelJob:

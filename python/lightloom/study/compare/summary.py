@@ -309,10 +309,10 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
 def _scenario(job: Job) -> dict[str, Any]:
     """The scenario, with a model that is not in the catalog, and the content of own lists."""
     values = job.scenario.model_dump(mode="json")
-    rates = {"prices": ("price_list", job.rates.prices), "power": ("power_list", job.rates.powers)}
-    for key, (recorded, own) in rates.items():
+    lists = {"price": ("prices", job.rates.prices.file), "power": ("power", job.rates.powers.file)}
+    for name, (key, content) in lists.items():
         if values[key] is not None:
-            values[recorded] = own.file.model_dump(mode="json", exclude_unset=True)
+            values[f"{name}_list"] = content.model_dump(mode="json", exclude_unset=True)
     if isinstance(job, ModelJob) and job.scenario.model not in catalog():
         values["model_shape"] = model_record(job.model)
     return values

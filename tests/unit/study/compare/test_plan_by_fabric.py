@@ -106,7 +106,6 @@ def test_the_sentence_says_which_plan_is_whose(found):
 def test_steps_on_fabrics_with_another_plan_are_columns(found):
     grid = plans_grid(found.inputs["plan_candidates"], ["mixnet"])
     assert grid.headers[-1] == ("on\nmixnet", "s")
-    assert grid.rows[-1][-1] == "-"
     assert float(grid.rows[0][-1]) > float(grid.rows[0][-3])
 
 
