@@ -28,7 +28,7 @@ PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
 DEGREES = {"tp": "TP", "cp": "CP", "pp": "PP", "ep": "EP"}
 
 #: experts have a capacity of their even share, and every copy is sent by an all-to-all
-EXPERTS = {"imbalance": "balanced", "capacity_factor": 1.0, "dispatcher": "alltoall"}
+EXPERTS = {"source": "balanced", "capacity_factor": 1.0, "dispatcher": "alltoall"}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def measure(values: Mapping[str, Any]) -> Times:
     """Compare the fabrics at each imbalance."""
     times = {}
     for imbalance in values["imbalances"]:
-        demand = {"imbalance": "balanced" if imbalance == 1 else imbalance}
+        demand = {"source": "balanced" if imbalance == 1 else imbalance}
         found = compare(Scenario(**values["scenario"], demand=demand)).results
         times[imbalance] = {one.fabric: one.step_time_s for one in found}
         print(f"imbalance {imbalance:g}", file=sys.stderr)

@@ -16,9 +16,9 @@ from lightloom.models.parameters import active_parameters
 HERE = Path(__file__).parent
 #: how a run's gate is described to the demand; a balancing bias is the catalog's own of the model
 GATE: dict[str, dict[str, Any]] = {
-    "forced balance": {"imbalance": "balanced"},
-    "capacity 1": {"imbalance": "balanced", "capacity_factor": 1.0},
-    "auxiliary": {"imbalance": "auxiliary"},
+    "forced balance": {"source": "balanced"},
+    "capacity 1": {"source": "balanced", "capacity_factor": 1.0},
+    "auxiliary": {"source": "auxiliary"},
     "bias": {},
 }
 #: what all runs share: one simulated step, at the nominal speed, on a non-blocking fabric

@@ -26,7 +26,7 @@ MODEL = {
     "plan": PlanOptions(
         tp=1, pp=2, ep=8, expert_mode="folded", micro_batches=8, micro_batch_size=1, seq_len=4096
     ),
-    "demand": {"imbalance": "balanced", "dispatcher": "alltoall"},
+    "demand": {"source": "balanced", "dispatcher": "alltoall"},
     "compute": {"permutation": "unfused"},
 }  # fmt: skip
 

@@ -38,7 +38,7 @@ class Job:
     @property
     def balanced(self) -> bool:
         """Whether all experts have the same load."""
-        return self.options["demand"]["imbalance"] == "balanced"
+        return self.options["demand"]["source"] == "balanced"
 
     def but(self, changes: Changes) -> Comparison:
         """Compare the fabrics with other options."""
@@ -98,7 +98,7 @@ def random_job(seed: int) -> Job:
                 "nics_per_server": per_server,
             },
             "plan": plan,
-            "demand": {"imbalance": imbalance},
+            "demand": {"source": imbalance},
             "fabrics": FABRICS,
             "fabric_options": {
                 "all": {"interconnect": rng.choice(["measured", "ideal"])},

@@ -181,7 +181,7 @@ def test_a_little_imbalance_is_little(fabric, before, after):
     """
 
     def law(job: Job) -> float:
-        times = [job.times_s(demand={"imbalance": value})[fabric] for value in (before, after)]
+        times = [job.times_s(demand={"source": value})[fabric] for value in (before, after)]
         return apart(times[1], times[0])
 
     # it takes a second to draw tokens of an imbalance that is a number
@@ -195,7 +195,7 @@ def test_a_little_imbalance_is_little_in_a_deep_pipeline(fabric, imbalance):
 
     Drift made a step on trees 24 % longer at 1.01 and 35 % at 1.02, on MixNet 1 %; now 2 %.
     """
-    before, after = (deep(demand={"imbalance": value})[fabric] for value in ("balanced", imbalance))
+    before, after = (deep(demand={"source": value})[fabric] for value in ("balanced", imbalance))
     assert apart(after, before) <= compared("imbalance", fabric)
 
 
@@ -251,7 +251,7 @@ def test_micro_batches_add_up(fabric):
     def law(job: Job) -> float:
         unit = 2 * job.options["plan"]["pp"]
         first, second, third = (
-            job.times_s(plan={"micro_batches": n * unit}, demand={"imbalance": "balanced"})[fabric]
+            job.times_s(plan={"micro_batches": n * unit}, demand={"source": "balanced"})[fabric]
             for n in (2, 3, 4)
         )
         return apart(third - second, second - first)
@@ -283,8 +283,6 @@ def test_context_parallelism_leaves_the_experts_alone():
             "cluster": {"gpus_per_server": 4, "nics_per_server": 4},
             "fabric_options": {"mixnet": {"degree": 2}},
         }
-        one = random_job(0).results(plan=plan, demand={"imbalance": "balanced"}, **options)[
-            "mixnet"
-        ]
+        one = random_job(0).results(plan=plan, demand={"source": "balanced"}, **options)["mixnet"]
         found.append((one.parameters["region_servers"], one.carried_bytes["ocs"]))
     assert found[0] == found[1]

@@ -25,7 +25,7 @@ def job(seed, fabric, **options):
     return Scenario(
         model="qwen3-30b-a3b", gpus=32, plan=plan, fabrics=(fabric,), seeds=1, seed=seed,
         cluster=ClusterOptions(gpu="h100", rate_gbps=draw.choice([100, 400])),
-        demand=DemandOptions(imbalance=draw.choice(["balanced", 1.2])),
+        demand=DemandOptions(source=draw.choice(["balanced", 1.2])),
         fabric_options={fabric: options}, compute_spread=0.0, imbalances=False, policies=False,
         memory_check=False,
     )  # fmt: skip

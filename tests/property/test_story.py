@@ -33,7 +33,7 @@ def result(name, step_s, network_usd, *, loads=(), link_up=None, samples=None):
         tokens_per_s_per_gpu=per_s, tflops_per_gpu=125.0, mfu=0.4, days_per_trillion_tokens=1.0,
         network_cost_usd=network_usd,
         cluster_cost_usd=network_usd + 1e7, network_power_w=1.0, cluster_power_w=1.0,
-        critical_path_s={}, mean_s={}, carried_bytes={}, cost_by_component_usd={},
+        critical_path_s={}, mean_s={}, carried_bytes={"eps": 1}, cost_by_component_usd={},
         reconfiguration={}, variants_s={}, parameters={}, notes=(), run_hash="", events=0,
         simulation_wall_s=0.0, loads=loads, link_up=link_up,
     )  # fmt: skip

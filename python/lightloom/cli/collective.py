@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lightloom.cli.options import Command, Given, Panel, option, put
-from lightloom.cli.outputs import Outputs, text_outputs
+from lightloom.cli.outputs import Outputs, text_outputs, write_each
 from lightloom.cli.settings import read_settings
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.fabric.fabric_options import FabricOptions
@@ -13,14 +15,14 @@ from lightloom.study.collective.scenario import CollectiveScenario
 EXAMPLES = (
     "lightloom collective all-to-all --bytes 64MB --gpus 64 --rate 400 --fabrics fat-tree,mixnet",
     "lightloom collective all-to-all --model deepseek-v3 --gpus 64 --rate 400 --gpu h800",
-    "lightloom collective all-to-all --bytes 1MB,64MB --gpus 64 --rate 400 --imbalance skewed",
+    "lightloom collective all-to-all --bytes 1MB,64MB --gpus 64 --rate 400 --demand skewed",
     "lightloom collective all-reduce --bytes 1GB --gpus 128 --rate 400 --gpu h100 --csv -",
 )
 NOTES = (
-    "With --bytes an all-to-all is balanced unless --imbalance says otherwise; with --model it has "
+    "With --bytes an all-to-all is balanced unless --demand says otherwise; with --model it has "
     "the published gate. The levels of a ring collective, in servers and across, take turns."
 )
-RENAMED = {"--fabric": "--fabrics"}
+RENAMED = {"--fabric": "--fabrics", "--imbalance": "--demand"}
 
 
 def command() -> Command:
@@ -57,7 +59,13 @@ def _demand() -> Panel:
     return Panel(
         "Demand",
         (
-            option(CollectiveScenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
+            option(
+                CollectiveScenario,
+                "demand.source",
+                "--demand",
+                common=True,
+                metavar="NAME|X|PATH",
+            ),
             option(CollectiveScenario, "demand.dispatcher"),
             option(CollectiveScenario, "demand.capacity_factor"),
             option(CollectiveScenario, "demand.dispatch_element_bytes", "--dispatch-bytes"),
@@ -112,5 +120,10 @@ def _run(given: Given) -> None:
     if not outputs.on_stdout:
         print_collectives(scenario, found, results_console())
     rows = [one.as_row() for one in found]
-    outputs.write_rows(rows)
-    outputs.write_json({"inputs": scenario.model_dump(mode="json"), "collectives": rows})
+    content = {"inputs": scenario.model_dump(mode="json"), "collectives": rows}
+    writers: dict[str, Callable[[], None]] = {}
+    if (csv := outputs.csv_target) is not None:
+        writers[csv] = lambda: outputs.write_rows(rows)
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: outputs.write_json(content)
+    write_each(writers)

@@ -242,6 +242,10 @@ def scenario_from_options(given: Given, study: Scenario | None = None) -> Scenar
     return given.build(Scenario)
 
 
+#: what results record of a file, by what names it
+RECORDED = {"model": "model_shape", "prices": "price_list", "power": "power_list"}
+
+
 def _begin_with(given: Given, study: Scenario) -> None:
     """Add what a study says and the command line does not."""
     from lightloom.fabric.read import fabric_names
@@ -258,8 +262,9 @@ def _begin_with(given: Given, study: Scenario) -> None:
         kept = {*fabric_names(given.tables["fabrics"]), "all"}
         options = values.get("fabric_options", {})
         values["fabric_options"] = {name: options[name] for name in options if name in kept}
-    if given.has("demand.source"):
-        values.get("demand", {}).pop("imbalance", None)
+    for file, content in RECORDED.items():
+        if given.has(file):
+            values.pop(content, None)
     add(given.tables, values)
 
 

@@ -61,7 +61,7 @@ class DemandRequest(Strict):
     )
     group: Index = Field(0, description="Index of the EP group.")
     layer: Index = Field(
-        0, description="Index of the MoE layer; a regime has any number of layers."
+        0, description="Index of the MoE layer; a regime of no model has any number."
     )
     micro_batch: Index = Field(0, description="Index of the micro-batch.")
     step: Index = Field(0, description="Index of the training step.")

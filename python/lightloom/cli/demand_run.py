@@ -38,12 +38,15 @@ from lightloom.demand.matrix_file import MatrixSource
 from lightloom.demand.open import kind_of
 from lightloom.demand.routing_log import replay
 from lightloom.errors import DemandError, echo
+from lightloom.models import load_model
 from lightloom.output.files import whole_file, write_json
 from lightloom.report.demand_table import MatrixPicture, print_figures, print_picture
 
 SCHEMA_VERSION = 1
 
-#: the job that a regime is drawn for unless options say otherwise: that of the public matrix
+#: regimes that were measured on one model
+_MODELS = {"mixtral": "mixtral-8x7b"}
+#: what a regime is drawn for unless options say otherwise: the job of the public matrix
 _DEFAULTS = {"ranks": 8, "experts": 8, "tokens": 16_384, "experts_per_token": 2}
 
 
@@ -59,6 +62,7 @@ def demand(given: Given) -> None:
     outputs.check(given.tables)
     request = given.build(DemandRequest)
     source = open_source(request, _parameters(request.set))
+    _check_layer(request)
     names = ("group", "layer", "micro_batch", "step")
     index = {name: getattr(request, name) for name in names}
     placement = _placement(source.shape, request)
@@ -82,6 +86,18 @@ def demand(given: Given) -> None:
     if (rows := outputs.csv_target) is not None:
         writers[rows] = lambda: _write_csv(picture, token_bytes, rows)
     write_each(writers)
+
+
+def _check_layer(request: DemandRequest) -> None:
+    """Refuse a layer that the model of a regime does not have."""
+    model = _MODELS.get(request.source)
+    if model is None:
+        return
+    layers = load_model(model).num_layers
+    if request.layer >= layers:
+        raise DemandError(
+            f"--layer {request.layer}: {model} has {layers} layers; expected 0 to {layers - 1}"
+        )
 
 
 def open_source(request: DemandRequest, parameters: dict[str, float]) -> DemandSource:

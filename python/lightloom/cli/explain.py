@@ -47,7 +47,6 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    from lightloom.output.files import write_json
     from lightloom.report.explain import (
         explanation_as_json,
         files_as_json,
@@ -57,17 +56,15 @@ def _run(given: Given) -> None:
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
-    target = outputs.json_target
     options = given.build(ExplainOptions)
-    console = results_console()
     if options.first is None or outputs.html is not None:
         _page(options, outputs)
     elif _is_file(options.first):
         paths = (options.results, Path(options.first))
-        if target is not None:
-            write_json(files_as_json(paths), target)
-        if not outputs.on_stdout:
-            print_files(paths, options.second, console)
+        outputs.print_and_write(
+            lambda console: print_files(paths, options.second, console),
+            lambda: files_as_json(paths),
+        )
     elif options.second is None:
         raise InputError(
             f"SECOND is missing: the fabric that {options.first} is compared with; for example: "
@@ -75,10 +72,10 @@ def _run(given: Given) -> None:
         )
     else:
         pair = options.first, options.second
-        if target is not None:
-            write_json(explanation_as_json(options.results, *pair), target)
-        if not outputs.on_stdout:
-            print_explanation(options.results, *pair, console)
+        outputs.print_and_write(
+            lambda console: print_explanation(options.results, *pair, console),
+            lambda: explanation_as_json(options.results, *pair),
+        )
 
 
 def _page(options: ExplainOptions, outputs: Outputs) -> None:

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.cli.terminal import results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
@@ -77,18 +76,19 @@ def _run(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     options = given.build(FabricsOptions)
-    console = results_console()
     if options.gpus > GPUS_PER_SERVER and options.gpus % GPUS_PER_SERVER:
         raise InputError(unfilled_servers(options.gpus, GPUS_PER_SERVER))
     cluster = Cluster.of(
         gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100", gpus_per_server=GPUS_PER_SERVER
     )
     prices = load_prices(options.prices)
-    if options.fabric is not None:
-        outputs.write_json(options_as_json(options.fabric, cluster, prices))
-        if not outputs.on_stdout:
-            print_options(options.fabric, cluster, prices, console)
+    if (fabric := options.fabric) is not None:
+        outputs.print_and_write(
+            lambda console: print_options(fabric, cluster, prices, console),
+            lambda: options_as_json(fabric, cluster, prices),
+        )
         return
-    outputs.write_json(fabrics_as_json(cluster, prices))
-    if not outputs.on_stdout:
-        print_fabrics(cluster, prices, console)
+    outputs.print_and_write(
+        lambda console: print_fabrics(cluster, prices, console),
+        lambda: fabrics_as_json(cluster, prices),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lightloom.cli.options import Command, Given, Panel, option, put
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.cli.terminal import results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import check
 from lightloom.study.compare.scenario import KeptOptions, PlanOptions, Scenario
@@ -98,6 +97,6 @@ def _run(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     found = job_memory(scenario_of(given))
-    if not outputs.on_stdout:
-        print_memory(found, results_console())
-    outputs.write_json(memory_as_json(found))
+    outputs.print_and_write(
+        lambda console: print_memory(found, console), lambda: memory_as_json(found)
+    )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import Name, Strict
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXAMPLES = (
     "lightloom models",
@@ -44,10 +48,13 @@ def _run(given: Given) -> None:
     outputs.check(given.tables)
     model = given.build(ModelsOptions).model
     found = catalog() if model is None else {model: load_model(model)}
-    outputs.write_json({"models": [model_as_json(one) for one in found.values()]})
-    if outputs.on_stdout:
-        return
-    if model is None:
-        print_catalog(results_console(), found)
-    else:
-        print_model(results_console(), found[model])
+
+    def show(console: Console) -> None:
+        if model is None:
+            print_catalog(console, found)
+        else:
+            print_model(console, found[model])
+
+    outputs.print_and_write(
+        show, lambda: {"models": [model_as_json(one) for one in found.values()]}
+    )

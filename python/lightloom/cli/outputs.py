@@ -12,15 +12,18 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from lightloom.cli.options import Option, Panel, option
-from lightloom.cli.terminal import remarks_console
+from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError, OutputError
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: how the names of a kind of file end
 _ENDINGS = {
@@ -169,6 +172,21 @@ class Outputs(Strict):
         """
         if self.json_target is not None:
             write_json({"schema_version": 1, **content}, self.json_target)
+
+    def print_and_write(
+        self, show: Callable[[Console], None], content: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        """Print results, and then write the same as JSON where it is wanted.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written.
+        """
+        if not self.on_stdout:
+            show(results_console())
+        if (target := self.json_target) is not None:
+            write_each({target: lambda: self.write_json(content())})
 
     def write_rows(self, rows: Iterable[dict[str, Any]]) -> None:
         """Write rows that are known at once to the CSV and Parquet that were asked for.

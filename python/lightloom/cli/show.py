@@ -22,6 +22,7 @@ from lightloom.errors import InputError, OutputError
 from lightloom.output.files import RowWriter, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
 from lightloom.report.table import print_opening, print_results
+from lightloom.study.compare.advice import advise
 from lightloom.study.compare.plan_hint import with_plan_hint
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.run import compare
@@ -138,4 +139,5 @@ def _write_timeline(comparison: Comparison, path: Path) -> None:
 def _write_launch(comparison: Comparison, path: Path) -> None:
     from lightloom.report.launch import launch_text
 
-    write_text(launch_text(comparison.details["job"], comparison.inputs["command"]), path)
+    job = comparison.details["jobs"][advise(comparison.results).build.fabric]
+    write_text(launch_text(job, comparison.inputs["command"]), path)

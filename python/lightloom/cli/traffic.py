@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option, put
-from lightloom.cli.outputs import Outputs, text_outputs
+from lightloom.cli.outputs import Outputs, text_outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Strict
@@ -23,6 +24,7 @@ NOTES = (
     "pipelines send between GPUs at the same place of their servers; inside a server bytes are "
     "divided evenly."
 )
+RENAMED = {"--imbalance": "--demand"}
 
 
 class TrafficOptions(Strict):
@@ -44,6 +46,7 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
+        renamed=RENAMED,
     )
 
 
@@ -81,7 +84,7 @@ def _demand() -> Panel:
     return Panel(
         "Demand",
         (
-            option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
+            option(Scenario, "demand.source", "--demand", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "demand.dispatcher"),
         ),
     )
@@ -122,10 +125,13 @@ def _run(given: Given) -> None:
         found = job_traffic(given.build(Scenario), view.by)
     if not outputs.on_stdout:
         print_traffic(found, view.kind, results_console())
-    if outputs.csv_target is not None:
-        outputs.write_rows(traffic_rows(found))
-    outputs.write_json(traffic_as_json(found))
-    if outputs.svg is not None:
-        write_traffic_drawing(found, outputs.svg)
-    if outputs.out is not None:
-        write_binary(write_npz(traffic_arrays(found)), outputs.out)
+    writers: dict[str, Callable[[], None]] = {}
+    if (rows := outputs.csv_target) is not None:
+        writers[rows] = lambda: outputs.write_rows(traffic_rows(found))
+    if (json := outputs.json_target) is not None:
+        writers[json] = lambda: outputs.write_json(traffic_as_json(found))
+    if (svg := outputs.svg) is not None:
+        writers[str(svg)] = lambda: write_traffic_drawing(found, svg)
+    if (out := outputs.out) is not None:
+        writers[str(out)] = lambda: write_binary(write_npz(traffic_arrays(found)), out)
+    write_each(writers)

@@ -43,30 +43,3 @@ def parse_demand(text: DemandName) -> DemandName:
             f"at least 1, got {text}"
         )
     return ratio
-
-
-def demand_name(imbalance: DemandName | None, source: DemandName | None) -> DemandName:
-    """Return the one value that describes the demand.
-
-    Parameters
-    ----------
-    imbalance, source
-        Two names for the same, of which at most one may be given.
-
-    Raises
-    ------
-    DemandError
-        If both are given, or a number is below 1.
-
-    Examples
-    --------
-    >>> demand_name(None, None)
-    'auxiliary'
-    """
-    if imbalance is not None and source is not None:
-        raise DemandError(
-            f"demand.imbalance = {imbalance} and demand.source = {source} are both given, but mean "
-            "the same; leave one of them out"
-        )
-    given = source if imbalance is None else imbalance
-    return DEFAULT_IMBALANCE if given is None else parse_demand(given)

@@ -268,7 +268,7 @@ class ReplaySource(_LogSource):
 class ResampledSource(_LogSource):
     """Tokens drawn with replacement from all tokens of a layer.
 
-    ``logged_tokens`` are those of the layer that has the fewest.
+    ``logged_copies`` are those per expert, of the layer that has the fewest.
     """
 
     exact = False
@@ -280,7 +280,7 @@ class ResampledSource(_LogSource):
         sizes = {len(self._pool(place)) for place in range(len(self._layers))}
         if min(sizes) == 0:
             raise DemandError(f"{log.name}: a layer without tokens has nothing to draw from")
-        self.logged_tokens = min(sizes)
+        self.logged_copies = min(sizes) * shape.top_k / shape.experts
         self.provenance["resampled"] = (
             f"{shape.tokens_per_rank:,} tokens per EP rank drawn with replacement from "
             f"{' to '.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} logged "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
@@ -252,15 +253,17 @@ def _at_least_one(row: Row, name: str) -> float:
     return number
 
 
-def load_prices(path: Path | None = None) -> Prices:
+def load_prices(path: Path | None = None, recorded: Mapping[str, Any] | None = None) -> Prices:
     """Read prices from ``path``, or the packaged ones (MixNet's Table 4 and assumptions).
+
+    ``recorded`` is what was read of the path before.
 
     Raises
     ------
     HardwareError
         If the file cannot be read, has an unknown key, a wrong value or an unlisted source.
     """
-    file = read_toml(path, "prices.toml", PriceFile)
+    file = read_toml(path, "prices.toml", PriceFile, recorded)
     name = "prices.toml" if path is None else str(path)
     check_rates(file.links, name)
     prices = Prices(name, file)
@@ -268,15 +271,15 @@ def load_prices(path: Path | None = None) -> Prices:
     return prices
 
 
-def load_power(path: Path | None = None) -> Powers:
-    """Read powers from ``path``, or the packaged ones.
+def load_power(path: Path | None = None, recorded: Mapping[str, Any] | None = None) -> Powers:
+    """Read powers from ``path``, or the packaged ones; ``recorded`` is what was read before.
 
     Raises
     ------
     HardwareError
         If the file cannot be read, has an unknown key, a wrong value or an unlisted source.
     """
-    file = read_toml(path, "power.toml", PowerFile)
+    file = read_toml(path, "power.toml", PowerFile, recorded)
     name = "power.toml" if path is None else str(path)
     check_rates(file.links, name)
     powers = Powers(name, file)

@@ -112,8 +112,15 @@ def entry_of(entries: Mapping[str, Item], key: str, what: str, given: str | None
     return entries[key]
 
 
-def read_toml(path: Path | None, packaged: str, schema: type[Schema]) -> Schema:
+def read_toml(
+    path: Path | None,
+    packaged: str,
+    schema: type[Schema],
+    recorded: Mapping[str, Any] | None = None,
+) -> Schema:
     """Read a user's file, or the packaged one where ``path`` is ``None``, and validate it.
+
+    ``recorded`` is what was read of the user's file before.
 
     Raises
     ------
@@ -123,6 +130,8 @@ def read_toml(path: Path | None, packaged: str, schema: type[Schema]) -> Schema:
     if path is None:
         known: Schema = _read_packaged(packaged, schema)
         return known
+    if recorded is not None:
+        return check(schema, recorded, str(path))
     return check(schema, formats.read_toml(path, "table of values", HardwareError), str(path))
 
 

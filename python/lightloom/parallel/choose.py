@@ -36,7 +36,9 @@ from lightloom.parallel.plan import (
 GPUS_PER_SERVER = 8
 #: the rule's least EP, where the experts allow it: as many ways as a usual server has GPUs
 MIN_EP = 8
-FIELDS = tuple(f.name for f in dataclasses.fields(Plan) if f.name not in ("gpus", "provenance"))
+FIELDS = tuple(
+    f.name for f in dataclasses.fields(Plan) if f.name not in ("gpus", "origin", "provenance")
+)
 #: fields of the published run that a plan of other degrees may have to leave out
 PRACTICE = (
     *("schedule", "overlap_all_to_all", "overlap_chunks", "overlap_shared_experts", "overlap_tp"),
@@ -162,7 +164,7 @@ def _stated(
         return None, (*notes, f"not the published plan ({model.plan.source}): {error}")
     text = f"published: {model.plan.source}; {_scaling(plan, given)}"
     provenance = (text, *notes, *_fold_note(plan, given), *left_out)
-    return dataclasses.replace(plan, provenance=provenance), notes
+    return dataclasses.replace(plan, origin="published", provenance=provenance), notes
 
 
 def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:

@@ -96,6 +96,8 @@ class Plan:
     overlap_parameters
         With ZeRO-1, gather parameters while the next step's forward passes run; if false, the
         step ends when all are gathered.
+    origin
+        Who says the plan: a user, the model's publication or a search.
     provenance
         Where the plan comes from, in words.
 
@@ -130,6 +132,7 @@ class Plan:
     communication_sms: int = 0
     overlap_gradients: bool = True
     overlap_parameters: bool = False
+    origin: Literal["given", "published", "searched"] = field(default="given", compare=False)
     provenance: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import download, render_page
 from lightloom.report.page_time import WAITED, time_data, time_views
 from lightloom.report.parameters import parameter_tables
+from lightloom.report.plans_table import plans_sentence
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
@@ -100,6 +101,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "built_of": built_of(comparison.results),
         "designs": chosen_designs(comparison.inputs.get("designs", ())),
         "confidence": confidence(comparison),
+        "plans": plans_sentence(comparison),
         "difference": difference,
         "unswitched": unswitched,
         "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",
@@ -346,7 +348,7 @@ class DemandView:
 
 def _demand(comparison: Comparison) -> DemandView | None:
     """The first block's demand between servers; None for a model without experts."""
-    if not comparison.demand:
+    if "server_bytes" not in comparison.demand:
         return None
     matrix = np.array(comparison.demand["server_bytes"], dtype=np.float64)
     skew = comparison.demand.get("skew", {})

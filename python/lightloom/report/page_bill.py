@@ -51,7 +51,7 @@ class FabricView:
 def fabric_views(comparison: Comparison, styles: Mapping[str, FabricStyle]) -> list[FabricView]:
     """Views of all fabrics, in their order; without a run or a job there is less to show."""
     runs = comparison.details.get("runs", {})
-    job = comparison.details.get("job")
+    jobs = comparison.details.get("jobs", {})
     views = []
     for result in comparison.results:
         done = runs.get(result.fabric)
@@ -59,6 +59,7 @@ def fabric_views(comparison: Comparison, styles: Mapping[str, FabricStyle]) -> l
         if done is not None:
             ports = result.parameters.get("switch_ports")
             drawing = fabric_drawing(done.network, done.run.links, ports)
+        job = jobs.get(result.fabric)
         lines = () if job is None else bill_lines(job, result.fabric)
         if drawing is not None or lines:
             views.append(FabricView(styles[result.fabric], drawing, lines))

@@ -1,4 +1,4 @@
-"""The plans that a search considered, the chosen one first."""
+"""The plans that a search considered, and which fabric has which of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from rich.console import Console
 
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.terminal import print_table
+from lightloom.study.compare.job import PlanCandidate
+from lightloom.study.compare.plan_search import title
+from lightloom.study.compare.results import Comparison, FabricResult
 
 #: plans that are shown
 SHOWN = 10
@@ -16,17 +19,58 @@ SHOWN = 10
 _OFTEN_ONE = ("cp", "etp", "vpp")
 
 
-def print_plans(candidates: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """Print the ten best plans of a search; ``candidates`` are those of the results."""
-    if not candidates:
-        return
-    print_table(as_rich(plans_grid(candidates)), console)
+def print_plans(comparison: Comparison, console: Console) -> None:
+    """Print the ten best plans of a search."""
+    candidates = comparison.inputs.get("plan_candidates", ())
+    if candidates:
+        names = [name for plan in _by_plan(comparison.results)[1:] for name in plan[1]]
+        print_table(as_rich(plans_grid(candidates, names)), console)
 
 
-def plans_grid(candidates: Sequence[Mapping[str, Any]]) -> Grid:
+def plans_sentence(comparison: Comparison) -> str | None:
+    """Which fabrics have which plan, where a search found several; ``None`` for one plan."""
+    (first, names), *others = _by_plan(comparison.results)
+    if not others:
+        return None
+    known = comparison.inputs.get("plan_candidates", ())
+    usual = title(first)
+    clauses = [f"{', '.join(names)}: {usual}"]
+    for plan, own in others:
+        ratios = [ratio for name in own if (ratio := _gain(known, first, plan, name)) is not None]
+        faster = f" ({min(ratios):.2f}x faster there than {usual})" if ratios else ""
+        clauses.append(f"{', '.join(own)}: {title(plan)}{faster}")
+    return f"Each fabric has its best plan. {'; '.join(clauses)}."
+
+
+def _by_plan(results: Sequence[FabricResult]) -> list[tuple[Mapping[str, Any], list[str]]]:
+    """The plans of results, each with the fabrics that have it."""
+    found: dict[tuple[Any, ...], tuple[Mapping[str, Any], list[str]]] = {}
+    for result in results:
+        found.setdefault(_degrees(result.plan), (result.plan, []))[1].append(result.fabric)
+    return list(found.values())
+
+
+def _degrees(plan: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(plan.get(name) for name in PlanCandidate.DEGREES)
+
+
+def _gain(
+    known: Sequence[Mapping[str, Any]],
+    plan: Mapping[str, Any],
+    own: Mapping[str, Any],
+    fabric: str,
+) -> float | None:
+    """How many times faster a fabric's own plan is there, as predicted."""
+    times = {_degrees(one): one["predicted_by_fabric_s"].get(fabric) for one in known}
+    there, best = times.get(_degrees(plan)), times.get(_degrees(own))
+    return there / best if there and best else None
+
+
+def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] = ()) -> Grid:
     """A row for each of the best plans, steps scaled to the tokens of the first.
 
-    Plans that were only estimated, from few layers, are left out.
+    Plans that were only estimated, from few layers, are left out. ``fabrics`` are those with
+    another plan than the first, whose steps are there, too.
     """
     shown = [one for one in candidates if not one["is_screened"]][:SHOWN]
     per_sequence = [one["predicted_step_time_s"] / _share(one) for one in shown]
@@ -43,6 +87,7 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]]) -> Grid:
                 f"{one['peak_memory_bytes'] / 1e9:.1f}",
                 f"{seconds:.4g}",
                 f"{each_s / per_sequence[0]:.3f}",
+                *(_on(one, name, seconds / one["predicted_step_time_s"]) for name in fabrics),
             ]
         )
     return Grid(
@@ -54,11 +99,17 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]]) -> Grid:
             ("memory", "GB"),
             ("step", "s"),
             ("vs\nbest", ""),
+            *((f"on\n{name}", "s") for name in fabrics),
         ],
         rows=rows,
         best=0,
         caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens",
     )
+
+
+def _on(one: Mapping[str, Any], fabric: str, scale: float) -> str:
+    seconds = one["predicted_by_fabric_s"].get(fabric)
+    return "-" if seconds is None else f"{scale * seconds:.4g}"
 
 
 def _share(one: Mapping[str, Any]) -> float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -80,7 +79,7 @@ def plans_grid(found: Scaling) -> Grid | None:
         rows.append(
             [
                 *(_value(name, values[name]) for name in axes),
-                title(cast("Any", SimpleNamespace(**inputs["plan"]))),
+                title(_fastest(found, number).get("plan") or inputs["plan"]),
                 f"{inputs['sequences_per_step']:,}",
                 found.results[number]["memory"]["recompute"],
                 f"{speeds[number]:,.0f}",
@@ -99,8 +98,22 @@ def plans_grid(found: Scaling) -> Grid | None:
         ],
         rows=rows,
         best=-1,
-        caption="tokens/s of the fastest fabric; efficiency: over those of the fewest GPUs at the "
-        "same rate",
+        caption="plan and tokens/s of the fastest fabric; efficiency: over those of the fewest "
+        "GPUs at the same rate",
+    )
+
+
+def _fastest(found: Scaling, number: int) -> dict[str, Any]:
+    """The result of the fastest fabric of a point."""
+    results: list[dict[str, Any]] = found.results[number]["results"]
+    return min(results, key=lambda result: result["step_time_s"])
+
+
+def _has_own_plans(found: Scaling) -> bool:
+    """Whether fabrics of one point have different plans."""
+    return any(
+        len({title(result["plan"]) for result in point["results"] if result.get("plan")}) > 1
+        for point in found.results.values()
     )
 
 
@@ -112,6 +125,7 @@ def _per_gpu(found: Scaling, number: int) -> float:
 def scaling_grid(found: Scaling) -> Grid:
     """A row for every fabric of every finished point."""
     axes = list(found.points[0].values)
+    with_plan = _has_own_plans(found)
     rows = []
     for number in sorted(found.results):
         values = found.points[number].values
@@ -121,6 +135,7 @@ def scaling_grid(found: Scaling) -> Grid:
                 [
                     *(_value(name, values[name]) for name in axes),
                     result["fabric"],
+                    *([title(result["plan"])] if with_plan else []),
                     f"{result['step_time_s']:.4g}",
                     f"{result['ratio_to_fastest']:.3f}{tied}",
                     f"{result['tokens_per_s']:,.0f}",
@@ -133,6 +148,7 @@ def scaling_grid(found: Scaling) -> Grid:
         headers=[
             *(_HEADERS[name] for name in axes),
             ("fabric", ""),
+            *([("plan", "")] if with_plan else []),
             ("step", "s"),
             ("vs\nbest", ""),
             ("\ntokens/s", ""),
@@ -143,7 +159,7 @@ def scaling_grid(found: Scaling) -> Grid:
         best=-1,
         caption="vs best: of the same point; =: tied; k$: thousand dollars of network, servers and "
         "GPUs, of which the best value of each point is marked",
-        marked=frozenset((row, len(axes) + 5) for row in best_rows(found)),
+        marked=frozenset((row, len(axes) + 5 + with_plan) for row in best_rows(found)),
     )
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lightloom.report.designs_table import chosen_designs, designs_table
 from lightloom.report.money_table import money_table
-from lightloom.report.plans_table import print_plans
+from lightloom.report.plans_table import plans_sentence, print_plans
 from lightloom.report.story import confidence, doubts, story, unswitched
 from lightloom.report.switches_table import built_of, switches_table
 from lightloom.report.terminal import plain_table, print_table
@@ -60,7 +60,7 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
 
     Details are what was moved, all columns, where the time goes, and remarks on fabrics.
     """
-    print_plans(comparison.inputs.get("plan_candidates", ()), console)
+    print_plans(comparison, console)
     designs = comparison.inputs.get("designs", ())
     if details and designs:
         print_table(designs_table(designs), console)
@@ -68,6 +68,8 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison), console)
+    if (plans := plans_sentence(comparison)) is not None:
+        print_sentence(plans, console)
     if sentence := chosen_designs(designs):
         print_sentence(sentence, console)
     if switches := built_of(comparison.results):

@@ -138,9 +138,10 @@ def write_timeline(comparison: Comparison, path: Path, *, max_events: int = MAX_
     """
     runs = comparison.details.get("runs", {})
     share = max(1, max_events // max(1, len(runs)))
+    workloads = comparison.details.get("workloads", {})
     processes, cuts = [], {}
     for pid, (name, done) in enumerate(runs.items(), 1):
-        process = _process(pid, name, done, comparison.details.get("workload"))
+        process = _process(pid, name, done, workloads.get(name))
         cut = _cut(process, share)
         if cut is not None:
             cuts[name] = cut

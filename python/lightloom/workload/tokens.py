@@ -27,6 +27,7 @@ from lightloom.demand.folding import (
     fold_sums,
     rank_sums,
 )
+from lightloom.demand.routing_log import ResampledSource
 from lightloom.demand.source import DemandSource, PerTokenSource, Shape
 from lightloom.errors import DemandError
 from lightloom.models.model import Model
@@ -85,6 +86,8 @@ class Folded:
         of that rank and is sent once.
     routed
         Token copies that the gates route; what experts have no capacity for is dropped.
+    logged_copies
+        Copies per layer and expert in the log that tokens are drawn from; ``None`` without one.
     """
 
     tokens: npt.NDArray[np.uint32]
@@ -95,6 +98,7 @@ class Folded:
     copies: int = 0
     stayed: int = 0
     routed: int = 0
+    logged_copies: float | None = None
 
     @property
     def dropped_share(self) -> float:
@@ -144,6 +148,7 @@ def fold_demand(
         slowest=np.zeros((*shape, members), dtype=np.int64),
         received=np.zeros((*shape, members), dtype=np.int64),
         ranks_per_member=plan.ep // members,
+        logged_copies=demand.logged_copies if isinstance(demand, ResampledSource) else None,
     )
 
     def fold(place: tuple[int, int]) -> FoldedTokens:

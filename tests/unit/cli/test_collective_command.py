@@ -29,7 +29,7 @@ def test_rows_are_the_same_in_both_formats(lightloom):
 
 def test_a_layer_is_said_to_be_counted_as_deep_ep_does(lightloom):
     words = "collective all-to-all --model deepseek-v3 --gpus 16 --rate 400 --fabrics rail"
-    out = lightloom(f"{words} --imbalance balanced").out
+    out = lightloom(f"{words} --demand balanced").out
     assert "those that stay included, as DeepEP counts" in out
     assert [line.split()[0] for line in out.splitlines() if " rail" in line] == [
         "dispatch",

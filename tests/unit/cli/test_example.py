@@ -1,6 +1,5 @@
 """Samples come with the package, and every one of them is of use."""
 
-import json
 import os
 import subprocess
 import sys
@@ -77,24 +76,3 @@ def test_samples_fit_each_other(folder):
 def test_commands_take_the_samples(folder, line):
     done = call(*line.split(), folder=folder)
     assert done.returncode == 0, done.stderr.decode()
-
-
-def readme_lines() -> list[str]:
-    """Commands of the README's section on a reader's job, as printed."""
-    section = (PACKAGE.parent / "README.md").read_text().split("## Your own job")[1]
-    block = section.split("```")[1].replace("\\\n", " ")
-    return [line.partition("#")[0].strip() for line in block.strip().splitlines()]
-
-
-def test_the_lines_of_the_readme_run_as_printed(tmp_path):
-    lines = readme_lines()
-    assert len(lines) > 10
-    for line in lines:
-        words, _, file = line.partition(" > ")
-        done = call(*words.split()[1:], folder=tmp_path)
-        assert done.returncode == 0, f"{line}: {done.stderr.decode()}"
-        assert done.stdout
-        if file:
-            (tmp_path / file).write_bytes(done.stdout)
-    assert json.loads((tmp_path / "results.json").read_bytes())["results"]
-    assert (tmp_path / "report.html").stat().st_size > 10_000

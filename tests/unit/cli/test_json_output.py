@@ -15,6 +15,7 @@ from tests.unit.cli.conftest import SMALL
 from lightloom.cli import run_command
 from lightloom.cli.root import COMMANDS, described
 from lightloom.control.example import write_example
+from lightloom.errors import OutputError
 from lightloom.samples import SAMPLES
 from lightloom.study.calibration import torch_device
 from lightloom.trace import record
@@ -155,3 +156,31 @@ def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
         assert out
         with pytest.raises(json.JSONDecodeError):
             json.loads(out)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "models mixtral-8x7b",
+        "fabrics",
+        "fabrics mixnet",
+        "memory mixtral-8x7b",
+        "traffic qwen3-30b-a3b --gpus 16 --tp 2 --pp 2 --ep 4",
+        "collective all-to-all --bytes 1MB --gpus 16 --rate 400 --fabrics rail",
+    ],
+)
+def test_results_are_printed_before_a_file_is_written(lightloom, tmp_path, monkeypatch, words):
+    plain = lightloom(words).out
+    target = tmp_path / "a.json"
+    done = lightloom(f"{words} --json {target}")
+    assert (done.status, done.out) == (0, plain)
+    assert done.err.splitlines()[-1] == f"wrote {target}"
+    assert json.loads(target.read_text())["schema_version"] == 1
+
+    def fail(_content, path):
+        raise OutputError(f"{path}: the disk is full")
+
+    monkeypatch.setattr("lightloom.cli.outputs.write_json", fail)
+    done = lightloom(f"{words} --json {target}")
+    assert (done.status, done.out) == (2, plain)
+    assert done.err.splitlines()[-1] == f"lightloom: {target}: the disk is full"

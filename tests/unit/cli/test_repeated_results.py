@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib import resources
 
 import pytest
 
@@ -173,6 +174,45 @@ def test_results_of_a_file_need_no_file_to_be_repeated(lightloom, refused, tmp_p
     )
 
 
+def test_results_have_the_users_own_prices_and_powers(lightloom, tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "job", tmp_path / "elsewhere"
+    data = resources.files("lightloom.hardware") / "data"
+    for place in (folder, elsewhere):
+        place.mkdir()
+    prices = (data / "prices.toml").read_text().replace("\n[links.400]", "\n[links.410]")
+    assert "[links.410]" in prices
+    (folder / "own.toml").write_text(prices)
+    (folder / "watts.toml").write_text(
+        (data / "power.toml").read_text().replace("\n[links.400]", "\n[links.410]")
+    )
+    monkeypatch.chdir(folder)
+    job = "compare mixtral-8x7b --gpus 128 --rate 410 --seeds 1 --micro-batches 2"
+    job += " --power watts.toml"
+    job += " --fabrics fat-tree --no-policies --no-imbalances --plan published"
+    done = lightloom(f"{job} --prices own.toml --json {elsewhere}/results.json")
+    assert done.status == 0, done.err
+    scenario = json.loads((elsewhere / "results.json").read_text())["inputs"]["scenario"]
+    assert "410" in scenario["price_list"]["links"]
+    assert "410" in scenario["power_list"]["links"]
+    monkeypatch.chdir(elsewhere)
+    again = lightloom("run results.json --json again.json")
+    assert again.err.endswith("the same results as in results.json\n")
+    files = [json.loads((elsewhere / f"{n}.json").read_text()) for n in ("results", "again")]
+    costs = [[one["network_cost_usd"] for one in file["results"]] for file in files]
+    assert costs[0] == costs[1]
+    assert files[0]["inputs"]["prices"] == files[1]["inputs"]["prices"]
+
+
+def test_usual_prices_are_not_recorded(lightloom, tmp_path):
+    path = tmp_path / "r.json"
+    words = (
+        "compare mixtral-8x7b --gpus 128 --rate 400 --seeds 1 --micro-batches 2 --plan published"
+    )
+    lightloom(f"{words} --fabrics fat-tree --no-policies --no-imbalances --json {path}")
+    scenario = json.loads(path.read_text())["inputs"]["scenario"]
+    assert scenario["price_list"] is scenario["power_list"] is None
+
+
 STUDY = """model = "mixtral-8x7b"
 gpus = 128
 seeds = 1
@@ -184,7 +224,7 @@ rate_gbps = 400
 [plan]
 micro_batches = 4
 [demand]
-imbalance = "balanced"
+source = "balanced"
 [fabric_options.mixnet]
 degree = 4
 """
@@ -203,7 +243,7 @@ def test_a_study_may_be_varied(lightloom, tmp_path, monkeypatch):
     options = "--gpus 256 --demand skewed --set plan.vpp=1 --fabrics fat-tree"
     found = scenario_of(lightloom, tmp_path, options)
     assert (found["gpus"], found["fabrics"]) == (256, ["fat-tree"])
-    assert (found["demand"]["source"], found["demand"]["imbalance"]) == ("skewed", None)
+    assert found["demand"]["source"] == "skewed"
     assert found["plan"]["vpp"] == 1
     assert found["plan"]["micro_batches"] == 4
     assert found["cluster"]["rate_gbps"] == 400
@@ -227,7 +267,7 @@ def test_a_study_may_be_varied_at_several_points(lightloom, refused, tmp_path):
         ("tp = 4", "unknown key 'tp'; did you mean tp of [plan]?"),
         ('"--gpu" = "h100"', "unknown key '--gpu'; did you mean gpu of [cluster]?"),
         ("micro-batch-size = 1", "did you mean micro_batch_size of [plan]?"),
-        ("imbalance = 1.3", "did you mean imbalance of [demand]?"),
+        ("resample = true", "did you mean resample of [demand]?"),
         (
             "[cluster]\ngpus = 128",
             "unknown key 'cluster.gpus'; did you mean gpus, above all tables?",

@@ -67,7 +67,7 @@ def test_within_one_server_the_map_says_so(lightloom):
         ("traffic mixtral-8x7b --gpus 128 --by rack", "--by rack"),
         ("traffic mixtral-8x22b --gpus 8192 --by gpu", "8,192 rows and columns: expected at most"),
         ("traffic mixtral-8x7b --gpus 128 --out t.json", "ends in .npz"),
-        ("traffic llama-3-8b --gpus 8 --imbalance skewed", "has no experts"),
+        ("traffic llama-3-8b --gpus 8 --demand skewed", "has no experts"),
     ],
 )
 def test_what_cannot_be_is_one_line(refused, words, expected):

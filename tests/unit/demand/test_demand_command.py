@@ -170,6 +170,8 @@ def test_routing_log(run, tmp_path):
         (("mixtral", "--set", "roh=1"), "no parameter 'roh'; did you mean 'rho'"),
         (("mixtral", "--micro-batch", "-1"), "--micro-batch -1: expected at least 0"),
         (("mixtral", "--layer", "-1"), "--layer -1: expected at least 0"),
+        (("mixtral", "--layer", "99"), "--layer 99: mixtral-8x7b has 32 layers; expected 0 to 31"),
+        (("mixtral", "--layer", "32"), "--layer 32: mixtral-8x7b has 32 layers; expected 0 to 31"),
         (("mixtral", "--hidden", "0"), "--hidden 0: expected at least 1"),
         (("mixtral", "--ranks", "3"), "8 experts do not divide over 3 EP ranks"),
         (("mixtral", "--deduplicate"), "need --view server"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightloom.demand import Shape, open_demand
-from lightloom.demand.imbalance import IMBALANCES, demand_name, parse_demand
+from lightloom.demand.imbalance import IMBALANCES, parse_demand
 from lightloom.demand.regime import GROWTH_EXPERTS, build_regime
 from lightloom.demand.solve import ceiling, expected_imbalance, imbalanced, solve_imbalance
 from lightloom.errors import DemandError
@@ -135,12 +135,9 @@ def test_an_imbalance_below_the_noise_of_texts_is_reached_with_texts_that_agree(
 
 
 def test_one_name_describes_the_demand():
-    assert demand_name(None, None) == "auxiliary"
-    assert demand_name("balanced", None) == demand_name(None, "balanced") == "balanced"
     assert parse_demand("1.3") == parse_demand(1.3) == 1.3
     assert parse_demand("1.3.jsonl") == "1.3.jsonl"
-    with pytest.raises(DemandError, match=r"= 1\.2 and demand\.source = pair are both given"):
-        demand_name(1.2, "pair")
+    assert parse_demand("pair") == "pair"
 
 
 def test_the_ceiling_is_what_routing_allows():

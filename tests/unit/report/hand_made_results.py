@@ -273,7 +273,8 @@ def comparison(*, name="fat-tree", model="tiny-moe", timeline=True, warnings=())
                 fabric: SimpleNamespace(run=run, network=make_network(kind))
                 for fabric, (kind, run) in runs.items()
             },
-            "workload": make_workload(),
+            "workload": (workload := make_workload()),
+            "workloads": dict.fromkeys(("fat-tree", "topoopt", "mixnet"), workload),
         },
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ def test_a_layer_is_as_fast_as_deep_ep(monkeypatch, ranks):
         gpus=ranks, model="deepseek-v3", cluster=CLUSTER | {"gpu": "h800"},
         fabric_options={"all": {"all_to_all": "rail"}} if servers > 1 else {},
         # FP8 with a scale for 128 elements
-        demand={"imbalance": "balanced", "dispatch_element_bytes": 1 + 4 / 128},
+        demand={"source": "balanced", "dispatch_element_bytes": 1 + 4 / 128},
     )  # fmt: skip
     assert [one.collective for one in found] == ["dispatch", "combine"]
     for one, published in zip(found, DEEP_EP[ranks], strict=True):
@@ -89,11 +89,11 @@ def test_more_bytes_take_longer_and_reach_more_bandwidth():
 
 
 def test_a_skewed_demand_takes_longer_than_a_balanced_one():
-    (balanced,) = run(size_bytes=(64_000_000,), demand={"imbalance": "balanced"})
-    (skewed,) = run(size_bytes=(64_000_000,), demand={"imbalance": "skewed"})
+    (balanced,) = run(size_bytes=(64_000_000,), demand={"source": "balanced"})
+    (skewed,) = run(size_bytes=(64_000_000,), demand={"source": "skewed"})
     assert skewed.time_s > 1.2 * balanced.time_s
     assert run(size_bytes=(64_000_000,)) == [balanced]
-    again = run(size_bytes=(64_000_000,), demand={"imbalance": "skewed"}, seed=1)
+    again = run(size_bytes=(64_000_000,), demand={"source": "skewed"}, seed=1)
     assert again != [skewed]
 
 
@@ -110,7 +110,7 @@ def test_circuits_carry_what_packets_do_not():
 
 
 def test_copies_are_sent_once_to_a_server_by_a_dispatcher_that_does_so():
-    demand = {"imbalance": "balanced"}
+    demand = {"source": "balanced"}
     once = run(model="deepseek-v3", demand=demand | {"dispatcher": "flex"})
     every = run(model="deepseek-v3", demand=demand | {"dispatcher": "alltoall"})
     for one, all_copies in zip(once, every, strict=True):
@@ -127,13 +127,13 @@ def test_tokens_have_the_width_in_which_they_go_to_the_experts(monkeypatch):
     for width in (0, 1792):
         model = dataclasses.replace(load_model("deepseek-v3"), expert_hidden_size=width)
         monkeypatch.setattr(module, "load_model", lambda _, model=model: model)
-        found[width] = run(model="deepseek-v3", gpus=16, demand={"imbalance": "balanced"})[1]
+        found[width] = run(model="deepseek-v3", gpus=16, demand={"source": "balanced"})[1]
     assert found[1792].buffer_bytes == found[0].buffer_bytes / 4
 
 
 def test_a_flat_all_to_all_of_many_uneven_flows_is_left_out(monkeypatch):
     monkeypatch.setattr(module, "MAX_UNEVEN_FLOWS", 100)
-    (left_out,) = run(size_bytes=(64_000_000,), demand={"imbalance": "skewed"})
+    (left_out,) = run(size_bytes=(64_000_000,), demand={"source": "skewed"})
     assert left_out.left_out == module.FLAT != left_out.setting
     (even,) = run(size_bytes=(64_000_000,))
     assert even.left_out == ""
@@ -152,7 +152,7 @@ def test_a_flat_all_to_all_of_many_uneven_flows_is_left_out(monkeypatch):
         ({"size_bytes": (64,), "gpus": 12}, "do not fill servers"),
         ({"collective": "all-reduce", "model": "deepseek-v3"}, "no all-reduce"),
         (
-            {"collective": "all-reduce", "size_bytes": (64,), "demand": {"imbalance": 2.0}},
+            {"collective": "all-reduce", "size_bytes": (64,), "demand": {"source": 2.0}},
             "the demand is that of an all-to-all",
         ),
         ({"model": "llama-3-8b"}, "has no experts"),

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from lightloom.errors import InputError
+from lightloom.progress import Monitor
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare, forecast
 from lightloom.study.compare.builds import CONTEXT_SAMPLES
 from lightloom.study.compare.job import prepare
@@ -131,9 +132,52 @@ def test_every_run_of_a_comparison_is_forecast(policies):
 
 def test_a_candidate_that_is_not_much_slower_is_run_once():
     # steps of 10, 10.5 and 20 s that take 1, 40 and 2 s to simulate
-    trials = [(10.0, 1.0), (10.5, 40.0), (20.0, 2.0)]
-    assert forecast._others_s(trials) == 40.0
-    assert forecast._others_s(trials[:1]) == 0.0
+    trials = {"split=on": (10.0, 1.0), "split=off": (10.5, 40.0), "split=auto": (20.0, 2.0)}
+    costs = forecast._by_candidate(trials)
+    assert costs == {"split=on": 1.0, "split=off": 40.0, "": 1.0}
+    assert forecast._in_vain_s({"": costs}) == 40.0
+    assert forecast._in_vain_s({"": forecast._by_candidate({"": (10.0, 1.0)})}) == 0.0
+
+
+def test_a_run_costs_what_its_fabric_takes_under_its_load():
+    run_s = {
+        ("mixnet", "", ""): 1.0,
+        ("mixnet", "", "split=off"): 40.0,
+        ("mixnet", "skewed", ""): 3.0,
+        ("fat-tree", "", ""): 2.0,
+    }
+    found = forecast.Requirements(60.0, 1e9, run_s)
+    assert found.cost("mixnet", "", "split=off") == 40.0
+    assert found.cost("mixnet", "", "split=on") == 0.0, "ruled out by a short step"
+    assert found.cost("mixnet", "skewed", "") == 3.0
+    assert found.cost("mixnet", "balanced", "") == 1.0
+    assert found.cost("mixnet", "", "reconfigure=never") == 1.0
+    assert found.cost("fat-tree", "skewed", "") == 2.0
+
+
+def test_all_runs_of_a_comparison_add_up_to_its_work():
+    """However many candidates a short step rules out: the last share is one, none goes back."""
+
+    class Shares(Monitor):
+        def __init__(self):
+            self.shares = []
+
+        def progress(self, share, activity="", /):
+            if " seed " in activity:
+                self.shares.append(share)
+
+    scenario = Scenario(
+        model="mixtral-8x7b",
+        gpus=128,
+        fabrics=("fat-tree", "mixnet"),
+        cluster=ClusterOptions(rate_gbps=400),
+        plan=PlanOptions(micro_batches=2),
+        seeds=1,
+    )
+    monitor = Shares()
+    compare(scenario, monitor=monitor)
+    assert monitor.shares[-1] == pytest.approx(1.0)
+    assert sum(share > 0.999 for share in monitor.shares) < 20
 
 
 @pytest.mark.parametrize(

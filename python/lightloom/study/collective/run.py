@@ -372,7 +372,7 @@ def _folded(scenario: CollectiveScenario, task: _Task, plan: Plan, workers: Work
     model, options = task.layer.model, task.layer.options
     given = scenario.demand
     name = given.name
-    if given.imbalance is None and given.source is None:
+    if given.source is None:
         name = (model.gate if scenario.model is not None else None) or "balanced"
     source = open_demand(
         name,

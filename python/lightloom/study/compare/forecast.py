@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
@@ -40,14 +40,34 @@ _TASK_IN_CORE, _TASK_WRITTEN = 3.0, 12.0
 _COUNT_BYTES = 20
 #: what is below this is not worth a word
 LONG_S = 60.0
+#: what fabrics leave open, by the names of their candidates
+_OPEN = ("all_to_all", "split")
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a comparison will take on this machine: wall time and memory."""
+    """What a comparison will take on this machine: wall time and memory.
+
+    ``run_s`` has the processor's time of a run by fabric, load and candidate. The candidate is
+    empty for the one that the fabric will have; those that are clearly slower have none.
+    """
 
     seconds: float
     memory_bytes: float
+    run_s: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def cost(self, fabric: str, load: str, variant: str) -> float:
+        """Time of a run; that of the fabric's own where the variant is no candidate."""
+        if (fabric, load, variant) in self.run_s:
+            return self.run_s[fabric, load, variant]
+        if "=" in variant and variant.partition("=")[0] in _OPEN:
+            return 0.0
+        return self.run_s.get((fabric, load, ""), self.run_s[fabric, "", ""])
+
+    @classmethod
+    def of_all(cls, jobs: Sequence[Requirements]) -> Requirements:
+        """Those of several jobs, one after another."""
+        return cls(sum(one.seconds for one in jobs), max(one.memory_bytes for one in jobs))
 
     def sentence(self) -> str:
         """What a user reads before the work begins."""
@@ -86,14 +106,14 @@ class _Tried:
         self.networks = Networks(job, self.workloads)
         self._sample = job.samples()[0]
 
-    def trials(self, fabric: Fabric) -> list[tuple[float, float]]:
-        """How long the step of each candidate takes, and its simulation [s].
+    def trials(self, fabric: Fabric) -> dict[str, tuple[float, float]]:
+        """How long the step of each candidate takes, and its simulation [s], by its name.
 
         A fabric that leaves nothing open, or whose estimate decides, is its only candidate.
         """
         found = strategies.candidates(fabric, self.networks) if self.are_tried else {}
         graph = self.workloads.get(self._sample, self.networks.server_size(fabric)).graph
-        return [self._trial(graph, one) for one in (found.values() or [fabric])]
+        return {name: self._trial(graph, one) for name, one in (found or {"": fabric}).items()}
 
     def _trial(self, graph: TaskGraph, fabric: Fabric) -> tuple[float, float]:
         network = self.networks.get(fabric)
@@ -122,11 +142,15 @@ def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None
     build_s = _cpu_s(one.workloads.get, sample, size)
     workload = one.workloads.get(sample, size)
     rebuild_s = _cpu_s(tried.scaled, workload, sample)
-    others = [
-        _Tried(dataclasses.replace(tried, scenario=load), one.are_tried)
-        for load in ([] if part else _loads_to_run(tried))
-    ]
-    run_s = sum(_runs_s(one, others, each, _runs(job, each, part)) for each in tried.fabrics)
+    others = {
+        name: _Tried(dataclasses.replace(tried, scenario=load), one.are_tried)
+        for name, load in ({} if part else _loads_to_run(tried)).items()
+    }
+    costs = {each.name: _costs(one, others, each) for each in tried.fabrics}
+    run_s = sum(
+        _runs(job, each, part) * costs[each.name][""][""] + _in_vain_s(costs[each.name])
+        for each in tried.fabrics
+    )
     cores = os.cpu_count() or 1
     first, later, scaled = _builds(job, one.networks.is_averaged)
     if part is not None:
@@ -135,7 +159,13 @@ def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None
     # nothing runs while the first samples are built
     seconds = first * build_s + (later * build_s + scaled * rebuild_s + run_s) / cores
     sizes = _Sizes.of(workload, ratio)
-    found = Requirements(ratio * seconds, _memory(job, sizes, cores, part))
+    by_run = {
+        (name, load, candidate): ratio * run_s
+        for name, loads in costs.items()
+        for load, runs in loads.items()
+        for candidate, run_s in runs.items()
+    }
+    found = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
     _check_memory(job, found)
     return found
 
@@ -172,10 +202,10 @@ def _few_micro_batches(plan: Plan, layers: int) -> int:
     return few * max(1, min(tried, plan.micro_batches // 4) // few)
 
 
-def _loads_to_run(job: ModelJob) -> list[Scenario]:
+def _loads_to_run(job: ModelJob) -> dict[str, Scenario]:
     """The job under other loads than its own."""
     loads = other_loads(job)
-    return [load for name, load in loads.items() if not is_load_of(job, name)]
+    return {name: load for name, load in loads.items() if not is_load_of(job, name)}
 
 
 def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
@@ -188,7 +218,7 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
     drawn = [sample for sample in samples if sample.compute_scale == 1.0]
     first = min(len(drawn), averaged)
     later = len(drawn) - first
-    for load in _loads_to_run(job):
+    for load in _loads_to_run(job).values():
         other = dataclasses.replace(job, scenario=load).samples()
         nominal = [sample for sample in other if sample.compute_scale == 1.0]
         later += min(len(nominal), averaged)
@@ -206,25 +236,38 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     return 1 + changed + part.share * (samples + loads)
 
 
-def _runs_s(tried: _Tried, others: Sequence[_Tried], fabric: Fabric, runs: float) -> float:
-    """Time of all runs of a fabric with the tried step in the place of the job's.
+def _costs(
+    tried: _Tried, others: Mapping[str, _Tried], fabric: Fabric
+) -> dict[str, dict[str, float]]:
+    """Time of the runs of a fabric by load and candidate, of the tried step in place of the job's.
 
     What the fabric leaves open is tried under each load as the comparison does: candidates that are
     not much slower are run once, all else with the fastest. A flat all-to-all may take forty times
     longer to simulate than a hierarchical one.
     """
     trials = tried.trials(fabric)
-    found = runs * min(trials)[1] + _others_s(trials)
+    costs = {"": _by_candidate(trials)}
     if len(trials) > 1:
-        found += sum(_others_s(other.trials(fabric)) for other in others)
-    return found
+        costs |= {name: _by_candidate(other.trials(fabric)) for name, other in others.items()}
+    return costs
 
 
-def _others_s(trials: Sequence[tuple[float, float]]) -> float:
-    """Time of the candidates that are not much slower than the fastest, without its own."""
-    fastest, own_s = min(trials)
+def _by_candidate(trials: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Time of the candidates that are not much slower than the fastest, and of that one."""
+    fastest, own_s = min(trials.values())
     close = fastest * (1 + strategies.MARGIN)
-    return sum(run_s for step_s, run_s in trials if step_s <= close) - own_s
+    return {name: run_s for name, (step_s, run_s) in trials.items() if step_s <= close} | {
+        "": own_s
+    }
+
+
+def _in_vain_s(costs: Mapping[str, Mapping[str, float]]) -> float:
+    """Time of the candidates that a fabric will not have, under all loads."""
+    return sum(
+        sum(run_s for name, run_s in runs.items() if name) - runs[""]
+        for runs in costs.values()
+        if len(runs) > 1
+    )
 
 
 def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> float:

@@ -42,7 +42,8 @@ MAX_RANK_TOKENS = 400_000_000
 class PlanCandidate:
     """A plan that a search considered, and the step that it predicts.
 
-    One that ``is_screened`` was only predicted from few layers, and so less exactly.
+    One that ``is_screened`` was only predicted from few layers, and so less exactly. The step is
+    that on a fat-tree; ``predicted_by_fabric_s`` has those on fabrics of the comparison.
     """
 
     DEGREES: ClassVar = (
@@ -63,6 +64,7 @@ class PlanCandidate:
     recompute: str
     peak_memory_bytes: float
     predicted_step_time_s: float
+    predicted_by_fabric_s: Mapping[str, float]
     is_screened: bool
 
 
@@ -161,7 +163,7 @@ class Job(ABC):
 class ModelJob(Job):
     """The training of a model by a plan.
 
-    ``candidates`` are the plans that a search considered, the chosen one first.
+    ``candidates`` are the plans that a search considered, the fastest on a fat-tree first.
     """
 
     model: Model
@@ -288,8 +290,8 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)
     rates = Rates(
-        load_prices(scenario.prices),
-        load_power(scenario.power),
+        load_prices(scenario.prices, scenario.price_list),
+        load_power(scenario.power, scenario.power_list),
         Counting(**scenario.counting),
     )
     fitted = fitted or fitted_plan(scenario, model, gpu, options)
@@ -346,7 +348,7 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
 def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:
     """The scenario with the balance of the model's published training, where it has none."""
     demand = scenario.demand
-    if model.gate is None or demand.imbalance is not None or demand.source is not None:
+    if model.gate is None or demand.source is not None:
         return scenario
     return scenario.with_imbalance(model.gate)
 

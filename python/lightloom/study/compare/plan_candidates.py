@@ -10,11 +10,12 @@ published ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from lightloom.errors import PlanError
+from lightloom.fabric import Fabric
 from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
@@ -34,12 +35,20 @@ MIN_CP_TOKENS = 4096
 
 @dataclass(frozen=True)
 class PredictedPlan:
-    """A plan that fits, the scenario that has it, and its predicted step."""
+    """A plan that fits, the scenario that has it, and its predicted step.
+
+    ``times_s`` are predicted steps by fabric, where these were simulated.
+    """
 
     scenario: Scenario
     fitted: FittedPlan
     step_time_s: float = math.inf
     is_screened: bool = False
+    times_s: Mapping[Fabric, float] = field(default_factory=dict)
+
+    def on(self, fabric: Fabric) -> float:
+        """The predicted step on a fabric; infinite if it cannot carry the plan."""
+        return self.times_s.get(fabric, math.inf)
 
     @property
     def plan(self) -> Plan:

@@ -8,14 +8,12 @@ from typing import Any
 from lightloom.parallel import Plan
 from lightloom.progress import Monitor
 from lightloom.study.compare.job import ModelJob, PlanCandidate
-from lightloom.study.compare.plan_search import FABRIC, planned_job, title
+from lightloom.study.compare.plan_search import FABRIC, SAME_PLAN, planned_job, title
 from lightloom.study.compare.results import Comparison
 from lightloom.units import show_time
 
 #: layers x GPUs up to which a search takes seconds
 QUICK = 10_000
-#: ratio of steps below which a plan is as good as another
-SAME_PLAN = 1.02
 #: what a user decides about the plan without asking for another one
 _SIZES = {"micro_batches", "micro_batch_size", "global_batch_size", "seq_len"}
 
@@ -48,13 +46,14 @@ def _is_published(job: ModelJob) -> bool:
         job.model.plan is not None
         and given.source is None
         and given.model_fields_set <= _SIZES
-        and job.plan.provenance[0].startswith("published")
+        and job.plan.origin == "published"
     )
 
 
 def _faster(job: ModelJob, monitor: Monitor[Any]) -> str | None:
     plan = job.scenario.plan.model_copy(update={"source": "search"})
-    found = planned_job(job.scenario.model_copy(update={"plan": plan}), monitor)
+    alone: dict[str, Any] = {"plan": plan, "fabrics": (FABRIC,), "fabric_options": {}}
+    found = planned_job(job.scenario.model_copy(update=alone), monitor)
     own = next((one for one in found.candidates if _is_of(one, job.plan)), None)
     if own is None or not found.candidates:
         return None

@@ -2,14 +2,17 @@
 
 Candidates (:mod:`.plan_candidates`) are all TP x PP x EP, with experts divided or whole, and CP
 for long sequences; of the best of them also larger micro-batches, and chunks per stage (VPP). They
-are simulated on a fat-tree, since a plan should not favor a fabric, in rounds:
+are simulated on a fat-tree, in rounds:
 
 1. screened with balanced load, few stages, layers and replicas, one and two micro-batches: each
    takes as long in a whole step. Of plans that differ in EP alone, larger ones
    are tried as long as they are faster: they send more, but have larger products of matrices;
 2. those that would be fastest without a bubble: larger micro-batches, as long as these are faster,
    and chunks, which divide the bubble of a screened step by their number;
-3. the fastest of all, and the published plan: as they are, but for their micro-batches.
+3. the fastest of all, the fastest with every other EP, whose load is less balanced than a screened
+   one, and the published plan: as they are, but for their micro-batches;
+4. these, and the fastest with every other PP, on the fabrics of the comparison: one on which
+   another plan of as many tokens per step is faster by more than :data:`SAME_PLAN` has that one.
 
 A step takes longer by the same time with each micro-batch beyond those that fill the pipeline, so
 that two short runs tell how long it is with any number.
@@ -23,20 +26,28 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lightloom.demand.open import kind_of
-from lightloom.errors import DemandError, PlanError
+from lightloom.errors import DemandError, FabricError, PlanError
+from lightloom.fabric import Fabric, load_fabric
+from lightloom.fabric.network import Network
 from lightloom.parallel import Plan
 from lightloom.parallel.choose import divisors
 from lightloom.parallel.grid import RankGrid, check_servers
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.job import ModelJob, PlanCandidate, model_of, prepare
+from lightloom.study.compare.job import (
+    ModelJob,
+    PlanCandidate,
+    load_fabrics,
+    model_of,
+    prepare,
+)
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
@@ -44,12 +55,19 @@ from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
 from lightloom.units import show_time
 
-#: the fabric of the prediction: one that no plan overloads
+#: the fabric that plans are screened on: one that no plan overloads
 FABRIC = "fat-tree"
+PLAIN = load_fabric(FABRIC)
+#: ratio of predicted steps on a fabric up to which it keeps a plan that others have
+SAME_PLAN = 1.02
 #: candidates that are tried with larger micro-batches and with chunks
 LEADING = 16
 #: candidates that are simulated with all their layers and replicas, and shown
 FINALISTS = 10
+#: and those of another EP that are screened as slower than the fastest by this factor at most
+OTHER_EP = 1.2
+#: and, where other fabrics are compared, those of another PP, which sends less for replicas
+OTHER_PP = 2.0
 #: stages and layers of a run that only screens, and the GPUs that its replicas may take: of wide
 #: plans one, whose experts have few gradients to reduce
 SCREENING_STAGES, SCREENING_LAYERS, SCREENING_GPUS = 2, 4, 256
@@ -83,9 +101,22 @@ class _Pace:
 def planned_job(
     scenario: Scenario, monitor: Monitor[Any] | None = None, *, sequences: int | None = None
 ) -> ModelJob:
-    """Look everything up; search the plan where the scenario says so, or where none is stated.
+    """The job with the plan of the first fabric, see :func:`planned_jobs`."""
+    return planned_jobs(scenario, monitor, sequences=sequences)[0]
+
+
+def planned_jobs(
+    scenario: Scenario, monitor: Monitor[Any] | None = None, *, sequences: int | None = None
+) -> list[ModelJob]:
+    """Look everything up; search plans where the scenario says so, or where none is stated.
 
     ``sequences`` are those of a step; by default those of the stated plan, or four per GPU.
+
+    Returns
+    -------
+    list
+        A job for each plan, with the fabrics that have it; the first one has the first fabric. A
+        stated plan is that of all fabrics.
 
     Raises
     ------
@@ -104,23 +135,27 @@ def planned_job(
             " give --tp, --pp and --ep"
         )
     if source == "published" or (source is None and stated is not None):
-        return prepare(scenario)
+        return [prepare(scenario)]
     whole = candidates.whole()
     if whole:
         with contextlib.suppress(DemandError):  # which may be for another EP
             prepare(scenario, whole[0].fitted)
+    fabrics = load_fabrics(scenario)
     with _Pool(monitor or Monitor()) as pool:
-        predicted = _Search(candidates, model.num_layers, pool).fastest(whole)
+        predicted = _Search(candidates, model.num_layers, fabrics, pool).fastest(whole)
     found = [one for one in predicted if one.step_time_s < math.inf]
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, found) if found else prepare(scenario)
+    return _searched(scenario, fabrics, found) if found else [prepare(scenario)]
 
 
 class _Search:
     """Rounds of predictions; what was screened is not simulated again."""
 
-    def __init__(self, candidates: Candidates, num_layers: int, pool: _Pool) -> None:
+    def __init__(
+        self, candidates: Candidates, num_layers: int, fabrics: Sequence[Fabric], pool: _Pool
+    ) -> None:
         self._candidates, self._num_layers, self._pool = candidates, num_layers, pool
+        self._others = tuple(fabric for fabric in fabrics if fabric != PLAIN)
         self._paces: dict[Hashable, _Pace | None] = {}
 
     def fastest(self, whole: Sequence[PredictedPlan]) -> list[PredictedPlan]:
@@ -138,8 +173,17 @@ class _Search:
         known = [] if published is None else [published]
         others = sorted(screened, key=lambda choice: choice.order)
         others = [one for one in others if all(one.plan != it.plan for it in known)]
-        finalists = self._pool.map(_short, [*known, *others[:FINALISTS]], "comparing plans")
-        return [*sorted(finalists, key=lambda choice: choice.order), *others[FINALISTS:]]
+        exact = [*known, *others[:FINALISTS]]
+        exact += _best_of_other(exact, others, "ep", OTHER_EP)
+        if self._others:
+            exact += _best_of_other(exact, others, "pp", OTHER_PP)
+        finalists = self._pool.map(_short, exact, "comparing plans")
+        finalists.sort(key=lambda choice: choice.order)
+        if self._others:
+            there = functools.partial(_elsewhere, fabrics=self._others)
+            finalists = self._pool.map(there, finalists, "comparing plans by fabric")
+        ids = {id(one) for one in exact}
+        return [*finalists, *(one for one in others if id(one) not in ids)]
 
     def _with_growing_ep(self, choices: Iterable[PredictedPlan]) -> list[PredictedPlan]:
         """Screen choices; of those that differ in EP alone, up to the fastest one."""
@@ -203,8 +247,20 @@ class _Search:
         return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
 
 
+def _best_of_other(
+    exact: Sequence[PredictedPlan], others: Sequence[PredictedPlan], degree: str, limit: float
+) -> list[PredictedPlan]:
+    """The first of ``others`` with each degree that no plan of ``exact`` has, unless far slower."""
+    found: dict[int, PredictedPlan] = {}
+    for one in others:
+        if one.order[0] <= limit * others[0].order[0]:
+            found.setdefault(getattr(one.plan, degree), one)
+    known = {getattr(one.plan, degree) for one in exact}
+    return [one for value, one in found.items() if value not in known]
+
+
 def _job(choice: PredictedPlan) -> ModelJob:
-    """The job of a choice on the fabric of the prediction."""
+    """The job of a choice on the fabric that plans are screened on."""
     alone: dict[str, Any] = {"seeds": 1, "steps": 1, "compute_spread": 0.0}
     alone |= {"fabrics": (FABRIC,), "fabric_options": {}, "network": "flow", "packets": None}
     scenario = choice.scenario.model_copy(update=alone)
@@ -252,7 +308,8 @@ def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
         # which takes half the time to draw
         scenario = scenario.with_imbalance("balanced")
     job = dataclasses.replace(job, model=model, plan=plan, cluster=cluster, scenario=scenario)
-    first, second = (_seconds(job, count, watch) for count in (1, 2))
+    steps = _ShortSteps(job, (PLAIN,), watch)
+    first, second = (steps.seconds(count)[PLAIN] for count in (1, 2))
     return _Pace(plan.pp, per_stage, first, second - first)
 
 
@@ -272,40 +329,73 @@ def _short(choice: PredictedPlan, watch: Watch) -> PredictedPlan:
         job = _job(choice)
     except DemandError:
         return choice
-    seconds = _predicted(job, job.plan.micro_batches, watch)
-    return dataclasses.replace(choice, step_time_s=seconds, is_screened=False)
+    seconds = _ShortSteps(job, (PLAIN,), watch).predicted(job.plan.micro_batches)[PLAIN]
+    times: dict[Fabric, float] = {PLAIN: seconds}
+    return dataclasses.replace(choice, step_time_s=seconds, is_screened=False, times_s=times)
 
 
-def _predicted(job: ModelJob, micro_batches: int, watch: Watch) -> float:
-    """The step with so many micro-batches, by runs with one and two fills of the pipeline.
+def _elsewhere(choice: PredictedPlan, watch: Watch, *, fabrics: Sequence[Fabric]) -> PredictedPlan:
+    """Predicted on other fabrics as it was on a fat-tree, where they can carry the plan."""
+    if PLAIN not in choice.times_s:  # the demand is for another EP
+        return choice
+    job = _job(choice)
+    found = _ShortSteps(job, fabrics, watch).predicted(job.plan.micro_batches)
+    return dataclasses.replace(choice, times_s={**choice.times_s, **found})
 
-    Where every micro-batch takes its turn alone, one and two of them are enough.
+
+class _ShortSteps:
+    """Steps of a job with any number of micro-batches, on fabrics whose networks are planned once.
+
+    Of several fabrics, those that cannot carry the plan are left out.
     """
-    plan = job.plan
-    is_plain = plan == _plain(plan)
-    # micro-batches that overlap one another are two at least
-    few = 1 if is_plain else max(2, plan.pp * plan.copies)
-    if micro_batches <= 2 * few:
-        return _seconds(job, micro_batches, watch)
-    first, second = (_seconds(job, fills * few, watch) for fills in (1, 2))
-    return first + (micro_batches - few) * (second - first) / few
 
+    def __init__(self, job: ModelJob, fabrics: Sequence[Fabric], watch: Watch) -> None:
+        self._job, self._fabrics, self._watch = job, fabrics, watch
+        self._networks: dict[Fabric, Network] = {}
 
-def _seconds(job: ModelJob, micro_batches: int, watch: Watch) -> float:
-    """Simulated step time with a number of micro-batches."""
-    plan = dataclasses.replace(job.plan, micro_batches=micro_batches)
-    job = dataclasses.replace(job, plan=plan)
+    def predicted(self, micro_batches: int) -> dict[Fabric, float]:
+        """Step time by fabric, from runs with one and two fills of the pipeline.
 
-    def progress(_share: float, _activity: str = "", /) -> bool:
-        return watch(title(plan)) is not False
+        Where every micro-batch takes its turn alone, one and two of them are enough.
+        """
+        plan = self._job.plan
+        is_plain = plan == _plain(plan)
+        # micro-batches that overlap one another are two at least
+        few = 1 if is_plain else max(2, plan.pp * plan.copies)
+        if micro_batches <= 2 * few:
+            return self.seconds(micro_batches)
+        first, second = (self.seconds(fills * few) for fills in (1, 2))
+        fills_more = (micro_batches - few) / few
+        return {
+            fabric: seconds + fills_more * (second[fabric] - seconds)
+            for fabric, seconds in first.items()
+        }
 
-    if not progress(0.0):
-        raise KeyboardInterrupt
-    workloads = Workloads(job)
-    fabric = job.fabrics[0]
-    network = Networks(job, workloads).get(fabric)
-    workload = workloads.get(Sample(job.scenario.seed, 0), job.cluster.gpus_per_server)
-    return simulate(workload.graph, network, progress=progress).step_time_s
+    def seconds(self, micro_batches: int) -> dict[Fabric, float]:
+        """Simulated step time by fabric."""
+        plan = dataclasses.replace(self._job.plan, micro_batches=micro_batches)
+        job = dataclasses.replace(self._job, plan=plan)
+
+        def progress(_share: float, _activity: str = "", /) -> bool:
+            return self._watch(title(plan)) is not False
+
+        if not progress(0.0):
+            raise KeyboardInterrupt
+        workloads = Workloads(job)
+        networks = Networks(job, workloads)
+        if not self._networks:
+            self._plan_networks(networks)
+        found = {}
+        for fabric, network in self._networks.items():
+            size = networks.server_size(fabric)
+            graph = workloads.get(Sample(job.scenario.seed, 0), size).graph
+            found[fabric] = simulate(graph, network, progress=progress).step_time_s
+        return found
+
+    def _plan_networks(self, networks: Networks) -> None:
+        for fabric in self._fabrics:
+            with contextlib.suppress(*([FabricError] if len(self._fabrics) > 1 else [])):
+                self._networks[fabric] = networks.get(fabric)
 
 
 class _Pool:
@@ -342,36 +432,68 @@ class _Pool:
         return [future.result() for future in futures]
 
 
-def title(plan: Plan | PlanCandidate) -> str:
+def title(plan: Plan | PlanCandidate | Mapping[str, Any]) -> str:
     """The degrees that the search chooses, those that are usual left out."""
-    text = f"TP{plan.tp} PP{plan.pp} EP{plan.ep}"
-    text += f" CP{plan.cp}" if plan.cp > 1 else ""
-    text += f" ETP{plan.etp}" if plan.etp != plan.tp else ""
-    text += f" VPP{plan.vpp}" if plan.vpp > 1 else ""
-    return text + (f" MBS{plan.micro_batch_size}" if plan.micro_batch_size > 1 else "")
+    of = plan if isinstance(plan, Mapping) else vars(plan)
+    text = f"TP{of['tp']} PP{of['pp']} EP{of['ep']}"
+    text += f" CP{of['cp']}" if of["cp"] > 1 else ""
+    text += f" ETP{of['etp']}" if of["etp"] != of["tp"] else ""
+    text += f" VPP{of['vpp']}" if of["vpp"] > 1 else ""
+    return text + (f" MBS{of['micro_batch_size']}" if of["micro_batch_size"] > 1 else "")
 
 
-def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> ModelJob:
-    """The job with the fastest plan, and all that were predicted of those that fit."""
-    best, plan = found[0], found[0].plan
-    seconds = show_time(best.step_time_s, 3)
-    text = f"search: of {len(found)} plans that fit, the shortest predicted step"
-    if len(found) > 1:
-        text += f" on {FABRIC}: {title(plan)} {seconds}"
-    given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
-    plan = dataclasses.replace(plan, provenance=(text, *given))
+def _searched(
+    scenario: Scenario, fabrics: Sequence[Fabric], found: Sequence[PredictedPlan]
+) -> list[ModelJob]:
+    """A job for each plan that is the fastest on some fabric, and all that were predicted."""
     candidates = tuple(
         PlanCandidate(
             **{name: getattr(one.plan, name) for name in PlanCandidate.DEGREES},
             recompute=one.fitted.options.recompute,
             peak_memory_bytes=max(stage.total_bytes for stage in one.fitted.memory),
             predicted_step_time_s=one.step_time_s,
+            predicted_by_fabric_s={
+                fabric.name: seconds for fabric in fabrics if (seconds := one.on(fabric)) < math.inf
+            },
             is_screened=one.is_screened,
         )
         for one in found
     )
-    fitted = dataclasses.replace(best.fitted, plan=plan)
-    return dataclasses.replace(prepare(scenario, fitted), candidates=candidates)
+    jobs = []
+    for choice, own in _by_plan(fabrics, found):
+        where = PLAIN if choice is found[0] else own[0]
+        text = f"search: of {len(found)} plans that fit, the shortest predicted step"
+        if len(found) > 1:
+            text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
+        given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
+        plan = dataclasses.replace(choice.plan, origin="searched", provenance=(text, *given))
+        job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
+        kept = tuple(fabric for fabric in job.fabrics if fabric in own)
+        jobs.append(dataclasses.replace(job, fabrics=kept, candidates=candidates))
+    return jobs
+
+
+def _by_plan(
+    fabrics: Sequence[Fabric], found: Sequence[PredictedPlan]
+) -> list[tuple[PredictedPlan, list[Fabric]]]:
+    """Plans, each with the fabrics that have it, in their order.
+
+    A fabric has the fastest plan of all, or the first one that another has, if that is about as
+    fast there as the best.
+    """
+    tokens = found[0].plan.tokens_per_step
+    exact = [one for one in found if one.times_s and one.plan.tokens_per_step == tokens]
+    chosen: list[tuple[PredictedPlan, list[Fabric]]] = [(found[0], [])]
+    for fabric in fabrics:
+        best = min(exact, key=lambda one: one.on(fabric))
+        for choice, own in chosen:
+            if choice.on(fabric) <= best.on(fabric) * SAME_PLAN:
+                own.append(fabric)
+                break
+        else:
+            chosen.append((best, [fabric]))
+    used = [one for one in chosen if one[1]]
+    return sorted(used, key=lambda one: fabrics.index(one[1][0]))
 
 
 def _given(scenario: Scenario) -> list[tuple[str, Any]]:

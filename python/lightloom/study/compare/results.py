@@ -139,7 +139,8 @@ class FabricResult:
     in all-to-alls whose last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are
     means over the same samples, so that each of the first two sums to ``step_time_s``.
     ``variants_s``, ``policies``, ``run_hash``, ``events`` and ``simulation_wall_s`` are of the
-    first sample.
+    first sample. ``plan`` has every field of the parallelism plan, which a search may find for
+    each fabric; a traced program has none.
     """
 
     fabric: str
@@ -177,6 +178,7 @@ class FabricResult:
     loads: tuple[LoadResult, ...] = ()
     link_up: LinkUp | None = None
     switching: SwitchGear = field(default_factory=SwitchGear)
+    plan: dict[str, Any] = field(default_factory=dict)
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -313,6 +315,7 @@ class FabricResult:
             "loads": [asdict(load) for load in self.loads],
             "policies": [asdict(policy) for policy in self.policies],
             "link_up": None if self.link_up is None else asdict(self.link_up),
+            "plan": self.plan,
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),

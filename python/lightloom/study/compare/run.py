@@ -3,14 +3,17 @@
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Each fabric first finds what it leaves open
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
-(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Runs go in
-parallel, a core each; the interpreter lock is released while they run. All fabrics are planned and
-priced before the first run, so that wrong input is refused before anything is simulated or written.
+(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Where a search
+finds another plan for some fabrics, each plan is a job with fabrics of its own, and their results
+are joined. Runs go in parallel, a core each; the interpreter lock is released while they run. All
+fabrics are planned and priced before the first run, so that wrong input is refused before anything
+is simulated or written.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,18 +28,31 @@ from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import failed_variants, refuse_unless_simulated
-from lightloom.study.compare.forecast import LONG_S, forecast
+from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.part_step import PartStep, part_step
-from lightloom.study.compare.plan_search import planned_job
+from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never, variants
 from lightloom.study.compare.results import Comparison, Sample
-from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress, run_all
+from lightloom.study.compare.runner import (
+    Attempt,
+    Done,
+    Row,
+    Runner,
+    RunProgress,
+    Tally,
+    run_all,
+)
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
-from lightloom.study.compare.summary import comparison_of, summary_of, warnings_of
+from lightloom.study.compare.summary import (
+    comparison_of,
+    joined,
+    summary_of_all,
+    warnings_of,
+)
 from lightloom.study.compare.traced import traced_job
 from lightloom.units import PS_PER_S
 
@@ -160,57 +176,104 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     _begin(watcher, "reading")
     if scenario.workload is None:
-        job: Job = planned_job(scenario, watcher)
+        jobs: list[Job] = list(planned_jobs(scenario, watcher))
     else:
-        job = traced_job(scenario, watcher.progress)
-        scenario = job.scenario
-    tried: tuple[Design, ...] = ()
+        jobs = [traced_job(scenario, watcher.progress)]
+        scenario = jobs[0].scenario
+    tried: list[Design] = []
     if scenario.designs == "tuned":
-        job, tried = tuned(job, watcher)
-        scenario = job.scenario
+        tunings = [tuned(job, watcher) for job in jobs]
+        jobs = [job for job, _ in tunings]
+        tried = [design for _, designs in tunings for design in designs]
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
-    found = _compared(job, watcher, plugins, with_timeline=with_timeline)
+    watcher.begun(
+        summary_of_all(jobs), list(dict.fromkeys(itertools.chain(*map(warnings_of, jobs))))
+    )
+    _begin(watcher, "planning fabrics")
+    works = [_Work(job, part_step(job), with_timeline) for job in jobs]
+    known = [one for work in works if (one := work.forecast()) is not None]
+    if known and (expected := Requirements.of_all(known)).seconds > LONG_S:
+        watcher.remark(expected.sentence())
+    tally = Tally(sum(work.plan() for work in works))
+    found = joined([work.run(watcher, tally, plugins) for work in works], jobs)
     designs = [dataclasses.asdict(design) for design in tried]
     return dataclasses.replace(found, inputs=found.inputs | {"designs": designs})
 
 
-def _compared(
-    job: Job, watcher: Monitor[Row], plugins: Plugins, *, with_timeline: bool
-) -> Comparison:
-    """Simulate a job on all its fabrics."""
-    scenario = job.scenario
-    part = part_step(job)
-    case = _Case("", job, with_timeline, with_samples=part is None)
-    watcher.begun(summary_of(job), warnings_of(job))
-    _begin(watcher, "planning fabrics")
-    expected = forecast(job, part) if isinstance(job, ModelJob) else None
-    if expected is not None and expected.seconds > LONG_S:
-        watcher.remark(expected.sentence())
-    first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
-    attempts = list(case.attempts())
-    if scenario.fail:
-        refuse_unless_simulated((one.variant for one in attempts), job.fabrics, scenario.fail[0])
-    for attempt in attempts:
-        case.networks.get(attempt.fabric)
-    if not job.is_drawn:
-        # what a recording lacks in a later sample is refused before anything runs
-        for fabric in job.fabrics:
-            case.networks.context(fabric).mean()
-    loads = other_loads(job)
-    loads_to_run = {name: load for name, load in loads.items() if not is_load_of(job, name)}
-    # the fastest trial of each fabric is its first sample, too
-    trials_only = len(case.trials)
-    if not case.is_packets:
-        trials_only -= len({trial.fabric.name for trial in case.trials})
-    own = len(attempts) + trials_only
-    others = 0 if part else len(loads_to_run) * (len(job.fabrics) + trials_only)
-    progress = RunProgress(watcher, own + others)
-    phases: dict[str, Phases] = {}
-    if part is not None:
-        done = _run_divided(case, part, loads_to_run, progress, plugins)
-    else:
-        done, phases = _run_loads(case, loads_to_run, progress, plugins)
-    return comparison_of(case.job, done, first, phases, tuple(loads))
+class _Work:
+    """All runs of one job."""
+
+    def __init__(self, job: Job, part: PartStep | None, with_timeline: bool) -> None:
+        self._part = part
+        self._case = _Case("", job, with_timeline, with_samples=part is None)
+        self._loads = other_loads(job)
+        self._expected: Requirements | None = None
+
+    @property
+    def _loads_to_run(self) -> dict[str, Scenario]:
+        job = self._case.job
+        return {name: load for name, load in self._loads.items() if not is_load_of(job, name)}
+
+    def forecast(self) -> Requirements | None:
+        """What the runs will take; ``None`` for short ones, and for those of a trace."""
+        job = self._case.job
+        if isinstance(job, ModelJob):
+            self._expected = forecast(job, self._part)
+        return self._expected
+
+    def _cost(self, attempt: Attempt) -> float:
+        """Seconds that a run takes, as forecast; a unit each where nothing was."""
+        if self._expected is None:
+            return 1.0
+        return self._expected.cost(attempt.fabric.name, attempt.imbalance, attempt.variant)
+
+    def plan(self) -> float:
+        """Plan all fabrics, refuse what cannot be run, and add up the costs of the runs."""
+        case, job = self._case, self._case.job
+        self._first = case.workloads.get(
+            job.samples()[0], case.networks.server_size(job.fabrics[0])
+        )
+        attempts = list(case.attempts())
+        if job.scenario.fail:
+            refuse_unless_simulated(
+                (one.variant for one in attempts), job.fabrics, job.scenario.fail[0]
+            )
+        for attempt in attempts:
+            case.networks.get(attempt.fabric)
+        if not job.is_drawn:
+            # what a recording lacks in a later sample is refused before anything runs
+            for fabric in job.fabrics:
+                case.networks.context(fabric).mean()
+        total = sum(map(self._cost, attempts)) + self._trials_cost("")
+        if self._part is not None:
+            # every sample, and every load, on a part of the step
+            runs = [Attempt(fabric, one) for fabric in job.fabrics for one in job.samples()]
+            runs += [Attempt(f, job.samples()[0]) for f in job.fabrics for _ in self._loads_to_run]
+            return total + self._part.share * sum(map(self._cost, runs))
+        sample = job.samples()[0]
+        for name in self._loads_to_run:
+            runs = [Attempt(fabric, sample, imbalance=name) for fabric in job.fabrics]
+            total += sum(map(self._cost, runs)) + self._trials_cost(name)
+        return total
+
+    def _trials_cost(self, load: str) -> float:
+        """What candidates cost that are tried in vain: the fastest is the first sample, too."""
+        trials = [dataclasses.replace(trial, imbalance=load) for trial in self._case.trials]
+        cost = sum(map(self._cost, trials))
+        if self._case.is_packets:
+            return cost
+        own = {trial.fabric.name: trial for trial in trials}.values()
+        return max(0.0, cost - sum(self._cost(dataclasses.replace(o, variant="")) for o in own))
+
+    def run(self, watcher: Monitor[Row], tally: Tally, plugins: Plugins) -> Comparison:
+        """Run everything, and sum it up."""
+        case, phases = self._case, dict[str, Phases]()
+        progress = RunProgress(watcher, tally, self._cost)
+        if self._part is not None:
+            done = _run_divided(case, self._part, self._loads_to_run, progress, plugins)
+        else:
+            done, phases = _run_loads(case, self._loads_to_run, progress, plugins)
+        return comparison_of(case.job, done, self._first, phases, tuple(self._loads))
 
 
 def _run_loads(
@@ -239,7 +302,7 @@ def _run_case(
     phases = phases_by_fabric(case.job, case.networks)
     flows: dict[Attempt, Run] = {}
     if phases:
-        counted = RunProgress(watcher, len(attempts))
+        counted = RunProgress(watcher, Tally(len(attempts)))
         survey = dataclasses.replace(runner, progress=counted, phases=phases, is_survey=True)
         flows = {met.attempt: met.run for met in run_all(_of(survey, attempts), counted)}
         watcher.remark(prediction(phases))
@@ -281,7 +344,7 @@ def _run_divided(
     for name, scenario in {"": job.scenario, **loads}.items():
         there = dataclasses.replace(job, scenario=scenario)
         other = _Case(name, there, with_variants=False)
-        on_part = Runner(other.workloads, other.networks, progress.aside(), plugins)
+        on_part = Runner(other.workloads, other.networks, progress.times(part.share), plugins)
         parts += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
     done: dict[int, Done] = {}
@@ -320,10 +383,11 @@ def _contenders(
         runner,
         workloads=workloads,
         networks=Networks(job, workloads),
-        progress=runner.progress.aside(),
+        progress=runner.progress.times(0.0),
     )
     kept, slower = strategies.contenders(case.trials, _all(on_short, job, short, keep_rows=False))
-    runner.progress.total -= len(case.trials) - len(kept)
+    cost = runner.progress.cost
+    runner.progress.tally.total -= sum(map(cost, case.trials)) - sum(map(cost, kept))
     return kept, slower
 
 

@@ -63,32 +63,55 @@ class Done:
     flows: Run | None = None
 
 
+#: how long the run of an attempt takes, in any unit
+CostOf = Callable[[Attempt], float]
+
+
 @dataclass
-class RunProgress:
-    """Adds up the shares of runs that go in parallel; ``total`` is the number of all runs.
+class Tally:
+    """Work that is done of a total, by attempt; each has the unit of its costs."""
 
-    Runs that are too short to count (``counts`` is false) are shown, and can be cancelled.
-    """
-
-    monitor: Monitor[Row]
-    total: int
-    counts: bool = True
-    shares: dict[int, float] = field(default_factory=dict)
+    total: float
+    done: dict[int, tuple[Attempt, float]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def share(self) -> float:
+        """What is done, of all."""
+        return min(1.0, sum(cost for _, cost in self.done.values()) / self.total)
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Adds up the work of runs that go in parallel.
+
+    A run counts as much as it takes: its cost times a ``factor``, which is that of runs on a part
+    of the step, and zero for those that are too short to count.
+    """
+
+    monitor: Monitor[Row]
+    tally: Tally
+    cost: CostOf = lambda _: 1.0
+    factor: float = 1.0
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set where the monitor wants to stop."""
+        return self.tally.cancelled
+
     def update(self, attempt: Attempt, share: float) -> None:
         """Note the share that is done of an attempt."""
-        with self.lock:
-            if self.counts:
-                self.shares[id(attempt)] = share
-            done = min(1.0, sum(self.shares.values()) / self.total)
-            if self.monitor.progress(done, attempt.title) is False:
-                self.cancelled.set()
+        tally = self.tally
+        with tally.lock:
+            # an attempt that is kept has a number of its own
+            tally.done[id(attempt)] = attempt, share * self.factor * self.cost(attempt)
+            if self.monitor.progress(tally.share, attempt.title) is False:
+                tally.cancelled.set()
 
-    def aside(self) -> RunProgress:
-        """For runs alongside the others that are too short to count."""
-        return dataclasses.replace(self, counts=False)
+    def times(self, factor: float) -> RunProgress:
+        """For runs alongside the others, of a share of a step."""
+        return dataclasses.replace(self, factor=factor)
 
     def watch(self, attempt: Attempt) -> Progress:
         """Return what a simulation calls with the share that it has done."""

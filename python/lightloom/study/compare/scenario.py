@@ -8,13 +8,13 @@ needs can be moved together and run from anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name, parse_demand
+from lightloom.demand.imbalance import DEFAULT_IMBALANCE, IMBALANCES, DemandName, parse_demand
 from lightloom.errors import InputError
 from lightloom.hardware.gpus import gpu_names, load_gpu
 from lightloom.inputs.arguments import path_of
@@ -159,10 +159,8 @@ class PlanOptions(Strict):
 class DemandOptions(Strict):
     """Who sends how many tokens to whom: how balanced the gate is, or a file."""
 
-    imbalance: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
-        None,
-        description="The same as 'source': {choices}, a number or a file.",
-    )
+    renamed: ClassVar[Mapping[str, str]] = {"imbalance": "source"}
+
     source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
         description="Load of the experts, as published by default: {choices}, X (busiest rank / "
@@ -208,14 +206,14 @@ class DemandOptions(Strict):
     )
 
     @model_validator(mode="after")
-    def _one_demand(self) -> Self:
-        self.name  # noqa: B018 - refuses two demands, and numbers below 1
+    def _known_demand(self) -> Self:
+        self.name  # noqa: B018 - refuses numbers below 1
         return self
 
     @property
     def name(self) -> DemandName:
         """The one value that describes the demand: an imbalance, a regime or a path."""
-        return demand_name(self.imbalance, self.source)
+        return DEFAULT_IMBALANCE if self.source is None else parse_demand(self.source)
 
 
 class ComputeOptions(Strict):
@@ -452,6 +450,12 @@ class Scenario(Strict):
     power: File | None = Field(
         None, description="Power list (TOML) that replaces the built-in one."
     )
+    price_list: dict[str, Any] | None = Field(
+        None, description="Content of 'prices', as results record it."
+    )
+    power_list: dict[str, Any] | None = Field(
+        None, description="Content of 'power', as results record it."
+    )
 
     @field_validator("fabrics")
     @classmethod
@@ -480,7 +484,7 @@ class Scenario(Strict):
         Parameters
         ----------
         imbalance
-            As ``demand.imbalance``: ``balanced``, ``skewed``, another name, a number or a path.
+            As ``demand.source``: ``balanced``, ``skewed``, another name, a number or a path.
 
         Examples
         --------
@@ -491,7 +495,7 @@ class Scenario(Strict):
         'balanced'
         """
         values = self.demand.model_dump(exclude_unset=True, exclude={"source", "resample", "scale"})
-        demand = DemandOptions(**{**values, "imbalance": imbalance})
+        demand = DemandOptions(**{**values, "source": imbalance})
         return self.model_copy(update={"demand": demand})
 
 
@@ -562,12 +566,10 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
         return name if is_name else text(name, catalog())
 
     known = {*_regimes(), *IMBALANCES}
-    demand = {
-        name: text(value, known)
-        for name in ("imbalance", "source")
-        if isinstance(value := getattr(scenario.demand, name), str)
-        and isinstance(parse_demand(value), str)
-    }
+    source = scenario.demand.source
+    demand = {}
+    if isinstance(source, str) and isinstance(parse_demand(source), str):
+        demand["source"] = text(source, known)
     return scenario.model_copy(
         update={
             "model": scenario.model and model(scenario.model),

@@ -11,7 +11,6 @@ import numpy as np
 
 from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
-from lightloom.demand.routing_log import ResampledSource
 from lightloom.fabric import Fabric
 from lightloom.hardware import known_error
 from lightloom.models import catalog
@@ -21,7 +20,7 @@ from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases, Run
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import failures_note
-from lightloom.study.compare.job import Job, ModelJob, StepWorkload
+from lightloom.study.compare.job import Job, ModelJob, StepWorkload, load_fabrics
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.part_step import part_step
 from lightloom.study.compare.policies import (
@@ -57,11 +56,8 @@ def comparison_of(
 ) -> Comparison:
     """Sum up all runs; ``phases`` by fabric are there if packets were simulated.
 
-    Fabrics see the same samples, so that they are compared sample by sample: how fast the GPUs
-    really are moves all of them alike, and makes no tie. A fabric is *tied* with the fastest if it
-    is no slower on one sample at least, or if their mean times differ by less than a simulation
-    resolves (:data:`SAME`). ``loads`` are names of the other loads that the runs have, or that are
-    the scenario's own.
+    ``loads`` are names of the other loads that the runs have, or that are the scenario's own. How
+    fabrics compare is left to :func:`joined`.
     """
     samples = job.samples()
     runs = {
@@ -72,13 +68,13 @@ def comparison_of(
     results = [
         _result(job, fabric, samples, runs, phases.get(fabric.name)) for fabric in job.fabrics
     ]
-    results = _with_loads(job, _with_ties(results), done, loads)
+    results = _with_loads(job, results, done, loads)
     pairs = zip(job.fabrics, results, strict=True)
     waiting = (switching_warning(fabric, result) for fabric, result in pairs)
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
-        demand=_demand(job, workload) | _logged(job, samples[0]),
+        demand=_demand(job, workload) | _logged(workload),
         memory=_memory(job),
         traffic_shares=dict(workload.traffic_shares()),
         warnings=(*warnings_of(job), *(one for one in waiting if one)),
@@ -87,6 +83,34 @@ def comparison_of(
             "workload": workload,
             "job": job,
         },
+    )
+
+
+def joined(comparisons: Sequence[Comparison], jobs: Sequence[Job]) -> Comparison:
+    """One comparison of the fabrics of several, of the same job under one plan or several.
+
+    Fabrics see the same samples, so that they are compared sample by sample: how fast the GPUs
+    really are moves all of them alike, and makes no tie. A fabric is *tied* with the fastest if it
+    is no slower on one sample at least, or if their mean times differ by less than a simulation
+    resolves (:data:`SAME`). What is of one plan alone, as the demand, is that of the first.
+    """
+    first = comparisons[0]
+    results = {result.fabric: result for one in comparisons for result in one.results}
+    names = [fabric.name for fabric in load_fabrics(jobs[0].scenario)]
+    ordered = _with_ties([results[name] for name in names])
+    owners = {result.fabric: one.details for one in comparisons for result in one.results}
+    details = {
+        "runs": {name: owners[name]["runs"][name] for name in names},
+        "workloads": {name: owners[name]["workload"] for name in names},
+        "jobs": {name: owners[name]["job"] for name in names},
+    }
+    more = [line for job in jobs[1:] for line in plan_lines(job)]
+    return dataclasses.replace(
+        first,
+        inputs=first.inputs | {"summary": [*first.inputs["summary"], *more]},
+        results=tuple(_with_load_ratios(ordered)),
+        warnings=tuple(dict.fromkeys(text for one in comparisons for text in one.warnings)),
+        details=first.details | details,
     )
 
 
@@ -168,6 +192,7 @@ def _result(
         events=first.run.events,
         simulation_wall_s=first.wall_s,
         switching=switching_of(fabric, job.installed, job.rates, first.network),
+        plan=_plan(job) if isinstance(job, ModelJob) else {},
     )
 
 
@@ -240,19 +265,28 @@ def _with_loads(
     runs = {(d.attempt.fabric.name, d.attempt.imbalance): d for d in done if not d.attempt.variant}
     loads: dict[str, list[LoadResult]] = {result.fabric: [] for result in results}
     for name in names:
-        found = []
         for result in results:
             step_s, wait_s = result.step_time_s, result.straggler_wait_s
             strategy = result.parameters["all_to_all"]
             if (done_there := runs.get((result.fabric, name))) is not None:
                 step_s, wait_s = done_there.run.step_time_s, done_there.run.straggler_wait_s
                 strategy = done_there.network.all_to_all
-            found.append(_load_of(job, name, step_s, wait_s, strategy))
-        best = min(load.step_time_s for load in found)
-        for result, load in zip(results, found, strict=True):
-            ratio = load.step_time_s / best
-            loads[result.fabric].append(dataclasses.replace(load, ratio_to_fastest=ratio))
+            loads[result.fabric].append(_load_of(job, name, step_s, wait_s, strategy))
     return [dataclasses.replace(result, loads=tuple(loads[result.fabric])) for result in results]
+
+
+def _with_load_ratios(results: Sequence[FabricResult]) -> list[FabricResult]:
+    """Add to each load how much longer the step takes than on the fastest fabric."""
+    best = {
+        load.imbalance: min(one.step_time_s for r in results if (one := r.load(load.imbalance)))
+        for load in results[0].loads
+    }
+
+    def compared(load: LoadResult) -> LoadResult:
+        ratio = load.step_time_s / best[load.imbalance]
+        return dataclasses.replace(load, ratio_to_fastest=ratio)
+
+    return [dataclasses.replace(r, loads=tuple(map(compared, r.loads))) for r in results]
 
 
 def _load_of(job: Job, name: str, step_time_s: float, wait_s: float, strategy: str) -> LoadResult:
@@ -284,8 +318,12 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
 
 
 def _scenario(job: Job) -> dict[str, Any]:
-    """The scenario, with the shape of a model that is not in the catalog."""
+    """The scenario, with a model that is not in the catalog, and the content of own lists."""
     values = job.scenario.model_dump(mode="json")
+    lists = {"price": ("prices", job.rates.prices.file), "power": ("power", job.rates.powers.file)}
+    for name, (key, content) in lists.items():
+        if values[key] is not None:
+            values[f"{name}_list"] = content.model_dump(mode="json", exclude_unset=True)
     if isinstance(job, ModelJob) and job.scenario.model not in catalog():
         values["model_shape"] = model_record(job.model)
     return values
@@ -300,7 +338,7 @@ def _model_inputs(job: ModelJob) -> dict[str, Any]:
             "active_parameters": active_parameters(job.model, "output"),
             "sources": job.model.sources,
         },
-        "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
+        "plan": _plan(job),
         "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
         **_known_error(job),
         "sequences_per_step": plan.sequences_per_step,
@@ -308,8 +346,24 @@ def _model_inputs(job: ModelJob) -> dict[str, Any]:
     }
 
 
+def _plan(job: ModelJob) -> dict[str, Any]:
+    return dataclasses.asdict(job.plan) | {"dense_dp": job.plan.dense_dp}
+
+
 def _sources(values: Any) -> dict[str, Any]:
     return {name: dataclasses.asdict(value) for name, value in values.items()}
+
+
+def summary_of_all(jobs: Sequence[Job]) -> list[str]:
+    """The summary of the first of the jobs of a comparison, and the plans of the others."""
+    return [*summary_of(jobs[0]), *(line for job in jobs[1:] for line in plan_lines(job))]
+
+
+def plan_lines(job: Job) -> list[str]:
+    """Plan and memory of a job whose fabrics have another plan than those before."""
+    assert isinstance(job, ModelJob)
+    names = ", ".join(fabric.name for fabric in job.fabrics)
+    return [f"{names}: {line}" for line in _plan_summary(job)]
 
 
 def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
@@ -337,7 +391,7 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
 
 def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
     """Model, cluster, plan, memory and demand."""
-    plan, model, scenario = job.plan, job.model, job.scenario
+    model, scenario = job.model, job.scenario
     parameters = show_count(total_parameters(model))
     active = show_count(active_parameters(model, "output"))
     experts = f"{model.num_experts} experts, top-{model.experts_per_token}, "
@@ -346,6 +400,25 @@ def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
         f"{parameters} parameters, {active} active per token",
         *([f"about the model: {'; '.join(model.notes)}"] if model.notes else []),
         _cluster_line(job),
+        *_plan_summary(job),
+    ]
+    if line := compute_line(job):
+        lines.append(line)
+    lines.append(_demand_line(job, job.samples()))
+    if (part := part_step(job)) is not None:
+        lines.append(part.sentence())
+    if workload and workload.folded is not None and workload.folded.dropped_share:
+        lines.append(
+            f"capacity factor {scenario.demand.capacity_factor:g}: "
+            f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
+        )
+    return lines
+
+
+def _plan_summary(job: ModelJob) -> list[str]:
+    """The plan, where it comes from, and its memory."""
+    plan = job.plan
+    lines = [
         f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
         + (f" CP{plan.cp}" if plan.cp > 1 else "")
         + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
@@ -372,16 +445,6 @@ def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
         )
     elif recompute != "none":
         lines.append(f"activations recomputed: {recompute}")
-    if line := compute_line(job):
-        lines.append(line)
-    lines.append(_demand_line(job, job.samples()))
-    if (part := part_step(job)) is not None:
-        lines.append(part.sentence())
-    if workload and workload.folded is not None and workload.folded.dropped_share:
-        lines.append(
-            f"capacity factor {scenario.demand.capacity_factor:g}: "
-            f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
-        )
     return lines
 
 
@@ -457,14 +520,12 @@ def _known_error(job: ModelJob) -> dict[str, Any]:
     return {"known_error": dataclasses.asdict(found)}
 
 
-def _logged(job: Job, sample: Sample) -> dict[str, float]:
+def _logged(workload: StepWorkload) -> dict[str, float]:
     """What a log that tokens are drawn from has, per layer and expert."""
-    if not isinstance(job, ModelJob) or not job.scenario.demand.resample:
+    folded = workload.folded if isinstance(workload, Workload) else None
+    if folded is None or folded.logged_copies is None:
         return {}
-    source = job.demand(sample)
-    if not isinstance(source, ResampledSource):
-        return {}
-    return {"copies_per_expert": source.logged_tokens * source.shape.top_k / source.shape.experts}
+    return {"copies_per_expert": folded.logged_copies}
 
 
 def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:

@@ -43,7 +43,7 @@ from lightloom.trace.step.build import StepBuilder, TracedStep, TraceWorkload
 from lightloom.workload.compute import ComputeModel
 
 #: options of the demand that a trace has a use for
-_DEMAND = ("imbalance", "source", "resample", "scale", "capacity_factor")
+_DEMAND = ("source", "resample", "scale", "capacity_factor")
 #: of computation
 _COMPUTE = ("cuda_graphs",)
 
@@ -141,7 +141,7 @@ class TraceJob(Job):
 
 def is_recorded(scenario: Scenario) -> bool:
     """Whether a scenario of a trace asks for no other demand than the recorded one."""
-    return scenario.demand.imbalance is None and scenario.demand.source is None
+    return scenario.demand.source is None
 
 
 @functools.lru_cache(maxsize=4)
@@ -175,7 +175,9 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
             "--demand; leave it out"
         )
     rates = Rates(
-        load_prices(scenario.prices), load_power(scenario.power), Counting(**scenario.counting)
+        load_prices(scenario.prices, scenario.price_list),
+        load_power(scenario.power, scenario.power_list),
+        Counting(**scenario.counting),
     )
     cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
     bought = installed(cluster, scenario.cluster)

@@ -82,9 +82,9 @@ class TracedStep:
 
     @property
     def has_routing(self) -> bool:
-        """Whether there are all-to-alls whose rows stem from routers."""
+        """Whether there are all-to-alls with rows, which stem from routers."""
         return any(
-            call.routed is not None and call.op == "all_to_all" and call.input_splits
+            call.routed is not None and call.op == "all_to_all" and any(call.input_splits or ())
             for items in self.items.values()
             for call in items.calls
         )

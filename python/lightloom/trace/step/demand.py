@@ -350,9 +350,9 @@ def choice_sizes(
         for family, own in blocks.blocks.items():
             size = placement.families[family].rank_groups.shape[1]
             for one in own:
-                if one.routed is None:
-                    continue
                 sent = sum(one.call.input_splits or ())
+                if one.routed is None or not sent:
+                    continue
                 choice = known.get(one.routed, RouterChoice(0, sent, size, 1))
                 found.add((size, choice._replace(number=0)))
     if not found:

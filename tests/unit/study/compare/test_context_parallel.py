@@ -21,7 +21,7 @@ def divided(scenario, kind):
         fabrics=FABRICS,
         cluster=ClusterOptions(rate_gbps=100, gpu="h100"),
         plan=PlanOptions(tp=1, pp=1, cp=2, ep=16, context_parallel=kind, micro_batches=2),
-        demand=DemandOptions(imbalance="balanced"),
+        demand=DemandOptions(source="balanced"),
         seeds=1,
         compute_spread=0.0,
         imbalances=False,

@@ -15,9 +15,9 @@ from lightloom.study.compare.job import PlanCandidate, prepare
 from lightloom.study.compare.plan_candidates import Candidates
 from lightloom.study.compare.plan_search import (
     FINALISTS,
+    PLAIN,
     _Pace,
-    _predicted,
-    _seconds,
+    _ShortSteps,
     planned_job,
 )
 from lightloom.study.compare.results import Sample
@@ -87,8 +87,9 @@ def test_the_first_fill_of_a_pipeline_counts_once():
     """Three fills, of which a prediction simulates one and two."""
     for pp in (1, 2):
         made = prepare(job(plan={"tp": 2, "pp": pp, "ep": 4, "micro_batches": 3}))
-        whole = _seconds(made, 3, lambda _: True)
-        assert _predicted(made, 3, lambda _: True) == pytest.approx(whole, rel=0.02)
+        steps = _ShortSteps(made, (PLAIN,), lambda _: True)
+        whole = steps.seconds(3)[PLAIN]
+        assert steps.predicted(3)[PLAIN] == pytest.approx(whole, rel=0.02)
 
 
 def test_no_screened_plan_is_faster_than_the_chosen_one_by_far(searched):

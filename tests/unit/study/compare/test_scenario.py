@@ -72,20 +72,25 @@ def test_names_are_no_paths(tmp_path):
     ("line", "name"),
     [
         ("", "auxiliary"),
-        ('imbalance = "balanced"', "balanced"),
-        ("imbalance = 1.3", 1.3),
-        ("imbalance = 2", 2.0),
-        ('imbalance = "1.3"', 1.3),
+        ('source = "balanced"', "balanced"),
+        ("source = 1.3", 1.3),
+        ("source = 2", 2.0),
+        ('source = "1.3"', 1.3),
         ('source = "mixtral"', "mixtral"),
-        ('imbalance = "pair"', "pair"),
+        ('source = "pair"', "pair"),
     ],
 )
 def test_one_name_says_how_balanced_the_gate_is(tmp_path, line, name):
     assert load_study(study(tmp_path, f"{SMALL}[demand]\n{line}\n")).demand.name == name
 
 
+def test_the_former_name_of_the_demand_is_said_to_be_another(tmp_path):
+    with pytest.raises(InputError, match=r"'demand\.imbalance'; it is now 'source'"):
+        load_study(study(tmp_path, f'{SMALL}[demand]\nimbalance = "balanced"\n'))
+
+
 def test_an_imbalance_may_be_a_file_of_the_study(tmp_path):
-    text = f'{SMALL}[demand]\nimbalance = "log.jsonl"\n'
+    text = f'{SMALL}[demand]\nsource = "log.jsonl"\n'
     assert load_study(study(tmp_path, text)).demand.name == str(tmp_path / "log.jsonl")
 
 
@@ -235,7 +240,7 @@ def test_alltoall_does_not_deduplicate():
 def test_the_gate_is_the_users_or_the_published_one():
     job = {"model": "deepseek-v3", "gpus": 1024, "cluster": {"gpu": "h800", "rate_gbps": 400}}
     assert prepare(Scenario(**job)).scenario.demand.name == "natural"
-    own = Scenario(**job, demand={"imbalance": "balanced"})
+    own = Scenario(**job, demand={"source": "balanced"})
     assert prepare(own).scenario.demand.name == "balanced"
     regime = Scenario(**job, demand={"source": "mixtral"})
     assert prepare(regime).scenario.demand.name == "mixtral"

@@ -7,6 +7,7 @@ import pytest
 from tests.trace_jobs import PLAIN, program
 
 from lightloom.errors import InputError
+from lightloom.report.story import story
 from lightloom.study.compare import compare
 from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.scenario import Scenario, load_study
@@ -62,7 +63,7 @@ def test_what_a_comparison_says_of_itself_repeats_it(written):
 
 def test_a_demand_is_drawn_for_a_trace(written):
     path = written(program())
-    drawn = traced_job(scenario(path, demand={"imbalance": "skewed"}))
+    drawn = traced_job(scenario(path, demand={"source": "skewed"}))
     assert isinstance(drawn, TraceJob)
     assert not isinstance(drawn, ModelJob)
     assert len(drawn.samples()) == 5
@@ -82,7 +83,7 @@ def test_steps_differ_where_a_generator_draws_them(written):
     """Recorded rows and a matrix are those of every step."""
     path = written(program())
     assert len(traced_job(scenario(path, steps=4, compute_spread=0.0)).samples()) == 1
-    given = {"demand": {"imbalance": "skewed"}, "steps": 2, "seeds": 1, "compute_spread": 0.0}
+    given = {"demand": {"source": "skewed"}, "steps": 2, "seeds": 1, "compute_spread": 0.0}
     drawn = traced_job(scenario(path, **given))
     first, second = (drawn.workload(sample, 2).graph for sample in drawn.samples())
     assert (first.demands[0].counts != second.demands[0].counts).any()
@@ -149,7 +150,7 @@ def test_what_a_traced_program_has_decided_is_refused(written, changes, message)
 def test_a_demand_for_a_trace_without_routers_is_refused(written):
     path = written(program(routed=False))
     with pytest.raises(InputError, match="nothing would read --demand"):
-        compare(scenario(path, demand={"imbalance": 1.5}))
+        compare(scenario(path, demand={"source": 1.5}))
     assert compare(scenario(path, fabrics=("fat-tree",))).results[0].loads == ()
 
 
@@ -211,3 +212,25 @@ def test_groups_inside_a_server_are_as_even_as_they_are(tmp_path):
     cluster = {"rate_gbps": 400, "gpu": "h100", "gpus_per_server": 8, "nics_per_server": 8}
     for result in compare(scenario(table, cluster=cluster)).results:
         assert result.step_time_s > 3e-3
+
+
+def test_a_trace_whose_all_to_alls_are_empty_decides_nothing(written):
+    """Nothing else is in it, so that every network takes the same time."""
+    whole = program()
+    nothing = {"input_bytes": 0, "output_bytes": 0, "input_splits": (0,) * 4}
+    nothing["output_splits"] = nothing["input_splits"]
+    ranks = {
+        rank: dataclasses.replace(
+            one,
+            calls=tuple(
+                dataclasses.replace(call, **nothing)
+                for call in one.calls
+                if call.op == "all_to_all"
+            ),
+        )
+        for rank, one in whole.ranks.items()
+    }
+    found = compare(scenario(written(dataclasses.replace(whole, ranks=ranks))))
+    assert story(found) == (
+        "Nothing is decided: no byte leaves a server, so that every network is as good."
+    )
