@@ -218,7 +218,7 @@ impl<'a> Gating<'a> {
             return;
         }
         let reached = self.reached(context, all_to_alls, group, number);
-        if reached.is_some_and(|number| all_to_alls.get(number).gate.is_open()) {
+        if reached.is_some_and(|found| all_to_alls.get(found).gate.is_open()) {
             // reached when it was not foreseen yet: it has begun with what is held
             return;
         }
