@@ -33,6 +33,11 @@ impl Gate {
     pub(super) fn free() -> Self {
         Self::Open(Opening::default())
     }
+
+    /// Whether members begin as they arrive.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
 }
 
 /// What is known of a group whose all-to-alls use circuits.

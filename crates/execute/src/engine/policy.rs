@@ -218,6 +218,10 @@ impl<'a> Gating<'a> {
             return;
         }
         let reached = self.reached(context, all_to_alls, group, number);
+        if reached.is_some_and(|found| all_to_alls.get(found).gate.is_open()) {
+            // reached when it was not foreseen yet: it has begun with what is held
+            return;
+        }
         let gate = if !busy {
             self.decide_with_pending(context, region, group, path)
         } else if reached.is_some() {

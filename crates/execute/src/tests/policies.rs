@@ -336,3 +336,25 @@ fn per_layer_decides_once_for_both_predicted_all_to_alls() {
     let found = play(&graph, &predicting(Reconfigure::PerLayer, MS));
     assert_eq!((found.circuits.decisions, found.circuits.reconfigurations), (3, 1));
 }
+
+/// Members that take no part in one are at the next before anything was seen: these begin with
+/// what is held, once.
+#[test]
+fn first_all_to_alls_in_a_row_begin_once() {
+    let matrices = [(0, 1), (0, 2), (1, 3), (2, 3)].map(|ends| pairs(4, &[ends], 60_000_000));
+    let blocks: Vec<&[u32]> = matrices.iter().map(Vec::as_slice).collect();
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
+    let others = [Reconfigure::Always, Reconfigure::PerLayer, Reconfigure::BreakEven];
+    for count in 1..=4 {
+        graph.roles[0].tasks = (0..count).map(|block| all_to_all(block, true)).collect();
+        let held = run(&graph, Reconfigure::Never, 0);
+        let waits = play(&graph, &predicting(Reconfigure::Never, 0));
+        assert!(waits.step >= held.step && waits.step.0 <= 2 * held.step.0, "{count} never");
+        for policy in others {
+            let found = play(&graph, &predicting(policy, MS));
+            let switches = u64::from(found.circuits.reconfigurations) * MS;
+            let limit = 2 * held.step.0 + switches;
+            assert!((held.step.0 / 2..=limit).contains(&found.step.0), "{count} {policy:?}");
+        }
+    }
+}
