@@ -11,7 +11,7 @@ from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.collective import CollectiveResult, CollectiveScenario
 from lightloom.study.collective.run import RINGS
 from lightloom.study.compare.racks import servers_of
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_column, show_time
 
 #: relative difference of a repeated collective that is shown
 SHOWN = 0.005
@@ -49,17 +49,23 @@ def print_collectives(
     headers += [f"{CARRIERS[name]}\n[MB]" for name in carriers]
     title = "Time, bandwidth, and what carries how much, per GPU"
     table = plain_table(title, headers, left=["fabric"])
-    for one in found:
+    columns = [
+        show_column((one.algorithm_bandwidth / 1e9 for one in found), 3),
+        show_column((one.bus_bandwidth / 1e9 for one in found), 3),
+        [f"{one.nic_share:.0%}" for one in found],
+        *(
+            show_column((one.carried_bytes[name] / one.gpus / 1e6 for one in found), 3)
+            for name in carriers
+        ),
+    ]
+    for one, cells in zip(found, zip(*columns, strict=True), strict=True):
         table.add_row(
             one.collective,
             _fabric(one),
             show_bytes(one.buffer_bytes),
             show_time(one.time_s),
             *([show_time(one.repeated_s)] if repeats else []),
-            f"{one.algorithm_bandwidth / 1e9:.1f}",
-            f"{one.bus_bandwidth / 1e9:.1f}",
-            f"{one.nic_share:.0%}",
-            *(f"{one.carried_bytes[name] / one.gpus / 1e6:,.1f}" for name in carriers),
+            *cells,
         )
     print_table(table, console)
     for note in _notes(scenario, found, repeats):

@@ -13,6 +13,7 @@ from rich.text import Text
 from lightloom.demand import DemandSource, Skew, SkewStatistics
 from lightloom.demand.shading import HeatMap, heat_map, shades_of
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
+from lightloom.units import show_number
 
 #: columns of row names
 MARGIN = 7
@@ -144,4 +145,4 @@ def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
 
 def _megabytes(size_bytes: float) -> str:
     size = size_bytes / 1e6
-    return f"{size:,.0f}" if size >= 100 else f"{size:.3g}"
+    return show_number(size, 3)

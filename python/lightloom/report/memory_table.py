@@ -11,6 +11,7 @@ from rich.text import Text
 from lightloom.parallel import StageMemory
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.memory import JobMemory
+from lightloom.units import show_bytes, show_number
 
 #: parts of a stage's memory in the order of the columns, and their headers
 PARTS = {
@@ -70,13 +71,13 @@ def verdict(found: JobMemory) -> str:
     largest, unfit = found.by_recompute[found.fitted.options.recompute]
     if unfit is not None:
         return f"The plan does not fit {found.gpu.title}: {unfit}; {found.remedy}."
-    size, limit = largest.total_bytes / 1e9, found.limit_bytes / 1e9
+    size, limit = show_number(largest.total_bytes / 1e9, 3), show_bytes(found.limit_bytes, 3)
     repaired = found.fitted.repaired
     level = found.fitted.options.recompute
     how = "" if repaired is None else f" with --recompute {level} (without, {repaired})"
     return (
-        f"The plan fits {found.gpu.title}{how}: stage {largest.stage} needs {size:.1f} of "
-        f"{limit:.1f} GB, all but {found.fitted.options.reserve:.0%} of its memory."
+        f"The plan fits {found.gpu.title}{how}: stage {largest.stage} needs {size} of "
+        f"{limit}, all but {found.fitted.options.reserve:.0%} of its memory."
     )
 
 

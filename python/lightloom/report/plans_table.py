@@ -34,14 +34,13 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]]) -> Grid:
     degrees = ["tp", "pp", "ep", *optional, "dp"]
     rows = []
     for one, each_s in zip(shown, per_sequence, strict=True):
-        seconds = each_s * _share(shown[0])
         rows.append(
             [
                 *(f"{one[name]:,}" for name in degrees),
                 f"{one['micro_batches']:,} x {one['micro_batch_size']}",
                 one["recompute"],
-                f"{one['peak_memory_bytes'] / 1e9:.1f}",
-                f"{seconds:.4g}",
+                one["peak_memory_bytes"] / 1e9,
+                each_s * _share(shown[0]),
                 f"{each_s / per_sequence[0]:.3f}",
             ]
         )

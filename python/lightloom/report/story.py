@@ -173,7 +173,7 @@ def unswitched(result: FabricResult) -> str | None:
     policies = result.policies
     if not policies or any(policy.reconfigurations for policy in policies):
         return None
-    times = {f"{policy.step_time_s:.4g} s" for policy in policies}
+    times = {show_time(policy.step_time_s) for policy in policies}
     names = _listed([policy.policy for policy in policies])
     text = f"{result.fabric}: no policy ({names}) changes a circuit"
     return f"{text}; the first sample's step takes {' or '.join(sorted(times))}."

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_sentence, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
+from lightloom.units import show_column, show_number
 
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {
@@ -26,6 +27,24 @@ BREAKDOWN = {
     "PP": ("pp", "bubble"),
     "DP": ("dp",),
 }
+
+#: values of a result in tables: what they are multiplied by, and their digits
+_SHOWN: dict[str, tuple[float, int]] = {
+    "step_time_s": (1, 4),
+    "mfu": (100, 3),
+    "tokens_per_s_per_gpu": (1, 4),
+    "days_per_trillion_tokens": (1, 3),
+    "pace": (1, 4),
+    "network_cost_usd": (1e-6, 3),
+    "cluster_cost_usd": (1e-6, 3),
+    "network_power_w": (1e-3, 3),
+    "perf_per_usd": (1e3, 4),
+    "perf_per_cluster_usd": (1e3, 4),
+    "perf_per_w": (1, 3),
+}
+
+#: columns of the cost table of which none is best
+_UNMARKED = ("cluster_cost_usd", "network_power_w", "pace")
 
 #: names of columns in two lines, so that the widest table fits a terminal
 _NARROW = {"all-to-all": "all-to-\nall", "stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
@@ -62,13 +81,16 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison), console)
-    print_sentence(doubts(comparison), console)
-    print_sentence(story(comparison), console, style="bold")
+    for text, style in ((doubts(comparison), ""), (story(comparison), "bold")):
+        console.print()
+        print_sentence(text, console, style)
 
 
 def _print_details(comparison: Comparison, console: Console) -> None:
     shares = comparison.traffic_shares.items()
-    moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
+    moved = ", ".join(
+        f"{name.upper()} {show_number(100 * share, 3)} %" for name, share in shares if share
+    )
     if moved:
         console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
     print_table(_speed_table(comparison), console)
@@ -79,17 +101,13 @@ def _print_details(comparison: Comparison, console: Console) -> None:
     if switched:
         print_table(_policy_table(switched), console)
     for sentence in filter(None, map(unswitched, comparison.results)):
+        console.print()
         print_sentence(sentence, console)
     notes = notes_by_fabrics(comparison)
     if notes:
         console.print()
     for names, note in notes.items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
-
-
-def print_sentence(text: str, console: Console, style: str = "") -> None:
-    """Print a blank line and a sentence: wrapped between words on a terminal, else on one line."""
-    console.print(Text(f"\n{text}", style=style), soft_wrap=not console.is_terminal)
 
 
 def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
@@ -109,19 +127,16 @@ def _short_table(comparison: Comparison) -> Table:
     """What decides: the step under each load, and what the network costs."""
     results = comparison.results
     loads = [load.imbalance for load in results[0].loads]
-    rates = {name: show for name, show in _RATES.items() if "days" not in name}
     columns: dict[str, list[str]] = {
-        "step\n[s]": [f"{r.step_time_s:.4g}" for r in results],
+        "step\n[s]": column(results, "step_time_s"),
         "vs\nbest": [_ratio(r, results) for r in results],
     }
     for number, name in enumerate(loads):
-        columns[f"{name}\n[s]"] = [f"{r.loads[number].step_time_s:.4g}" for r in results]
-    for name, show in rates.items():
-        if shown := [text for r in results if (text := show(r)) is not None]:
-            columns[name] = shown
-    columns["network\n[M$]"] = [f"{r.network_cost_usd / 1e6:,.2f}" for r in results]
+        columns[f"{name}\n[s]"] = show_column(r.loads[number].step_time_s for r in results)
+    columns |= {name: texts for name, texts in _rates(results).items() if "days" not in name}
+    columns["network\n[M$]"] = column(results, "network_cost_usd")
     unit = results[0].pace_unit.replace("tokens", "tok")
-    columns[f"{unit}/k$\ncluster"] = [f"{1000 * r.perf_per_cluster_usd:,.2f}" for r in results]
+    columns[f"{unit}/k$\ncluster"] = column(results, "perf_per_cluster_usd")
     caption = "vs best: =: tied"
     caption += mfu_words(results[0])
     caption += f"; {', '.join(loads)}: under that load of the experts" if loads else ""
@@ -142,37 +157,57 @@ def _speed_table(comparison: Comparison) -> Table:
     """How fast each fabric trains, under its own load and under others."""
     results = comparison.results
     loads = [load.imbalance for load in results[0].loads]
+    rates = _rates(results)
     headers = ["fabric", "step\n[s]", "interval\n[s]", "vs\nbest"]
-    headers += [f"{name}\n[s]" for name in loads]
-    headers += [name for name, show in _RATES.items() if show(results[0]) is not None]
+    headers += [*(f"{name}\n[s]" for name in loads), *rates]
     table = plain_table("Training speed", headers, caption=_speed_caption(results[0], loads))
-    fastest = min(r.step_time_s for r in results)
-    minimum = {
-        name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
-    }
-    for result in results:
-        low, high = result.step_time_low_s, result.step_time_high_s
+    steps, spans = _marked(results, "step_time_s"), intervals(results)
+    by_load = [
+        _first_marked(show_column(times), times.index(min(times)))
+        for times in ([r.loads[n].step_time_s for r in results] for n in range(len(loads)))
+    ]
+    for number, result in enumerate(results):
         table.add_row(
             Text(result.fabric, style="bold"),
-            _mark("{:.4g}", result.step_time_s, fastest),
-            Text(f"{low:.3g}-{high:.3g}", style="dim"),
+            steps[number],
+            Text("-".join(spans[number]), style="dim"),
             Text(_ratio(result, results)),
-            *(_mark("{:.4g}", load.step_time_s, minimum[load.imbalance]) for load in result.loads),
-            *(Text(text) for show in _RATES.values() if (text := show(result)) is not None),
+            *(texts[number] for texts in by_load),
+            *(Text(texts[number]) for texts in rates.values()),
         )
     return table
 
 
-def _shown(value: float | None) -> str | None:
-    return None if value is None else _whole(value)
+def _rates(results: Sequence[FabricResult]) -> dict[str, list[str]]:
+    """Columns of throughput; one is left out where it is not known."""
+    columns = {
+        "MFU\n[%]": "mfu",
+        "tokens/s\nper GPU": "tokens_per_s_per_gpu",
+        "days per\n10^12": "days_per_trillion_tokens",
+    }
+    return {
+        header: column(results, name)
+        for header, name in columns.items()
+        if all(getattr(r, name) is not None for r in results)
+    }
 
 
-#: columns of throughput; one is left out where it is not known
-_RATES: dict[str, Callable[[FabricResult], str | None]] = {
-    "MFU\n[%]": lambda one: None if one.mfu is None else f"{100 * one.mfu:.1f}",
-    "tokens/s\nper GPU": lambda one: _shown(one.tokens_per_s_per_gpu),
-    "days per\n10^12": lambda one: _shown(one.days_per_trillion_tokens),
-}
+def column(results: Sequence[FabricResult], name: str) -> list[str]:
+    """A value of all fabrics as it is shown: the same decimals, in the unit of :data:`_SHOWN`."""
+    factor, digits = _SHOWN[name]
+    values = [getattr(r, name) for r in results]
+    scaled = [None if value is None else factor * value for value in values]
+    if name.endswith("_cost_usd"):
+        return [f"{value:,.2f}" for value in scaled]
+    if name == "pace" and max(scaled) >= 1e7:
+        return [f"{text}M" for text in show_column((value / 1e6 for value in scaled), digits)]
+    return show_column(scaled, digits)
+
+
+def intervals(results: Sequence[FabricResult]) -> list[tuple[str, str]]:
+    """The least and the largest step time of each fabric, in seconds with three digits."""
+    ends = show_column((s for r in results for s in (r.step_time_low_s, r.step_time_high_s)), 3)
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def _speed_caption(result: FabricResult, loads: Sequence[str]) -> str:
@@ -194,8 +229,8 @@ def mfu_words(result: FabricResult) -> str:
         return ""
     each = result.tflops_per_gpu / result.mfu / 100
     return (
-        f"; MFU: of the BF16 peak (1 %: {each:.4g} TFLOP/s per GPU), attention by half for the "
-        "causal mask, as Megatron since 2025"
+        f"; MFU: of the BF16 peak (1 %: {show_number(each)} TFLOP/s per GPU), attention by half "
+        "for the causal mask, as Megatron since 2025"
     )
 
 
@@ -208,66 +243,63 @@ def _cost_table(comparison: Comparison) -> Table:
     headers += [f"{short}/k$\nnetwork", f"{short}/k$\ncluster", "vs best per\ncluster $"]
     caption = "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars"
     table = plain_table("Cost and power", headers, caption=caption)
-    best = _best(comparison)
-    cheapest = min(r.network_cost_usd for r in results)
-    for result in results:
-        value = result.perf_per_cluster_usd
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            _mark("{:,.2f}", result.network_cost_usd / 1e6, cheapest / 1e6),
-            Text(f"{result.cluster_cost_usd / 1e6:,.2f}"),
-            Text(_whole(result.network_power_w / 1000)),
-            Text(_whole(result.pace)),
-            _mark("{:,.1f}", 1000 * result.perf_per_usd, 1000 * best["network"]),
-            _mark("{:,.2f}", 1000 * value, 1000 * best["cluster"]),
-            Text(f"{value / best['cluster']:.3f}"),
-        )
+    best = max(r.perf_per_cluster_usd for r in results)
+    columns = [
+        _marked(results, "network_cost_usd"),
+        *(map(Text, column(results, name)) for name in _UNMARKED),
+        _marked(results, "perf_per_usd"),
+        _marked(results, "perf_per_cluster_usd"),
+        [Text(f"{r.perf_per_cluster_usd / best:.3f}") for r in results],
+    ]
+    for result, row in zip(results, zip(*columns, strict=True), strict=True):
+        table.add_row(Text(result.fabric, style="bold"), *row)
     return table
 
 
-def _mark(form: str, value: float, best: float) -> Text:
-    """A value, marked if it reads as the best one does."""
-    text = form.format(value)
-    return Text(text, style="bold green" if text == form.format(best) else "")
+def _marked(results: Sequence[FabricResult], name: str) -> list[Text]:
+    """A column whose values are marked if they read as the best one does."""
+    values = [getattr(r, name) for r in results]
+    best = max(values) if name.startswith("perf") else min(values)
+    return _first_marked(column(results, name), values.index(best))
 
 
-def _best(comparison: Comparison) -> dict[str, float]:
-    results = comparison.results
-    return {
-        "network": max(r.perf_per_usd for r in results),
-        "cluster": max(r.perf_per_cluster_usd for r in results),
-    }
-
-
-def _whole(value: float) -> str:
-    """At most seven characters: tenths of small numbers, millions of large ones."""
-    if value >= 1e7:
-        return f"{value / 1e6:,.4g}M"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
+def _first_marked(texts: Sequence[str], best: int) -> list[Text]:
+    return [Text(text, style="bold green" if text == texts[best] else "") for text in texts]
 
 
 def _breakdown_table(comparison: Comparison) -> Table:
-    longest = max(result.step_time_s for result in comparison.results)
-    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+    part, unit = parts_of(comparison.results)
     title = f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]"
     names = [_NARROW.get(name, name) for name in BREAKDOWN]
     table = plain_table(title, ["fabric", *names, "EPS", "OCS", "relay"])
-    for result in comparison.results:
-        carried = result.carried_bytes
-        sizes = (
-            carried.get("eps", 0),
-            sum(carried.get(name, 0) for name in ("ocs", "direct", "crossbar")),
-            carried.get("relayed", 0),
-        )
+    carried = [_carried(result) for result in comparison.results]
+    largest = max((sum(sizes) for sizes in carried), default=0.0)
+    for result, sizes in zip(comparison.results, carried, strict=True):
         table.add_row(
             Text(result.fabric, style="bold"),
-            *(
-                f"{factor * seconds:.2f}" if seconds else "-"
-                for seconds in grouped(result.critical_path_s).values()
-            ),
-            *(_whole(size / 1e12) if size else "-" for size in sizes),
+            *map(part, grouped(result.critical_path_s).values()),
+            *show_column((size or None for size in sizes), 3, total=largest or None),
         )
     return table
+
+
+def _carried(result: FabricResult) -> tuple[float, float, float]:
+    """What packets, circuits and relaying servers carried, in TB."""
+    carried = result.carried_bytes
+    circuits = sum(carried.get(name, 0) for name in ("ocs", "direct", "crossbar"))
+    return carried.get("eps", 0) / 1e12, circuits / 1e12, carried.get("relayed", 0) / 1e12
+
+
+def parts_of(results: Sequence[FabricResult]) -> tuple[Callable[[float], str], str]:
+    """What shows a part of a step, with the decimals of the longest step, and its unit."""
+    longest = max(result.step_time_s for result in results)
+    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+
+    def show(seconds: float) -> str:
+        value = factor * seconds if seconds else None
+        return show_column([value], total=factor * longest)[0]
+
+    return show, unit
 
 
 def _mean_table(comparison: Comparison) -> Table:
@@ -276,8 +308,7 @@ def _mean_table(comparison: Comparison) -> Table:
     The chain of causes that ends the step never waits; the other GPUs do, for the pipeline and
     for the slowest member of their EP group.
     """
-    longest = max(result.step_time_s for result in comparison.results)
-    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+    part, unit = parts_of(comparison.results)
     names = ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"]
     table = plain_table(f"Mean GPU [{unit}]", ["fabric", *names])
     for result in comparison.results:
@@ -293,10 +324,7 @@ def _mean_table(comparison: Comparison) -> Table:
             bubble,
             parts["DP"],
         ]
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            *(f"{factor * value:.2f}" if value else "-" for value in seconds),
-        )
+        table.add_row(Text(result.fabric, style="bold"), *map(part, seconds))
     return table
 
 
@@ -313,12 +341,13 @@ def _policy_table(results: Sequence[FabricResult]) -> Table:
     )
     for result in results:
         own = result.parameters.get("reconfigure")
-        for policy in result.policies:
+        steps = show_column(policy.step_time_s for policy in result.policies)
+        for policy, step in zip(result.policies, steps, strict=True):
             never = policy.step_time_s + policy.gain_s
             table.add_row(
                 Text(result.fabric, style="bold"),
                 Text(f"{policy.policy}{' *' if policy.policy == own else ''}"),
-                Text(f"{policy.step_time_s:.4g}"),
+                Text(step),
                 Text(f"{100 * policy.gain_s / never:.2f}" if policy.gain_s else "-"),
                 Text(f"{1e3 * policy.exposed_s:,.1f}" if policy.exposed_s else "-"),
                 Text(f"{policy.reconfigurations:,}" if policy.reconfigurations else "-"),

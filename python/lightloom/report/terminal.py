@@ -95,6 +95,14 @@ def print_wrapped(text: Text | str, console: Console, style: str = "") -> None:
         console.print(line, soft_wrap=True)
 
 
+def print_sentence(text: str, console: Console, style: str = "") -> None:
+    """Print a sentence: wrapped between words on a terminal, else on one line."""
+    if console.is_terminal:
+        print_wrapped(text, console, style)
+    else:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+
 def _bare(line: Iterable[Segment]) -> Text:
     """A line without the blanks at its end."""
     text = Text.assemble(*((part.text, part.style or "") for part in line))

@@ -11,6 +11,7 @@ from lightloom.report.terminal import print_table
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.profile import CollectiveTimes, collective_times, step_times
 from lightloom.trace.summary import LARGEST, bytes_of, group_volumes, largest_calls
+from lightloom.units import show_time
 
 #: rows of a table; --json has all
 MAX_ROWS = 24
@@ -31,7 +32,7 @@ def computed(imported: Imported) -> str:
     known = [one for one in durations if one is not None]
     if not known:
         return ""
-    return f"rank {rank} computes {1e3 * sum(known):,.3f} ms in {len(known):,} pieces"
+    return f"rank {rank} computes {show_time(sum(known))} in {len(known):,} pieces"
 
 
 def time_grids(imported: Imported) -> list[Grid]:
@@ -71,8 +72,7 @@ def _collectives(collectives: list[CollectiveTimes]) -> Grid:
         [
             one.op, one.group, f"{one.group_size:,}", f"{one.calls:,}", _ms(one.duration_s),
             _ms(one.exposed_s), *(
-                [f"{one.size_bytes / 1e6:,.3f}", f"{one.algorithm_gbps:,.1f}",
-                 f"{one.bus_gbps:,.1f}"]
+                [one.size_bytes / 1e6, one.algorithm_gbps, one.bus_gbps]
                 if one.size_bytes else ["?", "?", "?"]
             ),
         ]
@@ -119,7 +119,7 @@ def volume_grids(imported: Imported) -> list[Grid]:
     rank = min(imported.trace.ranks)
     volumes = [
         [
-            one.group, f"{one.group_size:,}", f"{one.calls:,}", f"{one.input_bytes / 1e6:,.3f}",
+            one.group, f"{one.group_size:,}", f"{one.calls:,}", one.input_bytes / 1e6,
             f"{100 * one.share:.1f}",
         ]
         for one in group_volumes(imported.trace, rank)[:MAX_ROWS]
@@ -127,7 +127,7 @@ def volume_grids(imported: Imported) -> list[Grid]:
     calls = [
         [
             str(one.call_id), one.op, one.group, f"{len(one.ranks):,}",
-            f"{bytes_of(one) / 1e6:,.3f}", one.phase, one.layer,
+            bytes_of(one) / 1e6, one.phase, one.layer,
         ]
         for one in largest_calls(imported.trace, rank, LARGEST)
     ]  # fmt: skip
@@ -146,8 +146,8 @@ def volume_grids(imported: Imported) -> list[Grid]:
     ]  # fmt: skip
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:,.3f}"
+def _ms(seconds: float) -> float:
+    return 1e3 * seconds
 
 
 def _more(rows: int) -> str:
