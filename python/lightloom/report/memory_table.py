@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.parallel import StageMemory
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_sentence, print_table
 from lightloom.study.compare.memory import JobMemory
 from lightloom.units import show_bytes, show_number
 
@@ -60,10 +60,10 @@ def print_memory(found: JobMemory, console: Console) -> None:
     )
     for line in lines:
         console.print(Text(line), soft_wrap=True)
-    console.print()
     _print_stages(found, console)
     _print_levels(found, console)
-    console.print(Text(verdict(found), style="bold"), soft_wrap=True)
+    console.print()
+    print_sentence(verdict(found), console, "bold")
 
 
 def verdict(found: JobMemory) -> str:

@@ -66,7 +66,7 @@ def cases_grid(cases: Sequence[PacketCase]) -> Grid:
     ]
     time_headers = [(f"{name}\ntime", unit) for name in ("p50", "p99", "max")]
     headers = [("run", ""), ("finished", ""), *time_headers]
-    headers += [(f"{name}\nslowdown", "") for name in ("p50", "p99")]
+    headers += [(f"{name}\nslow-\ndown", "") for name in ("p50", "p99")]
     every = [*headers, *((name, "") for name in counts)]
     return Grid(
         title="Runs",
@@ -75,7 +75,7 @@ def cases_grid(cases: Sequence[PacketCase]) -> Grid:
         best=-1,
         caption="time: from a flow's start until its sender has the last acknowledgment; "
         "slowdown: until the receiver has all bytes, over the same time on an idle network",
-        less_is_better=tuple(words.replace("\n", " ") for words, _ in headers[2:]),
+        less_is_better=tuple(words.replace("-\n", "").replace("\n", " ") for words, _ in headers[2:]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
-from lightloom.report.terminal import plain_table, print_sentence, print_table
+from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_column, show_number
 
@@ -43,8 +43,10 @@ _SHOWN: dict[str, tuple[float, int]] = {
     "perf_per_w": (1, 3),
 }
 
-#: columns of the cost table of which none is best
-_UNMARKED = ("cluster_cost_usd", "network_power_w", "pace")
+#: the first column on cost
+_NETWORK = "network\n[M$]"
+#: columns beyond those that decide, by how their headers begin
+_EXTRA = ("interval", "days per", "cluster", "power", "\n", "vs best per")
 
 #: names of columns in two lines, so that the widest table fits a terminal
 _NARROW = {"all-to-all": "all-to-\nall", "stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
@@ -80,7 +82,7 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
     if details:
         _print_details(comparison, console)
     else:
-        print_table(_short_table(comparison), console)
+        print_table(_short_table(comparison, console), console)
     for text, style in ((doubts(comparison), ""), (story(comparison), "bold")):
         console.print()
         print_sentence(text, console, style)
@@ -93,8 +95,7 @@ def _print_details(comparison: Comparison, console: Console) -> None:
     )
     if moved:
         console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
-    print_table(_speed_table(comparison), console)
-    print_table(_cost_table(comparison), console)
+    _print_speed_and_cost(comparison, console)
     print_table(_breakdown_table(comparison), console)
     print_table(_mean_table(comparison), console)
     switched = [r for r in comparison.results if r.policies and unswitched(r) is None]
@@ -123,59 +124,96 @@ def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
     return grouped_notes
 
 
-def _short_table(comparison: Comparison) -> Table:
-    """What decides: the step under each load, and what the network costs."""
-    results = comparison.results
-    loads = [load.imbalance for load in results[0].loads]
-    columns: dict[str, list[str]] = {
-        "step\n[s]": column(results, "step_time_s"),
-        "vs\nbest": [_ratio(r, results) for r in results],
+def _columns(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
+    """All columns of speed and cost by their headers, in their order; best values are marked."""
+    short = results[0].pace_unit.replace("tokens", "tok")
+    best = max(r.perf_per_cluster_usd for r in results)
+    columns = {
+        "step\n[s]": _marked(results, "step_time_s"),
+        "interval\n[s]": [Text("-".join(ends), style="dim") for ends in intervals(results)],
+        "vs\nbest": [Text(_ratio(r, results)) for r in results],
     }
-    for number, name in enumerate(loads):
-        columns[f"{name}\n[s]"] = show_column(r.loads[number].step_time_s for r in results)
-    columns |= {name: texts for name, texts in _rates(results).items() if "days" not in name}
-    columns["network\n[M$]"] = column(results, "network_cost_usd")
-    unit = results[0].pace_unit.replace("tokens", "tok")
-    columns[f"{unit}/k$\ncluster"] = column(results, "perf_per_cluster_usd")
-    caption = "vs best: =: tied"
-    caption += mfu_words(results[0])
-    caption += f"; {', '.join(loads)}: under that load of the experts" if loads else ""
-    caption += "; cluster: network, servers and GPUs"
-    table = plain_table("Speed and cost", ["fabric", *columns], caption=caption)
-    for result, row in zip(results, zip(*columns.values(), strict=True), strict=True):
-        table.add_row(Text(result.fabric, style="bold"), *row)
+    for number, load in enumerate(results[0].loads):
+        times = [r.loads[number].step_time_s for r in results]
+        texts = show_column(times)
+        columns[f"{load.imbalance}\n[s]"] = _first_marked(texts, times.index(min(times)))
+    columns |= {name: list(map(Text, texts)) for name, texts in _rates(results).items()}
+    return columns | {
+        _NETWORK: _marked(results, "network_cost_usd"),
+        "cluster\n[M$]": list(map(Text, column(results, "cluster_cost_usd"))),
+        "power\n[kW]": list(map(Text, column(results, "network_power_w"))),
+        f"\n{results[0].pace_unit}": list(map(Text, column(results, "pace"))),
+        f"{short}/k$\nnetwork": _marked(results, "perf_per_usd"),
+        f"{short}/k$\ncluster": _marked(results, "perf_per_cluster_usd"),
+        "vs best per\ncluster $": [Text(f"{r.perf_per_cluster_usd / best:.3f}") for r in results],
+    }
+
+
+def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
+    """All columns, in one table where it fits and else in two."""
+    results = comparison.results
+    columns = _columns(results)
+    names = list(columns)
+    whole = _table(results, "Speed and cost", columns, names)
+    if table_width(whole, console) <= console.width:
+        print_table(whole, console)
+        return
+    place = names.index(_NETWORK)
+    print_table(_table(results, "Training speed", columns, names[:place]), console)
+    print_table(_table(results, "Cost and power", columns, names[place:]), console)
+
+
+def _short_table(comparison: Comparison, console: Console) -> Table:
+    """What decides: the step under each load, and what the network costs; more where it fits."""
+    results = comparison.results
+    columns = _columns(results)
+    extra = [name for name in columns if name.startswith(_EXTRA) or name.endswith("k$\nnetwork")]
+    kept = [name for name in columns if name not in extra]
+    for name in extra:
+        more = [one for one in columns if one in {*kept, name}]
+        wider = _table(results, "Speed and cost", columns, more)
+        if table_width(wider, console) <= console.width:
+            kept = more
+    return _table(results, "Speed and cost", columns, kept)
+
+
+def _table(
+    results: Sequence[FabricResult],
+    title: str,
+    columns: Mapping[str, list[Text]],
+    names: Sequence[str],
+) -> Table:
+    """Some of the columns, and what their headers mean."""
+    meanings = _meanings(results)
+    said = [meanings[name] for name in names if name in meanings]
+    table = plain_table(title, ["fabric", *names], caption="; ".join(said))
+    for number, result in enumerate(results):
+        cells = (columns[name][number] for name in names)
+        table.add_row(Text(result.fabric, style="bold"), *cells)
     return table
+
+
+def _meanings(results: Sequence[FabricResult]) -> dict[str, str]:
+    """What headers mean that do not say it, each with the first column that needs it."""
+    loads = [load.imbalance for load in results[0].loads]
+    under = f"{', '.join(loads)}: under that load of the experts"
+    return {
+        "interval\n[s]": "interval: all samples, with GPUs faster and slower as well",
+        "vs\nbest": "vs best: on the same samples; =: as fast, within "
+        f"{100 * (SAME - 1):.1g} % or in one sample",
+        **({f"{loads[0]}\n[s]": under} if loads else {}),
+        "MFU\n[%]": mfu_words(results[0]),
+        "days per\n10^12": "10^12: tokens",
+        "power\n[kW]": "power: of the network",
+        f"{results[0].pace_unit.replace('tokens', 'tok')}/k$\ncluster": "k$: thousand dollars; "
+        "cluster: network, servers and GPUs",
+    }
 
 
 def _ratio(result: FabricResult, results: Sequence[FabricResult]) -> str:
     """The ratio to the fastest, with a sign if the fastest is not alone."""
     is_tied = result.tied_with_fastest and sum(r.tied_with_fastest for r in results) > 1
     return f"{result.ratio_to_fastest[1]:.3f}{'=' if is_tied else ''}"
-
-
-def _speed_table(comparison: Comparison) -> Table:
-    """How fast each fabric trains, under its own load and under others."""
-    results = comparison.results
-    loads = [load.imbalance for load in results[0].loads]
-    rates = _rates(results)
-    headers = ["fabric", "step\n[s]", "interval\n[s]", "vs\nbest"]
-    headers += [*(f"{name}\n[s]" for name in loads), *rates]
-    table = plain_table("Training speed", headers, caption=_speed_caption(results[0], loads))
-    steps, spans = _marked(results, "step_time_s"), intervals(results)
-    by_load = [
-        _first_marked(show_column(times), times.index(min(times)))
-        for times in ([r.loads[n].step_time_s for r in results] for n in range(len(loads)))
-    ]
-    for number, result in enumerate(results):
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            steps[number],
-            Text("-".join(spans[number]), style="dim"),
-            Text(_ratio(result, results)),
-            *(texts[number] for texts in by_load),
-            *(Text(texts[number]) for texts in rates.values()),
-        )
-    return table
 
 
 def _rates(results: Sequence[FabricResult]) -> dict[str, list[str]]:
@@ -210,50 +248,15 @@ def intervals(results: Sequence[FabricResult]) -> list[tuple[str, str]]:
     return list(zip(ends[::2], ends[1::2], strict=True))
 
 
-def _speed_caption(result: FabricResult, loads: Sequence[str]) -> str:
-    caption = (
-        "interval: all samples, compute speed varied; vs best: on the same samples, so that "
-        f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
-        "at most"
-    )
-    caption += mfu_words(result)
-    caption += "" if result.days_per_trillion_tokens is None else "; 10^12: tokens"
-    if loads:
-        caption += f"; {', '.join(loads)}: under that load of the experts"
-    return caption
-
-
 def mfu_words(result: FabricResult) -> str:
     """How MFU is counted, and what it is in TFLOP/s; nothing where it is not known."""
     if not result.mfu or not result.tflops_per_gpu:
         return ""
     each = result.tflops_per_gpu / result.mfu / 100
     return (
-        f"; MFU: of the BF16 peak (1 %: {show_number(each)} TFLOP/s per GPU), attention by half "
+        f"MFU: of the BF16 peak (1 %: {show_number(each)} TFLOP/s per GPU), attention by half "
         "for the causal mask, as Megatron since 2025"
     )
-
-
-def _cost_table(comparison: Comparison) -> Table:
-    """What each fabric costs and draws, and what one gets for it."""
-    results = comparison.results
-    unit = results[0].pace_unit
-    short = unit.replace("tokens", "tok")
-    headers = ["fabric", "network\n[M$]", "cluster\n[M$]", "power\n[kW]", f"\n{unit}"]
-    headers += [f"{short}/k$\nnetwork", f"{short}/k$\ncluster", "vs best per\ncluster $"]
-    caption = "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars"
-    table = plain_table("Cost and power", headers, caption=caption)
-    best = max(r.perf_per_cluster_usd for r in results)
-    columns = [
-        _marked(results, "network_cost_usd"),
-        *(map(Text, column(results, name)) for name in _UNMARKED),
-        _marked(results, "perf_per_usd"),
-        _marked(results, "perf_per_cluster_usd"),
-        [Text(f"{r.perf_per_cluster_usd / best:.3f}") for r in results],
-    ]
-    for result, row in zip(results, zip(*columns, strict=True), strict=True):
-        table.add_row(Text(result.fabric, style="bold"), *row)
-    return table
 
 
 def _marked(results: Sequence[FabricResult], name: str) -> list[Text]:

@@ -72,7 +72,7 @@ def print_table(table: Table, console: Console) -> None:
     title, caption = table.title, table.caption
     table.title = table.caption = None
     options = console.options.update(width=MAX_WIDTH)
-    full = Measurement.get(console, options, table).maximum
+    full = table_width(table, console)
     spared = sum(_width(column) - _needed(column) for column in table.columns)
     width = max(console.width, full - spared)
     lines = [_bare(line) for line in console.render_lines(table, options.update(width=width))]
@@ -85,6 +85,11 @@ def print_table(table: Table, console: Console) -> None:
     if caption:
         console.print()
         print_wrapped(caption, console)
+
+
+def table_width(table: Table, console: Console) -> int:
+    """Characters that a table takes if none of its columns wraps."""
+    return Measurement.get(console, console.options.update(width=MAX_WIDTH), table).maximum
 
 
 def print_wrapped(text: Text | str, console: Console, style: str = "") -> None:

@@ -74,7 +74,6 @@ def print_traffic(found: JobTraffic, kind: str | None, console: Console) -> None
     console.print(Text(f"{found.job.name} on {plan.describe()}"), soft_wrap=True)
     if plan.provenance:
         console.print(Text(f"plan from: {'; '.join(plan.provenance)}"), soft_wrap=True)
-    console.print()
     _print_kinds(found, console)
     title, drawn = shown_matrix(found, kind)
     _print_map(title, drawn, found.matrix.unit, console)
