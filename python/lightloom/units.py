@@ -214,6 +214,11 @@ def show_usd(amount_usd: float) -> str:
     return f"${amount_usd:,.0f}"
 
 
+def show_things(number: int, noun: str) -> str:
+    """Text for a number of things: 1 circuit, 2 circuits."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def show_count(value: float) -> str:
     """Text for a count with thousands separators, or B/M for large ones."""
     if abs(value) >= 1e9:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,12 +50,7 @@ def print_figures(
     )
     places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
     console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
-    for name, text in source.provenance.items():
-        value, _, origin = text.partition(" (")
-        shown = text if with_sources or origin == "given)" else value
-        console.print(Text(f"  {name}: {shown}", style="dim"), soft_wrap=True)
-    if not with_sources and any(text.endswith(")") for text in source.provenance.values()):
-        console.print(Text("  sources of these: -v", style="dim"))
+    print_provenance(source.provenance, console, with_sources=with_sources)
     print_table(_skew_table(figures), console)
     console.print()
     print_wrapped(
@@ -63,6 +59,18 @@ def print_figures(
         console,
     )
     console.print()
+
+
+def print_provenance(
+    provenance: Mapping[str, str], console: Console, *, with_sources: bool
+) -> None:
+    """Print the parameters of drawn loads; where published values are from only if wanted."""
+    for name, text in provenance.items():
+        value, _, origin = text.partition(" (")
+        shown = text if with_sources or origin == "given)" else value
+        console.print(Text(f"  {name}: {shown}", style="dim"), soft_wrap=True)
+    if not with_sources and any(text.endswith(")") for text in provenance.values()):
+        console.print(Text("  sources of these: -v", style="dim"))
 
 
 def _skew_table(figures: SkewStatistics) -> Table:

@@ -75,7 +75,9 @@ def cases_grid(cases: Sequence[PacketCase]) -> Grid:
         best=-1,
         caption="time: from a flow's start until its sender has the last acknowledgment; "
         "slowdown: until the receiver has all bytes, over the same time on an idle network",
-        less_is_better=tuple(words.replace("-\n", "").replace("\n", " ") for words, _ in headers[2:]),
+        less_is_better=tuple(
+            words.replace("-\n", "").replace("\n", " ") for words, _ in headers[2:]
+        ),
     )
 
 

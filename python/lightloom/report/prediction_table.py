@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.demand_table import print_provenance
 from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.prediction import Evaluation, Prediction, Score
@@ -20,8 +21,8 @@ from lightloom.units import show_column, show_time
 SAME_S = 1e-12
 
 
-def print_prediction(found: Prediction, console: Console) -> None:
-    """Print the loads, the scores and remarks on them."""
+def print_prediction(found: Prediction, console: Console, *, with_sources: bool = False) -> None:
+    """Print the loads, with the sources of their parameters or not, the scores and remarks."""
     evaluation, inputs = found.evaluation, found.inputs
     trace = evaluation.trace
     kind = "SYNTHETIC loads, drawn by the generator" if trace.synthetic else "log"
@@ -32,8 +33,7 @@ def print_prediction(found: Prediction, console: Console) -> None:
         ),
         soft_wrap=True,
     )
-    for name, text in trace.provenance.items():
-        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+    print_provenance(trace.provenance, console, with_sources=with_sources)
     print_table(_table(evaluation, found.scores), console)
     console.print()
     for line in _remarks(evaluation, inputs):

@@ -117,7 +117,8 @@ def _schedules(found: ScheduleComparison) -> Grid:
         ],
         rows=rows,
         best=list(found.schedules).index(found.winner) if found.winner else -1,
-        caption=f"* shortest; bound: {_bound_text(found)}; dark: reconfigurations of the mean port",
+        caption=f"* shortest; bound: {_bound_text(found)}; dark: time in which the mean port "
+        "reconfigures",
     )
 
 

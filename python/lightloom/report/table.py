@@ -339,8 +339,9 @@ def _policy_table(results: Sequence[FabricResult]) -> Table:
         "When circuits are switched: the first sample under each policy",
         headers,
         left=["policy"],
-        caption="gain over never; exposed: the mean GPU's wait; saved: by each reconfiguration, in "
-        "upcoming all-to-alls at line rate; *: the policy of the tables above",
+        caption="gain: over never switching; exposed: how long the mean GPU waits for circuits; "
+        "saved: what a reconfiguration takes off the all-to-alls after it, at line rate; *: the "
+        "policy of the tables above",
     )
     for result in results:
         own = result.parameters.get("reconfigure")

@@ -358,8 +358,9 @@ def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> ModelJob:
     text = f"search: of {len(found)} plans that fit, the shortest predicted step"
     if len(found) > 1:
         text += f" on {FABRIC}: {title(plan)} {seconds}"
-    given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
-    plan = dataclasses.replace(plan, provenance=(text, *given))
+    given = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in _given(scenario))
+    provenance = (text, f"given: {given}") if given else (text,)
+    plan = dataclasses.replace(plan, provenance=provenance)
     candidates = tuple(
         PlanCandidate(
             **{name: getattr(one.plan, name) for name in PlanCandidate.DEGREES},
