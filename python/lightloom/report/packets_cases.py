@@ -104,7 +104,7 @@ def slowest_flows(cases: Sequence[PacketCase], count: int) -> Grid | None:
     if not found:
         return None
     unit_s, unit = time_unit(largest)
-    rows = []
+    rows: list[list[str | float]] = []
     for case, run in found:
         assert run is not None
         done = np.flatnonzero(~np.isnan(run.slowdown))

@@ -73,7 +73,9 @@ def files_of(
 ) -> list[Download]:
     """Results as JSON, and their rows as CSV if there are any."""
     files = [
-        Download(f"{name}.json", "everything", download(json_text(content), "application/json"))
+        Download(
+            f"{name}.json", "everything", download(json_text(dict(content)), "application/json")
+        )
     ]
     if rows:
         text = csv_text({column: [row[column] for row in rows] for column in rows[0]})

@@ -233,12 +233,13 @@ def _rates(results: Sequence[FabricResult]) -> dict[str, list[str]]:
 def column(results: Sequence[FabricResult], name: str) -> list[str]:
     """A value of all fabrics as it is shown: the same decimals, in the unit of :data:`_SHOWN`."""
     factor, digits = _SHOWN[name]
-    values = [getattr(r, name) for r in results]
-    scaled = [None if value is None else factor * value for value in values]
+    found: list[float | None] = [getattr(r, name) for r in results]
+    scaled = [None if value is None else factor * value for value in found]
     if name.endswith("_cost_usd"):
         return [f"{value:,.2f}" for value in scaled]
-    if name == "pace" and max(scaled) >= 1e7:
-        return [f"{text}M" for text in show_column((value / 1e6 for value in scaled), digits)]
+    if name == "pace" and max(value or 0.0 for value in scaled) >= 1e7:
+        millions = show_column((None if one is None else one / 1e6 for one in scaled), digits)
+        return [f"{text}M" for text in millions]
     return show_column(scaled, digits)
 
 

@@ -48,7 +48,7 @@ def time_grids(imported: Imported) -> list[Grid]:
 
 def _steps(imported: Imported) -> Grid:
     found = step_times(imported.spans)
-    rows = [
+    rows: list[list[str | float]] = [
         [
             str(one.rank), str(one.step), *map(_ms, (
                 one.length_s, one.compute_s, one.communication_s, one.exposed_s,
@@ -68,7 +68,7 @@ def _steps(imported: Imported) -> Grid:
 def _collectives(collectives: list[CollectiveTimes]) -> Grid:
     first = min((one.rank for one in collectives), default=0)
     found = [one for one in collectives if one.rank == first]
-    rows = [
+    rows: list[list[str | float]] = [
         [
             one.op, one.group, f"{one.group_size:,}", f"{one.calls:,}", _ms(one.duration_s),
             _ms(one.exposed_s), *(
@@ -99,7 +99,7 @@ def _across_ranks(collectives: list[CollectiveTimes]) -> Grid:
         if len(times) > 1 and mean:
             found.append((mean, op, group, size, min(times), max(times)))
     found.sort(key=lambda one: -one[0])
-    rows = [
+    rows: list[list[str | float]] = [
         [
             op, group, f"{size:,}", _ms(mean), _ms(longest[0]), str(longest[1]),
             f"{longest[0] / mean:.2f}", _ms(shortest[0]), str(shortest[1]),
@@ -117,14 +117,14 @@ def _across_ranks(collectives: list[CollectiveTimes]) -> Grid:
 def volume_grids(imported: Imported) -> list[Grid]:
     """Volumes of the first rank by group, and its largest calls."""
     rank = min(imported.trace.ranks)
-    volumes = [
+    volumes: list[list[str | float]] = [
         [
             one.group, f"{one.group_size:,}", f"{one.calls:,}", one.input_bytes / 1e6,
             f"{100 * one.share:.1f}",
         ]
         for one in group_volumes(imported.trace, rank)[:MAX_ROWS]
     ]  # fmt: skip
-    calls = [
+    calls: list[list[str | float]] = [
         [
             str(one.call_id), one.op, one.group, f"{len(one.ranks):,}",
             bytes_of(one) / 1e6, one.phase, one.layer,
