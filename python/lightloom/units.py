@@ -3,6 +3,10 @@
 A bare number is in that unit; text carries its own (``"25 ms"``). Prefixes are decimal; rates are
 bits per second per direction, sizes bytes. Output goes through ``show_*``, so that every number
 is printed with its unit.
+
+Figures have four significant digits, and every value of a column the same number of decimals
+(:func:`show_column`). Digits before the point are never rounded away. Zeros at the end are kept:
+they say how far the value is known; only a value that is exact with fewer digits has fewer.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import functools
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from lightloom.errors import InputError, echo
@@ -121,13 +126,71 @@ def to_bps(gbps: float) -> int:
     return round(gbps * 1e9)
 
 
+def show_number(value: float, digits: int = 4) -> str:
+    """Text for a number with so many significant digits: 23.70, 0.006123, 1,411.
+
+    Fewer where the number is exact with fewer: 25 is no 25.00.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    decimals = _decimals(float(f"{value:.{digits}g}"), digits)
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals and _is_exact(value, decimals) else text
+
+
+def show_column(
+    values: Iterable[float | None],
+    digits: int = 4,
+    *,
+    missing: str = "-",
+    total: float | None = None,
+) -> list[str]:
+    """Texts for the numbers of a column, which all have the same number of decimals.
+
+    Fewer decimals if all numbers are exact with fewer.
+
+    Parameters
+    ----------
+    values
+        The numbers; None and what is not finite is shown as ``missing``.
+    digits
+        Significant digits of the least number; the largest has at most one more.
+    missing
+        What is shown where there is no number.
+    total
+        What the numbers are parts of: it has so many digits, and its parts have its decimals,
+        also where they are exact with fewer.
+    """
+    column = [one if one is not None and math.isfinite(one) else None for one in values]
+    sizes = [abs(one) for one in column if one]
+    if total is not None:
+        sizes = [total]
+    decimals = 0
+    if sizes:
+        decimals = min(_decimals(min(sizes), digits), _decimals(max(sizes), digits + 1))
+    while decimals and total is None and all(_is_exact(one, decimals - 1) for one in column if one):
+        decimals -= 1
+    return [missing if one is None else f"{one:,.{decimals}f}" for one in column]
+
+
+def _is_exact(value: float, decimals: int) -> bool:
+    return math.isclose(round(value, decimals), value, rel_tol=1e-12)
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Digits behind the point that a number of so many significant digits has."""
+    if value == 0:
+        return 0
+    return max(0, digits - 1 - math.floor(math.log10(abs(value))))
+
+
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], digits: int) -> str:
     magnitude = abs(value)
     for factor, unit in steps:
         if magnitude >= factor:
-            return f"{value / factor:.{digits}g} {unit}"
+            return f"{show_number(value / factor, digits)} {unit}"
     factor, unit = steps[-1]
-    return f"{value / factor:.{digits}g} {unit}"
+    return f"{show_number(value / factor, digits)} {unit}"
 
 
 def show_time(seconds: float, digits: int = 4) -> str:
@@ -151,10 +214,15 @@ def show_usd(amount_usd: float) -> str:
     return f"${amount_usd:,.0f}"
 
 
+def show_things(number: int, noun: str) -> str:
+    """Text for a number of things: 1 circuit, 2 circuits."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def show_count(value: float) -> str:
     """Text for a count with thousands separators, or B/M for large ones."""
     if abs(value) >= 1e9:
-        return f"{value / 1e9:.4g}B"
+        return f"{show_number(value / 1e9)}B"
     if abs(value) >= 1e6:
-        return f"{value / 1e6:.4g}M"
+        return f"{show_number(value / 1e6)}M"
     return f"{value:,.0f}"

@@ -10,7 +10,9 @@ from lightloom.units import (
     SUFFIXES,
     parse_quantity,
     show_bytes,
+    show_column,
     show_count,
+    show_number,
     show_time,
     show_usd,
     to_bps,
@@ -132,3 +134,49 @@ def test_every_suffix_has_a_unit_that_can_be_parsed():
 )
 def test_show(text, expected):
     assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (23.7001, "23.70"),
+        (25.0, "25"),
+        (1.5, "1.5"),
+        (0.0061234, "0.006123"),
+        (1411.3, "1,411"),
+        (12345.6, "12,346"),
+        (999.96, "1,000"),
+        (-0.12345, "-0.1235"),
+        (0.0, "0"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_number_has_four_digits_and_keeps_its_zeros(value, text):
+    assert show_number(value) == text
+
+
+def test_a_time_is_never_a_power_of_ten():
+    assert show_time(12345.6) == "12,346 s"
+    assert show_time(2.63999e-3) == "2.640 ms"
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([25.65, 125.31, 25.7, 50.18], ["25.65", "125.31", "25.70", "50.18"]),
+        ([106.576, 1141.623], ["106.6", "1,141.6"]),
+        ([1.0161, 4.963, 0.0], ["1.016", "4.963", "0.000"]),
+        ([1e-5, 10.001], ["0.000", "10.001"]),
+        ([16.5192, None, math.inf, 16.6], ["16.52", "-", "-", "16.60"]),
+        ([20.0, 30.0], ["20", "30"]),
+        ([0.0], ["0"]),
+        ([], []),
+    ],
+)
+def test_a_column_has_one_number_of_decimals(values, texts):
+    assert show_column(values) == texts
+
+
+def test_parts_have_the_decimals_of_their_sum():
+    assert show_column([16.812, 0.004, 18.0], total=23.22) == ["16.81", "0.00", "18.00"]
+    assert show_column([4.0, None], total=6580.0, missing="?") == ["4", "?"]

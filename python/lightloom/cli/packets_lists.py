@@ -23,7 +23,7 @@ from lightloom.cli.packets_run import (
     write_operations,
 )
 from lightloom.cli.points import given_points
-from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError, StuckError
 from lightloom.inputs.files import STDIN
 from lightloom.output.files import ColumnWriter, write_json
@@ -138,4 +138,4 @@ def _writers(
 def _write_page(cases: Sequence[PacketCase], path: Path) -> None:
     from lightloom.report.page_packets import write_cases_page  # plots take a while to import
 
-    write_cases_page(cases, path)
+    write_cases_page(cases, path, command_line())

@@ -14,7 +14,7 @@ from lightloom.cli.outputs import Outputs, say_written, write_each
 from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.points import lists_of
 from lightloom.cli.settings import split_setting
-from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError, StuckError, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import check
@@ -136,7 +136,7 @@ def _writers(
 def _write_page(run: PacketRun, scenario: ScenarioFile, path: Path) -> None:
     from lightloom.report.page_packets import write_packets_page  # plots take a while to import
 
-    write_packets_page(run, scenario, path)
+    write_packets_page(run, scenario, path, command_line())
 
 
 def write_events(run: PacketRun, path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import shlex
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightloom.cli.options import Given, put
 from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
-from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.inputs.fields import split_list
 from lightloom.output.files import write_json
@@ -96,7 +94,7 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
             found = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
     finally:
         rows.close()
-    found.command = shlex.join(["lightloom", *sys.argv[1:]])
+    found.command = command_line()
     if found.results:
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
         print_scaling(found, remarks if outputs.on_stdout else results_console())

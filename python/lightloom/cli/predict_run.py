@@ -5,7 +5,7 @@ from __future__ import annotations
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, say_written, write_each
 from lightloom.cli.predict import PredictOptions
-from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
@@ -61,7 +61,8 @@ def predict(given: Given) -> None:
         )
         found = score_predictors(evaluation, made, window=window, monitor=monitor)
     rows.close()
-    print_prediction(found, remarks if outputs.on_stdout else results_console())
+    console = remarks if outputs.on_stdout else results_console()
+    print_prediction(found, console, with_sources=terminal().verbose)
     say_written(rows.files)
     if (json := outputs.json_target) is not None:
         write_each({json: lambda: write_json(found.to_json(), json)})

@@ -14,7 +14,7 @@ from lightloom import schedule as schedulers
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
-from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.byte_matrix import (
     check_bytes,
@@ -113,7 +113,7 @@ def _writers(found: ScheduleComparison, outputs: Outputs) -> dict[str, Callable[
     if (out := outputs.out) is not None:
         writers[str(out)] = lambda: write_binary(write_npz(as_arrays(found)), out)
     if (html := outputs.html) is not None:
-        writers[str(html)] = lambda: write_schedule_page(found, html)
+        writers[str(html)] = lambda: write_schedule_page(found, html, command_line())
     if (svg := outputs.svg) is not None:
         writers[str(svg)] = lambda: write_schedule_drawing(found, svg)
     if (json := outputs.json_target) is not None:

@@ -7,8 +7,6 @@ Progress and remarks go to standard error.
 from __future__ import annotations
 
 import dataclasses
-import shlex
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from lightloom.cli.outputs import Outputs, write_each
-from lightloom.cli.terminal import remarks_console, results_console, terminal
+from lightloom.cli.terminal import command_line, remarks_console, results_console, terminal
 from lightloom.errors import InputError, OutputError
 from lightloom.output.files import RowWriter, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
@@ -71,8 +69,8 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     except BaseException as error:
         _keep_rows(rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise
-    command = shlex.join(["lightloom", *sys.argv[1:]])
-    comparison = dataclasses.replace(comparison, inputs=comparison.inputs | {"command": command})
+    inputs = comparison.inputs | {"command": command_line()}
+    comparison = dataclasses.replace(comparison, inputs=inputs)
     more = "" if terminal().verbose or outputs.html else "; --verbose or --html say more"
     remarks.print(f"compared in {time.monotonic() - started:.1f} s{more}", style="dim")
     later = [warning for warning in comparison.warnings if warning not in printed]

@@ -7,6 +7,8 @@ Results go to standard output, remarks and progress to standard error. Without c
 from __future__ import annotations
 
 import inspect
+import shlex
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,6 +65,11 @@ def remarks_console() -> Console:
 
     chosen = terminal()
     return Console(stderr=True, quiet=chosen.quiet, no_color=chosen.no_color or None)
+
+
+def command_line() -> str:
+    """What was typed, for a shell; pages show it."""
+    return shlex.join(["lightloom", *sys.argv[1:]])
 
 
 def common_parameters() -> list[inspect.Parameter]:

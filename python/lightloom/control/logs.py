@@ -1,11 +1,14 @@
-"""Structured logs: one JSON object per line, of named facts alone, and never a secret."""
+"""Structured logs: one JSON object per line, of named facts alone, and never a secret.
+
+In a terminal a line is for people: the time of day, the event, and its facts in words.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TextIO
+from typing import Any, TextIO
 
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.report import ChangeReport
@@ -21,7 +24,7 @@ class ControlLog:
     Parameters
     ----------
     stream
-        Where lines go.
+        Where lines go: JSON, but words if it is a terminal.
     region
         Name of the region, in every line.
     secrets
@@ -60,7 +63,25 @@ class ControlLog:
         text = json.dumps(record, ensure_ascii=True)
         for secret in self._secrets:
             text = text.replace(json.dumps(secret)[1:-1], _HIDDEN)
+        if self._stream.isatty():
+            text = _in_words(json.loads(text))
         print(text, file=self._stream, flush=True)
+
+
+def _in_words(record: dict[str, Any]) -> str:
+    """A line such as ``12:30:01 rack7: changed: kind apply, change 4, result done``."""
+    at = time.strftime("%H:%M:%S", time.localtime(record.pop("at")))
+    head = f"{at} {record.pop('region')}: {record.pop('event')}"
+    facts = ", ".join(f"{name} {_word(value)}" for name, value in record.items() if value)
+    line = f"{head}: {facts}" if facts else head
+    # what is no character of a line is shown as an escape
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}: {_word(one)}" for name, one in value.items())
+    return " ".join(map(_word, value)) if isinstance(value, list) else str(value)
 
 
 def _facts_of(report: ChangeReport) -> dict[str, object]:

@@ -11,6 +11,7 @@ from lightloom.control.optics import LossBudget
 from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap
 from lightloom.control.switch import CircuitState, Readback
 from lightloom.control.switch_set import SwitchReplies
+from lightloom.units import show_things
 
 
 class RegionState(StrEnum):
@@ -48,18 +49,14 @@ class Drift:
     def __str__(self) -> str:
         parts = []
         if self.missing:
-            parts.append(f"{_count(len(self.missing), 'circuit')} missing ({self.missing[0]})")
+            parts.append(f"{show_things(len(self.missing), 'circuit')} missing ({self.missing[0]})")
         if self.extra:
-            count = _count(len(self.extra), "circuit")
+            count = show_things(len(self.extra), "circuit")
             parts.append(f"{count} of somebody else ({self.extra[0]})")
         if self.strangers:
-            count = _count(len(self.strangers), "cross-connect")
+            count = show_things(len(self.strangers), "cross-connect")
             parts.append(f"{count} of somebody else ({self.strangers[0]})")
         return ", ".join(parts) or "none"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def drift_of(

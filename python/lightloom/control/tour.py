@@ -24,7 +24,7 @@ from lightloom.control.journal import ChangeReason, JournalEntry
 from lightloom.control.refusals import ControlError
 from lightloom.control.report import ChangeReport
 from lightloom.control.running import OpenRegion, open_region, running
-from lightloom.units import show_time
+from lightloom.units import show_things, show_time
 
 _SERVERS, _NICS, _PORTS = 8, 4, 48
 #: bytes that each rank sends to each, and those of the pairs that send much
@@ -126,7 +126,7 @@ async def _stuck_mirror(say: Say, controller: RegionController, emulator: Emulat
     for circuit, problem in report.failed.items():
         say(f"   {circuit}: {problem}")
     say(
-        f"   {report.result}: {len(report.after)} circuits are up; the bytes of the "
+        f"   {report.result}: {show_things(len(report.after), 'circuit')} up; the bytes of the "
         f"{len(report.failed)} others go over the EPS."
     )
     emulator.matrix.stuck.clear()
@@ -138,7 +138,7 @@ async def _cut(say: Say, controller: RegionController, emulator: Emulator) -> No
     report, _ = await _decide(controller, 1, 4)
     say(
         f"   Nothing is sent twice. The controller connected again and read back: {report.result}, "
-        f"{len(report.after)} circuits, the region is {controller.state}."
+        f"{show_things(len(report.after), 'circuit')}, the region is {controller.state}."
     )
 
 

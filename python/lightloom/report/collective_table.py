@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_table, table_width
 from lightloom.study.collective import CollectiveResult, CollectiveScenario
 from lightloom.study.collective.run import RINGS
 from lightloom.study.compare.racks import servers_of
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_column, show_time
 
 #: relative difference of a repeated collective that is shown
 SHOWN = 0.005
@@ -42,28 +43,56 @@ def print_collectives(
         soft_wrap=True,
     )
     repeats = any(abs(one.repeated_s / one.time_s - 1) > SHOWN for one in found)
-    headers = ["collective", "fabric", "buffer\nper GPU", "time"]
-    headers += ["repeated"] if repeats else []
-    headers += ["algorithm\n[GB/s]", "bus\n[GB/s]", "of NIC\nrate"]
-    carriers = [name for name in CARRIERS if any(one.carried_bytes[name] for one in found)]
-    headers += [f"{CARRIERS[name]}\n[MB]" for name in carriers]
+    labels, times, carried = _labels(found), _times(found, repeats), _carried(found)
     title = "Time, bandwidth, and what carries how much, per GPU"
-    table = plain_table(title, headers, left=["fabric"])
-    for one in found:
-        table.add_row(
-            one.collective,
-            _fabric(one),
-            show_bytes(one.buffer_bytes),
-            show_time(one.time_s),
-            *([show_time(one.repeated_s)] if repeats else []),
-            f"{one.algorithm_bandwidth / 1e9:.1f}",
-            f"{one.bus_bandwidth / 1e9:.1f}",
-            f"{one.nic_share:.0%}",
-            *(f"{one.carried_bytes[name] / one.gpus / 1e6:,.1f}" for name in carriers),
-        )
-    print_table(table, console)
+    whole = _table(title, labels | times | carried)
+    if table_width(whole, console) <= console.width:
+        print_table(whole, console)
+    else:
+        print_table(_table("Time and bandwidth", labels | times), console)
+        print_table(_table("What carries how much, per GPU", labels | carried), console)
+    console.print()
     for note in _notes(scenario, found, repeats):
         console.print(Text(note, style="dim"), soft_wrap=True)
+
+
+def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
+    table = plain_table(title, list(columns), left=["collective", "fabric"])
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
+    return table
+
+
+def _labels(found: Sequence[CollectiveResult]) -> dict[str, list[str]]:
+    """What a row is about; no column for what all have in common."""
+    columns = {
+        "collective": [one.collective for one in found],
+        "fabric": [_fabric(one) for one in found],
+        "buffer\nper GPU": [show_bytes(one.buffer_bytes) for one in found],
+    }
+    if len(set(columns["collective"])) == 1:
+        del columns["collective"]
+    return columns
+
+
+def _times(found: Sequence[CollectiveResult], repeats: bool) -> dict[str, list[str]]:
+    return {
+        "time": [show_time(one.time_s) for one in found],
+        **({"repeated": [show_time(one.repeated_s) for one in found]} if repeats else {}),
+        "algorithm\n[GB/s]": show_column((one.algorithm_bandwidth / 1e9 for one in found), 3),
+        "bus\n[GB/s]": show_column((one.bus_bandwidth / 1e9 for one in found), 3),
+        "of NIC\nrate": [f"{one.nic_share:.0%}" for one in found],
+    }
+
+
+def _carried(found: Sequence[CollectiveResult]) -> dict[str, list[str]]:
+    return {
+        f"{words}\n[MB]": show_column(
+            (one.carried_bytes[name] / one.gpus / 1e6 or None for one in found), 3
+        )
+        for name, words in CARRIERS.items()
+        if any(one.carried_bytes[name] for one in found)
+    }
 
 
 def _fabric(one: CollectiveResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from rich.text import Text
 from lightloom.demand import DemandSource, Skew, SkewStatistics
 from lightloom.demand.shading import HeatMap, heat_map, shades_of
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
+from lightloom.units import show_number
 
 #: columns of row names
 MARGIN = 7
@@ -48,12 +50,7 @@ def print_figures(
     )
     places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
     console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
-    for name, text in source.provenance.items():
-        value, _, origin = text.partition(" (")
-        shown = text if with_sources or origin == "given)" else value
-        console.print(Text(f"  {name}: {shown}", style="dim"), soft_wrap=True)
-    if not with_sources and any(text.endswith(")") for text in source.provenance.values()):
-        console.print(Text("  sources of these: -v", style="dim"))
+    print_provenance(source.provenance, console, with_sources=with_sources)
     print_table(_skew_table(figures), console)
     console.print()
     print_wrapped(
@@ -62,6 +59,18 @@ def print_figures(
         console,
     )
     console.print()
+
+
+def print_provenance(
+    provenance: Mapping[str, str], console: Console, *, with_sources: bool
+) -> None:
+    """Print the parameters of drawn loads; where published values are from only if wanted."""
+    for name, text in provenance.items():
+        value, _, origin = text.partition(" (")
+        shown = text if with_sources or origin == "given)" else value
+        console.print(Text(f"  {name}: {shown}", style="dim"), soft_wrap=True)
+    if not with_sources and any(text.endswith(")") for text in provenance.values()):
+        console.print(Text("  sources of these: -v", style="dim"))
 
 
 def _skew_table(figures: SkewStatistics) -> Table:
@@ -144,4 +153,4 @@ def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
 
 def _megabytes(size_bytes: float) -> str:
     size = size_bytes / 1e6
-    return f"{size:,.0f}" if size >= 100 else f"{size:.3g}"
+    return show_number(size, 3)

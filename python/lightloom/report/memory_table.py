@@ -10,8 +10,9 @@ from rich.text import Text
 
 from lightloom.parallel import StageMemory
 from lightloom.parallel.memory import ERRORS
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_sentence, print_table
 from lightloom.study.compare.memory import JobMemory
+from lightloom.units import show_bytes, show_number
 
 #: parts of a stage's memory in the order of the columns, and their headers
 PARTS = {
@@ -61,11 +62,11 @@ def print_memory(found: JobMemory, console: Console) -> None:
     )
     for line in lines:
         console.print(Text(line), soft_wrap=True)
-    console.print()
     _print_stages(found, console)
     _print_levels(found, console)
-    console.print(Text(f"Of measured peaks, {'; '.join(e.text for e in ERRORS)}."), soft_wrap=True)
-    console.print(Text(verdict(found), style="bold"), soft_wrap=True)
+    console.print()
+    print_sentence(f"Of measured peaks, {'; '.join(e.text for e in ERRORS)}.", console)
+    print_sentence(verdict(found), console, "bold")
 
 
 def verdict(found: JobMemory) -> str:
@@ -73,13 +74,13 @@ def verdict(found: JobMemory) -> str:
     largest, unfit = found.by_recompute[found.fitted.options.recompute]
     if unfit is not None:
         return f"The plan does not fit {found.gpu.title}: {unfit}; {found.remedy}."
-    size, limit = largest.total_bytes / 1e9, found.limit_bytes / 1e9
+    size, limit = show_number(largest.total_bytes / 1e9, 3), show_bytes(found.limit_bytes, 3)
     repaired = found.fitted.repaired
     level = found.fitted.options.recompute
     how = "" if repaired is None else f" with --recompute {level} (without, {repaired})"
     return (
-        f"The plan fits {found.gpu.title}{how}: stage {largest.stage} needs {size:.1f} of "
-        f"{limit:.1f} GB, all but {found.fitted.options.reserve:.0%} of its memory."
+        f"The plan fits {found.gpu.title}{how}: stage {largest.stage} needs {size} of "
+        f"{limit}, all but {found.fitted.options.reserve:.0%} of its memory."
     )
 
 

@@ -14,7 +14,7 @@ from lightloom.report.grid import Grid, as_rich
 from lightloom.report.packets_table import network_text, verdict
 from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import print_table, print_wrapped
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_number, show_time
 
 #: flows of each run that are listed in a terminal: one if there are more runs than ``_FEW``
 _LISTED, _FEW = 3, 4
@@ -66,21 +66,24 @@ def cases_grid(cases: Sequence[PacketCase]) -> Grid:
     ]
     time_headers = [(f"{name}\ntime", unit) for name in ("p50", "p99", "max")]
     headers = [("run", ""), ("finished", ""), *time_headers]
-    headers += [(f"{name}\nslowdown", "") for name in ("p50", "p99")]
+    headers += [(f"{name}\nslow-\ndown", "") for name in ("p50", "p99")]
+    every = [*headers, *((name, "") for name in counts)]
     return Grid(
         title="Runs",
-        headers=[*headers, *((name, "") for name in counts)],
+        headers=every,
         rows=rows,
         best=-1,
         caption="time: from a flow's start until its sender has the last acknowledgment; "
         "slowdown: until the receiver has all bytes, over the same time on an idle network",
-        less_is_better=tuple(words.replace("\n", " ") for words, _ in headers[2:]),
+        less_is_better=tuple(
+            words.replace("-\n", "").replace("\n", " ") for words, _ in headers[2:]
+        ),
     )
 
 
 def _cells(
     found: tuple[PacketRun, dict[str, float], dict[str, float]] | None, unit_s: float
-) -> list[str]:
+) -> list[str | float]:
     if found is None:
         return ["0", *["-"] * 5]
     run, times, slowdowns = found
@@ -89,8 +92,8 @@ def _cells(
     finished = f"{total:,}" if not left else f"{total - left:,} of {total:,}"
     return [
         finished,
-        *(f"{times[name] / unit_s:.5g}" for name in ("p50", "p99", "max")),
-        *(f"{slowdowns[name]:.3f}" for name in ("p50", "p99")),
+        *(times[name] / unit_s for name in ("p50", "p99", "max")),
+        *(slowdowns[name] for name in ("p50", "p99")),
     ]
 
 
@@ -101,7 +104,7 @@ def slowest_flows(cases: Sequence[PacketCase], count: int) -> Grid | None:
     if not found:
         return None
     unit_s, unit = time_unit(largest)
-    rows = []
+    rows: list[list[str | float]] = []
     for case, run in found:
         assert run is not None
         done = np.flatnonzero(~np.isnan(run.slowdown))
@@ -112,8 +115,8 @@ def slowest_flows(cases: Sequence[PacketCase], count: int) -> Grid | None:
                 f"{flow}",
                 f"{run.nodes[run.flows.source[flow]]} to {run.nodes[run.flows.destination[flow]]}",
                 show_bytes(int(run.flows.size_bytes[flow]), 4),
-                f"{run.fct_s[flow] / unit_s:.5g}",
-                f"{run.slowdown[flow]:.3f}",
+                float(run.fct_s[flow]) / unit_s,
+                float(run.slowdown[flow]),
             ]
             for flow in worst.tolist()
         ]
@@ -144,12 +147,13 @@ def slowest_in_runs(cases: Sequence[PacketCase], count: int) -> Grid | None:
             f"{flow}",
             f"{nodes[flows[0].source[flow]]} to {nodes[flows[0].destination[flow]]}",
             show_bytes(int(flows[0].size_bytes[flow]), 4),
-            *("-" if np.isnan(one) else f"{one:.3f}" for one in slowed[:, flow].tolist()),
+            *("-" if np.isnan(one) else one for one in slowed[:, flow].tolist()),
         ]
         for flow in np.argsort(-largest, kind="stable")[:count].tolist()
     ]
     headers = [("flow", ""), ("from", ""), ("size", ""), *((title, "") for title, _ in runs)]
-    return Grid("Slowest flows", headers, rows, -1, "Slowdown in each run, the largest first")
+    caption = "Slowdown in each run, the largest first"
+    return Grid("Slowest flows", headers, rows, -1, caption)
 
 
 def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
@@ -165,7 +169,7 @@ def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
     if len(tails) > 1:
         best, worst = min(tails, key=tails.__getitem__), max(tails, key=tails.__getitem__)
         said.append(
-            f"p99 of completion: shortest with {best} ({show_time(tails[best], 4)}), longest with "
-            f"{worst} ({show_time(tails[worst], 4)}, {tails[worst] / tails[best]:.2f} x)."
+            f"p99 of completion: shortest with {best} ({show_time(tails[best])}), longest with "
+            f"{worst} ({show_time(tails[worst])}, {show_number(tails[worst] / tails[best], 3)}x)."
         )
     return said

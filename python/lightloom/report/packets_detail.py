@@ -13,7 +13,7 @@ from lightloom.packets.columns import spread
 from lightloom.report.grid import Grid
 from lightloom.report.plots_circuits import MAX_CELLS, matrix_drawing
 from lightloom.report.schedule_text import time_unit
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_number, show_time
 
 #: rows of a table, and points of a line
 MAX_ROWS, MAX_POINTS = 10, 2000
@@ -34,8 +34,8 @@ def worst_flows(run: PacketRun) -> Grid | None:
             run.nodes[flows.destination[flow]],
             show_bytes(int(flows.size_bytes[flow]), 4),
             show_time(float(flows.start_s[flow])),
-            f"{run.fct_s[flow] / unit_s:.5g}",
-            f"{run.slowdown[flow]:.3f}",
+            float(run.fct_s[flow]) / unit_s,
+            float(run.slowdown[flow]),
         ]
         for flow in worst.tolist()
     ]
@@ -95,7 +95,7 @@ def link_map(run: PacketRun) -> Markup | None:
     shares = np.round(1e4 * total / np.maximum(number, 1)).astype(np.int64)
     names = [run.nodes[first : first + step] for first in range(0, count, step)]
     labels = [few[0] if len(few) == 1 else f"{few[0]}-{few[-1]}" for few in names]
-    return matrix_drawing(shares, labels, lambda v: f"{v / 100:.3g} %", "Use of links")
+    return matrix_drawing(shares, labels, lambda v: f"{show_number(v / 100, 3)} %", "Use of links")
 
 
 def distributions(run: PacketRun) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import print_table, print_wrapped
-from lightloom.units import show_bytes, show_count, show_time
+from lightloom.units import show_bytes, show_column, show_count, show_number, show_time
 
 _WIDTH = 80
 #: unfinished flows that are named
@@ -28,10 +28,12 @@ def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) ->
     for grid in grids(run):
         print_table(as_rich(grid), console)
     console.print()
-    for sentence in [*verdict(run), *programs_text(run), work_text(run)]:
-        print_wrapped(sentence, console)
+    print_wrapped(work_text(run), console)
     for line in settings_lines(run):
         console.print(Text(line, style="dim"), soft_wrap=True)
+    console.print()
+    for sentence in [*programs_text(run), *verdict(run)]:
+        print_wrapped(sentence, console, "bold")
 
 
 def heading(run: PacketRun, scenario: PacketScenario) -> str:
@@ -89,8 +91,8 @@ def _completion(run: PacketRun) -> Grid | None:
         title="Completion",
         headers=[("", ""), *((name, "") for name in times)],
         rows=[
-            [f"time [{unit}]", *(f"{value / unit_s:.6g}" for value in times.values())],
-            ["slowdown", *(f"{value:.3f}" for value in slowdowns.values())],
+            [f"time [{unit}]", *show_column(value / unit_s for value in times.values())],
+            ["slowdown", *show_column(slowdowns.values())],
         ],
         best=-1,
         caption="time: from a flow's start until its sender has the last acknowledgment; "
@@ -145,13 +147,26 @@ def verdict(run: PacketRun) -> list[str]:
     total = len(run.flows)
     if not len(left):
         every = "The flow" if total == 1 else f"All {total:,} flows"
-        return [f"{every} finished by {show_time(run.end_s, 6)}."]
+        return [f"{every} finished by {show_time(run.end_s)}{_slowest(run)}."]
     named = ", ".join(str(flow) for flow in left[:_NAMED])
     more = " and more" if len(left) > _NAMED else ""
     return [
-        f"{total - len(left):,} of {total:,} flows finished by {show_time(run.end_s, 6)}; "
+        f"{total - len(left):,} of {total:,} flows finished by {show_time(run.end_s)}; "
         f"unfinished: {named}{more}."
     ]
+
+
+def _slowest(run: PacketRun) -> str:
+    """How much longer flows took than alone."""
+    found = spread(run.slowdown)
+    if found is None:
+        return ""
+    if len(run.flows) == 1:
+        return f", in {show_number(found['max'])} times what it takes on an idle network"
+    return (
+        f"; one in a hundred took at least {show_number(found['p99'])} times as long as on an idle "
+        "network"
+    )
 
 
 def programs_text(run: PacketRun) -> list[str]:
@@ -166,7 +181,7 @@ def programs_text(run: PacketRun) -> list[str]:
     flows = int((path["kind"] == "send").sum())
     return [
         f"{len(rows['rank']):,} operations; everything was received and computed by "
-        f"{show_time(makespan_s, 6)}. On the critical path: {int(computes.sum()):,} computations "
+        f"{show_time(makespan_s)}. On the critical path: {int(computes.sum()):,} computations "
         f"that take {show_time(float(spans[computes].sum()), 4)}, and {flows:,} flows that take "
         f"{show_time(float(spans[~computes].sum()), 4)}."
     ]
@@ -179,7 +194,7 @@ def work_text(run: PacketRun) -> str:
     return (
         f"{show_count(hops)} packet-hops ({show_count(run.data_hops)} data, "
         f"{show_count(run.control_hops)} control) and {show_count(run.events)} events in "
-        f"{run.wall_s:.3g} s: {show_count(hops / run.wall_s)} packet-hops/s.{alone}"
+        f"{show_time(run.wall_s, 3)}: {show_count(hops / run.wall_s)} packet-hops/s.{alone}"
     )
 
 

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from lightloom.output.files import csv_text, json_text, write_text
+from lightloom.output.files import write_text
 from lightloom.report.components import COMPONENTS
 from lightloom.report.designs_table import chosen_designs
 from lightloom.report.explain import WORDS
 from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
-from lightloom.report.page_template import download, render_page
+from lightloom.report.page_template import files_of, render_page
 from lightloom.report.page_time import WAITED, time_data, time_views
 from lightloom.report.parameters import parameter_tables
 from lightloom.report.plans_table import plans_sentence
@@ -32,10 +32,17 @@ from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.story import confidence, difference, doubts, story, unswitched
 from lightloom.report.switches_table import built_of
-from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
+from lightloom.report.table import (
+    BREAKDOWN,
+    column,
+    grouped,
+    intervals,
+    notes_by_fabrics,
+    parts_of,
+)
 from lightloom.study.compare.advice import advise, undecided
 from lightloom.study.compare.results import Comparison, FabricResult
-from lightloom.units import show_bytes, show_time, show_usd
+from lightloom.units import show_bytes, show_column, show_number, show_time, show_usd
 
 #: who carries the bytes, in words
 CARRIERS = {
@@ -79,12 +86,6 @@ def render(comparison: Comparison) -> str:
     return render_page("page.html", page_context(comparison))
 
 
-def _csv(comparison: Comparison) -> str:
-    """The rows of the results."""
-    rows = comparison.rows()
-    return csv_text({name: [row[name] for row in rows] for name in rows[0]})
-
-
 def page_context(comparison: Comparison) -> dict[str, Any]:
     """Everything that the template shows, by name."""
     results = comparison.results
@@ -109,8 +110,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "summary": [str(line) for line in comparison.inputs.get("summary", [])],
         "command": str(comparison.inputs.get("command", "")),
-        "download_json": download(json_text(comparison.to_json()), "application/json"),
-        "download_csv": download(_csv(comparison), "text/csv"),
+        "files": files_of("results", comparison.to_json(), comparison.rows(), "a row per fabric"),
         "warnings": comparison.warnings,
         "tiles": tiles(comparison, styles),
         "results": results,
@@ -119,6 +119,15 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "fastest": fastest,
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
+        "columns": {
+            name: dict(zip([r.fabric for r in results], column(results, name), strict=True))
+            for name in _best(results)
+        },
+        "intervals": dict(
+            zip([r.fabric for r in results], map(" to ".join, intervals(results)), strict=True)
+        ),
+        "show_column": show_column,
+        "parts": parts_of(results),
         "strips": _strips(results, styles),
         "pareto": pareto(pareto_points(results, styles), "the network"),
         "charts": {
@@ -220,7 +229,7 @@ def _tile(
 ) -> Tile:
     """Step time and price of a fabric."""
     price = f"{show_usd(result.network_cost_usd)} of network"
-    return Tile(title, styles[result.fabric], f"{result.step_time_s:.4g} s", (*notes, price))
+    return Tile(title, styles[result.fabric], show_time(result.step_time_s), (*notes, price))
 
 
 def _best(results: Iterable[FabricResult]) -> dict[str, float]:
@@ -363,7 +372,7 @@ def _demand(comparison: Comparison) -> DemandView | None:
     factor = {"PB": 1e15, "TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}[unit]
 
     def show(value: float) -> str:
-        return f"{value / factor:.3g} {unit}"
+        return f"{show_number(value / factor, 3)} {unit}"
 
     return DemandView(
         drawing=matrix_drawing(matrix, labels, show, "Bytes from server to server"),

@@ -15,7 +15,7 @@ from lightloom.report.plots_svg import FabricStyle
 from lightloom.schedule import map_nics
 from lightloom.simulate import Snapshot
 from lightloom.study.compare.results import Comparison
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_number, show_time
 
 #: what the circuit policy did, in words
 FACTS = {
@@ -85,7 +85,7 @@ def _show(key: str, value: Any) -> str:
         return f"{float(value):.3f} x"
     if key == "shared_ratio":
         return f"{100 * float(value):.1f} %"
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.4g}"
+    return show_number(value)
 
 
 def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:
@@ -115,7 +115,10 @@ def _regional(
         heading=f"Region of servers {labels[0]} to {labels[-1]}",
         facts=facts,
         demand=matrix_drawing(
-            demand, labels, lambda v: f"{v / factor:.3g} {unit}", "Bytes from server to server"
+            demand,
+            labels,
+            lambda v: f"{show_number(v / factor, 3)} {unit}",
+            "Bytes from server to server",
         ),
         matrix=matrix_drawing(
             circuits, labels, circuits_text, "Circuits between servers",

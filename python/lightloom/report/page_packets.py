@@ -25,7 +25,7 @@ from lightloom.report.packets_detail import (
     link_map,
     worst_flows,
 )
-from lightloom.report.packets_table import grids, network_text, verdict, work_text
+from lightloom.report.packets_table import grids, heading, programs_text, verdict, work_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_packets import (
     distribution,
@@ -35,26 +35,33 @@ from lightloom.report.plots_packets import (
     slowdowns,
     utilization,
 )
-from lightloom.units import show_bytes
 
 
-def write_packets_page(run: PacketRun, scenario: PacketScenario, path: Path) -> None:
+def write_packets_page(
+    run: PacketRun, scenario: PacketScenario, path: Path, command: str = ""
+) -> None:
     """Write the page; ``path`` appears only when it is whole.
+
+    ``command`` is what made it, for the reader to copy.
 
     Raises
     ------
     OutputError
         If it cannot be written.
     """
-    write_text(render_packets(run, scenario), path)
+    write_text(render_packets(run, scenario, command), path)
 
 
-def render_packets(run: PacketRun, scenario: PacketScenario) -> str:
+def render_packets(run: PacketRun, scenario: PacketScenario, command: str = "") -> str:
     """Text of the page."""
-    return render_page("packets.html", _context(run, scenario))
+    return render_page("packets.html", _context(run, scenario) | _made_by(command))
 
 
-def write_cases_page(cases: Sequence[PacketCase], path: Path) -> None:
+def _made_by(command: str) -> dict[str, Any]:
+    return {"command": command, "files": []}
+
+
+def write_cases_page(cases: Sequence[PacketCase], path: Path, command: str = "") -> None:
     """Write the page of several runs; ``path`` appears only when it is whole.
 
     Raises
@@ -62,12 +69,12 @@ def write_cases_page(cases: Sequence[PacketCase], path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    write_text(render_cases(cases), path)
+    write_text(render_cases(cases, command), path)
 
 
-def render_cases(cases: Sequence[PacketCase]) -> str:
+def render_cases(cases: Sequence[PacketCase], command: str = "") -> str:
     """Text of the page of several runs, which are drawn over one another."""
-    return render_page("packets_cases.html", _cases_context(cases))
+    return render_page("packets_cases.html", _cases_context(cases) | _made_by(command))
 
 
 def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
@@ -94,14 +101,14 @@ def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
 
 def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     flows, samples = run.flows, run.samples
+    said = [*verdict(run), *programs_text(run)]
     shares = distributions(run)
     done = ~np.isnan(run.fct_s)
     return {
         "version": __version__,
-        "title": f"{run.settings.transport.upper()}: {flows.name}",
-        "heading": f"{len(flows):,} flow{'s' * (len(flows) > 1)}, "
-        f"{show_bytes(int(flows.size_bytes.sum()))}, over {network_text(scenario.network)}",
-        "verdict": verdict(run),
+        "title": said[0],
+        "heading": heading(run, scenario),
+        "verdict": said[1:],
         "tables": [*grids(run), *filter(None, (worst_flows(run), busiest_links(run)))],
         "link_map": link_map(run),
         "charts": None if shares is None else {"distributions": shares},

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from lightloom import __version__
 from lightloom.output.files import write_text
-from lightloom.report.page_template import render_page
+from lightloom.report.page_template import files_of, render_page
 from lightloom.report.plots_svg import (
     Axis,
     FabricStyle,
@@ -23,6 +23,7 @@ from lightloom.report.plots_svg import (
 )
 from lightloom.report.scaling_table import opening, plans_grid, scaling_grid, verdicts, warnings
 from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
+from lightloom.units import show_number
 
 _WIDTH, _HEIGHT = 520.0, 330.0
 _BELOW = {"gpus": "GPUs", "rate_gbps": "rate of a NIC [Gb/s]"}
@@ -61,6 +62,7 @@ def _context(found: Scaling) -> dict[str, Any]:
         "summary": opening(found),
         "warnings": warnings(found),
         "command": found.command,
+        "files": files_of("results", found.to_json(), [], ""),
         "tables": [*([] if (plans := plans_grid(found)) is None else [plans]), scaling_grid(found)],
         "crossovers": [
             (METRICS[one.metric], _where(found, one.fixed), one.below, one.above,
@@ -124,7 +126,7 @@ def _curves(
         parts += [
             tag("path", d=style.mark, class_=f"mark {style.class_}",
                 transform=f"translate({x(place):.1f} {y(value):.1f}) scale(.7)",
-                data_tip=f"{name}: {value:,.4g}")
+                data_tip=f"{name}: {show_number(value)}")
             for place, value in points
         ]  # fmt: skip
     return drawing(_WIDTH, _HEIGHT, f"{_LEFT[metric]} over {_BELOW[axis]}", parts, "plot")

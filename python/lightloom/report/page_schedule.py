@@ -7,24 +7,27 @@ from typing import Any
 
 from lightloom import __version__
 from lightloom.output.files import write_text
-from lightloom.report.page_template import render_page
+from lightloom.report.page_template import files_of, render_page
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_schedule import MAX_SOURCES, Gantt, gantt, standalone
 from lightloom.report.schedule_table import grids, profile_text, verdict
 from lightloom.study.scheduling import ScheduleComparison
+from lightloom.study.scheduling.data import as_json, as_rows
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.units import show_bytes, show_time
 
 
-def write_schedule_page(found: ScheduleComparison, path: Path) -> None:
+def write_schedule_page(found: ScheduleComparison, path: Path, command: str = "") -> None:
     """Write the page; ``path`` appears only when it is whole.
+
+    ``command`` is what made it, for the reader to copy.
 
     Raises
     ------
     OutputError
         If it cannot be written.
     """
-    write_text(render_schedule(found), path)
+    write_text(render_schedule(found, command), path)
 
 
 def write_schedule_drawing(found: ScheduleComparison, path: Path) -> None:
@@ -42,12 +45,13 @@ def write_schedule_drawing(found: ScheduleComparison, path: Path) -> None:
     write_text(text + "\n", path)
 
 
-def render_schedule(found: ScheduleComparison) -> str:
+def render_schedule(found: ScheduleComparison, command: str = "") -> str:
     """Text of the page."""
-    return render_page("schedule.html", _context(found))
+    return render_page("schedule.html", _context(found) | {"command": command})
 
 
 def _context(found: ScheduleComparison) -> dict[str, Any]:
+    rows, said = as_rows(found), verdict(found)
     drawn = shortest_drawn(found)
     demand = found.problem.demand
     square = demand.shape[0] == demand.shape[1]
@@ -55,10 +59,11 @@ def _context(found: ScheduleComparison) -> dict[str, Any]:
     best = found.best_allocation
     return {
         "version": __version__,
-        "title": f"Circuits for {found.problem.name}",
+        "title": said[0] if said else f"Circuits for {found.problem.name}",
         "heading": profile_text(found),
-        "verdict": verdict(found),
+        "verdict": said[1:],
         "tables": grids(found),
+        "files": files_of("schedule", as_json(found), rows, "a row per method"),
         "schedule_title": schedule_title(found),
         "schedule_note": _shown(found),
         "schedule": None if drawn is None else drawn.drawing(schedule_title(found)),

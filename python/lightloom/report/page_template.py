@@ -11,7 +11,8 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
+from lightloom.output.files import csv_text, json_text
 from lightloom.units import show_usd
 
 
@@ -55,6 +57,30 @@ def download(content: str, kind: str) -> Markup:
     """Text as the address of a link that saves it, which needs no script."""
     text = base64.b64encode(content.encode()).decode()
     return Markup(f"data:{kind};base64,{text}")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that a page holds: its name, what it has, and the address of its link."""
+
+    name: str
+    has: str
+    address: Markup
+
+
+def files_of(
+    name: str, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], row_is: str
+) -> list[Download]:
+    """Results as JSON, and their rows as CSV if there are any."""
+    files = [
+        Download(
+            f"{name}.json", "everything", download(json_text(dict(content)), "application/json")
+        )
+    ]
+    if rows:
+        text = csv_text({column: [row[column] for row in rows] for column in rows[0]})
+        files.append(Download(f"{name}.csv", row_is, download(text, "text/csv")))
+    return files
 
 
 def linked(text: str, url: str = "") -> Markup:

@@ -84,8 +84,8 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] =
                 *(f"{one[name]:,}" for name in degrees),
                 f"{one['micro_batches']:,} x {one['micro_batch_size']}",
                 one["recompute"],
-                f"{one['peak_memory_bytes'] / 1e9:.1f}",
-                f"{seconds:.4g}",
+                one["peak_memory_bytes"] / 1e9,
+                seconds,
                 f"{each_s / per_sequence[0]:.3f}",
                 *(_on(one, name, seconds / one["predicted_step_time_s"]) for name in fabrics),
             ]

@@ -19,6 +19,7 @@ from lightloom.report.plots_svg import (
     tick_text,
     ticks,
 )
+from lightloom.units import show_column
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def interval_strip(
     return drawing(
         120,
         16,
-        f"{low:.4g} to {high:.4g}",
+        " to ".join(show_column((low, high), 3)),
         [
             tag("line", x1=axis(low), x2=axis(high), y1=8, y2=8, class_=f"{style.class_} whisker"),
             tag("path", d=style.mark, transform=f"translate({axis(middle):.1f} 8) scale(.7)",

@@ -10,17 +10,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.demand_table import print_provenance
+from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.prediction import Evaluation, Prediction, Score
 from lightloom.study.prediction.score import STATIC
-from lightloom.units import show_time
+from lightloom.units import show_column, show_time
 
 #: regrets that differ by less are the same: the core's times are whole picoseconds
 SAME_S = 1e-12
 
 
-def print_prediction(found: Prediction, console: Console) -> None:
-    """Print the loads, the scores and remarks on them."""
+def print_prediction(found: Prediction, console: Console, *, with_sources: bool = False) -> None:
+    """Print the loads, with the sources of their parameters or not, the scores and remarks."""
     evaluation, inputs = found.evaluation, found.inputs
     trace = evaluation.trace
     kind = "SYNTHETIC loads, drawn by the generator" if trace.synthetic else "log"
@@ -31,8 +33,7 @@ def print_prediction(found: Prediction, console: Console) -> None:
         ),
         soft_wrap=True,
     )
-    for name, text in trace.provenance.items():
-        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+    print_provenance(trace.provenance, console, with_sources=with_sources)
     print_table(_table(evaluation, found.scores), console)
     console.print()
     for line in _remarks(evaluation, inputs):
@@ -86,13 +87,17 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
 
 def _table(evaluation: Evaluation, scores: Sequence[Score]) -> Table:
     overlap = f"top-{evaluation.setting.top_k}\noverlap"
-    headers = ["predictor", overlap, "L1", "regret\n[us]", "of opti-\nmum [%]", "worst\n[%]"]
+    unit_s, unit = time_unit(max((one.regret_s or 0.0 for one in scores), default=0.0))
+    regrets = show_column(
+        (None if one.regret_s is None else one.regret_s / unit_s for one in scores), 3
+    )
+    headers = ["predictor", overlap, "L1", f"regret\n[{unit}]", "of opti-\nmum [%]", "worst\n[%]"]
     table = plain_table("Predictors", [*headers, "held\n[%]", "time\n[ms]"])
-    for score in scores:
+    for score, regret in zip(scores, regrets, strict=True):
         cells = [
             _cell(score.top_k_overlap, "{:.3f}"),
             _cell(score.l1, "{:.3f}"),
-            _cell(score.regret_s, "{:.2f}", 1e6),
+            regret,
             _cell(score.regret_ratio, "{:.2f}", 100),
             _cell(score.worst_regret_ratio, "{:.1f}", 100),
             _cell(score.held_regret_ratio, "{:.2f}", 100),

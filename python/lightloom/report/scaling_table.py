@@ -38,7 +38,7 @@ def print_scaling(found: Scaling, console: Console) -> None:
 def _print_grid(grid: Grid, best: set[int], console: Console) -> None:
     headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
     table = plain_table(grid.title, headers, caption=grid.caption, left=["fabric", "GPU", "plan"])
-    for number, row in enumerate(grid.rows):
+    for number, row in enumerate(grid.texts):
         table.add_row(*row, style="bold green" if number in best else "")
     print_table(table, console)
 
@@ -126,7 +126,7 @@ def scaling_grid(found: Scaling) -> Grid:
     """A row for every fabric of every finished point."""
     axes = list(found.points[0].values)
     with_plan = _has_own_plans(found)
-    rows = []
+    rows: list[list[str | float]] = []
     for number in sorted(found.results):
         values = found.points[number].values
         for result in found.results[number]["results"]:
@@ -136,25 +136,26 @@ def scaling_grid(found: Scaling) -> Grid:
                     *(_value(name, values[name]) for name in axes),
                     result["fabric"],
                     *([title(result["plan"])] if with_plan else []),
-                    f"{result['step_time_s']:.4g}",
+                    result["step_time_s"],
                     f"{result['ratio_to_fastest']:.3f}{tied}",
                     f"{result['tokens_per_s']:,.0f}",
                     f"{result['network_cost_usd'] / 1e6:,.2f}",
-                    f"{1000 * result['perf_per_cluster_usd']:,.2f}",
+                    1000 * result["perf_per_cluster_usd"],
                 ]
             )
+    headers = [
+        *(_HEADERS[name] for name in axes),
+        ("fabric", ""),
+        *([("plan", "")] if with_plan else []),
+        ("step", "s"),
+        ("vs\nbest", ""),
+        ("\ntokens/s", ""),
+        ("network", "M$"),
+        ("tok/s/k$\ncluster", ""),
+    ]
     return Grid(
         title="Fabrics at every point",
-        headers=[
-            *(_HEADERS[name] for name in axes),
-            ("fabric", ""),
-            *([("plan", "")] if with_plan else []),
-            ("step", "s"),
-            ("vs\nbest", ""),
-            ("\ntokens/s", ""),
-            ("network", "M$"),
-            ("tok/s/k$\ncluster", ""),
-        ],
+        headers=headers,
         rows=rows,
         best=-1,
         caption="vs best: of the same point; =: tied; k$: thousand dollars of network, servers and "

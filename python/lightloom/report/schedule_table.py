@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 from rich.console import Console
-from rich.text import Text
 
 from lightloom.report.grid import OPTIMAL, Grid, as_rich
 from lightloom.report.schedule_text import time_unit
-from lightloom.report.terminal import print_table
+from lightloom.report.terminal import print_sentence, print_table
 from lightloom.schedule import PlanePlan
 from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule
 from lightloom.study.scheduling import AllocationRow, Kept, ScheduleComparison, kept_of
@@ -17,26 +16,30 @@ from lightloom.study.scheduling.chunked import ChunkTimes
 from lightloom.study.scheduling.data import dark_share
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.results import KEPT
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_number, show_time
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
 _SKEWED = 0.15
 
-#: columns in which the least value is the best; bytes that are relayed are neither good nor bad
+#: a length of so many times the bound is said to be at it
+_AT_BOUND = 1.001
+
+#: columns in which the least value is the best: a schedule is not chosen by the time to find it,
+#: nor by what it relays or by its share of reconfigurations
 LESS_IS_BETTER = (
-    *("length", "over bound", "configurations", "slots", "dark", "computed", "late"),
-    *("late chunks", "no split", "split", "pairs changed"),
+    *("length", "over bound", "over line rate", "configurations", "late by", "late chunks"),
+    *("no split", "split", "pairs changed"),
 )
 
 
 def print_scheduling(found: ScheduleComparison, console: Console) -> None:
     """Print the demand's profile, the tables and the conclusions."""
-    console.print(Text(profile_text(found)), soft_wrap=True)
+    print_sentence(profile_text(found), console)
     for grid in grids(found):
         print_table(as_rich(grid), console)
     console.print()
     for sentence in verdict(found):
-        console.print(Text(sentence), soft_wrap=True)
+        print_sentence(sentence, console)
 
 
 def profile_text(found: ScheduleComparison) -> str:
@@ -82,21 +85,15 @@ def _schedules(found: ScheduleComparison) -> Grid:
     unit_s, unit = _clock(found)
     switches = problem.switch_count
     stops = "only the ports that it moves" if problem.partial else "all ports"
-    bound = (
-        "bytes of the busiest port, plus a delay for each of its peers"
-        if problem.partial
-        else "bytes of the busiest port, plus a delay for each peer of the port with most peers"
-    )
     if switches > 1:
         stops = "all ports of its switch"
-        bound += f", both divided by {switches} switches"
     rows = [
         [
             f"auto ({row.chosen})" if name == "auto" else name,
-            _seconds(row.length_s, unit_s),
+            _in_unit(row.length_s, unit_s),
             _over_bound(found, row),
             f"{row.configurations:,}",
-            f"{100 * dark_share(row):.3g}",
+            100 * dark_share(row),
             f"{1e6 * row.time_spent_s:,.0f}",
         ]
         for name, row in found.schedules.items()
@@ -120,15 +117,36 @@ def _schedules(found: ScheduleComparison) -> Grid:
         ],
         rows=rows,
         best=list(found.schedules).index(found.winner) if found.winner else -1,
-        caption=f"* shortest; bound: {bound}; dark: reconfigurations of the mean port",
+        caption=f"* shortest; bound: {_bound_text(found)}; dark: time in which the mean port "
+        "reconfigures",
     )
 
 
-def _over_bound(found: ScheduleComparison, row: PermutationSchedule) -> str:
-    """Length over the bound; what ``auto`` has proved of few lines is a bound for all methods."""
-    alike = [one for one in found.schedules.values() if one.partial == row.partial]
-    bound = max(one.lower_bound_bytes for one in alike)
-    return OPTIMAL if row.length_bytes == bound else f"{row.length_bytes / bound:.3f}"
+def _bound_bytes(found: ScheduleComparison, row: PermutationSchedule) -> int:
+    """The largest bound known; what ``auto`` has proved of few lines is one for all methods."""
+    return max(
+        one.lower_bound_bytes for one in found.schedules.values() if one.partial == row.partial
+    )
+
+
+def _bound_text(found: ScheduleComparison) -> str:
+    """How long the bound is, and what it is."""
+    problem, switches = found.problem, found.problem.switch_count
+    row = next(one for one in found.schedules.values())
+    bound = _bound_bytes(found, row)
+    time = show_time(bound * 8 / row.rate_bps)
+    if bound > min(one.lower_bound_bytes for one in found.schedules.values()):
+        return f"{time}, which auto has proved that no schedule can beat"
+    peers = "each of its peers" if problem.partial else "each peer of the port with most peers"
+    shared = f", both divided by {switches} switches" if switches > 1 else ""
+    what = f"the busiest port's bytes at line rate plus one reconfiguration for {peers}"
+    return f"{time}, {what}{shared}"
+
+
+def _over_bound(found: ScheduleComparison, row: PermutationSchedule) -> str | float:
+    """Length over the bound."""
+    bound = _bound_bytes(found, row)
+    return OPTIMAL if row.length_bytes == bound else row.length_bytes / bound
 
 
 def _hybrids(found: ScheduleComparison) -> Grid:
@@ -155,11 +173,11 @@ def _hybrids(found: ScheduleComparison) -> Grid:
         rows=[
             [
                 name,
-                _seconds(row.length_s, unit_s),
-                f"{row.over_bound:.3f}",
+                _in_unit(row.length_s, unit_s),
+                row.over_bound,
                 f"{row.configurations:,}",
-                f"{100 * int(row.eps_bytes.sum(dtype=object)) / sent:.3g}",
-                *([f"{100 * row.relayed_bytes / sent:.3g}"] if relays else []),
+                100 * int(row.eps_bytes.sum(dtype=object)) / sent,
+                *([100 * row.relayed_bytes / sent] if relays else []),
                 f"{1e6 * row.time_spent_s:,.0f}",
             ]
             for name, row in found.hybrids.items()
@@ -182,17 +200,17 @@ def _chunked(found: ScheduleComparison) -> Grid:
     rows = []
     for name, row in found.chunked.items():
         lateness = [
-            _seconds(value_s, unit_s)
+            _in_unit(value_s, unit_s)
             for value_s in (row.lateness_s, row.lateness_bound_s)
             if value_s is not None
         ]
         rows.append(
             [
                 name,
-                _seconds(row.length_s, unit_s),
-                *([*lateness, f"{len(row.late_chunks):,}"] if late else [f"{row.over_bound:.3f}"]),
+                _in_unit(row.length_s, unit_s),
+                *([*lateness, f"{len(row.late_chunks):,}"] if late else [row.over_bound]),
                 f"{row.configurations:,}",
-                *([f"{100 * row.packet_bytes / sent:.3g}"] if eps else []),
+                *([100 * row.packet_bytes / sent] if eps else []),
                 f"{1e6 * row.time_spent_s:,.0f}",
             ]
         )
@@ -233,11 +251,11 @@ def _systems(found: ScheduleComparison) -> Grid:
     rows = [
         [
             name,
-            _seconds(row.length_s, unit_s),
-            f"{row.over_bound:.3f}",
+            _in_unit(row.length_s, unit_s),
+            row.over_bound,
             f"{row.slots:,}",
-            "-" if row.epoch_s is None else f"{row.epoch_s / unit_s:.3g}",
-            f"{row.relayed_bytes / 1e9:,.3g}" if row.relayed_bytes else "-",
+            "-" if row.epoch_s is None else row.epoch_s / unit_s,
+            row.relayed_bytes / 1e9 if row.relayed_bytes else "-",
             f"{1e6 * row.time_spent_s:,.0f}",
         ]
         for name, row in found.systems.items()
@@ -250,7 +268,7 @@ def _systems(found: ScheduleComparison) -> Grid:
         headers=[
             ("system", ""),
             ("length", unit),
-            ("over\nbound", ""),
+            ("over\nline\nrate", ""),
             ("slots", ""),
             ("epoch", unit),
             ("relayed", "GB"),
@@ -258,8 +276,8 @@ def _systems(found: ScheduleComparison) -> Grid:
         ],
         rows=rows,
         best=-1,
-        caption="bound: the largest line over all its ports, without delay; epoch: the best of "
-        "five lengths",
+        caption="over line rate: over the time that the busiest port's bytes take on all of its "
+        "links, without a reconfiguration; epoch: the best of five lengths",
     )
 
 
@@ -280,7 +298,7 @@ def _allocations(found: ScheduleComparison) -> Grid:
             ("number", ""),
             ("no split", unit),
             ("split", unit),
-            ("over\nbound", ""),
+            ("over\nline\nrate", ""),
             ("pairs\nchanged", ""),
             *([("relayed", unit)] if relayed else []),
             ("computed", "us"),
@@ -289,26 +307,27 @@ def _allocations(found: ScheduleComparison) -> Grid:
             [
                 row.method,
                 f"{row.split.circuit_count:,}",
-                _seconds(row.whole.makespan_s, unit_s),
-                _seconds(row.split.makespan_s, unit_s),
-                f"{row.split.over_bound:.3f}",
+                _in_unit(row.whole.makespan_s, unit_s),
+                _in_unit(row.split.makespan_s, unit_s),
+                row.split.over_bound,
                 f"{row.changed_pairs:,}",
-                *([] if row.relayed is None else [_seconds(row.relayed.time_s, unit_s)]),
+                *([] if row.relayed is None else [_in_unit(row.relayed.time_s, unit_s)]),
                 f"{1e6 * row.took_s:,.0f}",
             ]
             for row in rows
         ],
         best=next((number for number, row in enumerate(rows) if row is best), -1),
         caption="* fastest, at line rate and without the time to switch, which schedules include; "
-        "bound: the largest line over all ports of its server; no split: a "
+        "over line rate: split, over the time of the busiest server's bytes on all of its ports; "
+        "no split: a "
         "pair with circuits uses only these (MixNet); split: it may send its excess over the EPS; "
         f"pairs changed from {_held(found)}"
         + ("; relayed: split, and over third servers where that is faster" if relayed else ""),
     )
 
 
-def _seconds(value_s: float, unit_s: float) -> str:
-    return f"{value_s / unit_s:.4g}" if math.isfinite(value_s) else "never"
+def _in_unit(value_s: float, unit_s: float) -> str | float:
+    return value_s / unit_s if math.isfinite(value_s) else "never"
 
 
 def _held(found: ScheduleComparison) -> str:
@@ -318,8 +337,8 @@ def _held(found: ScheduleComparison) -> str:
 
 
 def verdict(found: ScheduleComparison) -> list[str]:
-    """Conclusions, a sentence each."""
-    sentences = []
+    """Conclusions, a sentence each, the shortest schedule first."""
+    sentences = [] if found.winner is None else [_shortest(found, found.winner)]
     exact = next((row for row in found.allocations if row.method == "exact"), None)
     if exact is not None and 0 < exact.split.bound_s <= exact.split.makespan_s < math.inf:
         sentences.append(
@@ -345,6 +364,19 @@ def verdict(found: ScheduleComparison) -> list[str]:
     return sentences
 
 
+def _shortest(found: ScheduleComparison, winner: str) -> str:
+    row = found.schedules[winner]
+    bound = _bound_bytes(found, row)
+    name = winner if row.chosen in {winner, ""} else f"{winner} ({row.chosen})"
+    text = f"The shortest schedule of permutations is by {name}: {show_time(row.length_s)}"
+    if row.length_bytes <= bound:
+        return f"{text}, and none can be shorter."
+    over, limit = row.length_bytes / bound, show_time(bound * 8 / row.rate_bps)
+    if over < _AT_BOUND:
+        return f"{text}, within {_AT_BOUND - 1:.1%} of the bound of {limit}."
+    return f"{text}, {show_number(over)} times the bound of {limit}."
+
+
 def _kept(found: ScheduleComparison, kept: Kept) -> str:
     row = found.schedules[KEPT]
     text = (
@@ -357,7 +389,7 @@ def _kept(found: ScheduleComparison, kept: Kept) -> str:
     assert kept.time_over_anew is not None
     return (
         f"{text}, {kept.length_over_anew:.3f} x {kept.anew} anew, found in "
-        f"{kept.time_over_anew:.3g} x its time."
+        f"{show_number(kept.time_over_anew, 3)} x its time."
     )
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.trace.slots import SlotPlan
-from lightloom.units import show_time
+from lightloom.units import show_number, show_time
 
 Pairs = list[tuple[SlotPlan, SlotPlan]]
 _CHOICES = ("best", "smallest")
@@ -26,7 +26,7 @@ def print_slots(found: Pairs, tiers: int, console: Console) -> None:
         for choice, plan in zip(_CHOICES, pair, strict=True):
             table.add_row(
                 _TIERS[tiers][plan.tier - 1], choice, show_time(plan.slot_s),
-                f"{plan.payload_bytes / 1e6:,.6g}", f"{plan.slots:,}", show_time(plan.time_s),
+                show_number(plan.payload_bytes / 1e6), f"{plan.slots:,}", show_time(plan.time_s),
                 show_time(plan.overhead_s), show_time(max(plan.rounding_s, 0.0)),
                 f"{100 * plan.efficiency:.1f}",
             )  # fmt: skip

@@ -202,15 +202,11 @@ def _bring_up(result: FabricResult) -> str:
     link_up = result.link_up
     delay = show_time(link_up.delay_s or link_up.other_delay_s, 3)
     change = link_up.other_step_time_s / link_up.step_time_s
+    same = abs(change - 1) <= RESOLUTION
+    then = f"{result.fabric} would {'take the same time' if same else f'be {_change(change)}'}"
     if link_up.delay_s:
-        lead = f"{delay} of link bring-up per reconfiguration are included"
-        if abs(change - 1) <= RESOLUTION:
-            return f"{lead}, without which {result.fabric} would take the same time"
-        return f"{lead}, without which {result.fabric} would be {_change(change)}"
-    lead = f"with {delay} of link bring-up per reconfiguration, which is left out,"
-    if abs(change - 1) <= RESOLUTION:
-        return f"{lead} {result.fabric} would take the same time"
-    return f"{lead} {result.fabric} would be {_change(change)}"
+        return f"each reconfiguration waits {delay} for links to come up, without which {then}"
+    return f"{then} if each reconfiguration waited {delay} for links to come up"
 
 
 def unswitched(result: FabricResult) -> str | None:
@@ -218,7 +214,7 @@ def unswitched(result: FabricResult) -> str | None:
     policies = result.policies
     if not policies or any(policy.reconfigurations for policy in policies):
         return None
-    times = {f"{policy.step_time_s:.4g} s" for policy in policies}
+    times = {show_time(policy.step_time_s) for policy in policies}
     names = _listed([policy.policy for policy in policies])
     text = f"{result.fabric}: no policy ({names}) changes a circuit"
     return f"{text}; the first sample's step takes {' or '.join(sorted(times))}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -13,8 +13,9 @@ from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import plans_sentence, print_plans
 from lightloom.report.story import confidence, doubts, story, unswitched
 from lightloom.report.switches_table import built_of, switches_table
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
+from lightloom.units import show_column, show_number
 
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {
@@ -29,6 +30,28 @@ BREAKDOWN = {
     "PP": ("pp", "bubble"),
     "DP": ("dp",),
 }
+
+#: values of a result in tables: what they are multiplied by, and their digits
+_SHOWN: dict[str, tuple[float, int]] = {
+    "step_time_s": (1, 4),
+    "mfu": (100, 3),
+    "tokens_per_s_per_gpu": (1, 4),
+    "days_per_trillion_tokens": (1, 3),
+    "pace": (1, 4),
+    "network_cost_usd": (1e-6, 3),
+    "cluster_cost_usd": (1e-6, 3),
+    "network_power_w": (1e-3, 3),
+    "perf_per_usd": (1e3, 4),
+    "perf_per_cluster_usd": (1e3, 4),
+    "tokens_per_s_per_w": (1, 3),
+    "energy_per_token_j": (1, 3),
+    "usd_per_token": (1e9, 4),
+}
+
+#: the first column on cost
+_NETWORK = "network\n[M$]"
+#: columns beyond those that decide, by how their headers begin
+_EXTRA = ("interval", "days per", "cluster", "power", "\n", "vs best per")
 
 #: names of columns in two lines, so that the widest table fits a terminal
 _NARROW = {"all-to-all": "all-to-\nall", "stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
@@ -67,26 +90,29 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
     if details:
         _print_details(comparison, console)
     else:
-        print_table(_short_table(comparison), console)
-    if (plans := plans_sentence(comparison)) is not None:
-        print_sentence(plans, console)
-    if sentence := chosen_designs(designs):
-        print_sentence(sentence, console)
-    if switches := built_of(comparison.results):
-        print_sentence(switches, console)
-    print_sentence(doubts(comparison), console)
-    if sentence := confidence(comparison):
-        print_sentence(sentence, console)
-    print_sentence(story(comparison), console, style="bold")
+        print_table(_short_table(comparison, console), console)
+    remarks = (
+        plans_sentence(comparison) or "",
+        chosen_designs(designs),
+        built_of(comparison.results),
+        doubts(comparison),
+        confidence(comparison),
+    )
+    for text in filter(None, remarks):
+        console.print()
+        print_sentence(text, console)
+    console.print()
+    print_sentence(story(comparison), console, "bold")
 
 
 def _print_details(comparison: Comparison, console: Console) -> None:
     shares = comparison.traffic_shares.items()
-    moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
+    moved = ", ".join(
+        f"{name.upper()} {show_number(100 * share, 3)} %" for name, share in shares if share
+    )
     if moved:
         console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
-    print_table(_speed_table(comparison), console)
-    print_table(_cost_table(comparison), console)
+    _print_speed_and_cost(comparison, console)
     if comparison.results[0].tokens_per_s is not None:
         print_table(money_table(comparison.results), console)
     print_table(switches_table(comparison.results), console)
@@ -96,17 +122,13 @@ def _print_details(comparison: Comparison, console: Console) -> None:
     if switched:
         print_table(_policy_table(switched), console)
     for sentence in filter(None, map(unswitched, comparison.results)):
+        console.print()
         print_sentence(sentence, console)
     notes = notes_by_fabrics(comparison)
     if notes:
         console.print()
     for names, note in notes.items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
-
-
-def print_sentence(text: str, console: Console, style: str = "") -> None:
-    """Print a blank line and a sentence: wrapped between words on a terminal, else on one line."""
-    console.print(Text(f"\n{text}", style=style), soft_wrap=not console.is_terminal)
 
 
 def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
@@ -122,31 +144,90 @@ def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
     return grouped_notes
 
 
-def _short_table(comparison: Comparison) -> Table:
-    """What decides: the step under each load, and what the network costs."""
-    results = comparison.results
-    loads = [load.imbalance for load in results[0].loads]
-    rates = {name: show for name, show in _RATES.items() if "days" not in name}
-    columns: dict[str, list[str]] = {
-        "step\n[s]": [f"{r.step_time_s:.4g}" for r in results],
-        "vs\nbest": [_ratio(r, results) for r in results],
+def _columns(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
+    """All columns of speed and cost by their headers, in their order; best values are marked."""
+    short = results[0].pace_unit.replace("tokens", "tok")
+    best = max(r.perf_per_cluster_usd for r in results)
+    columns = {
+        "step\n[s]": _marked(results, "step_time_s"),
+        "interval\n[s]": [Text("-".join(ends), style="dim") for ends in intervals(results)],
+        "vs\nbest": [Text(_ratio(r, results)) for r in results],
     }
-    for number, name in enumerate(loads):
-        columns[f"{name}\n[s]"] = [f"{r.loads[number].step_time_s:.4g}" for r in results]
-    for name, show in rates.items():
-        if shown := [text for r in results if (text := show(r)) is not None]:
-            columns[name] = shown
-    columns["network\n[M$]"] = [f"{r.network_cost_usd / 1e6:,.2f}" for r in results]
-    unit = results[0].pace_unit.replace("tokens", "tok")
-    columns[f"{unit}/k$\ncluster"] = [f"{1000 * r.perf_per_cluster_usd:,.2f}" for r in results]
-    caption = "vs best: =: tied"
-    caption += mfu_words(results[0])
-    caption += f"; {', '.join(loads)}: under that load of the experts" if loads else ""
-    caption += "; cluster: network, servers and GPUs"
-    table = plain_table("Speed and cost", ["fabric", *columns], caption=caption)
-    for result, row in zip(results, zip(*columns.values(), strict=True), strict=True):
-        table.add_row(Text(result.fabric, style="bold"), *row)
+    for number, load in enumerate(results[0].loads):
+        times = [r.loads[number].step_time_s for r in results]
+        texts = show_column(times)
+        columns[f"{load.imbalance}\n[s]"] = _first_marked(texts, times.index(min(times)))
+    columns |= {name: list(map(Text, texts)) for name, texts in _rates(results).items()}
+    return columns | {
+        _NETWORK: _marked(results, "network_cost_usd"),
+        "cluster\n[M$]": list(map(Text, column(results, "cluster_cost_usd"))),
+        "power\n[kW]": list(map(Text, column(results, "network_power_w"))),
+        f"\n{results[0].pace_unit}": list(map(Text, column(results, "pace"))),
+        f"{short}/k$\nnetwork": _marked(results, "perf_per_usd"),
+        f"{short}/k$\ncluster": _marked(results, "perf_per_cluster_usd"),
+        "vs best per\ncluster $": [Text(f"{r.perf_per_cluster_usd / best:.3f}") for r in results],
+    }
+
+
+def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
+    """All columns, in one table where it fits and else in two."""
+    results = comparison.results
+    columns = _columns(results)
+    names = list(columns)
+    whole = _table(results, "Speed and cost", columns, names)
+    if table_width(whole, console) <= console.width:
+        print_table(whole, console)
+        return
+    place = names.index(_NETWORK)
+    print_table(_table(results, "Training speed", columns, names[:place]), console)
+    print_table(_table(results, "Cost and power", columns, names[place:]), console)
+
+
+def _short_table(comparison: Comparison, console: Console) -> Table:
+    """What decides: the step under each load, and what the network costs; more where it fits."""
+    results = comparison.results
+    columns = _columns(results)
+    extra = [name for name in columns if name.startswith(_EXTRA) or name.endswith("k$\nnetwork")]
+    kept = [name for name in columns if name not in extra]
+    for name in extra:
+        more = [one for one in columns if one in {*kept, name}]
+        wider = _table(results, "Speed and cost", columns, more)
+        if table_width(wider, console) <= console.width:
+            kept = more
+    return _table(results, "Speed and cost", columns, kept)
+
+
+def _table(
+    results: Sequence[FabricResult],
+    title: str,
+    columns: Mapping[str, list[Text]],
+    names: Sequence[str],
+) -> Table:
+    """Some of the columns, and what their headers mean."""
+    meanings = _meanings(results)
+    said = [meanings[name] for name in names if name in meanings]
+    table = plain_table(title, ["fabric", *names], caption="; ".join(said))
+    for number, result in enumerate(results):
+        cells = (columns[name][number] for name in names)
+        table.add_row(Text(result.fabric, style="bold"), *cells)
     return table
+
+
+def _meanings(results: Sequence[FabricResult]) -> dict[str, str]:
+    """What headers mean that do not say it, each with the first column that needs it."""
+    loads = [load.imbalance for load in results[0].loads]
+    under = f"{', '.join(loads)}: under that load of the experts"
+    return {
+        "interval\n[s]": "interval: all samples, with GPUs faster and slower as well",
+        "vs\nbest": "vs best: on the same samples; =: as fast, within "
+        f"{100 * (SAME - 1):.1g} % or in one sample",
+        **({f"{loads[0]}\n[s]": under} if loads else {}),
+        "MFU\n[%]": mfu_words(results[0]),
+        "days per\n10^12": "10^12: tokens",
+        "power\n[kW]": "power: of the network",
+        f"{results[0].pace_unit.replace('tokens', 'tok')}/k$\ncluster": "k$: thousand dollars; "
+        "cluster: network, servers and GPUs",
+    }
 
 
 def _ratio(result: FabricResult, results: Sequence[FabricResult]) -> str:
@@ -155,61 +236,37 @@ def _ratio(result: FabricResult, results: Sequence[FabricResult]) -> str:
     return f"{result.ratio_to_fastest[1]:.3f}{'=' if is_tied else ''}"
 
 
-def _speed_table(comparison: Comparison) -> Table:
-    """How fast each fabric trains, under its own load and under others."""
-    results = comparison.results
-    loads = [load.imbalance for load in results[0].loads]
-    headers = ["fabric", "step\n[s]", "interval\n[s]", "vs\nbest"]
-    headers += [f"{name}\n[s]" for name in loads]
-    headers += [name for name, show in _RATES.items() if show(results[0]) is not None]
-    table = plain_table("Training speed", headers, caption=_speed_caption(results[0], loads))
-    fastest = min(r.step_time_s for r in results)
-    minimum = {
-        name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
+def _rates(results: Sequence[FabricResult]) -> dict[str, list[str]]:
+    """Columns of throughput; one is left out where it is not known."""
+    columns = {
+        "MFU\n[%]": "mfu",
+        "tokens/s\nper GPU": "tokens_per_s_per_gpu",
+        "days per\n10^12": "days_per_trillion_tokens",
     }
-    for result in results:
-        low, high = result.step_time_low_s, result.step_time_high_s
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            _mark("{:.4g}", result.step_time_s, fastest),
-            Text(f"{low:.3g}-{high:.3g}", style="dim"),
-            Text(_ratio(result, results)),
-            *(_mark("{:.4g}", load.step_time_s, minimum[load.imbalance]) for load in result.loads),
-            *(Text(text) for show in _RATES.values() if (text := show(result)) is not None),
-        )
-    return table
+    return {
+        header: column(results, name)
+        for header, name in columns.items()
+        if all(getattr(r, name) is not None for r in results)
+    }
 
 
-def _shown(value: float | None) -> str | None:
-    return None if value is None else _whole(value)
+def column(results: Sequence[FabricResult], name: str) -> list[str]:
+    """A value of all fabrics as it is shown: the same decimals, in the unit of :data:`_SHOWN`."""
+    factor, digits = _SHOWN[name]
+    found: list[float | None] = [getattr(r, name) for r in results]
+    scaled = [None if value is None else factor * value for value in found]
+    if name.endswith("_cost_usd"):
+        return [f"{value:,.2f}" for value in scaled]
+    if name == "pace" and max(value or 0.0 for value in scaled) >= 1e7:
+        millions = show_column((None if one is None else one / 1e6 for one in scaled), digits)
+        return [f"{text}M" for text in millions]
+    return show_column(scaled, digits)
 
 
-def three_digits(value: float | None) -> str | None:
-    """A number with three digits that count, or all of its whole ones."""
-    if value is None:
-        return None
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-#: columns of throughput; one is left out where it is not known
-_RATES: dict[str, Callable[[FabricResult], str | None]] = {
-    "MFU\n[%]": lambda one: None if one.mfu is None else f"{100 * one.mfu:.1f}",
-    "tokens/s\nper GPU": lambda one: _shown(one.tokens_per_s_per_gpu),
-    "days per\n10^12": lambda one: three_digits(one.days_per_trillion_tokens),
-}
-
-
-def _speed_caption(result: FabricResult, loads: Sequence[str]) -> str:
-    caption = (
-        "interval: all samples, compute speed varied; vs best: on the same samples, so that "
-        f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
-        "at most"
-    )
-    caption += mfu_words(result)
-    caption += "" if result.days_per_trillion_tokens is None else "; 10^12: tokens"
-    if loads:
-        caption += f"; {', '.join(loads)}: under that load of the experts"
-    return caption
+def intervals(results: Sequence[FabricResult]) -> list[tuple[str, str]]:
+    """The least and the largest step time of each fabric, in seconds with three digits."""
+    ends = show_column((s for r in results for s in (r.step_time_low_s, r.step_time_high_s)), 3)
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def mfu_words(result: FabricResult) -> str:
@@ -218,80 +275,55 @@ def mfu_words(result: FabricResult) -> str:
         return ""
     each = result.tflops_per_gpu / result.mfu / 100
     return (
-        f"; MFU: of the BF16 peak (1 %: {each:.4g} TFLOP/s per GPU), attention by half for the "
-        "causal mask, as Megatron since 2025"
+        f"MFU: of the BF16 peak (1 %: {show_number(each)} TFLOP/s per GPU), attention by half "
+        "for the causal mask, as Megatron since 2025"
     )
 
 
-def _cost_table(comparison: Comparison) -> Table:
-    """What each fabric costs and draws, and what one gets for it."""
-    results = comparison.results
-    unit = results[0].pace_unit
-    short = unit.replace("tokens", "tok")
-    headers = ["fabric", "network\n[M$]", "cluster\n[M$]", "power\n[kW]", f"\n{unit}"]
-    headers += [f"{short}/k$\nnetwork", f"{short}/k$\ncluster", "vs best per\ncluster $"]
-    caption = "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars"
-    table = plain_table("Cost and power", headers, caption=caption)
-    best = _best(comparison)
-    cheapest = min(r.network_cost_usd for r in results)
-    for result in results:
-        value = result.perf_per_cluster_usd
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            _mark("{:,.2f}", result.network_cost_usd / 1e6, cheapest / 1e6),
-            Text(f"{result.cluster_cost_usd / 1e6:,.2f}"),
-            Text(_whole(result.network_power_w / 1000)),
-            Text(_whole(result.pace)),
-            _mark("{:,.1f}", 1000 * result.perf_per_usd, 1000 * best["network"]),
-            _mark("{:,.2f}", 1000 * value, 1000 * best["cluster"]),
-            Text(f"{value / best['cluster']:.3f}"),
-        )
-    return table
+def _marked(results: Sequence[FabricResult], name: str) -> list[Text]:
+    """A column whose values are marked if they read as the best one does."""
+    values = [getattr(r, name) for r in results]
+    best = max(values) if name.startswith("perf") else min(values)
+    return _first_marked(column(results, name), values.index(best))
 
 
-def _mark(form: str, value: float, best: float) -> Text:
-    """A value, marked if it reads as the best one does."""
-    text = form.format(value)
-    return Text(text, style="bold green" if text == form.format(best) else "")
-
-
-def _best(comparison: Comparison) -> dict[str, float]:
-    results = comparison.results
-    return {
-        "network": max(r.perf_per_usd for r in results),
-        "cluster": max(r.perf_per_cluster_usd for r in results),
-    }
-
-
-def _whole(value: float) -> str:
-    """At most seven characters: tenths of small numbers, millions of large ones."""
-    if value >= 1e7:
-        return f"{value / 1e6:,.4g}M"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
+def _first_marked(texts: Sequence[str], best: int) -> list[Text]:
+    return [Text(text, style="bold green" if text == texts[best] else "") for text in texts]
 
 
 def _breakdown_table(comparison: Comparison) -> Table:
-    longest = max(result.step_time_s for result in comparison.results)
-    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+    part, unit = parts_of(comparison.results)
     title = f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]"
     names = [_NARROW.get(name, name) for name in BREAKDOWN]
     table = plain_table(title, ["fabric", *names, "EPS", "OCS", "relay"])
-    for result in comparison.results:
-        carried = result.carried_bytes
-        sizes = (
-            carried.get("eps", 0),
-            sum(carried.get(name, 0) for name in ("ocs", "direct", "crossbar")),
-            carried.get("relayed", 0),
-        )
+    carried = [_carried(result) for result in comparison.results]
+    largest = max((sum(sizes) for sizes in carried), default=0.0)
+    for result, sizes in zip(comparison.results, carried, strict=True):
         table.add_row(
             Text(result.fabric, style="bold"),
-            *(
-                f"{factor * seconds:.2f}" if seconds else "-"
-                for seconds in grouped(result.critical_path_s).values()
-            ),
-            *(_whole(size / 1e12) if size else "-" for size in sizes),
+            *map(part, grouped(result.critical_path_s).values()),
+            *show_column((size or None for size in sizes), 3, total=largest or None),
         )
     return table
+
+
+def _carried(result: FabricResult) -> tuple[float, float, float]:
+    """What packets, circuits and relaying servers carried, in TB."""
+    carried = result.carried_bytes
+    circuits = sum(carried.get(name, 0) for name in ("ocs", "direct", "crossbar"))
+    return carried.get("eps", 0) / 1e12, circuits / 1e12, carried.get("relayed", 0) / 1e12
+
+
+def parts_of(results: Sequence[FabricResult]) -> tuple[Callable[[float], str], str]:
+    """What shows a part of a step, with the decimals of the longest step, and its unit."""
+    longest = max(result.step_time_s for result in results)
+    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+
+    def show(seconds: float) -> str:
+        value = factor * seconds if seconds else None
+        return show_column([value], total=factor * longest)[0]
+
+    return show, unit
 
 
 def _mean_table(comparison: Comparison) -> Table:
@@ -300,8 +332,7 @@ def _mean_table(comparison: Comparison) -> Table:
     The chain of causes that ends the step never waits; the other GPUs do, for the pipeline and
     for the slowest member of their EP group.
     """
-    longest = max(result.step_time_s for result in comparison.results)
-    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+    part, unit = parts_of(comparison.results)
     names = ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"]
     table = plain_table(f"Mean GPU [{unit}]", ["fabric", *names])
     for result in comparison.results:
@@ -317,10 +348,7 @@ def _mean_table(comparison: Comparison) -> Table:
             bubble,
             parts["DP"],
         ]
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            *(f"{factor * value:.2f}" if value else "-" for value in seconds),
-        )
+        table.add_row(Text(result.fabric, style="bold"), *map(part, seconds))
     return table
 
 
@@ -332,17 +360,19 @@ def _policy_table(results: Sequence[FabricResult]) -> Table:
         "When circuits are switched: the first sample under each policy",
         headers,
         left=["policy"],
-        caption="gain over never; exposed: the mean GPU's wait; saved: by each reconfiguration, in "
-        "upcoming all-to-alls at line rate; *: the policy of the tables above",
+        caption="gain: over never switching; exposed: how long the mean GPU waits for circuits; "
+        "saved: what a reconfiguration takes off the all-to-alls after it, at line rate; *: the "
+        "policy of the tables above",
     )
     for result in results:
         own = result.parameters.get("reconfigure")
-        for policy in result.policies:
+        steps = show_column(policy.step_time_s for policy in result.policies)
+        for policy, step in zip(result.policies, steps, strict=True):
             never = policy.step_time_s + policy.gain_s
             table.add_row(
                 Text(result.fabric, style="bold"),
                 Text(f"{policy.policy}{' *' if policy.policy == own else ''}"),
-                Text(f"{policy.step_time_s:.4g}"),
+                Text(step),
                 Text(f"{100 * policy.gain_s / never:.2f}" if policy.gain_s else "-"),
                 Text(f"{1e3 * policy.exposed_s:,.1f}" if policy.exposed_s else "-"),
                 Text(f"{policy.reconfigurations:,}" if policy.reconfigurations else "-"),

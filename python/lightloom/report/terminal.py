@@ -72,7 +72,7 @@ def print_table(table: Table, console: Console) -> None:
     title, caption = table.title, table.caption
     table.title = table.caption = None
     options = console.options.update(width=MAX_WIDTH)
-    full = Measurement.get(console, options, table).maximum
+    full = table_width(table, console)
     spared = sum(_width(column) - _needed(column) for column in table.columns)
     width = max(console.width, full - spared)
     lines = [_bare(line) for line in console.render_lines(table, options.update(width=width))]
@@ -87,12 +87,25 @@ def print_table(table: Table, console: Console) -> None:
         print_wrapped(caption, console)
 
 
+def table_width(table: Table, console: Console) -> int:
+    """Characters that a table takes if none of its columns wraps."""
+    return Measurement.get(console, console.options.update(width=MAX_WIDTH), table).maximum
+
+
 def print_wrapped(text: Text | str, console: Console, style: str = "") -> None:
     """Print text in lines of the console's width, none of which ends in blanks."""
     whole = text if isinstance(text, Text) else Text(text, style=style)
     for line in whole.wrap(console, console.width):
         line.rstrip()
         console.print(line, soft_wrap=True)
+
+
+def print_sentence(text: str, console: Console, style: str = "") -> None:
+    """Print a sentence: wrapped between words on a terminal, else on one line."""
+    if console.is_terminal:
+        print_wrapped(text, console, style)
+    else:
+        console.print(Text(text, style=style), soft_wrap=True)
 
 
 def _bare(line: Iterable[Segment]) -> Text:

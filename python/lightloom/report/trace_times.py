@@ -11,6 +11,7 @@ from lightloom.report.terminal import print_table
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.profile import CollectiveTimes, collective_times, step_times
 from lightloom.trace.summary import LARGEST, bytes_of, group_volumes, largest_calls
+from lightloom.units import show_time
 
 #: rows of a table; --json has all
 MAX_ROWS = 24
@@ -31,7 +32,7 @@ def computed(imported: Imported) -> str:
     known = [one for one in durations if one is not None]
     if not known:
         return ""
-    return f"rank {rank} computes {1e3 * sum(known):,.3f} ms in {len(known):,} pieces"
+    return f"rank {rank} computes {show_time(sum(known))} in {len(known):,} pieces"
 
 
 def time_grids(imported: Imported) -> list[Grid]:
@@ -47,7 +48,7 @@ def time_grids(imported: Imported) -> list[Grid]:
 
 def _steps(imported: Imported) -> Grid:
     found = step_times(imported.spans)
-    rows = [
+    rows: list[list[str | float]] = [
         [
             str(one.rank), str(one.step), *map(_ms, (
                 one.length_s, one.compute_s, one.communication_s, one.exposed_s,
@@ -67,12 +68,11 @@ def _steps(imported: Imported) -> Grid:
 def _collectives(collectives: list[CollectiveTimes]) -> Grid:
     first = min((one.rank for one in collectives), default=0)
     found = [one for one in collectives if one.rank == first]
-    rows = [
+    rows: list[list[str | float]] = [
         [
             one.op, one.group, f"{one.group_size:,}", f"{one.calls:,}", _ms(one.duration_s),
             _ms(one.exposed_s), *(
-                [f"{one.size_bytes / 1e6:,.3f}", f"{one.algorithm_gbps:,.1f}",
-                 f"{one.bus_gbps:,.1f}"]
+                [one.size_bytes / 1e6, one.algorithm_gbps, one.bus_gbps]
                 if one.size_bytes else ["?", "?", "?"]
             ),
         ]
@@ -99,7 +99,7 @@ def _across_ranks(collectives: list[CollectiveTimes]) -> Grid:
         if len(times) > 1 and mean:
             found.append((mean, op, group, size, min(times), max(times)))
     found.sort(key=lambda one: -one[0])
-    rows = [
+    rows: list[list[str | float]] = [
         [
             op, group, f"{size:,}", _ms(mean), _ms(longest[0]), str(longest[1]),
             f"{longest[0] / mean:.2f}", _ms(shortest[0]), str(shortest[1]),
@@ -117,17 +117,17 @@ def _across_ranks(collectives: list[CollectiveTimes]) -> Grid:
 def volume_grids(imported: Imported) -> list[Grid]:
     """Volumes of the first rank by group, and its largest calls."""
     rank = min(imported.trace.ranks)
-    volumes = [
+    volumes: list[list[str | float]] = [
         [
-            one.group, f"{one.group_size:,}", f"{one.calls:,}", f"{one.input_bytes / 1e6:,.3f}",
+            one.group, f"{one.group_size:,}", f"{one.calls:,}", one.input_bytes / 1e6,
             f"{100 * one.share:.1f}",
         ]
         for one in group_volumes(imported.trace, rank)[:MAX_ROWS]
     ]  # fmt: skip
-    calls = [
+    calls: list[list[str | float]] = [
         [
             str(one.call_id), one.op, one.group, f"{len(one.ranks):,}",
-            f"{bytes_of(one) / 1e6:,.3f}", one.phase, one.layer,
+            bytes_of(one) / 1e6, one.phase, one.layer,
         ]
         for one in largest_calls(imported.trace, rank, LARGEST)
     ]  # fmt: skip
@@ -146,8 +146,8 @@ def volume_grids(imported: Imported) -> list[Grid]:
     ]  # fmt: skip
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:,.3f}"
+def _ms(seconds: float) -> float:
+    return 1e3 * seconds
 
 
 def _more(rows: int) -> str:

@@ -14,7 +14,7 @@ from lightloom.demand.shading import heat_map, shades_of
 from lightloom.report.demand_table import COLORS, MARGIN, print_cells
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.traffic import JobTraffic
-from lightloom.units import show_bytes
+from lightloom.units import show_bytes, show_column
 
 #: rows of a heat map in a terminal at most, and characters of a cell
 ROWS, CELL = 64, 2
@@ -74,7 +74,6 @@ def print_traffic(found: JobTraffic, kind: str | None, console: Console) -> None
     console.print(Text(f"{found.job.name} on {plan.describe()}"), soft_wrap=True)
     if plan.provenance:
         console.print(Text(f"plan from: {'; '.join(plan.provenance)}"), soft_wrap=True)
-    console.print()
     _print_kinds(found, console)
     title, drawn = shown_matrix(found, kind)
     _print_map(title, drawn, found.matrix.unit, console)
@@ -91,15 +90,16 @@ def _print_kinds(found: JobTraffic, console: Console) -> None:
     table = plain_table("Bytes sent in one step, by kind of parallelism", headers)
     traffic, gpus = found.workload.traffic, found.job.scenario.gpus
     network = sum(one.network_bytes for one in traffic.values())
-    for name, one in traffic.items():
-        if one.total_bytes:
-            table.add_row(
-                name.upper(),
-                f"{one.total_bytes / 1e9:,.2f}",
-                f"{one.network_bytes / 1e9:,.2f}",
-                f"{one.network_bytes / max(1, network):.1%}",
-                f"{one.total_bytes / gpus / 1e9:,.3f}",
-            )
+    sent = {name: one for name, one in traffic.items() if one.total_bytes}
+    columns = [
+        [name.upper() for name in sent],
+        show_column((one.total_bytes / 1e9 for one in sent.values()), 3),
+        show_column((one.network_bytes / 1e9 for one in sent.values()), 3),
+        [f"{one.network_bytes / max(1, network):.1%}" for one in sent.values()],
+        show_column((one.total_bytes / gpus / 1e9 for one in sent.values()), 3),
+    ]
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
     print_table(table, console)
 
 

@@ -88,6 +88,12 @@ def test_plan_shows_and_apply_does(region, lightloom):
     status, out, _ = lightloom("control", "audit", path, "--json", "-", "--last", 1)
     (entry,) = json.loads(out)["changes"]
     assert entry["outcome"]["after"] == ["0/0-1/0", "1/1-2/0", "2/1-3/0"]
+    status, out, _ = lightloom("control", "audit", path, "--html", path.parent / "audit.html")
+    page = (path.parent / "audit.html").read_text()
+    assert "<h1>region: 3 circuits between 4 servers</h1>" in page
+    assert page.count("<td>roll-back</td>") == 1
+    assert page.count("<td>apply</td>") == 2
+    assert 'download="changes.json"' in page
 
 
 def test_demand_from_a_file(region, lightloom, tmp_path):
@@ -117,7 +123,7 @@ def test_drift_is_shown_reapplied_and_adopted(region, lightloom):
     emulator.matrix.change([1, 3], [])
     assert lightloom("control", "plan", path, "--adopt")[0] == 0
     _, out, _ = lightloom("control", "apply", path, "--adopt")
-    assert out.splitlines()[-1] == "adopted: 1 circuits"
+    assert out.splitlines()[-1] == "adopted: 1 circuit"
 
 
 def test_a_change_that_fails_in_part_says_so(region, lightloom):
@@ -127,7 +133,7 @@ def test_a_change_that_fails_in_part_says_so(region, lightloom):
     status, out, err = lightloom("control", "apply", path, "--circuits", wanted)
     assert status == 2
     assert "  0/0-1/0: 1-15 of ocs was accepted, but the switch does not have it" in out
-    assert err.splitlines()[-1] == ("lightloom: 1 circuits are not as wanted (failed); see above")
+    assert err.splitlines()[-1] == "lightloom: not as wanted: 1 circuit (failed); see above"
 
 
 @pytest.mark.parametrize(

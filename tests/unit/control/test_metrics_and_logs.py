@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import sys
+import time
 
 import pytest
 from tests.control_regions import WHY, controlled, pairs
@@ -199,6 +200,21 @@ def test_the_dashboard_is_one_that_grafana_loads(dashboard):
         assert len(set(identifiers)) == len(identifiers)
         # of a range, a state that has ended would be shown as well
         assert all(t.get("instant", False) == (panel["type"] == "stat") for t in panel["targets"])
+
+
+def test_a_terminal_has_words_and_no_json():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    log = ControlLog(stream, "r0", ["hunter2"], clock=lambda: 0.0)
+    log("state", {"state": "ready", "error": None, "login": "hunter2", "text": "a\nb\x1b[31m"})
+    log("stopped", {})
+    first, second = stream.getvalue().splitlines()
+    at = time.strftime("%H:%M:%S", time.localtime(0))
+    assert first == f"{at} r0: state: state ready, login [hidden], text a\\nb\\x1b[31m"
+    assert second == f"{at} r0: stopped"
 
 
 def test_secrets_never_reach_a_log():

@@ -15,13 +15,13 @@ def candidate(step_s, *, screened=False, **degrees):
 
 def column(grid, words):
     place = [header.replace("\n", " ") for header, _ in grid.headers].index(words)
-    return [row[place] for row in grid.rows]
+    return [row[place] for row in grid.texts]
 
 
 def test_steps_are_of_equal_tokens():
     # twice the tensor parallelism is half the sequences of a step
     grid = plans_grid([candidate(1.0), candidate(0.6, tp=2), candidate(1.5, vpp=4)])
-    assert column(grid, "step") == ["1", "1.2", "1.5"]
+    assert column(grid, "step") == ["1.0", "1.2", "1.5"]
     assert column(grid, "vs best") == ["1.000", "1.200", "1.500"]
     assert column(grid, "VPP") == ["1", "1", "4"]
 
@@ -31,7 +31,7 @@ def test_at_most_ten_that_were_simulated():
     grid = plans_grid([*many, candidate(0.5, screened=True)])
     assert len(grid.rows) == SHOWN == 10
     assert grid.title == "Plans: the best 10 of 15 that fit"
-    assert column(grid, "step")[0] == "1"
+    assert column(grid, "step")[0] == "1.0"
 
 
 @pytest.mark.parametrize("name", ["CP", "ETP", "VPP"])

@@ -95,11 +95,14 @@ def run():
 def test_sentences(run):
     assert verdict(run) == ["2 of 3 flows finished by 1 ms; unfinished: 2."]
     whole = dataclasses.replace(run, fct_s=np.full(3, 1e-6))
-    assert verdict(whole) == ["All 3 flows finished by 1 ms."]
+    assert verdict(whole) == [
+        "All 3 flows finished by 1 ms; one in a hundred took at least 3.5 times as long as on an "
+        "idle network."
+    ]
     many = dataclasses.replace(run, fct_s=np.full(9, NAN), flows=make_flows(0, 1, np.ones(9)))
     assert verdict(many) == ["0 of 9 flows finished by 1 ms; unfinished: 0, 1, 2, 3, 4 and more."]
     assert work_text(run) == (
-        "1,500 packet-hops (1,200 data, 300 control) and 1,600 events in 0.5 s: "
+        "1,500 packet-hops (1,200 data, 300 control) and 1,600 events in 500 ms: "
         "3,000 packet-hops/s."
     )
 
@@ -108,8 +111,8 @@ def test_tables(run):
     completion, layers = grids(run)
     assert [words for words, _ in completion.headers] == ["", "min", "mean", "p50", "p99", "max"]
     assert completion.rows == [
-        ["time [ms]", "0.002", "0.501", "0.002", "1", "1"],
-        ["slowdown", "1.000", "2.250", "1.000", "3.500", "3.500"],
+        ["time [ms]", "0.002", "0.501", "0.002", "1.000", "1.000"],
+        ["slowdown", "1.00", "2.25", "1.00", "3.50", "3.50"],
     ]
     assert [words for words, _ in layers.headers] == [
         "layer", "links", "mean\nuse", "max\nuse", "peak\nqueue", "drops", "trims",

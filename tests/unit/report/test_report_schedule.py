@@ -1,6 +1,8 @@
 """Schedules as text, drawings and a page: they show what was found, and fit 80 columns."""
 
+import base64
 import io
+import json
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -87,7 +89,9 @@ def test_everything_fits_the_width(found):
             assert len(line) <= 80
     tables = text_of(print_scheduling, found).splitlines()
     assert [line for line in tables if re.match(r" \* |\* ", line)]
-    assert all(len(line) <= 80 for line in tables if not line.startswith(("pair", "Keep", "Re")))
+    assert all(
+        len(line) <= 80 for line in tables if not line.startswith(("pair", "The", "Keep", "Re"))
+    )
 
 
 def test_circuits_in_numbers_and_shades():
@@ -128,7 +132,12 @@ def test_profile_in_words(found):
 
 
 def test_verdict_in_words(found):
-    sentence, relaying = verdict(found)
+    shortest, sentence, relaying = verdict(found)
+    assert re.fullmatch(
+        r"The shortest schedule of permutations is by [\w-]+( \([\w-]+\))?: [\d.]+ us, "
+        r"([\d.]+ times|within 0\.1% of) the bound of [\d.]+ us\.",
+        shortest,
+    )
     assert re.fullmatch(
         r"Relaying: [\d.]+ [mu]s instead of [\d.]+ [mu]s over the static circulant, [\d.]+ [mu]s "
         r"over the circuits of \w+, where [\d.]+ MB take two hops; [\d.]+ [mu]s over circuits "
@@ -147,13 +156,13 @@ def test_verdict_in_words(found):
         r"Keep the static circulant: best saves [\d.]+ us per all-to-all, less than the delay of "
         r"25 ms\. Switching pays if the delay is hidden, or if this demand repeats more than "
         r"[\d.]+ times\.",
-        verdict(slow)[0],
+        verdict(slow)[1],
     )
     held = found.best_allocation.split.circuits
     same = compare_schedules(
         Problem("x", found.problem.demand, 400.0, 0.0, ports=Ports(4, 800.0, held)), ALL
     )
-    assert verdict(same)[0] == (
+    assert verdict(same)[1] == (
         "Keep the circuits given: no other circuits are faster for this demand."
     )
     same.interrupted = True
@@ -188,7 +197,7 @@ def ring(neighbors, pairs):
 def test_pairs_without_a_route_are_reported():
     line = [(0, 1), (1, 2), (2, 3)]
     many = ring(line, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)])
-    assert verdict(many)[0] == (
+    assert verdict(many)[1] == (
         "No circuits suffice: without an EPS every pair needs a circuit; more ports or an EPS rate "
         "would help."
     )
@@ -241,9 +250,14 @@ def test_svg_file_is_well_formed(found, tmp_path):
 
 def test_page_has_tables_and_drawings(found, tmp_path):
     path = tmp_path / "a.html"
-    write_schedule_page(found, path)
+    write_schedule_page(found, path, "lightloom schedule pair.npy --html a.html")
     text = path.read_text()
-    assert text == render_schedule(found)
+    assert text == render_schedule(found, "lightloom schedule pair.npy --html a.html")
+    assert "lightloom schedule pair.npy --html a.html</code>" in text
+    files = dict(re.findall(r'href="data:[\w/]+;base64,([^"]+)" download="([^"]+)"', text))
+    held = {name: base64.b64decode(content).decode() for content, name in files.items()}
+    assert json.loads(held["schedule.json"])["winner"] == found.winner
+    assert held["schedule.csv"].startswith("kind,method,best,length_s,lower_bound_s,")
     assert "pair &lt;8&gt;" in text
     assert "<8>" not in text
     assert text.count("<table>") == 3
@@ -257,7 +271,9 @@ def test_page_and_drawing_of_nothing(tmp_path):
     cut = ScheduleComparison(problem, profile_of(problem.demand), interrupted=True)
     write_schedule_drawing(cut, tmp_path / "a.svg")
     assert not (tmp_path / "a.svg").exists()
-    assert "Interrupted" in render_schedule(cut)
+    text = render_schedule(cut)
+    assert "Interrupted" in text
+    assert "schedule.csv" not in text
 
 
 def test_rectangles_have_a_page_without_matrices():
@@ -294,7 +310,7 @@ def test_methods_are_compared_with_what_auto_has_proved():
     auto, others = found.schedules["auto"], ("round-robin", "critical")
     assert auto.is_optimal
     (grid,) = grids(found)
-    shown = {row[0].split()[0]: row[2] for row in grid.rows}
+    shown = {row[0].split()[0]: row[2] for row in grid.texts}
     assert shown["auto"] == "optimal"
     for name in others:
         row = found.schedules[name]

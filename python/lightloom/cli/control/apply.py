@@ -15,6 +15,7 @@ from lightloom.cli.control.target import (
 )
 from lightloom.cli.options import Command, Given
 from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.units import show_things
 
 EXAMPLES = (
     "lightloom control apply region.toml --demand-file demand.npy",
@@ -58,7 +59,7 @@ async def _apply(options: TargetOptions, outputs: Outputs) -> None:
         content: dict[str, Any] = {"region": region_as_json(controller)}
         if options.adopt:
             found = await controller.adopt(reason_of("adopt"))
-            outputs.say(f"adopted: {len(found)} circuits")
+            outputs.say(f"adopted: {show_things(len(found), 'circuit')}")
             outputs.write_json({**content, "adopts": [str(one) for one in sorted(found)]})
             return
         wanted, why = wanted_circuits(controller, options, target)
@@ -69,5 +70,6 @@ async def _apply(options: TargetOptions, outputs: Outputs) -> None:
         outputs.write_json({**content, **report_as_json(report)})
         if report.failed:
             raise ControlError(
-                f"{len(report.failed)} circuits are not as wanted ({report.result}); see above"
+                f"not as wanted: {show_things(len(report.failed), 'circuit')} ({report.result}); "
+                "see above"
             )

@@ -8,13 +8,15 @@ from pydantic import Field
 
 from lightloom.cli.control.target import RegionArgument, outputs_and_options
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import json_panel
+from lightloom.cli.outputs import Outputs, json_output, say_written
+from lightloom.cli.terminal import command_line
 from lightloom.inputs.strict import Whole
 
 EXAMPLES = (
     "lightloom control audit region.toml",
     "lightloom control audit region.toml --last 100",
     "lightloom control audit region.toml --json changes.json",
+    "lightloom control audit region.toml --html changes.html",
 )
 RENAMED = {"--journal-json": "--json"}
 NOTES = "Newest first. The journal is read; the region may be served at the same time."
@@ -35,8 +37,10 @@ def command() -> Command:
             option(AuditOptions, "last", common=True),
         ),
     )
+    page = option(Outputs, "html", "--html", common=True, below="output")
+    output = Panel("Output", (json_output(), page))
     return Command(
-        panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES, renamed=RENAMED
+        panels=(panel, output), run=_run, examples=EXAMPLES, notes=NOTES, renamed=RENAMED
     )
 
 
@@ -52,8 +56,14 @@ def _run(given: Given) -> None:
     if not path.exists():
         raise JournalError(f"{path}: no such file; nothing was changed in {file.name} so far")
     journal = Journal(path, file.name)
-    entries = journal.last(options.last)
+    entries, held = journal.last(options.last), journal.held() or frozenset()
     journal.close()
     outputs.say(*(map(entry_line, entries) if entries else [f"{file.name}: no change so far"]))
     changes = [entry_as_json(entry) for entry in entries]
     outputs.write_json({"region": file.name, "changes": changes})
+    if outputs.html is not None:
+        from lightloom.report.page_control import write_control_page
+
+        servers = file.read_port_map(options.region.parent).servers
+        write_control_page(file.name, servers, held, entries, outputs.html, command_line())
+        say_written([outputs.html])

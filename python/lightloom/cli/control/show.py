@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from lightloom.units import show_time
+from lightloom.units import show_things, show_time
 
 if TYPE_CHECKING:
     from lightloom.control.change import RegionChange
@@ -24,7 +24,7 @@ def region_line(controller: RegionController) -> str:
     nics = sum(ports.nics_per_server)
     text = (
         f"{controller.region.name}: {controller.state}; {len(ports.servers)} servers, {nics} NICs "
-        f"on {', '.join(ports.switches)}; {len(controller.held)} circuits held"
+        f"on {', '.join(ports.switches)}; {show_things(len(controller.held), 'circuit')} held"
     )
     return f"{text}; drift: {controller.drift}" if controller.drift else text
 
@@ -32,7 +32,8 @@ def region_line(controller: RegionController) -> str:
 def change_lines(change: RegionChange, light: Iterable[LossBudget] | None = None) -> Iterator[str]:
     """A change in a few lines, with the light of its circuits where that was asked for."""
     if change.is_empty:
-        yield f"nothing changes: {len(change.unchanged)} circuits stay"
+        stay = "stays" if len(change.unchanged) == 1 else "stay"
+        yield f"nothing changes: {show_things(len(change.unchanged), 'circuit')} {stay}"
         return
     yield _listed("create", change.creates)
     yield _listed("move", [f"{before} to {after}" for before, after in change.moved])
@@ -67,7 +68,8 @@ def report_lines(report: ChangeReport) -> Iterator[str]:
     """What came of a change."""
     seconds = sum(report.timings.values())
     number = "" if report.number is None else f" (change {report.number})"
-    yield f"{report.result}{number} in {show_time(seconds)}: {len(report.after)} circuits"
+    held = show_things(len(report.after), "circuit")
+    yield f"{report.result}{number} in {show_time(seconds)}: {held}"
     for circuit, problem in sorted(report.failed.items()):
         yield f"  {circuit}: {problem}"
 

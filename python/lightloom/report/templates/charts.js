@@ -71,11 +71,19 @@ const lightloom = (() => {
   // text for tips: what comes from outside is escaped
   const escape = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
+  // four digits, zeros at the end included; fewer if the number is exact with fewer, as in Python
+  const digits = (value) => {
+    const text = value.toPrecision(4);
+    const number = Number(text);
+    const exact = Math.abs(number - value) <= 1e-12 * Math.abs(value);
+    return exact || text.includes("e") ? String(number) : text;
+  };
+
   const seconds = (value) => {
     const size = Math.abs(value);
     const [unit, name] = size >= 1 ? [1, "s"] : size >= 1e-3 ? [1e-3, "ms"]
       : size >= 1e-6 ? [1e-6, "us"] : [1e-9, "ns"];
-    return `${+(value / unit).toPrecision(4)} ${name}`;
+    return `${digits(value / unit)} ${name}`;
   };
 
   const draw = (element) => {

@@ -465,8 +465,9 @@ def _searched(
         text = f"search: of {len(found)} plans that fit, the shortest predicted step"
         if len(found) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
-        given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
-        plan = dataclasses.replace(choice.plan, origin="searched", provenance=(text, *given))
+        given = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in _given(scenario))
+        provenance = (text, f"given: {given}") if given else (text,)
+        plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
         kept = tuple(fabric for fabric in job.fabrics if fabric in own)
         jobs.append(dataclasses.replace(job, fabrics=kept, candidates=candidates))

@@ -220,11 +220,13 @@ def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> 
     notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
     others = [name for name in variants if name.startswith("first=")]
     if others:
+        step = show_time(own.run.step_time_s)
         tried = " and ".join(
-            f"{show_time(variants[name])} if the first all-to-all of a pass {_FIRST[name]} ({name})"
+            f"{'as long' if show_time(variants[name]) == step else show_time(variants[name])} if "
+            f"the first all-to-all of a pass {_FIRST[name]} ({name})"
             for name in others
         )
-        notes.append(f"the first sample takes {show_time(own.run.step_time_s)}, and {tried}")
+        notes.append(f"the first sample takes {step}, and {tried}")
     if failures := failures_note(own.run.step_time_s, variants):
         notes.append(failures)
     elif with_failures:
