@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: ratios of step times up to this one count as the same time: what a simulation resolves
 SAME = 1.005
+#: what carries bytes without a circuit
+PACKETS = ("nvswitch", "eps")
 SECONDS_PER_YEAR = 365.25 * 86_400
 #: attributes of a result that have other names in files
 _WRITTEN_AS = {
@@ -197,8 +199,10 @@ class FabricResult:
 
     @property
     def has_idle_circuits(self) -> bool:
-        """Whether there are circuits of regions, and none carries a byte."""
-        return self.carried_bytes.get("ocs") == 0
+        """Whether circuit switches are paid for, and no circuit carries a byte."""
+        carriers = self.carried_bytes.items()
+        carried = sum(size for name, size in carriers if name not in PACKETS)
+        return "ocs_port" in self.cost_by_component_usd and not carried
 
     @property
     def never_switches(self) -> bool:
