@@ -29,6 +29,7 @@ from lightloom.fabric.bill import (
     nic_lines,
 )
 from lightloom.fabric.cluster import Cluster
+from lightloom.hardware import Availability, packet_switches
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,10 @@ def tree_switches(
 ) -> Switches:
     """Switches of all planes that are bought whole, and how many of their ports are used."""
     tiers, ports = tree.tiers(servers), tree.switch_ports
+    sold: Availability = "volume"
+    if component == "eps_port":
+        known = {one.ports: one.availability for one in packet_switches(rate_gbps)}
+        sold = known.get(ports, sold)
     links = tree_links(tree, servers, "fit")
     count = tree.rails * -(-servers // tree.servers_per_tor)
     if tiers == 2:
@@ -206,6 +211,7 @@ def tree_switches(
         tiers=tiers,
         planes=tree.planes,
         widest=tree.widest(tiers),
+        availability=sold,
     )
 
 
@@ -222,6 +228,6 @@ def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> 
         servers=cluster.servers,
         lines=merged(lines),
         switches=(tree_switches(tree, cluster.servers, cluster.nic_gbps),),
-        fiber_length_m=counting.fiber_length_m,
+        fiber_length_m=counting.length_m,
         conventions=counting.conventions(tiers=1 + len(links.fabric)),
     )
