@@ -28,26 +28,12 @@ from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.story import difference, doubts, story, unswitched
+from lightloom.report.supply_text import COMPONENTS, assumptions
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.advice import advise, undecided
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 
-#: parts of a network's price, in words
-COMPONENTS = {
-    "nic": "NICs",
-    "eps_port": "packet switch ports",
-    "crossbar_port": "crossbar ports",
-    "transceiver": "transceivers",
-    "tunable_transceiver": "transceivers with tunable lasers",
-    "long_reach_transceiver": "long-reach transceivers",
-    "ocs_port": "circuit switch ports",
-    "patch_port": "patch panel ports",
-    "switch_1x2": "1x2 optical switches",
-    "fiber": "fiber",
-    "dac": "copper cables (DAC)",
-    "aoc": "optical cables (AOC)",
-}
 #: who carries the bytes, in words
 CARRIERS = {
     "eps": "packet fabric",
@@ -145,6 +131,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "powers": _component_bars(results, styles, "power_by_component_w"),
         "fabrics": fabric_views(comparison, styles),
         "component_words": COMPONENTS,
+        "assumptions": assumptions(results),
         "ownership": ownership,
         "ownership_rows": yearly,
         "memory": _memory_bars(comparison),
@@ -203,7 +190,9 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
     def against(best: FabricResult, of: str) -> tuple[str, ...]:
         """The gain over the other fabrics, in the order in which they were named."""
         mine = getattr(best, of)
-        return tuple(f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best)
+        notes = ["cannot be bought"] if best.supply.availability == "paper" else []
+        others = [f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best]
+        return (*notes, *others)
 
     return [
         *found,

@@ -11,6 +11,7 @@ from rich.text import Text
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
+from lightloom.report.supply_text import assumptions
 from lightloom.report.switches_table import built_of, switches_table
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
@@ -64,6 +65,8 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison), console)
+    if assumed := assumptions(comparison.results):
+        print_sentence(assumed, console)
     if switches := built_of(comparison.results):
         print_sentence(switches, console)
     print_sentence(doubts(comparison), console)

@@ -15,6 +15,7 @@ from rich.console import Console
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
+from lightloom.study.compare.supply import Supply
 from lightloom.study.compare.switching import Switching
 from lightloom.units import show_time
 
@@ -135,12 +136,12 @@ class FabricResult:
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
-    ``switching`` says in which switches the network comes.
+    ``switching`` says in which switches the network comes, ``supply`` what can be bought.
     ``loads`` has the step under balanced and skewed load, where there is any. ``critical_path_s``,
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent in all-to-alls whose
-    last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
-    each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``run_hash``,
-    ``events`` and ``simulation_wall_s`` are of the first sample.
+    last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are means over the same
+    samples, so that each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``,
+    ``run_hash``, ``events`` and ``simulation_wall_s`` are of the first sample.
     """
 
     fabric: str
@@ -178,6 +179,7 @@ class FabricResult:
     loads: tuple[LoadResult, ...] = ()
     link_up: LinkUp | None = None
     switching: Switching = field(default_factory=Switching)
+    supply: Supply = field(default_factory=Supply)
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -274,6 +276,7 @@ class FabricResult:
                 "link_up": None if link_up is None else LinkUp(**link_up),
                 "notes": tuple(content["notes"]),
                 "switching": Switching.from_json(content),
+                "supply": Supply.from_json(content),
             }
         )  # fmt: skip
 
@@ -295,6 +298,7 @@ class FabricResult:
             "days_per_trillion_tokens": self.days_per_trillion_tokens,
             "network_cost_usd": self.network_cost_usd,
             **self.switching.to_json(),
+            **self.supply.to_json(),
             "cluster_cost_usd": self.cluster_cost_usd,
             "power_w": self.network_power_w,
             "cluster_power_w": self.cluster_power_w,
