@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lightloom.fabric.bill import Bill, Line
-from lightloom.hardware import Gpu, Powers, Prices
+from lightloom.hardware import Gpu, Powers, Prices, Row
 
 #: the name of a component's price, without ``_usd``, and of its power, without ``_w``
 _PRICE = {"eps_port": "switch_port"}
@@ -134,8 +134,34 @@ def unit_price_usd(line: Line, bill: Bill, prices: Prices) -> float:
         return bill.fiber_length_m * prices.file.fiber.price_usd_per_m.value
     if line.component == "switch_1x2":
         return prices.look_ahead_switch_usd
-    name = _PRICE.get(line.component, line.component)
-    return prices.at(line.rate_gbps).get(f"{name}_usd")
+    row, name = _price_of(line, prices)
+    return row.get(name)
+
+
+def is_price_assumed(line: Line, prices: Prices) -> bool:
+    """Whether nobody published the price of a part of a line.
+
+    Raises
+    ------
+    HardwareError
+        If the price file lacks it.
+    """
+    if line.component == "fiber":
+        return prices.file.fiber.price_usd_per_m.assumed
+    if line.component == "switch_1x2":
+        value = prices.file.switches.look_ahead_switch_usd
+        return value is not None and value.assumed
+    row, name = _price_of(line, prices)
+    row.get(name)
+    return row.provenance[name].assumed
+
+
+def _price_of(line: Line, prices: Prices) -> tuple[Row, str]:
+    """The row of a price list that has a part, and what the part is called there."""
+    name = f"{_PRICE.get(line.component, line.component)}_usd"
+    if line.component == "ocs_port":
+        return prices.circuit_switch(line.technology, line.rate_gbps), name
+    return prices.at(line.rate_gbps), name
 
 
 def unit_power_w(line: Line, powers: Powers) -> float:
@@ -148,6 +174,8 @@ def unit_power_w(line: Line, powers: Powers) -> float:
     """
     if line.component in _PASSIVE:
         return 0.0
+    if line.component == "ocs_port":
+        return powers.circuit_switch(line.technology).get(_PORT_POWER[line.component])
     if line.component in _PORT_POWER:
         return powers.ports.get(_PORT_POWER[line.component])
     ends = 2 if line.component == "aoc" else 1
@@ -162,11 +190,8 @@ def unused_ports_usd(bill: Bill, prices: Prices) -> float:
     HardwareError
         If the price file lacks such a port.
     """
-    return sum(
-        switches.spare
-        * unit_price_usd(Line(switches.component, switches.rate_gbps, 1), bill, prices)
-        for switches in bill.switches
-    )
+    ports = [Line(own.component, own.rate_gbps, own.spare, own.technology) for own in bill.switches]
+    return sum(line.count * unit_price_usd(line, bill, prices) for line in ports)
 
 
 @dataclass(frozen=True)

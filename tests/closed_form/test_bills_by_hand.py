@@ -9,20 +9,21 @@ import math
 import pytest
 
 from lightloom.cost import PartsCostModel, unused_ports_usd
-from lightloom.fabric import Chronos, Cluster, FatTree, MixNet, Oversub, Rail, TopoOpt
-from lightloom.hardware import load_prices, packet_switches
+from lightloom.fabric import Chronos, Cluster, Counting, FatTree, MixNet, Oversub, Rail, TopoOpt
+from lightloom.hardware import load_power, load_prices, packet_switches
 
 #: transceiver, NIC, switch port, OCS port, patch port, fiber (USD), MixNet (SIGCOMM 2025), Table 4
 PRICES = {400: (659, 1499, 1090, 520, 100, 150), 800: (1399, 2248, 1400, 520, 100, 150)}
 
 
-def bill_of(fabric, gpus, rate=400):
+def bill_of(fabric, gpus, rate=400, **counting):
     cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
-    return fabric.bill_of_materials(cluster)
+    return fabric.bill_of_materials(cluster, Counting(**counting))
 
 
-def dollars(fabric, gpus, rate=400):
-    return PartsCostModel().capital_cost(bill_of(fabric, gpus, rate), load_prices()).total_usd
+def dollars(fabric, gpus, rate=400, **counting):
+    bill = bill_of(fabric, gpus, rate, **counting)
+    return PartsCostModel().capital_cost(bill, load_prices()).total_usd
 
 
 def boxes(fabric, gpus, rate=400):
@@ -44,6 +45,11 @@ def boxes(fabric, gpus, rate=400):
     (MixNet(switch_ports=64), 4096, 400, 16_577_536),
     (MixNet(switch_ports=64), 4096, 800, 25_902_080),
     (TopoOpt(panel="folded"), 4096, 400, 14_610_432),
+    # beyond a panel's 1,008 ports: NIC i of every server on panel i, $2,408 per NIC
+    (TopoOpt(), 1008, 400, 2_427_264),
+    (TopoOpt(), 1024, 400, 2_465_792),
+    (TopoOpt(), 4096, 400, 9_863_168),
+    (TopoOpt(panel="planes", panel_ports=512), 4096, 400, 9_863_168),
     (Chronos(), 4096, 400, 31_559_680),
 ])  # fmt: skip
 def test_dollars_are_those_of_a_hand_made_bill(fabric, gpus, rate, usd):
@@ -100,3 +106,52 @@ def test_ports_that_nobody_uses_have_a_price():
     bill = bill_of(Oversub(switch_ports=64), 1024)
     spare = 28 * 64 - 1708
     assert unused_ports_usd(bill, load_prices()) == spare * PRICES[400][2]
+
+
+@pytest.mark.parametrize(("options", "gpus", "panels"), [
+    ({}, 1008, 1),
+    # seven planes of 128 servers fit a panel of 1,008 ports
+    ({}, 1024, 2),
+    ({"panel_ports": 128}, 1024, 8),
+    ({}, 4096, 8),
+    ({"panel": "folded"}, 4096, 13),
+])  # fmt: skip
+def test_patch_panels_are_bought_whole(options, gpus, panels):
+    switches = bill_of(TopoOpt(**options), gpus).switches[0]
+    assert (switches.component, switches.count) == ("patch_port", panels)
+
+
+#: dollars and watts of an OCS port by kind: of the price file, by hand
+KINDS = {
+    "robotic": (100, 0), "piezo": (520, 0.8), "mems-3d": (500, 0.24), "rotornet": (60, 0.1),
+    "silicon-photonics": (520, 0.8), "plzt": (1040, 0.8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_port_of_each_kind_of_circuit_switch_has_its_own_price(kind):
+    usd, watts = KINDS[kind]
+    fabric = MixNet(switch_ports=64, technology=kind, degree=6)
+    found = dollars(fabric, 1024) - dollars(MixNet(switch_ports=64), 1024)
+    assert found == pytest.approx(768 * (usd - 520))
+    power = PartsCostModel().power(bill_of(fabric, 1024), load_power())
+    assert power.by_component_w["ocs_port"] == pytest.approx(768 * watts)
+
+
+def test_mirrors_of_chronos_are_a_mems_switch():
+    cost = PartsCostModel().capital_cost(bill_of(Chronos(technology="mems"), 1024), load_prices())
+    # eight planes of 128 servers, one crossbar of 320 ports each
+    assert cost.by_component_usd["ocs_port"] == 1024 * 500
+
+
+def test_optics_of_one_hall():
+    """Fibers of 45 m at $0.30; single-mode transceivers, twice the price, only behind switches."""
+    paper, hall = (dollars(FatTree(), 1024, optics=optics) for optics in ("paper", "hall"))
+    fibers = bill_of(FatTree(), 1024).count("fiber")
+    assert paper - hall == pytest.approx(fibers * (500 - 45) * 0.30)
+    bill = bill_of(MixNet(), 1024, optics="hall")
+    assert bill.count("long_reach_transceiver") == 768
+    assert bill.conventions["optics"].startswith("for one hall")
+    extra = dollars(MixNet(), 1024, optics="hall", fiber_length_m=500) - dollars(MixNet(), 1024)
+    assert extra == pytest.approx(768 * 659)
+    assert bill_of(TopoOpt(), 1024, optics="hall").count("transceiver") == 0

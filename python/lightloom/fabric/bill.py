@@ -14,6 +14,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lightloom.fabric.options import OptionalPositive, OptionModel, Switch
+from lightloom.hardware import Availability
+
+#: mean length of a fiber inside one hall, whose links are 30 to 60 m long; assumed
+HALL_LENGTH_M = 45.0
 
 #: every component that a bill may name
 COMPONENTS = (
@@ -61,20 +65,43 @@ class Counting(OptionModel):
         " the MixNet paper.",
     )
     include_nics: Switch = Field(True, description="Include NICs in the cost.")
-    fiber_length_m: OptionalPositive = Field(
-        None, description="Mean length of a fiber; by default that of the price list."
+    optics: Literal["paper", "hall"] = Field(
+        "paper",
+        description="What links are built of: as the MixNet paper counts, multimode transceivers of"
+        " short reach and fibers of the price list (500 m); or for one hall, fibers of 45 m, and"
+        " transceivers of long reach, which are single-mode, where light passes a circuit switch or"
+        " a patch panel.",
     )
+    fiber_length_m: OptionalPositive = Field(
+        None, description="Mean length of a fiber; by default that of the optics."
+    )
+
+    @property
+    def length_m(self) -> float | None:
+        """Mean length of a fiber; ``None`` for that of the price list."""
+        if self.fiber_length_m is None and self.optics == "hall":
+            return HALL_LENGTH_M
+        return self.fiber_length_m
+
+    @property
+    def circuit_transceiver(self) -> str:
+        """The component that ends a link through circuit switches or panels."""
+        return "long_reach_transceiver" if self.optics == "hall" else "transceiver"
 
     def as_in_mixnet_paper(self) -> Counting:
         """Charge three tiers of packet switches whatever the size, and one panel of any size."""
-        return self.model_copy(update={"tiers": 3, "patch_panels": "flat"})
+        paper = {"tiers": 3, "patch_panels": "flat", "optics": "paper"}
+        return self.model_copy(update=paper)
 
     def conventions(self, tiers: int | None = None) -> dict[str, str]:
         """Return what was counted how, in words; ``tiers`` of packet switches, if there are any."""
         nics = "included" if self.include_nics else "left out"
         one = self.ocs_ports_per_nic == 1
         ocs = "one duplex port per NIC" if one else "two ports per NIC, transmit and receive"
-        length = self.fiber_length_m
+        length = self.length_m
+        optics = "multimode everywhere, as the MixNet paper counts"
+        if self.optics == "hall":
+            optics = "for one hall, single-mode through circuit switches and panels"
         simulated = " (as simulated)" if self.tiers == "fit" else ""
         return {
             "switch ports": "only used ones",
@@ -82,17 +109,23 @@ class Counting(OptionModel):
             "host links": self.host_links,
             "OCS ports": ocs,
             "NICs": nics,
+            "optics": optics,
             "mean fiber length": "of the price file" if length is None else f"{length:g} m",
         }
 
 
 @dataclass(frozen=True)
 class Line:
-    """So many of one component. ``rate_gbps`` is that of the link it serves; fibers count links."""
+    """So many of one component.
+
+    ``rate_gbps`` is that of the link it serves; fibers count links. ``technology`` is the kind of
+    circuit switch, which the price of a port depends on.
+    """
 
     component: str
     rate_gbps: float
     count: int
+    technology: str | None = None
 
     def __post_init__(self) -> None:
         assert self.component in COMPONENTS, self.component
@@ -117,6 +150,10 @@ class Switches:
         Tiers of a network of them, and separate networks.
     widest
         The most servers that as many tiers take; ``None`` where more switches take any number.
+    technology
+        Kind of circuit switch or crossbar.
+    availability
+        Whether they can be bought: ``volume``, ``sampled`` or ``paper``.
     """
 
     component: str
@@ -127,6 +164,8 @@ class Switches:
     tiers: int = 1
     planes: int = 1
     widest: int | None = None
+    technology: str | None = None
+    availability: Availability = "volume"
 
     @property
     def spare(self) -> int:
@@ -189,10 +228,14 @@ def nic_lines(nics: int, rate_gbps: float, counting: Counting) -> list[Line]:
 
 
 def merged(lines: Iterable[Line]) -> tuple[Line, ...]:
-    """Lines of the same component and rate added up, in the order of :data:`COMPONENTS`."""
-    counts: dict[tuple[str, float], int] = {}
+    """Lines of the same component, rate and kind added up, in the order of :data:`COMPONENTS`."""
+    counts: dict[tuple[str, float, str | None], int] = {}
     for line in lines:
-        key = (line.component, line.rate_gbps)
+        key = (line.component, line.rate_gbps, line.technology)
         counts[key] = counts.get(key, 0) + line.count
     order = sorted(counts, key=lambda key: (COMPONENTS.index(key[0]), key[1]))
-    return tuple(Line(*key, counts[key]) for key in order if counts[key])
+    return tuple(
+        Line(component, rate_gbps, counts[component, rate_gbps, technology], technology)
+        for component, rate_gbps, technology in order
+        if counts[component, rate_gbps, technology]
+    )

@@ -200,6 +200,7 @@ class Chronos(FabricOptions):
         ]
         if self.spare_planes:
             lines.append(Line("switch_1x2", rate, servers * cluster.nics_per_server))
+        crossbar = crossbar_technology(self.technology)
         own = {"tiers of crossbars": f"{1 + len(links.fabric)} (as simulated)"}
         if self.spare_planes or self.spare_servers:
             own["spare"] = (
@@ -211,9 +212,13 @@ class Chronos(FabricOptions):
             servers=cluster.servers,
             lines=merged(lines),
             switches=(
-                tree_switches(dataclasses.replace(tree, planes=planes), servers, rate, port),
+                dataclasses.replace(
+                    tree_switches(dataclasses.replace(tree, planes=planes), servers, rate, port),
+                    technology=crossbar.switch or self.technology,
+                    availability=crossbar.availability,
+                ),
             ),
-            fiber_length_m=counting.fiber_length_m,
+            fiber_length_m=counting.length_m,
             conventions={**counting.conventions(), **own},
         )
 
@@ -221,11 +226,16 @@ class Chronos(FabricOptions):
         above = sum(links.fabric)
         ports, ends = links.hosts + 2 * above, 2 * (links.hosts + above)
         fibers = Line("fiber", rate, links.hosts + above)
-        medium = crossbar_technology(self.technology).medium
+        own = crossbar_technology(self.technology)
+        medium = own.medium
         if medium == "mirrors":
-            reach = "long_reach_transceiver" if above else "transceiver"
+            reach = "long_reach_transceiver" if above else counting.circuit_transceiver
             count = ports * counting.ocs_ports_per_nic
-            return [Line(reach, rate, links.hosts), Line("ocs_port", rate, count), fibers]
+            return [
+                Line(reach, rate, links.hosts),
+                Line("ocs_port", rate, count, own.switch),
+                fibers,
+            ]
         if medium == "grating":
             lasers = Line("tunable_transceiver", rate, links.hosts + 2 * above)
             return [lasers, Line("patch_port", rate, ports), fibers]

@@ -219,8 +219,10 @@ class MixNet(MixNetOptions):
             *nic_lines(cluster.servers * tree.nics, eps.nic_gbps, counting),
             *eps_lines(links, eps.nic_gbps, counting),
             *nic_lines(optical, cluster.nic_gbps, counting),
-            Line("transceiver", cluster.nic_gbps, optical),
-            Line("ocs_port", cluster.nic_gbps, optical * counting.ocs_ports_per_nic),
+            Line(counting.circuit_transceiver, cluster.nic_gbps, optical),
+            Line(
+                "ocs_port", cluster.nic_gbps, optical * counting.ocs_ports_per_nic, self.technology
+            ),
             Line("fiber", cluster.nic_gbps, optical),
         ]
         return Bill(
@@ -232,7 +234,7 @@ class MixNet(MixNetOptions):
                 tree_switches(tree, cluster.servers, eps.nic_gbps),
                 self._circuit_switches(cluster, network),
             ),
-            fiber_length_m=counting.fiber_length_m,
+            fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=1 + len(links.fabric)),
         )
 
@@ -247,7 +249,16 @@ class MixNet(MixNetOptions):
             sizes = np.bincount(region[region != NO_REGION]) * self.degree // planes
             fit = ports // int(sizes.max(initial=1))
             count, used = -(-len(sizes) // fit), int(sizes.sum()) * planes
-        return Switches("ocs_port", cluster.nic_gbps, ports, count * planes, used, planes=planes)
+        return Switches(
+            component="ocs_port",
+            rate_gbps=cluster.nic_gbps,
+            ports=ports,
+            count=count * planes,
+            used=used,
+            planes=planes,
+            technology=self.technology,
+            availability=switch_technology(self.technology).availability,
+        )
 
     def _tree(self, cluster: Cluster) -> Tree:
         if self.degree >= cluster.nics_per_server:

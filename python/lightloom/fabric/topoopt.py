@@ -1,15 +1,20 @@
 """TopoOpt: every NIC on an optical patch panel, one topology for the whole job.
 
 After Wang et al. (NSDI 2023). Any two NICs can be joined. Where there are more than the ports of
-a panel, that takes two tiers of panels, which are charged (the MixNet paper, section 7.1, charges
-one flat panel of any size). The topology follows the demand averaged over the job; what has no
-direct circuit is forwarded by the GPUs of other servers, which costs their links' rate and
-``relay_delay_s`` each.
+a panel, NIC i of every server is on panel i, or there are two tiers of panels (the MixNet paper,
+section 7.1, charges one flat panel of any size). The topology follows the demand averaged over the
+job; what has no direct circuit is forwarded by the GPUs of other servers, which costs their links'
+rate and ``relay_delay_s`` each.
 
 TopoOpt shares the ports by bytes, as if a step took as long as its busiest circuit. Here the
 all-to-alls, the pipeline's sends in each direction and the rings are phases that follow each other,
 so that their times add up: small phases deserve more than their share. A phase is as long as its
 busiest circuit. Overlap with compute is left out.
+
+Panels that are planes take any topology with as many circuits at each server as there are planes,
+where transmit and receive fibers are patched apart: senders and receivers of d circuits each are a
+bipartite graph, whose edges d colors, one per panel, keep apart at every end (Kőnig 1916). A NIC
+may then send to one server and receive from another.
 """
 
 from __future__ import annotations
@@ -40,11 +45,12 @@ class TopoOpt(FabricOptions):
     kind: ClassVar[str] = "topoopt"
     title: ClassVar[str] = "topoopt"
 
-    panel: Literal["flat", "folded", "fit"] = Field(
+    panel: Literal["flat", "planes", "folded", "fit"] = Field(
         "fit",
-        description="One panel where panel_ports suffice and else two tiers of panels with "
-        "long-reach transceivers (fit), always two tiers (folded), or one panel of any size, as in "
-        "the MixNet paper (flat).",
+        description="One panel where panel_ports suffice for all NICs, else planes where they "
+        "suffice for all servers, else folded (fit); a panel for each NIC of a server (planes); "
+        "two tiers of panels with long-reach transceivers (folded); or one panel of any size, as "
+        "in the MixNet paper (flat).",
     )
     panel_ports: Count | None = Field(
         None, description="Ports of a patch panel; by default those of the catalog."
@@ -96,12 +102,17 @@ class TopoOpt(FabricOptions):
 
         A folded panel takes three ports and three fibers per NIC, and long reach transceivers
         against the loss of several passes.
+
+        Raises
+        ------
+        FabricError
+            If planes are asked for and a panel has fewer ports than there are servers.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
         nics, rate = cluster.nics, cluster.nic_gbps
-        folded = counting.patch_panels == "built" and self._is_folded(nics)
-        passes = 3 if folded else 1
-        reach = "long_reach_transceiver" if folded else "transceiver"
+        built = self._built(cluster) if counting.patch_panels == "built" else "flat"
+        passes = 3 if built == "folded" else 1
+        reach = "long_reach_transceiver" if passes > 1 else counting.circuit_transceiver
         lines = [
             *nic_lines(nics, rate, counting),
             Line(reach, rate, nics),
@@ -109,21 +120,33 @@ class TopoOpt(FabricOptions):
             Line("fiber", rate, nics * passes),
             Line("switch_1x2", rate, nics * self.look_ahead),
         ]
-        panel = {"patch panel": "two tiers" if folded else "flat", "look-ahead": self._look_ahead()}
+        words = {"folded": "two tiers", "planes": "one per NIC of a server"}
+        panel = {"patch panel": words.get(built, "flat"), "look-ahead": self._look_ahead()}
         return Bill(
             fabric=self.name,
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
-            switches=(self._panels(nics, rate, passes),),
-            fiber_length_m=counting.fiber_length_m,
+            switches=(self._panels(cluster, built),),
+            fiber_length_m=counting.length_m,
             conventions={**counting.conventions(), **panel},
         )
 
-    def _panels(self, nics: int, rate: float, passes: int) -> Switches:
-        ports, used = self._ports(), nics * (passes + self.look_ahead)
-        tiers = 1 if passes == 1 else 2
-        return Switches("patch_port", rate, ports, -(-used // ports), used, tiers=tiers)
+    def _panels(self, cluster: Cluster, built: str) -> Switches:
+        """Panels that are bought; planes share one where their ports fit."""
+        planes = cluster.nics_per_server if built == "planes" else 1
+        per_nic = (3 if built == "folded" else 1) + self.look_ahead
+        ports, plane = self._ports(), cluster.nics // planes * per_nic
+        count = -(-planes // (ports // plane)) if plane <= ports else planes * -(-plane // ports)
+        return Switches(
+            component="patch_port",
+            rate_gbps=cluster.nic_gbps,
+            ports=ports,
+            count=count,
+            used=plane * planes,
+            tiers=2 if built == "folded" else 1,
+            planes=planes,
+        )
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [
@@ -155,8 +178,19 @@ class TopoOpt(FabricOptions):
     def _look_ahead(self) -> str:
         return "a second port and a 1x2 switch per NIC" if self.look_ahead else "none"
 
-    def _is_folded(self, nics: int) -> bool:
-        return self.panel == "folded" or (self.panel == "fit" and nics > self._ports())
+    def _built(self, cluster: Cluster) -> str:
+        """How panels are laid out: ``flat``, ``planes`` or ``folded``."""
+        ports = self._ports()
+        if self.panel == "planes" and cluster.servers > ports:
+            raise FabricError(
+                f"{self.name}: panel = planes: a panel has {ports:,} ports for "
+                f"{cluster.servers:,} servers: expected panel_ports of as many, or panel = folded"
+            )
+        if self.panel != "fit":
+            return self.panel
+        if cluster.nics <= ports:
+            return "flat"
+        return "planes" if cluster.servers <= ports else "folded"
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         own = {"panel_ports": self._ports(), "relay_delay_s": self.relay_s()}

@@ -28,6 +28,7 @@ from lightloom.fabric.bill import (
     nic_lines,
 )
 from lightloom.fabric.cluster import Cluster
+from lightloom.hardware import Availability, packet_switches
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def plan_tree(
             f"{what}: a ToR of {switch_ports} ports has none down; expected at least"
             f" {math.ceil(1 + 1 / ratio)} ports"
         )
-    one_switch = not rail and ratio == 1 and servers * nics <= switch_ports
+    one_switch = ratio == 1 and servers * nics <= switch_ports
     if servers_per_tor is None and one_switch:
         return Tree(nics, switch_ports, servers, servers, servers * nics)
     rails = nics if rail else _rails(nics, down)
@@ -174,6 +175,10 @@ def tree_switches(
 ) -> Switches:
     """Switches of all planes that are bought whole, and how many of their ports are used."""
     tiers, ports = tree.tiers(servers), tree.switch_ports
+    sold: Availability = "volume"
+    if component == "eps_port":
+        known = {one.ports: one.availability for one in packet_switches(rate_gbps)}
+        sold = known.get(ports, sold)
     links = tree_links(tree, servers, "fit")
     count = tree.rails * -(-servers // tree.servers_per_tor)
     if tiers == 2:
@@ -192,6 +197,7 @@ def tree_switches(
         tiers=tiers,
         planes=tree.planes,
         widest=tree.widest(tiers),
+        availability=sold,
     )
 
 
@@ -208,6 +214,6 @@ def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> 
         servers=cluster.servers,
         lines=merged(lines),
         switches=(tree_switches(tree, cluster.servers, cluster.nic_gbps),),
-        fiber_length_m=counting.fiber_length_m,
+        fiber_length_m=counting.length_m,
         conventions=counting.conventions(tiers=1 + len(links.fabric)),
     )

@@ -14,7 +14,7 @@ from lightloom.hardware.crossbars import (
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.known_errors import KnownError, communication_deviation, known_error
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
-from lightloom.hardware.packet_switches import Availability, PacketSwitch, packet_switches
+from lightloom.hardware.packet_switches import PacketSwitch, packet_switches
 from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_prices
 from lightloom.hardware.switches import (
     DelayDistribution,
@@ -24,7 +24,7 @@ from lightloom.hardware.switches import (
     switch_names,
     switch_technology,
 )
-from lightloom.hardware.values import Provenance
+from lightloom.hardware.values import Availability, Provenance
 
 __all__ = [
     "Availability",

@@ -9,6 +9,7 @@ from typing import Literal
 
 from lightloom.errors import HardwareError
 from lightloom.hardware.values import (
+    Availability,
     Provenance,
     Source,
     Table,
@@ -27,6 +28,8 @@ class CrossbarTable(Table):
 
     title: str
     medium: Literal["electronic", "grating", "mirrors"]
+    availability: Availability
+    switch: str | None = None
     ports: Value
     guard_s: Value
 
@@ -48,6 +51,10 @@ class CrossbarTechnology:
     medium
         What signals cross: ``electronic`` switches end every link, light passes through
         ``mirrors`` as it is, and through a ``grating`` by its wavelength.
+    availability
+        ``volume``, ``sampled`` or ``paper``.
+    switch
+        The kind of circuit switch whose ports it has, where it is one.
     ports
         Ports of one crossbar.
     guard_s
@@ -57,6 +64,8 @@ class CrossbarTechnology:
     name: str
     title: str
     medium: str
+    availability: Availability
+    switch: str | None
     ports: int
     guard_s: float
     provenance: Mapping[str, Provenance] = field(repr=False, compare=False)
@@ -131,6 +140,8 @@ def crossbar_technology(name: str) -> CrossbarTechnology:
         name=name,
         title=table.title,
         medium=table.medium,
+        availability=table.availability,
+        switch=table.switch,
         ports=int(table.ports.value),
         guard_s=table.guard_s.value,
         provenance=resolve(values_of(table), file.sources),

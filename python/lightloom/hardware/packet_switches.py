@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from lightloom.hardware.values import (
+    Availability,
     Provenance,
     Source,
     Table,
@@ -16,9 +16,6 @@ from lightloom.hardware.values import (
 )
 
 PACKAGED = "packet_switches.toml"
-
-#: whether a part can be bought: by the thousand, as a sample, or as published alone
-Availability = Literal["volume", "sampled", "paper"]
 
 
 class PacketSwitchTable(Table):

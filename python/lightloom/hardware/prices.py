@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
+    Availability,
     Provenance,
     Source,
     Table,
@@ -26,8 +29,13 @@ from lightloom.hardware.values import (
 
 
 class LinkPrices(Table):
-    """Prices at one link rate, USD; a transceiver is one end of a link."""
+    """Prices at one link rate, USD, and whether its parts can be bought.
 
+    A transceiver is one end of a link; ``ocs_port_usd`` is of circuit switches whose kind has no
+    price of its own.
+    """
+
+    availability: Availability = "volume"
     transceiver_usd: Value | None = None
     nic_usd: Value | None = None
     switch_port_usd: Value | None = None
@@ -38,6 +46,12 @@ class LinkPrices(Table):
     dac_usd: Value | None = None
     aoc_usd: Value | None = None
     long_reach_transceiver_usd: Value | None = None
+
+
+class CircuitSwitchPrices(Table):
+    """Price of one kind of circuit switch, USD; ports pass any rate."""
+
+    ocs_port_usd: Value
 
 
 class FiberPrices(Table):
@@ -65,6 +79,7 @@ class PriceFile(Table):
 
     sources: dict[str, Source]
     links: dict[str, LinkPrices]
+    circuit_switches: dict[str, CircuitSwitchPrices] = Field(default_factory=dict)
     fiber: FiberPrices
     switches: SwitchPrices
     server: ServerPrice
@@ -80,8 +95,17 @@ class LinkPowers(Table):
     nic_w: Value | None = None
 
 
+class CircuitSwitchPowers(Table):
+    """Power of one kind of circuit switch, W."""
+
+    ocs_port_w: Value
+
+
 class PortPowers(Table):
-    """Powers that do not depend on the link rate, W."""
+    """Powers that do not depend on the link rate, W.
+
+    ``ocs_port_w`` is of circuit switches whose kind has no power of its own.
+    """
 
     ocs_port_w: Value | None = None
     patch_port_w: Value | None = None
@@ -100,6 +124,7 @@ class PowerFile(Table):
 
     sources: dict[str, Source]
     links: dict[str, LinkPowers]
+    circuit_switches: dict[str, CircuitSwitchPowers] = Field(default_factory=dict)
     ports: PortPowers
     server: ServerPower
 
@@ -138,6 +163,7 @@ def _row_at(
 def _by_path(file: PriceFile | PowerFile, parts: Iterable[str]) -> dict[str, Provenance]:
     """Every value of a file by its path: links by rate, then the named parts."""
     tables: dict[str, Table] = {f"links.{rate}": table for rate, table in file.links.items()}
+    tables |= {f"circuit_switches.{kind}": table for kind, table in file.circuit_switches.items()}
     tables |= {part: getattr(file, part) for part in parts}
     return {
         f"{path}.{name}": value
@@ -168,6 +194,29 @@ class Prices:
         """
         what = f"prices ({self.name})"
         return _row_at(what, self.file.links, rate_gbps, self.file.sources)
+
+    def circuit_switch(self, kind: str | None, rate_gbps: float) -> Row:
+        """The row with ``ocs_port_usd`` of a kind of circuit switch; else that of the rate.
+
+        Raises
+        ------
+        HardwareError
+            If the kind has no price and the file has no row for this very rate.
+        """
+        if kind not in self.file.circuit_switches:
+            return self.at(rate_gbps)
+        what = f"prices ({self.name}), circuit switch '{kind}'"
+        return _row(what, self.file.circuit_switches[kind], self.file.sources)
+
+    def availability(self, rate_gbps: float) -> Availability:
+        """Whether NICs and transceivers of a rate can be bought.
+
+        Raises
+        ------
+        HardwareError
+            If the file has no row for this very rate.
+        """
+        return row_at_rate(self.file.links, rate_gbps, f"prices ({self.name})").availability
 
     def rates_gbps(self) -> list[float]:
         """Link rates that have a row, ascending."""
@@ -229,6 +278,13 @@ class Powers:
     def ports(self) -> Row:
         """Powers per port that do not depend on the rate."""
         return _row(f"powers ({self.name}), ports", self.file.ports, self.file.sources)
+
+    def circuit_switch(self, kind: str | None) -> Row:
+        """The row with ``ocs_port_w`` of a kind of circuit switch; else that of all ports."""
+        if kind not in self.file.circuit_switches:
+            return self.ports
+        what = f"powers ({self.name}), circuit switch '{kind}'"
+        return _row(what, self.file.circuit_switches[kind], self.file.sources)
 
     def server_w_per_gpu(self) -> float:
         """Share of one GPU in its server's power, GPUs, NICs and transceivers excluded.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from lightloom.errors import HardwareError
 from lightloom.hardware.values import (
+    Availability,
     Provenance,
     Source,
     Table,
@@ -28,6 +29,7 @@ class TechnologyTable(Table):
     """One technology as its file has it; no delay where none was reported."""
 
     title: str
+    availability: Availability
     ports: Value
     delay_min_s: Value | None = None
     delay_max_s: Value | None = None
@@ -59,10 +61,11 @@ class SwitchFile(Table):
 
 @dataclass(frozen=True)
 class SwitchTechnology:
-    """A kind of optical circuit switch: its largest port count and reported delays."""
+    """A kind of optical circuit switch: whether it can be bought, most ports, reported delays."""
 
     name: str
     title: str
+    availability: Availability
     ports: int
     delay_min_s: float | None
     delay_max_s: float | None
@@ -129,6 +132,7 @@ def switch_technology(name: str) -> SwitchTechnology:
     return SwitchTechnology(
         name=key,
         title=table.title,
+        availability=table.availability,
         ports=int(table.ports.value),
         delay_min_s=None if table.delay_min_s is None else table.delay_min_s.value,
         delay_max_s=None if table.delay_max_s is None else table.delay_max_s.value,

@@ -13,13 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from lightloom.errors import HardwareError, InputError, did_you_mean
 from lightloom.inputs import formats
 from lightloom.inputs.strict import Strict, check
+
+#: whether a part can be bought: by the thousand, as a sample, or not, as it is published alone
+Availability = Literal["volume", "sampled", "paper"]
 
 Item = TypeVar("Item")
 Schema = TypeVar("Schema", bound=Strict)

@@ -31,6 +31,7 @@ from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.story import confidence, difference, doubts, story, unswitched
+from lightloom.report.supply_text import assumptions
 from lightloom.report.switches_table import built_of
 from lightloom.report.table import (
     BREAKDOWN,
@@ -147,6 +148,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "powers": _component_bars(results, styles, "power_by_component_w"),
         "fabrics": fabric_views(comparison, styles),
         "component_words": COMPONENTS,
+        "assumptions": assumptions(results),
         "ownership": ownership,
         "ownership_rows": yearly,
         "memory": _memory_bars(comparison),
@@ -205,7 +207,9 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
     def against(best: FabricResult, of: str) -> tuple[str, ...]:
         """The gain over the other fabrics, in the order in which they were named."""
         mine = getattr(best, of)
-        return tuple(f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best)
+        notes = ["cannot be bought"] if best.supply.availability == "paper" else []
+        others = [f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best]
+        return (*notes, *others)
 
     return [
         *found,

@@ -27,6 +27,7 @@ class BillLine:
     count: int
     price_usd: float
     power_w: float
+    technology: str | None = None
 
     @property
     def total_usd(self) -> float:
@@ -77,6 +78,7 @@ def bill_lines(job: Any, name: str) -> tuple[BillLine, ...]:
             line.count,
             unit_price_usd(line, bill, job.rates.prices),
             unit_power_w(line, job.rates.powers),
+            line.technology,
         )
         for line in bill.lines
     )

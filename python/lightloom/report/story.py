@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lightloom.report.components import COMPONENTS
-from lightloom.study.compare.advice import Advice, advise, undecided
+from lightloom.report.supply_text import listed, scarcity
+from lightloom.study.compare.advice import Advice, advise, eligible, undecided
 from lightloom.study.compare.certainty import DRAWS, Certainty, certainty
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_time, show_usd
@@ -24,24 +25,29 @@ CLOSE = 0.01
 
 
 def story(comparison: Comparison) -> str:
-    """The verdict: a sentence on what to build and one on the trade-off, by rule."""
+    """The verdict: what to build, the trade-off, and what cannot be bought, by rule."""
     results = comparison.results
     reason = undecided(comparison)
     if reason is not None:
         return f"Nothing is decided: {reason}."
     repair = comparison.memory.get("repair")
     # whose recomputation is part of every step
-    recomputed = f" {repair['sentence']}" if repair else ""
+    recomputed = repair["sentence"] if repair else ""
     if len(results) == 1:
-        return f"{_alone(results[0])}{recomputed}"
-    advice = advise(results)
-    return f"{_build(advice, results)} {_trade_off(advice)}{recomputed}"
+        sentences = [_alone(results[0]), scarcity(results), recomputed]
+    else:
+        advice = advise(results)
+        build = _build(advice, results)
+        sentences = [build, _trade_off(advice, results), scarcity(results), recomputed]
+    return " ".join(filter(None, sentences))
 
 
 def _build(advice: Advice, results: Sequence[FabricResult]) -> str:
     build, rival = advice.build, advice.rival
     if rival is None:
-        next_one = min((r for r in results if r is not build), key=lambda r: r.step_time_s)
+        others = [r for r in eligible(results) if r is not build]
+        others = others or [r for r in results if r is not build]
+        next_one = min(others, key=lambda r: r.step_time_s)
         ratio = next_one.ratio_to(build)[1]
         which = "" if len(results) == 2 else ", the next,"
         return f"Build {build.fabric}: {next_one.fabric}{which} is {_difference(ratio)}."
@@ -50,10 +56,12 @@ def _build(advice: Advice, results: Sequence[FabricResult]) -> str:
     return f"Build {build.fabric}: as fast as {rival.fabric} ({ratio:.3f}x) {cost}."
 
 
-def _trade_off(advice: Advice) -> str:
+def _trade_off(advice: Advice, results: Sequence[FabricResult]) -> str:
     build, cheaper = advice.build, advice.cheaper
     if cheaper is None:
-        return "No other network costs less."
+        cheapest = min(r.network_cost_usd for r in results)
+        which = " that may be advised" if cheapest * SAME < build.network_cost_usd else ""
+        return f"No other network{which} costs less."
     speed = _difference(cheaper.ratio_to(build)[1])
     share = _percent(cheaper.network_cost_usd / build.network_cost_usd)
     cost = f"at {share} of {build.fabric}'s network cost"
@@ -66,7 +74,7 @@ def doubts(comparison: Comparison) -> str:
     clauses = [_samples(results)]
     if len(results) > 1:
         build = advise(results).build
-        clauses += _value(results, build)
+        clauses += _value(eligible(results), build)
         clauses += _loads([result for result in results if result is not build], build)
     clauses += [_circuits(result) for result in results if result.link_up is not None]
     if not comparison.memory.get("fits", True):
@@ -105,7 +113,7 @@ def _value(results: Sequence[FabricResult], build: FabricResult) -> list[str]:
     best = [r for r in results if r.perf_per_cluster_usd * SAME >= highest]
     verb = "trains" if len(best) == 1 else "train"
     more = _percent(highest / build.perf_per_cluster_usd - 1)
-    names = _listed([r.fabric for r in best])
+    names = listed([r.fabric for r in best])
     return [f"{names} {verb} {more} more than {build.fabric} per dollar of the whole cluster"]
 
 
@@ -134,11 +142,6 @@ def _certain(found: Certainty) -> str:
         return text
     part = {**COMPONENTS, "machines": "GPUs and servers"}.get(flip.component, flip.component)
     return f"{text}; {flip.fabric} would, if {part} cost {flip.factor:.2g} times as much"
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _change(ratio: float) -> str:
@@ -173,11 +176,11 @@ def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]
             if abs(ratio - result.ratio_to(reference)[1]) > CLOSE:
                 changed.append(f"{result.fabric} is {_change(ratio)}")
         if changed:
-            clauses.append(f"under {load.imbalance} load {_listed(changed)}")
+            clauses.append(f"under {load.imbalance} load {listed(changed)}")
     if clauses:
         clauses[0] += f" as compared with {reference.fabric}"
     elif reference.loads:
-        names = _listed([load.imbalance for load in reference.loads])
+        names = listed([load.imbalance for load in reference.loads])
         verb = "changes" if len(reference.loads) == 1 else "change"
         clauses.append(f"{names} load {verb} no ratio by more than {_percent(CLOSE)}")
     return clauses
@@ -215,7 +218,7 @@ def unswitched(result: FabricResult) -> str | None:
     if not policies or any(policy.reconfigurations for policy in policies):
         return None
     times = {show_time(policy.step_time_s) for policy in policies}
-    names = _listed([policy.policy for policy in policies])
+    names = listed([policy.policy for policy in policies])
     text = f"{result.fabric}: no policy ({names}) changes a circuit"
     return f"{text}; the first sample's step takes {' or '.join(sorted(times))}."
 

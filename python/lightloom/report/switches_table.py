@@ -14,7 +14,7 @@ from lightloom.study.compare.switching import ELECTRONIC
 from lightloom.units import show_usd
 
 #: what boxes are called, by the component that counts their ports
-_BOXES = {
+BOXES = {
     "eps_port": ("packet switch", "packet switches"),
     "crossbar_port": ("crossbar", "crossbars"),
     "ocs_port": ("OCS", "OCSes"),
@@ -44,7 +44,7 @@ def _boxes(result: FabricResult) -> str:
 
 
 def _box(switches: Switches) -> str:
-    box, count = _BOXES[switches.component], f"{switches.count:,}"
+    box, count = BOXES[switches.component], f"{switches.count:,}"
     where = f", {_tiers(switches.tiers)}" if switches.component in ELECTRONIC else ""
     planes = f", {switches.planes} planes" if switches.planes > 1 else ""
     return f"{count} {box[switches.count > 1]} of {switches.ports:,} ports{where}{planes}"
@@ -79,7 +79,7 @@ def switches_table(results: Sequence[FabricResult]) -> Table:
             widest = switching.widest_gpus
             table.add_row(
                 Text(result.fabric if is_first else "", style="bold"),
-                f"{own.count:,} {_BOXES[own.component][own.count != 1]}",
+                f"{own.count:,} {BOXES[own.component][own.count != 1]}",
                 f"{own.ports}",
                 f"{own.tiers}",
                 f"{own.used / max(1, own.used + own.spare):.0%}",

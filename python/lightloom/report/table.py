@@ -12,6 +12,7 @@ from lightloom.report.designs_table import chosen_designs, designs_table
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import plans_sentence, print_plans
 from lightloom.report.story import confidence, doubts, story, unswitched
+from lightloom.report.supply_text import assumptions
 from lightloom.report.switches_table import built_of, switches_table
 from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
@@ -94,6 +95,7 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
     remarks = (
         plans_sentence(comparison) or "",
         chosen_designs(designs),
+        assumptions(comparison.results),
         built_of(comparison.results),
         doubts(comparison),
         confidence(comparison),

@@ -179,8 +179,8 @@ def test_bill_with_look_ahead(cluster):
 @pytest.mark.parametrize(("options", "gpus", "folded"), [
     ({"panel": "flat"}, 1024, False),
     ({}, 1008, False),
-    ({}, 1009, True),
-    ({"panel": "fit", "panel_ports": 64}, 65, True),
+    ({}, 1008 * 8 + 1, True),
+    ({"panel": "fit", "panel_ports": 64}, 64 * 8 + 1, True),
     ({"panel": "folded"}, 8, True),
 ])  # fmt: skip
 def test_a_panel_too_small_is_folded(options, gpus, folded):
@@ -191,3 +191,49 @@ def test_a_panel_too_small_is_folded(options, gpus, folded):
     assert bill.count("long_reach_transceiver") == (cluster.nics if folded else 0)
     assert bill.count("transceiver") == (0 if folded else cluster.nics)
     assert bill.conventions["patch panel"] == ("two tiers" if folded else "flat")
+
+
+@pytest.mark.parametrize(("options", "gpus"), [
+    ({}, 1009), ({}, 8064), ({"panel_ports": 64}, 65), ({"panel": "planes"}, 8),
+])  # fmt: skip
+def test_panels_are_planes_where_servers_fit_one(options, gpus):
+    cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
+    bill = TopoOpt(**options).bill_of_materials(cluster)
+    assert bill.count("patch_port") == bill.count("transceiver") == cluster.nics
+    assert bill.conventions["patch panel"] == "one per NIC of a server"
+    assert bill.switches[0].planes == 8
+
+
+def test_a_plane_has_a_port_for_every_server():
+    cluster = Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
+    with pytest.raises(FabricError, match="100 ports for 128 servers"):
+        TopoOpt(panel="planes", panel_ports=100).bill_of_materials(cluster)
+
+
+def on_planes(ends, planes):
+    """Color directed edges so that no two of a sender or of a receiver are alike (König)."""
+    sends, receives = {}, {}
+    for source, target in ends:
+        a = next(c for c in range(planes) if (source, c) not in sends)
+        b = next(c for c in range(planes) if (target, c) not in receives)
+        if a != b:  # swap both colors along the path that begins with a at the receiver
+            path, at, color, is_receiver = [], target, a, True
+            while (at, color) in (receives if is_receiver else sends):
+                other = (receives if is_receiver else sends)[at, color]
+                path.append((other, at, color) if is_receiver else (at, other, color))
+                at, color, is_receiver = other, b if color == a else a, not is_receiver
+            for one, other, color in path:
+                del sends[one, color], receives[other, color]
+            for one, other, color in path:
+                swapped = b if color == a else a
+                sends[one, swapped], receives[other, swapped] = other, one
+        sends[source, a], receives[target, a] = target, source
+    return sends
+
+
+def test_planes_take_any_topology_with_fibers_patched_apart(small, job):
+    circuits = TopoOpt().network(small, job(8, 8)).part(Direct).circuits.tolist()
+    triangle = [(0, 1, 1), (1, 2, 1), (2, 0, 1)]  # of duplex fibers, it would take three planes
+    for rows, planes in ((circuits, 8), (triangle, 2)):
+        ends = [pair for a, b, n in rows for pair in [(a, b), (b, a)] * n]
+        assert len(on_planes(ends, planes)) == len(ends)

@@ -5,7 +5,14 @@ from importlib import resources
 import pytest
 
 from lightloom.errors import HardwareError
-from lightloom.hardware import load_power, load_prices
+from lightloom.hardware import (
+    crossbar_names,
+    crossbar_technology,
+    load_power,
+    load_prices,
+    switch_names,
+    switch_technology,
+)
 
 TABLE_4 = {
     100: (99, 659, 187, 520, 100),
@@ -136,3 +143,30 @@ def test_everything_has_provenance(load):
     assert any(key.startswith("links.400.") for key in found)
     assert "server.gpus" in found
     assert all(value.source and value.date for value in found.values())
+
+
+def test_a_kind_of_circuit_switch_without_a_price_takes_that_of_its_rate(tmp_path):
+    """Files from before kinds had prices stay readable."""
+    text = resources.files("lightloom.hardware").joinpath("data/prices.toml").read_text()
+    start, end = text.index("[circuit_switches.robotic]"), text.index("[fiber]")
+    path = tmp_path / "mine.toml"
+    path.write_text(text[:start] + text[end:])
+    mine, packaged = load_prices(path), load_prices()
+    assert mine.circuit_switch("plzt", 400).get("ocs_port_usd") == 520
+    assert packaged.circuit_switch("plzt", 400).get("ocs_port_usd") == 1040
+    assert packaged.circuit_switch("piezo", 400).get("ocs_port_usd") == 520
+    assert packaged.circuit_switch("robotic", 1600).get("ocs_port_usd") == 100
+
+
+def test_every_kind_of_circuit_switch_that_has_a_price_is_known():
+    names = set(switch_names())
+    assert set(load_prices().file.circuit_switches) <= names
+    assert set(load_power().file.circuit_switches) <= names
+    assert {crossbar_technology(name).switch for name in crossbar_names()} <= names | {None}
+
+
+def test_parts_of_1600_gbps_are_sampled():
+    assert load_prices().availability(400) == "volume"
+    assert load_prices().availability(1600) == "sampled"
+    assert switch_technology("piezo").availability == "volume"
+    assert crossbar_technology("electronic").availability == "paper"

@@ -111,7 +111,15 @@ def make_run(step_time_s, *, decisions=0, timeline=True, circuits=(), critical=N
         mean_s=parts,
         role_s={f"stage {stage}": parts for stage in range(STAGES)},
         straggler_wait_s=0.1,
-        purpose_bytes={"ep": {"nvswitch": 0, "eps": 10**12, "ocs": 0, "direct": 0, "relayed": 0}},
+        purpose_bytes={
+            "ep": {
+                "nvswitch": 0,
+                "eps": 10**12,
+                "ocs": 10**12 if decisions else 0,
+                "direct": 0,
+                "relayed": 0,
+            }
+        },
         circuits=CircuitUse(
             decisions, decisions, 0, 3, 0.1, 0.02, 0.3, 0.2, 0.1, 0, 0, decisions, 0
         ),

@@ -151,7 +151,7 @@ def test_digits_are_kept_where_a_terminal_is_narrow(printed):
 
 def test_breakdown_has_blanks_for_nothing(printed):
     assert row_of(printed(), "mixnet", 3)[1:] == [
-        "18.00", "-", "2.00", "-", "0.50", "-", "-", "1.00", "-", "-"
+        "18.00", "-", "2.00", "-", "0.50", "-", "-", "1.00", "1.00", "-"
     ]  # fmt: skip
 
 
@@ -240,3 +240,14 @@ def test_policies_are_on_the_page(make_comparison):
     assert "<td>5.00</td>" in page
     assert "break-even <em>used</em>" in page
     assert "what each policy of switching gains" not in render(make_comparison())
+
+
+def test_circuits_are_idle_where_they_are_paid_for_and_carry_nothing(make_comparison):
+    """The bytes of every fabric are listed by all carriers; a tree's are not those of circuits."""
+    tree, panel, mixnet = make_comparison().results
+    assert tree.carried_bytes["ocs"] == 0
+    assert not tree.has_idle_circuits
+    assert not panel.has_idle_circuits
+    assert not mixnet.has_idle_circuits
+    silent = dict(mixnet.carried_bytes, ocs=0)
+    assert dataclasses.replace(mixnet, carried_bytes=silent).has_idle_circuits

@@ -3,7 +3,8 @@
 The cheapest network is built of the fabrics that are as fast as the fastest, or between it and one
 that is. It is compared with the cheapest other one of these: the saving on offer. What trades speed
 for money is the fastest of the fabrics whose networks cost less still. A fabric whose circuits
-carry no byte is never advised: what its packet network does alone costs less without them.
+carry no byte is never advised: what its packet network does alone costs less without them. Nor is
+one of parts that cannot be bought, unless nothing else remains.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Advice:
 
 def advise(results: Sequence[FabricResult]) -> Advice:
     """Apply the rule to results of one job or more."""
-    results = [r for r in results if not r.has_idle_circuits] or results
+    results = eligible(results)
     fastest = min(results, key=lambda r: r.step_time_s)
     alike = [r.step_time_s for r in results if r is fastest or r.is_as_fast_as(fastest)]
     fast = [r for r in results if r.step_time_s <= max(alike)]
@@ -55,6 +56,12 @@ def advise(results: Sequence[FabricResult]) -> Advice:
         _cheapest(others) if others else None,
         min(cheaper, key=lambda r: r.step_time_s) if cheaper else None,
     )
+
+
+def eligible(results: Sequence[FabricResult]) -> Sequence[FabricResult]:
+    """Results of fabrics that may be advised; all of them where none may."""
+    results = [r for r in results if r.supply.availability != "paper"] or results
+    return [r for r in results if not r.has_idle_circuits] or results
 
 
 def _cheapest(results: Iterable[FabricResult]) -> FabricResult:

@@ -15,6 +15,7 @@ from rich.console import Console
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
+from lightloom.study.compare.supply import Supply
 from lightloom.study.compare.switching import SwitchGear
 from lightloom.units import show_time
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: ratios of step times up to this one count as the same time: what a simulation resolves
 SAME = 1.005
+#: what carries bytes without a circuit
+PACKETS = ("nvswitch", "eps")
 SECONDS_PER_YEAR = 365.25 * 86_400
 #: attributes of a result that have other names in files
 _WRITTEN_AS = {
@@ -133,7 +136,7 @@ class FabricResult:
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
-    ``switching`` says in which switches the network comes.
+    ``switching`` says in which switches the network comes, ``supply`` what can be bought.
     ``loads`` has the step under balanced and skewed load, where there is any.
     ``critical_path_s``, ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent
     in all-to-alls whose last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are
@@ -179,6 +182,7 @@ class FabricResult:
     link_up: LinkUp | None = None
     switching: SwitchGear = field(default_factory=SwitchGear)
     plan: dict[str, Any] = field(default_factory=dict)
+    supply: Supply = field(default_factory=Supply)
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -200,9 +204,10 @@ class FabricResult:
 
     @property
     def has_idle_circuits(self) -> bool:
-        """Whether there are circuits of regions, and none carries a byte."""
-        regional = any(one.component == "ocs_port" for one in self.switching.switches)
-        return regional and self.carried_bytes.get("ocs") == 0
+        """Whether circuit switches are paid for, and no circuit carries a byte."""
+        carriers = self.carried_bytes.items()
+        carried = sum(size for name, size in carriers if name not in PACKETS)
+        return "ocs_port" in self.cost_by_component_usd and not carried
 
     @property
     def never_switches(self) -> bool:
@@ -274,6 +279,7 @@ class FabricResult:
                 "link_up": None if link_up is None else LinkUp(**link_up),
                 "notes": tuple(content["notes"]),
                 "switching": SwitchGear.from_json(content),
+                "supply": Supply.from_json(content),
             }
         )  # fmt: skip
 
@@ -295,6 +301,7 @@ class FabricResult:
             "days_per_trillion_tokens": self.days_per_trillion_tokens,
             "network_cost_usd": self.network_cost_usd,
             **self.switching.to_json(),
+            **self.supply.to_json(),
             "cluster_cost_usd": self.cluster_cost_usd,
             "power_w": self.network_power_w,
             "cluster_power_w": self.cluster_power_w,

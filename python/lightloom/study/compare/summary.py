@@ -37,6 +37,7 @@ from lightloom.study.compare.results import (
     Sample,
 )
 from lightloom.study.compare.scenario import packet_options
+from lightloom.study.compare.supply import supply_of
 from lightloom.study.compare.switching import switching_of
 from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
 from lightloom.trace.step.build import TraceWorkload
@@ -193,6 +194,9 @@ def _result(
         simulation_wall_s=first.wall_s,
         switching=switching_of(fabric, job.installed, job.rates, first.network),
         plan=_plan(job) if isinstance(job, ModelJob) else {},
+        supply=supply_of(
+            fabric.bill_of_materials(job.installed, job.rates.counting), job.rates.prices
+        ),
     )
 
 
