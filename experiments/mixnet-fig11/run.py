@@ -19,8 +19,12 @@ PRICES, POWERS, MODEL = load_prices(), load_power(), PartsCostModel()
 
 #: three tiers of packet switches, as the paper charges for every size
 PAPER = Counting(tiers=3)
-#: one patch panel of any size, as the paper charges
-FLAT = {"topoopt": {"panel": "flat"}}
+#: ports of the packet switches at every rate, and one patch panel of any size, as the paper charges
+PORTS = {"switch_ports": 64}
+OPTIONS = {
+    **dict.fromkeys(("fat-tree", "rail", "oversub", "mixnet"), PORTS),
+    "topoopt": {"panel": "flat"},
+}
 
 
 def _paper(**changes: Any) -> Counting:
@@ -47,8 +51,8 @@ def cost(fabric: FabricOptions, cluster: Cluster, counting: Counting = PAPER) ->
 
 def ratio(cluster: Cluster, counting: Counting = PAPER, mixnet: MixNet | None = None) -> float:
     """Cost of a fat-tree over that of MixNet."""
-    tree = load_fabric("fat-tree")
-    return cost(tree, cluster, counting) / cost(mixnet or MixNet(), cluster, counting)
+    tree = load_fabric("fat-tree", PORTS)
+    return cost(tree, cluster, counting) / cost(mixnet or MixNet(**PORTS), cluster, counting)
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
@@ -64,7 +68,7 @@ def of(study: dict[str, Any], rate: float, gpus: int | None = None) -> Cluster:
 
 def by_size(study: dict[str, Any]) -> str:
     """Cost per GPU by fabric, rate and number of GPUs."""
-    fabrics = [load_fabric(name, FLAT.get(name)) for name in study["fabrics"]]
+    fabrics = [load_fabric(name, OPTIONS[name]) for name in study["fabrics"]]
     rows = []
     for rate in study["rates_gbps"]:
         for gpus in study["gpus"]:
@@ -116,7 +120,7 @@ def by_degree(study: dict[str, Any]) -> str:
     """Fat-tree over MixNet by the number of optical links per server."""
     rows = []
     for degree in study["degrees"]:
-        mixnet = MixNet(degree=degree)
+        mixnet = MixNet(degree=degree, **PORTS)
         found = [ratio(of(study, rate), mixnet=mixnet) for rate in study["rates_gbps"]]
         rows.append([str(degree), *(f"{value:.2f}" for value in found)])
     return table(["degree", *(f"{rate} Gb/s" for rate in study["rates_gbps"])], rows)
@@ -126,13 +130,15 @@ def against_others(study: dict[str, Any]) -> str:
     """MixNet over TopoOpt, oversubscribed tree over MixNet."""
     pairs = {
         "mixnet / topoopt (flat panel)": (
-            MixNet(), load_fabric("topoopt", FLAT["topoopt"]),
+            MixNet(**PORTS), load_fabric("topoopt", OPTIONS["topoopt"]),
         ),
         "mixnet / topoopt (flat panel, look-ahead)": (
-            MixNet(), load_fabric("topoopt", {**FLAT["topoopt"], "look_ahead": True}),
+            MixNet(**PORTS), load_fabric("topoopt", {**OPTIONS["topoopt"], "look_ahead": True}),
         ),
-        "mixnet / topoopt (folded panel)": (MixNet(), load_fabric("topoopt", {"panel": "folded"})),
-        "oversub 3:1 / mixnet": (load_fabric("oversub"), MixNet()),
+        "mixnet / topoopt (folded panel)": (
+            MixNet(**PORTS), load_fabric("topoopt", {"panel": "folded"}),
+        ),
+        "oversub 3:1 / mixnet": (load_fabric("oversub", PORTS), MixNet(**PORTS)),
     }  # fmt: skip
     rows = []
     for name, (one, other) in pairs.items():
@@ -147,7 +153,7 @@ def whole_cluster(study: dict[str, Any]) -> str:
     for rate in study["rates_gbps"]:
         cluster = of(study, rate)
         network, whole, power = [], [], []
-        for fabric in (load_fabric("fat-tree"), MixNet()):
+        for fabric in (load_fabric("fat-tree", PORTS), MixNet(**PORTS)):
             bill = fabric.bill_of_materials(cluster, PAPER)
             spent = MODEL.capital_cost(bill, PRICES)
             network.append(spent.total_usd)
@@ -165,7 +171,7 @@ def render() -> str:
     """Every table as one Markdown text."""
     study = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
     conventions = MODEL.capital_cost(
-        MixNet().bill_of_materials(of(study, study["rates_gbps"][0]), PAPER), PRICES
+        MixNet(**PORTS).bill_of_materials(of(study, study["rates_gbps"][0]), PAPER), PRICES
     ).conventions
     parts = {
         "Compared with the paper": against_paper(study),

@@ -41,6 +41,8 @@ from lightloom.workload.tokens import demand_shape
 HERE = Path(__file__).parent
 GPUS_PER_SERVER = 8
 
+#: ports of the packet switches at every rate
+PORTS = 64
 #: bandwidth inside servers where a set of assumptions has copies for free, Gb/s per GPU
 FREE_GBPS = 1e5
 
@@ -68,7 +70,7 @@ class Assumptions:
         """Options of a fabric."""
         trees = dict.fromkeys(("fat-tree", "rail", "oversub"), self.tree)
         own = {"mixnet": self.mixnet, **trees}.get(fabric)
-        packets = {} if own is None else {**self.uplinks, **own}
+        packets = {} if own is None else {"switch_ports": PORTS, **self.uplinks, **own}
         free = {"nvlink_gbps": FREE_GBPS} if self.local_gbytes_per_s else {}
         return {**self.links, **packets, **free}
 

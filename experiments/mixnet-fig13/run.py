@@ -67,7 +67,7 @@ class Study:
         for rate in self.values["rates_gbps"]:
             cluster = self._cluster(rate)
             for fabric in self.values["fabrics"]:
-                priced = load_fabric(fabric, _figure_11.FLAT.get(fabric))
+                priced = load_fabric(fabric, _figure_11.OPTIONS[fabric])
                 bill = priced.bill_of_materials(cluster, _figure_11.PAPER)
                 cost = model.capital_cost(bill, prices)
                 whole = cluster_cost(cost, gpu, prices, cluster.installed_gpus)
@@ -78,7 +78,7 @@ class Study:
     def conventions(self) -> dict[str, str]:
         """How the costs were counted."""
         cluster = self._cluster(self.values["rates_gbps"][0])
-        bill = load_fabric("mixnet").bill_of_materials(cluster, _figure_11.PAPER)
+        bill = load_fabric("mixnet", _figure_11.PORTS).bill_of_materials(cluster, _figure_11.PAPER)
         return dict(PartsCostModel().capital_cost(bill, load_prices()).conventions)
 
     def _cluster(self, rate: int) -> Cluster:

@@ -45,6 +45,7 @@ def steps(
             "link_up_delay_s": values["link_up_delay_s"],
             "first": first,
             "split": True,
+            "switch_ports": 64,
         }
         comparison = lightloom.compare(
             case["model"],

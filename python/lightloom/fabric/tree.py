@@ -111,7 +111,7 @@ def plan_tree(
             f"{what}: a ToR of {switch_ports} ports has none down; expected at least"
             f" {math.ceil(1 + 1 / ratio)} ports"
         )
-    one_switch = ratio == 1 and servers * nics <= switch_ports
+    one_switch = not rail and ratio == 1 and servers * nics <= switch_ports
     if servers_per_tor is None and one_switch:
         return Tree(nics, switch_ports, servers, servers, servers * nics)
     rails = nics if rail else _rails(nics, down)
