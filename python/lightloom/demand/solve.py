@@ -40,6 +40,9 @@ Floats = npt.NDArray[np.float64]
 def imbalanced(ratio: float, shape: Shape, *, seed: int) -> DemandSource:
     """Make a source whose busiest EP rank is expected to get ``ratio`` times the mean load.
 
+    Chance alone loads one rank more than the others: what is asked to be more even than that is as
+    even as it can be, and the provenance has an ``imbalance_floor``.
+
     Parameters
     ----------
     ratio
@@ -50,7 +53,7 @@ def imbalanced(ratio: float, shape: Shape, *, seed: int) -> DemandSource:
     Raises
     ------
     DemandError
-        If no gate of this shape is as balanced or as skewed.
+        If no gate of this shape is as skewed.
     """
     if ratio - 1 <= _BALANCED or shape.ranks == 1:
         _check_ceiling(ratio, 1.0 if shape.ranks == 1 else float(shape.ranks), shape)
@@ -65,8 +68,14 @@ def imbalanced(ratio: float, shape: Shape, *, seed: int) -> DemandSource:
         **solve_imbalance(ratio, shape),
     )
     source.provenance["imbalance"] = (
-        f"{ratio:g} of the mean load on the busiest EP rank, expected at this spread"
+        f"{max(ratio, floor(shape)):.4g} of the mean load on the busiest EP rank, expected at this "
+        "spread"
     )
+    if ratio < floor(shape):
+        source.provenance["imbalance_floor"] = (
+            f"demand {ratio:g}: chance alone loads the busiest of {shape.ranks} EP ranks with "
+            f"{floor(shape):.4g} times the mean, which is taken; 'balanced' forces equal loads"
+        )
     return source
 
 
@@ -89,22 +98,28 @@ def _solved(ratio: float, shape: Shape) -> tuple[tuple[str, float], ...]:
         return (("logit_sd", _root(lambda value: spread(value) - ratio, 0.0, top)),)
     # the texts of the sources alone make it more uneven: let them differ less
     low, high = (math.log(value) for value in (regime.concentration, BOUNDS["concentration"][1]))
-    if ratio < (floor := texts(high)):
-        raise DemandError(
-            f"demand {ratio:g}: chance alone loads the busiest of {shape.ranks} EP ranks with "
-            f"{floor:.4g} times the mean; give at least that, or 'balanced'"
-        )
     found = math.exp(_root(lambda log: ratio - texts(log), low, high))
     return ("logit_sd", 0.0), ("concentration", found)
+
+
+@functools.lru_cache(maxsize=64)
+def floor(shape: Shape) -> float:
+    """The expected imbalance where all experts and texts are alike: that of chance alone."""
+    regime, _ = build_regime(BASE_REGIME, {})
+    most_alike = BOUNDS["concentration"][1]
+    even = replace(regime, logit_sd=0.0, logit_sd_start=0.0, concentration=most_alike)
+    return _Expectation(shape).of(even)
 
 
 def solve_imbalance(ratio: float, shape: Shape) -> dict[str, float]:
     """Return the changes to :data:`BASE_REGIME` that give an expected imbalance.
 
+    Below the :func:`floor` they are those that come closest.
+
     Raises
     ------
     DemandError
-        If no gate of this shape is as balanced or as skewed.
+        If no gate of this shape is as skewed.
     """
     return dict(_solved(ratio, shape))
 

@@ -6,7 +6,7 @@ import pytest
 from lightloom.demand import Shape, open_demand
 from lightloom.demand.imbalance import IMBALANCES, parse_demand
 from lightloom.demand.regime import GROWTH_EXPERTS, build_regime
-from lightloom.demand.solve import ceiling, expected_imbalance, imbalanced, solve_imbalance
+from lightloom.demand.solve import ceiling, expected_imbalance, floor, imbalanced, solve_imbalance
 from lightloom.errors import DemandError
 
 MIXTRAL = Shape(8, 8, 4096, 2)
@@ -147,6 +147,16 @@ def test_the_ceiling_is_what_routing_allows():
     assert ceiling(Shape(4, 64, 8192, 6)) == 4
 
 
+def test_what_is_more_even_than_chance_is_as_even_as_it_can_be():
+    closest = floor(DEEPSEEK)
+    source = open_demand(1.0001, DEEPSEEK, seed=0)
+    assert f"{closest:.4g} times the mean, which is taken" in source.provenance["imbalance_floor"]
+    at_floor = open_demand(closest * (1 + 1e-9), DEEPSEEK, seed=0)
+    assert "imbalance_floor" not in at_floor.provenance
+    regime, _ = build_regime("auxiliary", solve_imbalance(1.0001, DEEPSEEK))
+    assert expected_imbalance(regime, DEEPSEEK) == pytest.approx(closest, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("ratio", "shape", "words"),
     [
@@ -159,7 +169,6 @@ def test_the_ceiling_is_what_routing_allows():
         # four ranks with many experts each cannot differ as much by chance
         (2.5, Shape(4, 64, 8192, 6), "expected at most 1.8.* times .* top-6, got 2.5"),
         (1.2, Shape(1, 8, 4096, 2), "expected at most 1 times .* on one of 1 EP ranks"),
-        (1.0001, DEEPSEEK, "chance alone .* give at least that, or 'balanced'"),
     ],
 )
 def test_impossible_numbers_are_refused_in_one_line(ratio, shape, words):

@@ -123,6 +123,9 @@ def warnings_of(job: Job) -> list[str]:
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
     warnings += [one for one in (compute_warning(job), precision_warning(job)) if one]
+    source = job.demand(job.samples()[0])
+    if source is not None and (floor := source.provenance.get("imbalance_floor")):
+        warnings.append(floor)
     if 0 < job.model.max_positions < job.plan.seq_len:
         warnings.append(
             f"sequences of {job.plan.seq_len:,} tokens are longer than the "
