@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -12,8 +13,9 @@ from lightloom.cost import Cost, PartsCostModel
 from lightloom.errors import FabricError, echo
 from lightloom.fabric import FABRICS, Cluster, load_fabric
 from lightloom.fabric.read import unknown_fabric
-from lightloom.hardware import Prices
+from lightloom.hardware import Prices, load_power
 from lightloom.inputs.fields import describe
+from lightloom.report.switches_table import boxes_of
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
 from lightloom.units import show_usd
 
@@ -22,14 +24,16 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     """Print the network cost of every kind of fabric for a cluster."""
     table = plain_table(
         f"Network cost for {cluster.gpus:,} GPUs at {cluster.nic_gbps:g} Gb/s",
-        ["fabric", "what it is", "cost", "per GPU", "largest parts"],
-        texts=["what it is", "largest parts"],
+        ["fabric", "what it is", "cost", "per GPU", "kW", "switches"],
+        texts=["what it is", "switches"],
     )
     for name, fabric_class in FABRICS.items():
-        cost = _network_cost(name, cluster, prices)
+        bill = load_fabric(name).bill_of_materials(cluster)
+        cost = PartsCostModel().capital_cost(bill, prices)
+        power = PartsCostModel().power(bill, load_power())
         table.add_row(
             name, _first_sentence(fabric_class), show_usd(cost.total_usd),
-            show_usd(cost.per_gpu_usd), _largest_parts(cost),
+            show_usd(cost.per_gpu_usd), f"{power.total_w / 1000:,.1f}", boxes_of(bill.switches),
         )  # fmt: skip
     print_table(table, console)
     console.print("\nOptions of one:  lightloom fabrics mixnet", style="dim")
@@ -41,7 +45,7 @@ def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
         {
             "fabric": name,
             "meaning": _first_sentence(fabric_class),
-            **_cost_as_json(_network_cost(name, cluster, prices)),
+            **_bill_as_json(name, cluster, prices),
         }
         for name, fabric_class in FABRICS.items()
     ]
@@ -67,7 +71,7 @@ def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, An
         "options": options,
         "gpus": cluster.gpus,
         "rate_gbps": cluster.nic_gbps,
-        **_cost_as_json(_network_cost(name, cluster, prices)),
+        **_bill_as_json(name, cluster, prices),
     }
 
 
@@ -76,8 +80,13 @@ def _network_cost(name: str, cluster: Cluster, prices: Prices) -> Cost:
     return PartsCostModel().capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
 
 
-def _cost_as_json(cost: Cost) -> dict[str, Any]:
+def _bill_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, Any]:
+    cost = _network_cost(name, cluster, prices)
+    bill = load_fabric(name).bill_of_materials(cluster)
     return {
+        "power_w": PartsCostModel().power(bill, load_power()).total_w,
+        "switches": [asdict(switches) for switches in bill.switches],
+        "parts": [asdict(line) for line in bill.lines],
         "network_cost_usd": cost.total_usd,
         "cost_by_component_usd": dict(cost.by_component_usd),
     }

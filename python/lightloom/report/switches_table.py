@@ -31,8 +31,7 @@ def built_of(results: Sequence[FabricResult]) -> str:
 
 
 def _boxes(result: FabricResult) -> str:
-    parts = [_box(switches) for switches in result.switching.switches if switches.count]
-    text = " and ".join(parts)
+    text = boxes_of(result.switching.switches)
     for other in result.switching.others:
         extra = other.network_cost_usd - result.network_cost_usd
         if abs(extra) > _WORTH * result.network_cost_usd:
@@ -41,6 +40,11 @@ def _boxes(result: FabricResult) -> str:
                 f" (with {other.ports} ports: {_tiers(other.tiers)}, {show_usd(abs(extra))} {more})"
             )
     return text
+
+
+def boxes_of(kinds: Sequence[Switches]) -> str:
+    """Number, ports and tiers of the switches of each kind."""
+    return " and ".join(_box(switches) for switches in kinds if switches.count)
 
 
 def _box(switches: Switches) -> str:

@@ -26,6 +26,7 @@ CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study}", "results"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
+    "price": ("price {results} --tokens 15T", "fabrics"),
     "memory": ("memory mixtral-8x7b", "memory"),
     "collective": (
         "collective all-to-all --bytes 1MB --gpus 16 --rate 400 --fabrics rail",
