@@ -155,3 +155,70 @@ def test_optics_of_one_hall():
     extra = dollars(MixNet(), 1024, optics="hall", fiber_length_m=500) - dollars(MixNet(), 1024)
     assert extra == pytest.approx(768 * 659)
     assert bill_of(TopoOpt(), 1024, optics="hall").count("transceiver") == 0
+
+
+SIZES = pytest.mark.parametrize("gpus", [1024, 2304, 4096])
+SPEEDS = pytest.mark.parametrize("rate", [400, 800, 1600])
+
+
+def counts(fabric, gpus, rate):
+    bill = bill_of(fabric, gpus, rate)
+    return {line.component: line.count for line in bill.lines}
+
+
+@SIZES
+@SPEEDS
+def test_mixnet_of_any_size_by_hand(gpus, rate):
+    ports, packet, optical = packet_switches(rate)[0].ports, gpus // 4, gpus * 3 // 4
+    tors = math.ceil(gpus // 8 / (ports // 2 // 2))
+    tiers = 1 if packet <= ports else 2 if tors <= ports else 3
+    assert counts(MixNet(), gpus, rate) == {
+        "nic": gpus,
+        "eps_port": packet * (2 * tiers - 1),
+        "ocs_port": optical,
+        "transceiver": 2 * tiers * packet + optical,
+        "fiber": tiers * packet + optical,
+    }
+
+
+@SIZES
+@SPEEDS
+def test_an_oversubscribed_tree_of_any_size_by_hand(gpus, rate):
+    ports, servers = packet_switches(rate)[0].ports, gpus // 8
+    tors = math.ceil(servers / (ports * 3 // 4 // 8))
+    full = math.ceil(servers / tors)
+    uplinks, rest = math.ceil(8 * full / 3), servers % full
+    tiers = 2 if math.ceil(servers / full) <= ports else 3
+    above = (tiers - 1) * (servers // full * uplinks + math.ceil(uplinks * rest / full))
+    assert counts(Oversub(), gpus, rate) == {
+        "nic": gpus,
+        "eps_port": gpus + 2 * above,
+        "transceiver": 2 * (gpus + above),
+        "fiber": gpus + above,
+    }
+
+
+@SIZES
+@SPEEDS
+def test_panels_and_crossbars_of_any_size_by_hand(gpus, rate):
+    # a panel of 1,008 ports has one for NIC i of every server
+    flat = {"nic": gpus, "patch_port": gpus, "transceiver": gpus, "fiber": gpus}
+    assert counts(TopoOpt(), gpus, rate) == flat
+    # eight planes of 64-port crossbars, each of two tiers from 65 servers on
+    assert counts(Chronos(), gpus, rate) == {
+        "nic": gpus,
+        "crossbar_port": 3 * gpus,
+        "transceiver": 4 * gpus,
+        "fiber": 2 * gpus,
+    }
+
+
+@SIZES
+@SPEEDS
+def test_rails_by_hand(gpus, rate):
+    ports, servers = packet_switches(rate)[0].ports, gpus // 8
+    tors = 8 * math.ceil(servers / (ports // 2))
+    tiers = 2 if tors <= ports else 3
+    found = counts(Rail(), gpus, rate)
+    assert found["eps_port"] == gpus * (2 * tiers - 1)
+    assert counts(Rail(planes=8), gpus, rate) == counts(FatTree(planes=8), gpus, rate)

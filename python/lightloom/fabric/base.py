@@ -151,7 +151,8 @@ class PacketSwitched(FabricOptions):
             nics // planes,
             ports_of_switch(self.switch_ports, cluster.nic_gbps),
             ratio=self.oversubscription(),
-            rail=self.by_rail,
+            # one NIC on each plane is a rail by itself
+            rail=self.by_rail and planes < nics,
             servers_per_tor=self.servers_per_tor,
         )
         return dataclasses.replace(plane, planes=planes)
