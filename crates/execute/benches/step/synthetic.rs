@@ -296,6 +296,8 @@ fn eps(nics: u32, oversubscription: Option<u64>) -> Eps {
         tor_uplink_reached: None,
         rails: 1,
         planes: 1,
+        failed: Default::default(),
+        replaced: Default::default(),
     }
 }
 

@@ -123,6 +123,34 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
+class FailureResult:
+    """The first sample's step without a part that has failed.
+
+    Attributes
+    ----------
+    part
+        As it was named.
+    response
+        What takes its place or is left, in words; begins with ``unaffected`` where the fabric has
+        no such part.
+    step_time_s
+        Step time; ``None`` if the job stops.
+    longer_share
+        By what share that is longer than with all parts; ``None`` if the job stops.
+    """
+
+    part: str
+    response: str
+    step_time_s: float | None
+    longer_share: float | None
+
+    @property
+    def is_unaffected(self) -> bool:
+        """Whether the fabric has no such part."""
+        return self.response.startswith("unaffected")
+
+
+@dataclass(frozen=True)
 class FabricResult:
     """One fabric's outcome over all samples.
 
@@ -133,7 +161,8 @@ class FabricResult:
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
-    ``switching`` says in which switches the network comes.
+    ``switching`` says in which switches the network comes, ``failures`` what each part that fails
+    costs the first sample.
     ``loads`` has the step under balanced and skewed load, where there is any. ``critical_path_s``,
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent in all-to-alls whose
     last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
@@ -176,6 +205,7 @@ class FabricResult:
     loads: tuple[LoadResult, ...] = ()
     link_up: LinkUp | None = None
     switching: Switching = field(default_factory=Switching)
+    failures: tuple[FailureResult, ...] = ()
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -268,6 +298,7 @@ class FabricResult:
                 "loads": tuple(LoadResult(**load) for load in content["loads"]),
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUp(**link_up),
+                "failures": tuple(FailureResult(**one) for one in content.get("failures", ())),
                 "notes": tuple(content["notes"]),
                 "switching": Switching.from_json(content),
             }
@@ -311,6 +342,7 @@ class FabricResult:
             "loads": [asdict(load) for load in self.loads],
             "policies": [asdict(policy) for policy in self.policies],
             "link_up": None if self.link_up is None else asdict(self.link_up),
+            "failures": [asdict(one) for one in self.failures],
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),

@@ -11,19 +11,26 @@ priced before the first run, so that wrong input is refused before anything is s
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.fabric.network import Ocs
+from lightloom.fabric.network import Eps, Ocs
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.failed_parts import failed_variants, refuse_unless_simulated
+from lightloom.study.compare.failed_parts import (
+    FabricOfJob,
+    FailedVariant,
+    check_names,
+    failed_variants,
+)
 from lightloom.study.compare.forecast import LONG_S, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
@@ -61,6 +68,9 @@ class _Case:
     with_variants: bool = True
     workloads: Workloads = field(init=False)
     networks: Networks = field(init=False)
+    _failures: dict[tuple[Fabric, ...], dict[str, list[FailedVariant]]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self.workloads = Workloads(self.job)
@@ -99,10 +109,43 @@ class _Case:
             yield Attempt(variant, sample, name)
         if not scenario.fail:
             return
-        graph = self.workloads.get(sample, self.networks.server_size(fabric)).graph
-        failed = failed_variants(fabric, self.networks.get(fabric), graph, scenario.fail)
-        for name, one in failed.items():
-            yield Attempt(one.fabric, sample, name, backup=one.backup)
+        for one in self.failures()[fabric.name]:
+            if one.fabric is not None:
+                yield Attempt(one.fabric, sample, one.name, backup=one.backup)
+
+    def failures(self) -> dict[str, list[FailedVariant]]:
+        """What each part that fails means for each fabric, by the fabric's name."""
+        fabrics, networks = self.job.fabrics, self.networks
+        if not self.job.scenario.fail:
+            return {fabric.name: [] for fabric in fabrics}
+        if fabrics in self._failures:
+            return self._failures[fabrics]
+        sample = self.job.samples()[0]
+        compared = [
+            FabricOfJob(
+                fabric,
+                networks.cluster(fabric),
+                networks.get(fabric),
+                self.workloads.get(sample, networks.server_size(fabric)).graph,
+            )
+            for fabric in fabrics
+        ]
+        self._failures[fabrics] = failed_variants(compared, self.job.scenario.fail)
+        return self._failures[fabrics]
+
+    def check_failures(self) -> None:
+        """Refuse parts that no fabric has, and lost NICs where packets are simulated."""
+        for one in itertools.chain(*self.failures().values()):
+            if one.fabric is None or not self.is_packets:
+                continue
+            network = self.networks.get(one.fabric)
+            eps, ocs = network.part(Eps), network.part(Ocs)
+            of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
+            if of_region or (eps is not None and eps.failed):
+                raise InputError(
+                    f"fail {one.part}: NICs of packet switches fail in flows only: leave out the"
+                    " part, or simulate no packets"
+                )
 
     def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
         """Keep the candidate of the fastest trial of each fabric; its run counts as the fabric's.
@@ -157,6 +200,7 @@ def compare(
         first.
     """
     watcher: Monitor[Row] = monitor or Monitor()
+    check_names(scenario.fail)
     _begin(watcher, "reading")
     if scenario.workload is None:
         job: Job = planned_job(scenario, watcher)
@@ -168,13 +212,12 @@ def compare(
     case = _Case("", job, with_timeline, with_samples=part is None)
     watcher.begun(summary_of(job), warnings_of(job))
     _begin(watcher, "planning fabrics")
+    case.check_failures()
     expected = forecast(job, part) if isinstance(job, ModelJob) else None
     if expected is not None and expected.seconds > LONG_S:
         watcher.remark(expected.sentence())
     first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
     attempts = list(case.attempts())
-    if scenario.fail:
-        refuse_unless_simulated((one.variant for one in attempts), job.fabrics, scenario.fail[0])
     for attempt in attempts:
         case.networks.get(attempt.fabric)
     if not job.is_drawn:
@@ -195,7 +238,7 @@ def compare(
         done = _run_divided(case, part, loads_to_run, progress, plugins)
     else:
         done, phases = _run_loads(case, loads_to_run, progress, plugins)
-    return comparison_of(case.job, done, first, phases, tuple(loads))
+    return comparison_of(case.job, done, first, phases, tuple(loads), case.failures())
 
 
 def _run_loads(
