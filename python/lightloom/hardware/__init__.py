@@ -11,6 +11,7 @@ from lightloom.hardware.crossbars import (
     decision_names,
     decision_times,
 )
+from lightloom.hardware.failure_rates import FailureRates, load_failure_rates
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
 from lightloom.hardware.packet_switches import Availability, PacketSwitch, packet_switches
@@ -30,6 +31,7 @@ __all__ = [
     "CrossbarTechnology",
     "DecisionTimes",
     "DelayDistribution",
+    "FailureRates",
     "Gpu",
     "Ownership",
     "PacketSwitch",
@@ -43,6 +45,7 @@ __all__ = [
     "decision_names",
     "decision_times",
     "gpu_names",
+    "load_failure_rates",
     "load_gpu",
     "load_ownership",
     "load_power",

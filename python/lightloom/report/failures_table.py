@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.hardware import load_failure_rates
 from lightloom.report.terminal import plain_table
 from lightloom.study.compare.results import FabricResult, FailureResult
 
@@ -23,6 +24,21 @@ def failures_table(results: Sequence[FabricResult]) -> Table:
     for part, names, *cells in failure_rows(results):
         table.add_row(part, Text(names, style="bold"), *cells)
     return table
+
+
+def failures_sentence(results: Sequence[FabricResult]) -> str:
+    """What such failures cost on average, or nothing where no rate is known."""
+    lost = [(result.fabric, result.lost_to_failures) for result in results]
+    known = [f"{name} {100 * share:.2g} %" for name, share in lost if share is not None]
+    if not known:
+        return ""
+    rates = load_failure_rates()
+    days = rates.repair_days.value
+    return (
+        f"If all parts of these kinds cost as much and take {days:g} day{'s' * (days != 1)} to"
+        f" repair, failures cost this share of the pace on average: {', '.join(known)}; restarts"
+        " are left out."
+    )
 
 
 def failure_rows(results: Sequence[FabricResult]) -> list[tuple[str, str, str, str, str]]:

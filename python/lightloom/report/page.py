@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from lightloom.output.files import csv_text, json_text, write_text
 from lightloom.report.explain import WORDS
-from lightloom.report.failures_table import failure_rows
+from lightloom.report.failures_table import failure_rows, failures_sentence
 from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
@@ -126,6 +126,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "notes": notes_by_fabrics(comparison),
         "fastest": fastest,
         "failures": failure_rows(results),
+        "lost": failures_sentence(results),
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
         "strips": _strips(results, styles),

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.report.failures_table import failures_table
+from lightloom.report.failures_table import failures_sentence, failures_table
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
 from lightloom.report.story import doubts, story, unswitched
@@ -67,6 +67,8 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         print_table(_short_table(comparison), console)
     if comparison.results[0].failures:
         print_table(failures_table(comparison.results), console)
+        if lost := failures_sentence(comparison.results):
+            print_sentence(lost, console)
     if switches := built_of(comparison.results):
         print_sentence(switches, console)
     print_sentence(doubts(comparison), console)

@@ -40,6 +40,8 @@ def compared(fabrics, fail, **more):
 
 
 class Frozen(dict):
+    """Options that a cached call can be known by."""
+
     def __hash__(self):
         return hash(tuple(sorted(self.items())))
 
@@ -101,6 +103,24 @@ def outcome(found, fabric, part):
 )
 def test_what_is_left_without_a_part(found, fabric, part, words):
     assert outcome(found, fabric, part).response == words
+
+
+def test_what_failures_cost_on_average(found):
+    tree, mixnet = found["fat-tree"], found["mixnet"]
+    gpus, servers = 64 * 0.1106 / 365.25, 8 * 0.1518 / 365.25
+    for result in (tree, mixnet):
+        assert outcome(found, result.fabric, "gpu:8").mean_out == pytest.approx(gpus)
+        assert outcome(found, result.fabric, "server:1").mean_out == pytest.approx(servers)
+    assert outcome(found, "fat-tree", "ocs:0").mean_out == 0
+    assert outcome(found, "chronos", "plane:0").mean_out is None
+    by_hand = sum(
+        one.mean_out * (1 if one.longer_share is None else 1 - 1 / (1 + one.longer_share))
+        for one in mixnet.failures
+        if one.mean_out is not None
+    )
+    assert mixnet.lost_to_failures == pytest.approx(by_hand)
+    # its only switch stops the job
+    assert tree.lost_to_failures > 0
 
 
 def test_a_dead_circuit_switch_costs_more_than_a_server_and_that_more_than_a_nic(found):

@@ -5,11 +5,17 @@
 //! all NICs left are loaded alike. The copy to another GPU's NIC, over the NVSwitch, is left out.
 
 use super::eps::Eps;
-use super::packet_fabric::NicGroup;
 use crate::error::{ExecuteError, network as unfit};
-use lightloom_model::Failures;
+use lightloom_model::{Failures, ServerId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+
+/// A group of NICs of one server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NicGroup {
+    pub(super) server: ServerId,
+    pub(super) group: u16,
+}
 
 /// The NICs that are lost of the servers that lack some.
 #[derive(Debug)]
@@ -125,7 +131,6 @@ pub(super) fn check_parts(config: &Eps, servers: u32) -> Result<(), lightloom_mo
 mod tests {
     use super::*;
     use crate::testing::eps;
-    use lightloom_model::ServerId;
 
     fn at(server: u32, group: u16) -> NicGroup {
         NicGroup { server: ServerId(server), group }

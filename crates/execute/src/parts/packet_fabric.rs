@@ -10,7 +10,7 @@
 //! As packets it is a three-tier tree, see `packet_tree`.
 
 use super::eps::Eps;
-use super::lost_nics::{LostNics, check_parts};
+use super::lost_nics::{LostNics, NicGroup, check_parts};
 use super::packet_tree::Tree;
 use crate::error::ExecuteError;
 use crate::links::LinkUse;
@@ -115,13 +115,6 @@ impl PacketFabric for Eps {
     ) -> Result<(), PacketError> {
         Tree::new(self, network.servers).connect(graph, places)
     }
-}
-
-/// A group of NICs of one server.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NicGroup {
-    pub(super) server: ServerId,
-    pub(super) group: u16,
 }
 
 /// The links of a packet fabric.

@@ -1,14 +1,17 @@
 """What a failed part costs: the first sample again without it, on every fabric.
 
 Parts are named as for a running job (:func:`lightloom.control.failures.parse_part`), NICs in the
-cluster's numbering. What each fabric has of them, and what follows, is in
-:mod:`.lost_parts`; a GPU of a fabric with regional circuits is replaced by one of a spare server
+cluster's numbering. What each fabric has of them, and what follows, is in :mod:`.lost_parts`; a GPU
+of a fabric with regional circuits is replaced by one of a spare server
 (:mod:`lightloom.workload.backup_gpu`), over the EPS or over circuits that its server then lacks for
-all-to-alls. A part that a fabric does not have leaves it as it is; one that none has is refused.
+all-to-alls, unless a whole spare server is on the circuit switch. A part that a fabric does not
+have leaves it as it is; one that none has is refused.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from lightloom.control.failures import PartKind, RegionPart, parse_part
 from lightloom.errors import InputError
 from lightloom.fabric import Cluster, Fabric
 from lightloom.fabric.network import Eps, Network, Ocs
+from lightloom.hardware import load_failure_rates
 from lightloom.study.compare.lost_parts import EXPECTED, KINDS, counts_of, loss_of
 from lightloom.study.compare.results import FailureResult
 from lightloom.units import show_time
@@ -45,6 +49,8 @@ class FailedVariant:
         What replaces a failed GPU.
     stops
         Whether the job cannot go on.
+    mean_out
+        How many such parts of the fabric are out at a time, on average, if a rate is known.
     """
 
     part: str
@@ -53,6 +59,7 @@ class FailedVariant:
     fabric: Fabric | None = None
     backup: BackupGpu | None = None
     stops: bool = False
+    mean_out: float | None = None
 
     def result(self, step_time_s: float, variants_s: Mapping[str, float]) -> FailureResult:
         """Return its outcome, given the first sample's step with all parts, and variants."""
@@ -60,7 +67,7 @@ class FailedVariant:
         if self.stops:
             found = None
         share = None if found is None else found / step_time_s - 1
-        return FailureResult(self.part, self.response, found, share)
+        return FailureResult(self.part, self.response, found, share, self.mean_out)
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,8 @@ def failed_variants(
     for text in texts:
         _check(compared, text)
         for one in compared:
-            found[one.fabric.name].append(_variant(one, text))
+            variant = dataclasses.replace(_variant(one, text), mean_out=_mean_out(one, text))
+            found[one.fabric.name].append(variant)
     return found
 
 
@@ -161,11 +169,18 @@ def _range(one: FabricOfJob, text: str) -> str:
     return f"{kind}:{first} to {kind}:{last}"
 
 
+def _mean_out(one: FabricOfJob, text: str) -> float | None:
+    kind = _part(one, text).kind
+    counts = counts_of(one.network, one.cluster).get(kind, (0,))
+    return load_failure_rates().mean_out(kind, math.prod(counts))
+
+
 def _variant(one: FabricOfJob, text: str) -> FailedVariant:
     part = _part(one, text)
     if _has(one, text) is False:
         return FailedVariant(text, f"unaffected: it has {_range(one, text)}")
-    if part.kind is PartKind.GPU and one.network.part(Ocs) is not None:
+    ocs = one.network.part(Ocs)
+    if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
         return _with_backup(one, text, part)
     if part.kind is PartKind.GPU:
         backup_traffic(one.graph, part.server, part.number)

@@ -6,6 +6,7 @@ goes away or changes its meaning; a new key alone does not increase it.
 
 from __future__ import annotations
 
+import statistics as stats
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -137,12 +138,32 @@ class FailureResult:
         Step time; ``None`` if the job stops.
     longer_share
         By what share that is longer than with all parts; ``None`` if the job stops.
+    mean_out
+        How many such parts of the fabric are out at a time, on average, with one day to repair
+        each; ``None`` where no rate is known.
     """
 
     part: str
     response: str
     step_time_s: float | None
     longer_share: float | None
+    mean_out: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of the part, as its name has it."""
+        return self.part.partition(":")[0]
+
+    @property
+    def lost_share(self) -> float | None:
+        """Share of the pace that all such parts cost on average, if each costs what this one does.
+
+        A job that stops loses all of it until the part is repaired.
+        """
+        if self.mean_out is None:
+            return None
+        longer = self.longer_share
+        return self.mean_out * (1.0 if longer is None else longer / (1 + longer))
 
     @property
     def is_unaffected(self) -> bool:
@@ -224,6 +245,18 @@ class FabricResult:
         """Whether neither is faster on every sample, or the means differ by less than ``SAME``."""
         low, mean, high = self.ratio_to(other)
         return low <= 1 <= high or 1 / SAME < mean < SAME
+
+    @property
+    def lost_to_failures(self) -> float | None:
+        """Share of the pace that parts of the kinds that were simulated cost on average.
+
+        Of parts of one kind the mean counts; ``None`` where no rate is known of any.
+        """
+        shares: dict[str, list[float]] = {}
+        for one in self.failures:
+            if (share := one.lost_share) is not None:
+                shares.setdefault(one.kind, []).append(share)
+        return sum(map(stats.fmean, shares.values())) if shares else None
 
     @property
     def has_idle_circuits(self) -> bool:
