@@ -193,7 +193,7 @@ impl Network {
     ) -> Result<Links, ExecuteError> {
         options.config.validate()?;
         let of_region = self.failures().is_some_and(|failures| !failures.eps_nics.is_empty());
-        if of_region || self.packet_fabric().is_some_and(|fabric| fabric.lacks_nics()) {
+        if of_region || self.packet_fabric().is_some_and(PacketFabric::lacks_nics) {
             return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
         }
         let mut graph = Graph::new(places.len());

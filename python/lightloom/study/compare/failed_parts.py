@@ -21,7 +21,14 @@ from lightloom.errors import InputError
 from lightloom.fabric import Cluster, Fabric
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.hardware import load_failure_rates
-from lightloom.study.compare.lost_parts import EXPECTED, KINDS, counts_of, loss_of
+from lightloom.study.compare.lost_parts import (
+    EXPECTED,
+    KINDS,
+    Counts,
+    counts_of,
+    counts_of_servers,
+    loss_of,
+)
 from lightloom.study.compare.results import FailureResult
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
@@ -92,6 +99,28 @@ def check_names(texts: Sequence[str]) -> None:
         _read(text, {"nic": 1, "gpu": 1})
 
 
+def check_servers(clusters: Mapping[str, Cluster], texts: Sequence[str]) -> None:
+    """Refuse servers, and their GPUs and NICs, that no fabric has, before a step is built.
+
+    Parameters
+    ----------
+    clusters
+        The servers of each fabric, by its name.
+    texts
+        The parts.
+
+    Raises
+    ------
+    InputError
+        If one is not there.
+    """
+    fabrics = [
+        _Parts(name, cluster, counts_of_servers(cluster)) for name, cluster in clusters.items()
+    ]
+    for text in texts:
+        _check(fabrics, text)
+
+
 def failed_variants(
     compared: Sequence[FabricOfJob], texts: Sequence[str]
 ) -> dict[str, list[FailedVariant]]:
@@ -104,7 +133,7 @@ def failed_variants(
     """
     found: dict[str, list[FailedVariant]] = {one.fabric.name: [] for one in compared}
     for text in texts:
-        _check(compared, text)
+        _check([_parts(one) for one in compared], text)
         for one in compared:
             variant = dataclasses.replace(_variant(one, text), mean_out=_mean_out(one, text))
             found[one.fabric.name].append(variant)
@@ -123,62 +152,72 @@ def _read(text: str, counts: Mapping[str, int]) -> RegionPart:
     return part
 
 
-def _part(one: FabricOfJob, text: str) -> RegionPart:
-    cluster = one.cluster
-    return _read(text, {"nic": cluster.nics_per_server, "gpu": cluster.gpus_per_server})
+@dataclass(frozen=True)
+class _Parts:
+    """How many of each part a fabric has."""
+
+    fabric: str
+    cluster: Cluster
+    counts: Mapping[PartKind, Counts]
+
+    def part(self, text: str) -> RegionPart:
+        """The part that a text names."""
+        cluster = self.cluster
+        return _read(text, {"nic": cluster.nics_per_server, "gpu": cluster.gpus_per_server})
+
+    def has(self, text: str) -> bool | None:
+        """Whether the part is there; ``None`` if there is none of the kind."""
+        part = self.part(text)
+        counts = self.counts.get(part.kind)
+        if counts is None:
+            return None
+        named = [index for index in (part.server, part.number) if index >= 0]
+        return all(index < count for index, count in zip(named, counts, strict=True))
+
+    def range(self, text: str) -> str:
+        """All parts of the kind that a text names, such as ``nic:0/0 to nic:15/7``."""
+        kind = self.part(text).kind
+        counts = self.counts[kind]
+        first = "/".join("0" for _ in counts)
+        last = "/".join(str(count - 1) for count in counts)
+        return f"{kind}:{first} to {kind}:{last}"
 
 
-def _has(one: FabricOfJob, text: str) -> bool | None:
-    """Whether a fabric has the part; ``None`` if it has none of the kind."""
-    part = _part(one, text)
-    counts = counts_of(one.network, one.cluster).get(part.kind)
-    if counts is None:
-        return None
-    named = [index for index in (part.server, part.number) if index >= 0]
-    return all(index < count for index, count in zip(named, counts, strict=True))
+def _parts(one: FabricOfJob) -> _Parts:
+    return _Parts(one.fabric.name, one.cluster, counts_of(one.network, one.cluster))
 
 
-def _check(compared: Sequence[FabricOfJob], text: str) -> None:
+def _check(fabrics: Sequence[_Parts], text: str) -> None:
     """Refuse a part that no fabric has, unless they have none of its kind."""
-    has = [_has(one, text) for one in compared]
-    server = max((_part(one, text).server for one in compared), default=-1)
-    servers = max(one.network.servers for one in compared)
+    has = [one.has(text) for one in fabrics]
+    server = max(one.part(text).server for one in fabrics)
+    servers = max(one.cluster.servers for one in fabrics)
     if True in has or (False not in has and server < servers):
         return
     if False not in has:
         raise InputError(f"fail {text}: there are {servers:,} servers, counted from 0")
     ranges: dict[str, list[str]] = {}
-    for one, found in zip(compared, has, strict=True):
+    for one, found in zip(fabrics, has, strict=True):
         if found is False:
-            ranges.setdefault(_range(one, text), []).append(one.fabric.name)
-    parts = [f"{', '.join(names)} {_have(names)} {parts}" for parts, names in ranges.items()]
+            ranges.setdefault(one.range(text), []).append(one.fabric)
+    parts = [
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {known}"
+        for known, names in ranges.items()
+    ]
     raise InputError(f"fail {text}: {'; '.join(parts)}")
 
 
-def _have(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"
-
-
-def _range(one: FabricOfJob, text: str) -> str:
-    """The parts of a kind that a fabric has, such as ``nic:0/0 to nic:15/7``."""
-    kind = _part(one, text).kind
-    counts = counts_of(one.network, one.cluster)[kind]
-    first, last = ("/".join(str(index) for index in place) for place in (
-        [0] * len(counts), [count - 1 for count in counts]
-    ))  # fmt: skip
-    return f"{kind}:{first} to {kind}:{last}"
-
-
 def _mean_out(one: FabricOfJob, text: str) -> float | None:
-    kind = _part(one, text).kind
-    counts = counts_of(one.network, one.cluster).get(kind, (0,))
-    return load_failure_rates().mean_out(kind, math.prod(counts))
+    found = _parts(one)
+    kind = found.part(text).kind
+    return load_failure_rates().mean_out(kind, math.prod(found.counts.get(kind, (0,))))
 
 
 def _variant(one: FabricOfJob, text: str) -> FailedVariant:
-    part = _part(one, text)
-    if _has(one, text) is False:
-        return FailedVariant(text, f"unaffected: it has {_range(one, text)}")
+    found = _parts(one)
+    part = found.part(text)
+    if found.has(text) is False:
+        return FailedVariant(text, f"unaffected: it has {found.range(text)}")
     ocs = one.network.part(Ocs)
     if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
         return _with_backup(one, text, part)

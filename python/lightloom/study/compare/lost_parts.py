@@ -43,14 +43,18 @@ class Loss:
     stops: bool = False
 
 
+def counts_of_servers(cluster: Cluster) -> dict[PartKind, Counts]:
+    """Return how many servers, GPUs and NICs there are on any network."""
+    return {
+        PartKind.SERVER: (cluster.servers,),
+        PartKind.GPU: (cluster.servers, cluster.gpus_per_server),
+        **dict.fromkeys(_OF_NIC, (cluster.servers, cluster.nics_per_server)),
+    }
+
+
 def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
     """Return how many of each part a network has; a kind that it lacks is left out."""
-    servers = network.servers
-    found: dict[PartKind, Counts] = {
-        PartKind.SERVER: (servers,),
-        PartKind.GPU: (servers, network.gpus_per_server),
-        **dict.fromkeys(_OF_NIC, (servers, cluster.nics_per_server)),
-    }
+    servers, found = network.servers, counts_of_servers(cluster)
     eps, ocs = network.part(Eps), network.part(Ocs)
     if eps is not None:
         found[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)

@@ -29,6 +29,7 @@ from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     FailedVariant,
     check_names,
+    check_servers,
     failed_variants,
 )
 from lightloom.study.compare.forecast import LONG_S, forecast
@@ -210,6 +211,7 @@ def compare(
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     part = part_step(job)
     case = _Case("", job, with_timeline, with_samples=part is None)
+    check_servers({one.name: case.networks.cluster(one) for one in job.fabrics}, scenario.fail)
     watcher.begun(summary_of(job), warnings_of(job))
     _begin(watcher, "planning fabrics")
     case.check_failures()
