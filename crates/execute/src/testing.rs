@@ -8,6 +8,7 @@ use lightloom_model::{
     NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role, StartUp, SwitchTiming,
     Task, TaskGraph, TaskKind, WorkerId,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One gigabit per second.
@@ -128,6 +129,8 @@ pub(crate) fn eps(servers: u32) -> Eps {
         tor_uplink_reached: None,
         rails: 1,
         planes: 1,
+        failed: BTreeSet::new(),
+        replaced: BTreeSet::new(),
     }
 }
 

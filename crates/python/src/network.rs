@@ -130,6 +130,8 @@ struct PyEps {
     tor_uplink_reached_bps: Option<u64>,
     rails: u32,
     planes: u32,
+    failed: Vec<(u32, u32)>,
+    replaced: Vec<u32>,
 }
 
 impl From<PyEps> for Eps {
@@ -144,6 +146,8 @@ impl From<PyEps> for Eps {
             tor_uplink_reached: eps.tor_uplink_reached_bps.map(Rate),
             rails: eps.rails,
             planes: eps.planes,
+            failed: eps.failed.into_iter().collect(),
+            replaced: eps.replaced.into_iter().collect(),
         }
     }
 }

@@ -32,25 +32,32 @@ class PartKind(StrEnum):
     GPU = "gpu"
     SERVER = "server"
     SWITCH = "switch"
+    TOR = "tor"
+    OCS = "ocs"
+    PLANE = "plane"
 
 
 #: parts that take one optical NIC
 _OPTICAL = {PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER}
 _EXPECTED = (
     "expected of nic:2/1 (server/NIC), link:2/1, transceiver:2/1, eps:0/1, gpu:2/5, server:3, "
-    "port:ocs/13, switch:ocs"
+    "port:ocs/13, switch:ocs; of a whole network also tor:0, ocs:0, plane:0"
 )
+#: parts of a whole network, each known by its index there
+_OF_NETWORK = {PartKind.TOR, PartKind.OCS, PartKind.PLANE}
+#: parts with a name
+_NAMED = {PartKind.SWITCH, PartKind.PORT}
 
 
 class RegionPart(NamedTuple):
-    """A part of a region.
+    """A part of a region, or of a network.
 
     Attributes
     ----------
     kind
         What it is.
     server, number
-        Its server, and its index in the server; -1 where that means nothing.
+        Its server, and its index in the server or network; -1 where that means nothing.
     switch, port
         For ports and switches; empty otherwise.
     """
@@ -66,6 +73,8 @@ class RegionPart(NamedTuple):
             return f"port:{self.switch}/{self.port}"
         if self.kind is PartKind.SWITCH:
             return f"switch:{self.switch}"
+        if self.kind in _OF_NETWORK:
+            return f"{self.kind}:{self.number}"
         place = f"{self.server}" if self.kind is PartKind.SERVER else f"{self.server}/{self.number}"
         return f"{self.kind}:{place}"
 
@@ -189,7 +198,9 @@ def parse_part(text: str, name: str = "part") -> RegionPart:
         return RegionPart(kind, switch=first, port=second)
     if kind is PartKind.SERVER and _is_index(place):
         return RegionPart(kind, int(place))
-    numbered = kind not in {PartKind.SWITCH, PartKind.PORT, PartKind.SERVER}
+    if kind in _OF_NETWORK and _is_index(place):
+        return RegionPart(kind, number=int(place))
+    numbered = kind not in _NAMED | _OF_NETWORK | {PartKind.SERVER}
     if numbered and _is_index(first) and _is_index(second):
         return RegionPart(kind, int(first), int(second))
     raise InputError(f"{name} {echo(text)}: {_EXPECTED}")
@@ -207,6 +218,8 @@ def check_part(part: RegionPart, shape: RegionShape, port_map: PortMap | None = 
     InputError
         If the region has no such part.
     """
+    if part.kind in _OF_NETWORK:
+        raise InputError(f"{part}: a region has no such part; name its switch, as switch:ocs")
     if part.kind is PartKind.SWITCH:
         if part.switch not in shape.switches:
             known = ", ".join(shape.switches)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from lightloom.errors import FabricError
+from lightloom.errors import FabricError, InputError
 from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all, crosses_planes
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
@@ -17,10 +17,18 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Eps, Network
-from lightloom.fabric.options import ECMP, SERVERS_PER_TOR, SWITCH_PORTS, Count, Share
+from lightloom.fabric.options import (
+    ECMP,
+    SERVERS_PER_TOR,
+    SWITCH_PORTS,
+    Count,
+    PartNames,
+    Share,
+)
 from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 from lightloom.hardware import packet_switches
+from lightloom.schedule import Failures, parse_failures
 
 
 class Fabric(Protocol):
@@ -92,6 +100,29 @@ class PacketSwitched(FabricOptions):
         description="Separate networks, each with an equal part of a server's NICs; as many as NICs"
         " for one network per NIC (multi-plane, rail-only).",
     )
+    failed: PartNames = Field(
+        (),
+        description="Parts that are never used: nic:2/1 (server/NIC), plane:0, or server:3, which a"
+        " spare one under another ToR replaces.",
+    )
+
+    @model_validator(mode="after")
+    def _failed_parts_are_named(self) -> Self:
+        try:
+            failures = self.failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
+        if failures.eps_nics:
+            raise FabricError("failed: all NICs are on packet switches: expected nic:2/1")
+        return self
+
+    def failures(self) -> Failures:
+        """Return what has failed."""
+        return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
+
+    def without(self, parts: Sequence[str], /) -> Self:
+        """Return the fabric without more parts, under its name."""
+        return self.replace(failed=(*self.failed, *parts), label=self.name)
 
     def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
         """Return the strategies for all-to-alls that can differ, unless one was asked for."""
@@ -112,7 +143,36 @@ class PacketSwitched(FabricOptions):
             start_up=cluster.start_up(),
             all_to_all=chosen,
             all_to_all_reason=reason,
-            parts=(eps_of(self.tree(cluster), cluster, self.ecmp),),
+            parts=(self._eps(cluster),),
+            notes=(f"failed, and not used: {self.failures().parts}",) if self.failed else (),
+        )
+
+    def _eps(self, cluster: Cluster) -> Eps:
+        eps, failures = eps_of(self.tree(cluster), cluster, self.ecmp), self.failures()
+        if not self.failed:
+            return eps
+        nics = cluster.nics_per_server
+        named = (*failures.nics, *((server, 0) for server in failures.servers))
+        if any(server >= cluster.servers or nic >= nics for server, nic in named):
+            raise FabricError(
+                f"{self.name}: failed: {failures.parts}: expected parts of {cluster.servers}"
+                f" servers with {nics} NICs"
+            )
+        if any(plane >= self.planes or self.planes == 1 for plane in failures.planes):
+            raise FabricError(
+                f"{self.name}: failed: {failures.parts}: expected one of several planes, there"
+                f" {'is' if self.planes == 1 else 'are'} {self.planes}"
+            )
+        each = nics // self.planes
+        lost = {
+            (server, plane * each + nic)
+            for plane in failures.planes
+            for server in range(cluster.servers)
+            for nic in range(each)
+        }
+        lost |= {(server, nic) for server, nic in failures.nics if server not in failures.servers}
+        return dataclasses.replace(
+            eps, failed=tuple(sorted(lost)), replaced=tuple(sorted(set(failures.servers)))
         )
 
     def bill_of_materials(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError, HardwareError, InputError
 from lightloom.fabric.base import check_layout, circuit_all_to_all
@@ -23,7 +23,15 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Crossbars, Network
-from lightloom.fabric.options import Count, OptionalPositive, OptionalQuantity, Quantity, Switch
+from lightloom.fabric.options import (
+    Count,
+    OptionalPositive,
+    OptionalQuantity,
+    PartNames,
+    Quantity,
+    Spares,
+    Switch,
+)
 from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
 from lightloom.hardware import crossbar_names, crossbar_technology, decision_times
 from lightloom.inputs.fields import Choices, OneOf
@@ -42,11 +50,6 @@ METHODS = tuple(name for name in PERMUTATION_METHODS if name not in LAVISH)
 THOROUGH = "critical"
 #: time to turn above which crossbars are slow
 SLOW_S = 1e-6
-
-
-def _parts(value: Any) -> Any:
-    """Accept one text of parts joined by commas."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 class Chronos(FabricOptions):
@@ -110,7 +113,7 @@ class Chronos(FabricOptions):
     straggler_seed: Annotated[int, Field(ge=0, lt=2**32, strict=True)] = Field(
         1, description="Seed of these times."
     )
-    failed: Annotated[tuple[str, ...], BeforeValidator(_parts)] = Field(
+    failed: PartNames = Field(
         (),
         description="Parts that are never used, such as nic:2/1 (server/NIC), plane:0 or server:3;"
         " spare planes and servers replace them.",
@@ -118,7 +121,7 @@ class Chronos(FabricOptions):
     spare_planes: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
         0, description="Planes that can replace another one, by an optical switch at each NIC."
     )
-    spare_servers: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
+    spare_servers: Spares = Field(
         0, description="Servers that can replace another one; their NICs and ports are charged."
     )
 
@@ -148,8 +151,11 @@ class Chronos(FabricOptions):
         return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
 
     def without(self, parts: Sequence[str], /) -> Self:
-        """Return the fabric without more parts, under its name."""
-        return self.replace(failed=(*self.failed, *parts), label=self.name)
+        """Return the fabric without more parts, under its name, and with a server for each lost."""
+        failed = (*self.failed, *parts)
+        lost = len({part for part in failed if part.startswith("server:")})
+        spares = max(self.spare_servers, lost)
+        return self.replace(failed=failed, spare_servers=spares, label=self.name)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
@@ -284,6 +290,7 @@ class Chronos(FabricOptions):
             held=self.held,
             lateness=late,
             failed=self._failed_nics(cluster),
+            spare_planes=self.spare_planes,
         )
 
     def _decisions(

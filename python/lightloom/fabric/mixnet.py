@@ -27,7 +27,7 @@ from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, mer
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.mixnet_options import MixNetOptions
-from lightloom.fabric.network import Network, Ocs
+from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
@@ -110,8 +110,17 @@ class MixNet(MixNetOptions):
         return self.ocs_ports or switch_technology(self.technology).ports
 
     def largest_region(self) -> int:
-        """Servers that one circuit switch takes."""
-        return self.circuit_ports() // (self.degree if self.planes is None else 1)
+        """Servers that one circuit switch takes, with the spare ones on it."""
+        return max(0, self.circuit_ports() // self._ports_of_server() - self.spare_servers)
+
+    def _ports_of_server(self) -> int:
+        """Its ports on one circuit switch."""
+        return self.degree if self.planes is None else 1
+
+    def _regions_per_switch(self, region: np.typing.NDArray[np.uint32]) -> int:
+        """Regions that share a circuit switch, as many as fit."""
+        largest = int(np.bincount(region[region != NO_REGION]).max(initial=1))
+        return max(1, self.largest_region() // largest)
 
     def without(self, parts: Sequence[str], /) -> Self:
         """Return the fabric without more parts, under its name."""
@@ -179,7 +188,7 @@ class MixNet(MixNetOptions):
             start_up=cluster.start_up(),
             all_to_all=chosen,
             all_to_all_reason=reason,
-            parts=(eps_of(tree, self._eps_cluster(cluster), self.ecmp), self._ocs(cluster, region)),
+            parts=(self._eps(tree, cluster), self._ocs(cluster, region)),
             notes=(
                 self._region_note(region),
                 *self._split_notes(region),
@@ -187,6 +196,30 @@ class MixNet(MixNetOptions):
                 *self._failure_notes(),
             ),
         )
+
+    def _not_spared(self, region: np.typing.NDArray[np.uint32]) -> Failures | None:
+        """What has failed less the servers that a spare one on their circuit switch replaces."""
+        failures = self.failures()
+        if failures is None or not self.spare_servers:
+            return failures
+        spares: dict[int, int] = {}
+        left = []
+        for server in sorted(set(failures.servers)):
+            if server >= len(region) or region[server] == NO_REGION:
+                left.append(server)
+                continue
+            switch = int(region[server]) // self._regions_per_switch(region)
+            spares[switch] = spares.get(switch, 0) + 1
+            if spares[switch] > self.spare_servers:
+                left.append(server)
+        return dataclasses.replace(failures, servers=left)
+
+    def _eps(self, tree: Tree, cluster: Cluster) -> Eps:
+        failures, eps = self.failures(), eps_of(tree, self._eps_cluster(cluster), self.ecmp)
+        if failures is None:
+            return eps
+        there = {server for server in failures.servers if server < cluster.servers}
+        return dataclasses.replace(eps, replaced=tuple(sorted(there)))
 
     def _check_eps(self, nics: int) -> None:
         """Refuse failures that leave a server without EPS, which only a controller works around."""
@@ -212,11 +245,14 @@ class MixNet(MixNetOptions):
         a circuit switch where their ports fit; without a network, they fill switches.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
-        tree, eps = self._tree(cluster), self._eps_cluster(cluster)
-        optical = cluster.servers * self.degree
-        links = tree_links(tree, cluster.servers, counting.tiers)
+        circuits = self._circuit_switches(cluster, network)
+        servers = cluster.servers + self.spare_servers * (circuits.count // circuits.planes)
+        tree, eps = self._tree(cluster, servers), self._eps_cluster(cluster)
+        optical = servers * self.degree
+        links = tree_links(tree, servers, counting.tiers)
+        own = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
         lines = [
-            *nic_lines(cluster.servers * tree.nics, eps.nic_gbps, counting),
+            *nic_lines(servers * tree.nics, eps.nic_gbps, counting),
             *eps_lines(links, eps.nic_gbps, counting),
             *nic_lines(optical, cluster.nic_gbps, counting),
             Line(counting.circuit_transceiver, cluster.nic_gbps, optical),
@@ -230,37 +266,35 @@ class MixNet(MixNetOptions):
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
-            switches=(
-                tree_switches(tree, cluster.servers, eps.nic_gbps),
-                self._circuit_switches(cluster, network),
-            ),
+            switches=(tree_switches(tree, servers, eps.nic_gbps), circuits),
             fiber_length_m=counting.length_m,
-            conventions=counting.conventions(tiers=1 + len(links.fabric)),
+            conventions=counting.conventions(tiers=1 + len(links.fabric))
+            | (own if self.spare_servers else {}),
         )
 
     def _circuit_switches(self, cluster: Cluster, network: Network | None) -> Switches:
         """Circuit switches: one of a region's for each NIC of a server where they are planes."""
         planes = 1 if self.planes is None else self.degree
-        used, ports = cluster.servers * self.degree, self.circuit_ports()
-        count = -(-used // planes // ports)
+        servers, ports = cluster.servers, self.circuit_ports()
+        each = self._ports_of_server()
+        count = -(-servers * each // max(1, ports - self.spare_servers * each))
         ocs = None if network is None else network.part(Ocs)
         if ocs is not None:
             region = ocs.region_of_server
-            sizes = np.bincount(region[region != NO_REGION]) * self.degree // planes
-            fit = ports // int(sizes.max(initial=1))
-            count, used = -(-len(sizes) // fit), int(sizes.sum()) * planes
+            sizes = np.bincount(region[region != NO_REGION])
+            count, servers = -(-len(sizes) // ocs.regions_per_switch), int(sizes.sum())
         return Switches(
             component="ocs_port",
             rate_gbps=cluster.nic_gbps,
             ports=ports,
             count=count * planes,
-            used=used,
+            used=(servers + count * self.spare_servers) * self.degree,
             planes=planes,
             technology=self.technology,
             availability=switch_technology(self.technology).availability,
         )
 
-    def _tree(self, cluster: Cluster) -> Tree:
+    def _tree(self, cluster: Cluster, servers: int | None = None) -> Tree:
         if self.degree >= cluster.nics_per_server:
             raise FabricError(
                 f"{self.name}: degree = {self.degree}: a server has {cluster.nics_per_server} NICs"
@@ -268,7 +302,7 @@ class MixNet(MixNetOptions):
             )
         return plan_tree(
             self.name,
-            cluster.servers,
+            servers or cluster.servers,
             cluster.nics_per_server - self.degree,
             self._switch_ports(cluster),
             servers_per_tor=self.servers_per_tor,
@@ -298,7 +332,9 @@ class MixNet(MixNetOptions):
             keep_unchanged=self.keep_unchanged,
             relaying=self._relaying(),
             planes=self.planes,
-            failures=self.failures(),
+            failures=self._not_spared(region),
+            regions_per_switch=self._regions_per_switch(region),
+            spare_servers=self.spare_servers,
         )
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from lightloom.fabric.options import (
     Count,
     OptionalPositive,
     OptionalQuantity,
+    PartNames,
     Quantity,
     Share,
+    Spares,
     Switch,
     parse_named,
 )
@@ -51,11 +53,6 @@ def _known_allocator(name: str) -> str:
             f"allocator = {echo(name, quoted=False)}: {expected_one_of(name, _allocators())}"
         )
     return name
-
-
-def _parts(value: Any) -> Any:
-    """Accept one text of parts joined by commas."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 class MixNetOptions(FabricOptions):
@@ -139,10 +136,16 @@ class MixNetOptions(FabricOptions):
         description="How fibers are laid where NIC i of every server is on circuit switch i; by "
         "default one switch joins any two NICs of a region.",
     )
-    failed: Annotated[tuple[str, ...], BeforeValidator(_parts)] = Field(
+    failed: PartNames = Field(
         (),
-        description="Parts that are never used, such as nic:2/1 (server/NIC), plane:0 or server:3; "
-        "a failed server is replaced by a spare one that only the packet fabric reaches.",
+        description="Parts that are never used, such as nic:2/1 (server/optical NIC), eps:0/1, "
+        "plane:0 or server:3; a failed server is replaced by a spare one, which only the packet "
+        "fabric reaches unless spare_servers suffice.",
+    )
+    spare_servers: Spares = Field(
+        0,
+        description="Servers on each circuit switch that can replace those of any of its regions; "
+        "their NICs and ports are charged.",
     )
 
     @model_validator(mode="after")

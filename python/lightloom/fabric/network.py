@@ -61,7 +61,8 @@ class Eps:
     ``planes`` are separate networks that the NICs of a server are dealt out to.
 
     ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
-    ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide.
+    ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide. ``failed`` NICs, as
+    (server, NIC), join nothing; ``replaced`` servers have a spare one under other ToRs.
     """
 
     kind: ClassVar[str] = "eps"
@@ -75,6 +76,8 @@ class Eps:
     rails: int = 1
     tor_uplink_reached_bps: int | None = None
     planes: int = 1
+    failed: tuple[tuple[int, int], ...] = ()
+    replaced: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Ocs:
     ``lightloom.schedule.PLANES``, says how fibers are laid where NIC i of every server is on a
     switch of its own; without it one switch joins any two ports of a region. ``failures`` are never
     used; a failed server is taken to be replaced by a spare one without circuits.
+    ``regions_per_switch`` regions share the ports of one with ``spare_servers`` servers, which a
+    simulation does not see.
     """
 
     kind: ClassVar[str] = "ocs"
@@ -107,6 +112,8 @@ class Ocs:
     relaying: tuple[int, int] | None = None
     planes: str | None = None
     failures: Failures | None = None
+    regions_per_switch: int = 1
+    spare_servers: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ class Crossbars:
     find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and of the time
     by members that it takes where demand is not known beforehand, in picoseconds. Members are late
     by an exponential time: ``lateness`` is its mean in picoseconds and a seed. ``failed`` NICs, as
-    (server, NIC), have no circuits.
+    (server, NIC), have no circuits. A simulation does not see ``spare_planes``.
     """
 
     kind: ClassVar[str] = "crossbar"
@@ -177,6 +184,7 @@ class Crossbars:
     held: bool = False
     lateness: tuple[int, int] | None = None
     failed: tuple[tuple[int, int], ...] = ()
+    spare_planes: int = 0
 
 
 #: what a network may consist of, each part once

@@ -80,6 +80,15 @@ SERVERS_PER_TOR = Field(
 Switch = Annotated[bool, Field(strict=True)]
 
 
+def _part_names(value: Any) -> Any:
+    """Accept one text of parts joined by commas."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+#: names of parts, as :func:`lightloom.schedule.parse_failures` reads them
+PartNames = Annotated[tuple[str, ...], BeforeValidator(_part_names)]
+
+
 def _without_comma(name: str) -> str:
     if "," in name:
         raise ValueError("expected a name without a comma, which stands between names")
@@ -92,6 +101,8 @@ Label = Annotated[
     AfterValidator(_without_comma),
 ]
 Count = Annotated[int, Field(gt=0, le=int(MAXIMUM), strict=True)]
+#: how many more there are of something
+Spares = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 
 
 class OptionModel(Strict):

@@ -19,23 +19,31 @@ may then send to one server and receive from another.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from lightloom.errors import FabricError
+from lightloom.errors import FabricError, InputError
 from lightloom.fabric.base import check_layout, circuit_all_to_all
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import cluster_defaults
+from lightloom.fabric.lost_circuits import without_nics
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.options import Count, OptionalQuantity, Switch
+from lightloom.fabric.options import Count, OptionalQuantity, PartNames, Switch
 from lightloom.hardware import switch_technology
-from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
+from lightloom.schedule import (
+    Failures,
+    Ring,
+    cycles_in_order,
+    parse_failures,
+    topoopt_topology,
+)
 from lightloom.units import to_ps
 
 
@@ -67,6 +75,29 @@ class TopoOpt(FabricOptions):
     max_routes: Count = Field(
         4, description="Maximum number of shortest paths that share the bytes of a pair."
     )
+    failed: PartNames = Field(
+        (),
+        description="Parts that are never used: nic:2/1 (server/NIC), or server:3, which a spare"
+        " one on the panel replaces.",
+    )
+
+    @model_validator(mode="after")
+    def _failed_parts_are_named(self) -> Self:
+        try:
+            failures = self.failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
+        if failures.eps_nics or failures.planes:
+            raise FabricError("failed: all NICs are on one panel: expected nic:2/1 or server:3")
+        return self
+
+    def failures(self) -> Failures:
+        """Return what has failed."""
+        return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
+
+    def without(self, parts: Sequence[str], /) -> Self:
+        """Return the fabric without more parts, under its name."""
+        return self.replace(failed=(*self.failed, *parts), label=self.name)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
@@ -88,7 +119,7 @@ class TopoOpt(FabricOptions):
             start_up=cluster.start_up(),
             all_to_all=chosen,
             all_to_all_reason=reason,
-            parts=(self._direct(cluster, context),),
+            parts=(self._working(self._direct(cluster, context), cluster),),
             notes=(f"{cluster.nics_per_server} circuits per server, fixed for the job",),
         )
 
@@ -147,6 +178,19 @@ class TopoOpt(FabricOptions):
             tiers=2 if built == "folded" else 1,
             planes=planes,
         )
+
+    def _working(self, direct: Direct, cluster: Cluster) -> Direct:
+        """The circuits that are left by failed NICs of servers that are not replaced."""
+        failures = self.failures()
+        for server, nic in (*failures.nics, *((server, 0) for server in failures.servers)):
+            if server >= cluster.servers or nic >= cluster.nics_per_server:
+                raise FabricError(
+                    f"{self.name}: failed: {failures.parts}: expected parts of {cluster.servers}"
+                    f" servers with {cluster.nics_per_server} NICs"
+                )
+        replaced = set(failures.servers)
+        nics = sorted({nic for nic in failures.nics if nic[0] not in replaced})
+        return without_nics(direct, nics, self.name)
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [

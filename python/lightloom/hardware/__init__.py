@@ -11,6 +11,7 @@ from lightloom.hardware.crossbars import (
     decision_names,
     decision_times,
 )
+from lightloom.hardware.failure_rates import FailureRates, load_failure_rates
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.known_errors import KnownError, communication_deviation, known_error
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
@@ -31,6 +32,7 @@ __all__ = [
     "CrossbarTechnology",
     "DecisionTimes",
     "DelayDistribution",
+    "FailureRates",
     "Gpu",
     "KnownError",
     "Ownership",
@@ -47,6 +49,7 @@ __all__ = [
     "decision_times",
     "gpu_names",
     "known_error",
+    "load_failure_rates",
     "load_gpu",
     "load_ownership",
     "load_power",

@@ -20,6 +20,7 @@ from lightloom.output.files import write_text
 from lightloom.report.components import COMPONENTS
 from lightloom.report.designs_table import chosen_designs
 from lightloom.report.explain import WORDS
+from lightloom.report.failures_table import failure_rows, failures_sentence
 from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
@@ -118,6 +119,8 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "styles": styles,
         "notes": notes_by_fabrics(comparison),
         "fastest": fastest,
+        "failures": failure_rows(results),
+        "lost": failures_sentence(results),
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
         "columns": {

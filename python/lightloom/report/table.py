@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.designs_table import chosen_designs, designs_table
+from lightloom.report.failures_table import failures_sentence, failures_table
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import plans_sentence, print_plans
 from lightloom.report.story import confidence, doubts, story, unswitched
@@ -92,11 +93,14 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         _print_details(comparison, console)
     else:
         print_table(_short_table(comparison, console), console)
+    if comparison.results[0].failures:
+        print_table(failures_table(comparison.results), console)
     remarks = (
         plans_sentence(comparison) or "",
         chosen_designs(designs),
         assumptions(comparison.results),
         built_of(comparison.results),
+        failures_sentence(comparison.results),
         doubts(comparison),
         confidence(comparison),
     )

@@ -9,6 +9,7 @@ use lightloom_model::{
     RelayChunk, Role, RoleId, StartUp, SwitchTiming, TableId, Tag, Task, TaskGraph, TaskKind,
     WorkerId, WorkerTable,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const GBPS: u64 = 1_000_000_000;
@@ -296,6 +297,8 @@ fn eps(nics: u32, oversubscription: Option<u64>) -> Eps {
         tor_uplink_reached: None,
         rails: 1,
         planes: 1,
+        failed: BTreeSet::new(),
+        replaced: BTreeSet::new(),
     }
 }
 

@@ -192,7 +192,8 @@ impl Network {
         options: &PacketTransport,
     ) -> Result<Links, ExecuteError> {
         options.config.validate()?;
-        if self.failures().is_some_and(|failures| !failures.eps_nics.is_empty()) {
+        let of_region = self.failures().is_some_and(|failures| !failures.eps_nics.is_empty());
+        if of_region || self.packet_fabric().is_some_and(PacketFabric::lacks_nics) {
             return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
         }
         let mut graph = Graph::new(places.len());
@@ -262,6 +263,9 @@ pub trait PartConfig: fmt::Debug + Send + Sync {
 pub trait PacketFabric {
     /// NICs of each server on it, and the rate of each.
     fn nics(&self) -> (u32, Rate);
+
+    /// Whether some of them have failed.
+    fn lacks_nics(&self) -> bool;
 
     /// Where it has a server.
     fn place(&self, server: ServerId) -> Place;

@@ -1,6 +1,7 @@
 //! The description of a packet fabric.
 
 use lightloom_model::{Duration, Rate};
+use std::collections::BTreeSet;
 
 /// A packet fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,4 +30,9 @@ pub struct Eps {
     /// each with as many of the rails: 1 where all are joined. What arrives for a NIC of another
     /// plane arrives at the one in its place.
     pub planes: u32,
+    /// NICs that nothing joins, as (server, NIC): failed, or under a ToR that has. What would cross
+    /// them is spread over the other NICs of both servers.
+    pub failed: BTreeSet<(u32, u32)>,
+    /// Servers that a spare one stands in for: these are under another set of ToRs, in another pod.
+    pub replaced: BTreeSet<u32>,
 }

@@ -10,6 +10,7 @@ mod crossbars;
 mod cycles;
 mod eps;
 mod fixed_circuits;
+mod lost_nics;
 mod packet_fabric;
 mod packet_tree;
 mod regional_circuits;

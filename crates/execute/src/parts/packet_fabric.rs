@@ -10,16 +10,17 @@
 //! As packets it is a three-tier tree, see `packet_tree`.
 
 use super::eps::Eps;
+use super::lost_nics::{LostNics, NicGroup, check_parts};
 use super::packet_tree::Tree;
 use crate::error::ExecuteError;
 use crate::links::LinkUse;
 use crate::network::{
     Below, Division, End, Link, Links, Network, NetworkPart, NicGroups, PacketFabric, Pair,
-    PartConfig, PartId, Path, Setting, equal_shares, positive,
+    PartConfig, PartId, Path, Setting, equal_shares, positive, weighted_shares,
 };
 use crate::packets::{Extent, Graph, Place};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Duration, Failures, Invalid, Rate, ServerId, Time};
+use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::{Cable, PacketError};
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl PartConfig for Eps {
         "eps"
     }
 
-    fn validate(&self, _network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
+    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
         positive("eps.nic_rate", self.nic_rate)?;
         if self.nics == 0 || self.servers_per_tor == 0 || self.servers_per_pod == 0 {
             return Err(Invalid::new("eps: nics, servers per ToR and per pod must be above 0"));
@@ -52,6 +53,7 @@ impl PartConfig for Eps {
         for (name, rate) in uplinks {
             positive(name, rate.unwrap_or(Rate(u64::MAX)))?;
         }
+        check_parts(self, network.servers)?;
         if below.is_empty() {
             Ok(())
         } else {
@@ -75,7 +77,7 @@ impl PartConfig for Eps {
         &self,
         setting: &mut Setting<'_>,
     ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
-        Ok(Some(Box::new(PacketLinks::new(self, setting))))
+        Ok(Some(Box::new(PacketLinks::new(self, setting)?)))
     }
 }
 
@@ -84,7 +86,14 @@ impl PacketFabric for Eps {
         (self.nics, self.nic_rate)
     }
 
+    fn lacks_nics(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     fn place(&self, server: ServerId) -> Place {
+        if self.replaced.contains(&server.0) {
+            return Place { pod: u32::MAX, tor: u32::MAX };
+        }
         Place { pod: server.0 / self.servers_per_pod, tor: server.0 / self.servers_per_tor }
     }
 
@@ -108,13 +117,6 @@ impl PacketFabric for Eps {
     }
 }
 
-/// A group of NICs of one server.
-#[derive(Debug, Clone, Copy)]
-struct NicGroup {
-    server: ServerId,
-    group: u16,
-}
-
 /// The links of a packet fabric.
 #[derive(Debug)]
 struct PacketLinks {
@@ -133,28 +135,28 @@ struct PacketLinks {
     tor_up: Vec<LinkId>,
     /// As `tor_up`.
     tor_down: Vec<LinkId>,
+    /// Sets of ToRs of the servers; that of spare servers follows.
+    sets: u32,
+    lost: LostNics,
 }
 
 impl PacketLinks {
     /// Adds the links of all servers and ToRs.
-    fn new(config: &Eps, setting: &mut Setting<'_>) -> Self {
+    fn new(config: &Eps, setting: &mut Setting<'_>) -> Result<Self, ExecuteError> {
         let (servers, groups) = (setting.network.servers, setting.placement.groups);
-        let nics = config.nics / groups;
         let each = Cable { rate: config.nic_rate, delay: config.link_delay };
+        let lost = LostNics::new(config, setting.network.failures(), groups)?;
         let links = &mut *setting.links;
-        let ports = (0..servers * groups).map(|port| End::Nics {
-            server: ServerId(port / groups),
-            group: (port % groups) as u16,
-        });
-        let working = |port: End| match (port, setting.network.failures()) {
-            (End::Nics { server, .. }, Some(failures)) => nics - failed_nics(failures, server),
-            _ => nics,
-        };
-        let up = ports.clone().map(|port| Link::new(port, End::Switches, working(port), each));
+        let ports = (0..servers * groups).map(|port| (port / groups, port % groups));
+        let end = |(server, group)| End::Nics { server: ServerId(server), group: group as u16 };
+        // a group without NICs that work has no bytes either
+        let working = |(server, group)| lost.working(server, group).max(1);
+        let up = ports.clone().map(|it| Link::new(end(it), End::Switches, working(it), each));
         let up = up.map(|link| links.add(link)).collect();
-        let down = ports.map(|port| Link::new(End::Switches, port, working(port), each));
+        let down = ports.map(|it| Link::new(End::Switches, end(it), working(it), each));
         let down = down.map(|link| links.add(link)).collect();
-        let tors = servers.div_ceil(config.servers_per_tor);
+        let sets = servers.div_ceil(config.servers_per_tor);
+        let tors = sets + u32::from(!config.replaced.is_empty());
         let rails = common_divisor(config.rails, groups);
         let (tor_count, tor_rate, attached) = tor_links(config, rails, tors);
         let needed = tors > 1 && tor_rate.0 < attached;
@@ -166,12 +168,24 @@ impl PacketLinks {
         let link = Link::new(End::Switches, End::Switches, 1, each);
         let tor_up = (0..count).map(|_| links.add(link)).collect();
         let tor_down = (0..count).map(|_| links.add(link)).collect();
-        let config = config.clone();
-        Self { id: setting.id, config, groups, rails, groups_per_plane, up, down, tor_up, tor_down }
+        Ok(Self {
+            id: setting.id,
+            config: config.clone(),
+            groups,
+            rails,
+            groups_per_plane,
+            up,
+            down,
+            tor_up,
+            tor_down,
+            sets,
+            lost,
+        })
     }
 
     fn tor(&self, NicGroup { server, group }: NicGroup) -> u32 {
-        let set = server.0 / self.config.servers_per_tor;
+        let is_spare = self.config.replaced.contains(&server.0);
+        let set = if is_spare { self.sets } else { server.0 / self.config.servers_per_tor };
         set * self.rails + u32::from(group) * self.rails / self.groups
     }
 
@@ -182,13 +196,29 @@ impl PacketLinks {
         NicGroup { server: to.server, group: group as u16 }
     }
 
-    /// Adds the path from one NIC group to another.
+    /// Adds the path from one NIC group to another, or those that replace it where NICs are lost.
     fn push(&self, from: NicGroup, to: NicGroup, bytes: u64, division: &mut Division) {
         let to = self.reached(from, to);
+        if !self.lost.concern([from, to]) {
+            return self.push_path(from, to, bytes, division);
+        }
+        let weights = self.lost.weights(from, to);
+        let groups = self.groups as u16;
+        let others =
+            (0..groups).map(|group| (NicGroup { group, ..from }, NicGroup { group, ..to }));
+        let pairs = std::iter::once((from, to)).chain(others);
+        for ((from, to), bytes) in pairs.zip(weighted_shares(bytes, weights.into_iter())) {
+            if bytes > 0 {
+                self.push_path(from, to, bytes, division);
+            }
+        }
+    }
+
+    fn push_path(&self, from: NicGroup, to: NicGroup, bytes: u64, division: &mut Division) {
         let port = |NicGroup { server, group }: NicGroup| server.0 * self.groups + u32::from(group);
         let (up, down) = (self.up[port(from) as usize], self.down[port(to) as usize]);
         let (source, destination) = (self.tor(from), self.tor(to));
-        let pod = |server: ServerId| server.0 / self.config.servers_per_pod;
+        let pod = |server: ServerId| self.config.place(server).pod;
         let hops = if source == destination {
             2
         } else if pod(from.server) == pod(to.server) {
@@ -211,20 +241,6 @@ impl PacketLinks {
             division.push(path, &[up, tor_up, tor_down, down], bytes);
         }
     }
-}
-
-/// NICs of a server on the packet fabric that have failed; a failed server's spare has all of its
-/// own.
-fn failed_nics(failures: &Failures, server: ServerId) -> u32 {
-    let mut failed: Vec<u32> = failures
-        .eps_nics
-        .iter()
-        .filter(|(other, _)| *other == server.0)
-        .map(|&(_, nic)| nic)
-        .collect();
-    failed.sort_unstable();
-    failed.dedup();
-    failed.len() as u32
 }
 
 /// Number of ToR links, the rate of each, and the rate of the NICs below each.
@@ -296,7 +312,7 @@ mod tests {
             config,
             &mut Setting { id, network: &network, placement: &placement, links: &mut links },
         );
-        (part, links)
+        (part.expect("servers are joined"), links)
     }
 
     /// The links and the latency from one server to another.
@@ -385,7 +401,8 @@ mod tests {
             let part = PacketLinks::new(
                 &config,
                 &mut Setting { id, network: &network, placement: &placement, links: &mut links },
-            );
+            )
+            .expect("servers are joined");
             let size = 8 / planes;
             for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))) {
                 let [a, b] = [(0, from), (5, to)].map(|(server, group)| NicGroup {

@@ -1,182 +1,250 @@
-"""What a failed part costs: the first sample again without it.
+"""What a failed part costs: the first sample again without it, on every fabric.
 
-What is avoided and what replaces it is decided as for a running job
-(:func:`lightloom.control.failures.respond`), with a spare server in the region and a pool that the
-EPS alone reaches: a failed optical NIC, link or transceiver takes a NIC from the circuits, a server
-is replaced from the pool, a GPU by one of the spare server (:mod:`lightloom.workload.backup_gpu`),
-over the EPS or over circuits that its server then lacks for all-to-alls.
+Parts are named as for a running job (:func:`lightloom.control.failures.parse_part`), NICs in the
+cluster's numbering. What each fabric has of them, and what follows, is in :mod:`.lost_parts`; a GPU
+of a fabric with regional circuits is replaced by one of a spare server
+(:mod:`lightloom.workload.backup_gpu`), over the EPS or over circuits that its server then lacks for
+all-to-alls, unless a whole spare server is on the circuit switch. A part that a fabric does not
+have leaves it as it is; one that none has is refused.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lightloom.control.failures import (
-    GpuPlace,
-    PartKind,
-    RegionPart,
-    RegionShape,
-    parse_part,
-    respond,
-)
+from lightloom.control.failures import PartKind, RegionPart, parse_part
 from lightloom.errors import InputError
-from lightloom.fabric import Fabric
+from lightloom.fabric import Cluster, Fabric
 from lightloom.fabric.network import Eps, Network, Ocs
+from lightloom.hardware import load_failure_rates
+from lightloom.study.compare.lost_parts import (
+    EXPECTED,
+    KINDS,
+    Counts,
+    counts_of,
+    counts_of_servers,
+    loss_of,
+)
+from lightloom.study.compare.results import FailureResult
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
 
 _PREFIX = "failed="
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
-_SIMULATED = {
-    PartKind.NIC,
-    PartKind.LINK,
-    PartKind.TRANSCEIVER,
-    PartKind.EPS_NIC,
-    PartKind.GPU,
-    PartKind.SERVER,
-}
 
 
 @dataclass(frozen=True)
 class FailedVariant:
-    """A fabric without a part, and what replaces a failed GPU."""
+    """What one failure means for a fabric.
+
+    Attributes
+    ----------
+    part
+        As it was given.
+    response
+        What takes its place, in words.
+    name
+        Of the variant to run; empty where the step is as long as with all parts, or stops.
+    fabric
+        The fabric without the part; ``None`` where there is nothing to run.
+    backup
+        What replaces a failed GPU.
+    stops
+        Whether the job cannot go on.
+    mean_out
+        How many such parts of the fabric are out at a time, on average, if a rate is known.
+    """
+
+    part: str
+    response: str
+    name: str = ""
+    fabric: Fabric | None = None
+    backup: BackupGpu | None = None
+    stops: bool = False
+    mean_out: float | None = None
+
+    def result(self, step_time_s: float, variants_s: Mapping[str, float]) -> FailureResult:
+        """Return its outcome, given the first sample's step with all parts, and variants."""
+        found: float | None = variants_s.get(self.name, step_time_s)
+        if self.stops:
+            found = None
+        share = None if found is None else found / step_time_s - 1
+        return FailureResult(self.part, self.response, found, share, self.mean_out)
+
+
+@dataclass(frozen=True)
+class FabricOfJob:
+    """A fabric of a comparison, and its network for the job."""
 
     fabric: Fabric
-    backup: BackupGpu | None = None
+    cluster: Cluster
+    network: Network
+    graph: TaskGraph
 
 
-def parse_parts(
-    texts: Sequence[str], degree: int, gpus: int, servers: int, eps_nics: int
-) -> list[tuple[str, RegionPart]]:
-    """Return parts that fail, as they were given and what they are.
-
-    Parameters
-    ----------
-    texts
-        The parts; ``nic:3`` is the NIC of this index among all optical NICs, ``gpu:17`` the GPU
-        of this index among all.
-    degree, gpus, servers, eps_nics
-        Optical NICs and GPUs of a server, servers of the job, and EPS NICs of a server.
+def check_names(texts: Sequence[str]) -> None:
+    """Refuse what names no part of a network, before anything is read or planned.
 
     Raises
     ------
     InputError
-        If one is no part of a job, or its failure is not simulated.
+        If one is no such part.
     """
-    counts = {"nic": degree, "gpu": gpus}
-    found = [(text, _checked(text, parse_part(_placed(text, counts), "fail"))) for text in texts]
-    for text, part in found:
-        own = {PartKind.GPU: gpus, PartKind.EPS_NIC: eps_nics}.get(part.kind, degree)
-        is_server = part.kind is PartKind.SERVER
-        if part.server >= servers or (not is_server and part.number >= own):
-            last = f"{part.kind}:{servers - 1}" + ("" if is_server else f"/{own - 1}")
-            raise InputError(
-                f"fail {text}: the job has {servers:,} servers"
-                f"{'' if is_server else f' with {own} of these each'}; the last is {last}"
-            )
-    return found
+    for text in texts:
+        _read(text, {"nic": 1, "gpu": 1})
 
 
-def refuse_unless_simulated(names: Iterable[str], fabrics: Sequence[Fabric], text: str) -> None:
-    """Refuse failures that no fabric is simulated with.
+def check_servers(clusters: Mapping[str, Cluster], texts: Sequence[str]) -> None:
+    """Refuse servers, and their GPUs and NICs, that no fabric has, before a step is built.
 
     Parameters
     ----------
-    names
-        Of the variants that will run.
-    fabrics, text
-        What is compared, and the first part that fails.
-
-    Raises
-    ------
-    InputError
-        If no variant is of a failure.
-    """
-    if not any(name.startswith(_PREFIX) for name in names):
-        compared = ", ".join(fabric.name for fabric in fabrics)
-        raise InputError(
-            f"fail {text}: a failure is simulated on a fabric with packet and circuit switches, "
-            f"such as mixnet; none of {compared} is one: add mixnet, or leave the failures out"
-        )
-
-
-def _placed(text: str, counts: Mapping[str, int]) -> str:
-    """A NIC or GPU that is named by its index among all, by its server."""
-    found = _INDEX.fullmatch(text)
-    if found is None:
-        return text
-    server, place = divmod(int(found[2]), counts[found[1]])
-    return f"{found[1]}:{server}/{place}"
-
-
-def _checked(text: str, part: RegionPart) -> RegionPart:
-    if part.kind not in _SIMULATED:
-        raise InputError(
-            f"fail {text}: the failure of a {part.kind} is not simulated; expected of nic:2/1 "
-            "(server/NIC), link:2/1, transceiver:2/1, eps:0/1, gpu:2/5, server:3"
-        )
-    return part
-
-
-def failed_variants(
-    fabric: Fabric, network: Network, graph: TaskGraph, texts: Sequence[str]
-) -> dict[str, FailedVariant]:
-    """Return the fabric without each of the parts, by name; none where it lacks such parts.
-
-    Parameters
-    ----------
-    fabric, network
-        The fabric with all parts.
-    graph
-        The step of the job.
+    clusters
+        The servers of each fabric, by its name.
     texts
         The parts.
 
     Raises
     ------
     InputError
-        As :func:`parse_parts`; also if the job does not use a failed GPU.
+        If one is not there.
     """
-    eps, ocs = network.part(Eps), network.part(Ocs)
-    if eps is None or ocs is None:
-        return {}
-    shape = _with_spare_server(network, eps, ocs)
-    eps_bps = eps.nics * eps.nic_rate_bps
-    found = {}
-    for text, part in parse_parts(
-        texts, ocs.degree, network.gpus_per_server, network.servers, eps.nics
-    ):
-        name, backup = _PREFIX + text, None
-        response = respond([part], shape)
-        lost = response.excluded.names
-        if part.kind is PartKind.GPU:
-            traffic = backup_traffic(graph, part.server, part.number)
-            (replacement,) = response.replacements
-            in_region = ocs.degree if replacement.backup.server >= 0 else 0
-            circuits = backup_circuits(traffic, in_region, ocs.nic_rate_bps, eps_bps)
-            backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
-            path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
-            name = f"{name} ({path})"
-            lost += tuple(f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits))
-        without = fabric.without(lost)
-        if without is not None:
-            found[name] = FailedVariant(without, backup)
+    fabrics = [
+        _Parts(name, cluster, counts_of_servers(cluster)) for name, cluster in clusters.items()
+    ]
+    for text in texts:
+        _check(fabrics, text)
+
+
+def failed_variants(
+    compared: Sequence[FabricOfJob], texts: Sequence[str]
+) -> dict[str, list[FailedVariant]]:
+    """Return what each failure means for each fabric, by the fabric's name.
+
+    Raises
+    ------
+    InputError
+        If a part is none of any fabric, or the job does not use a failed GPU.
+    """
+    found: dict[str, list[FailedVariant]] = {one.fabric.name: [] for one in compared}
+    for text in texts:
+        _check([_parts(one) for one in compared], text)
+        for one in compared:
+            variant = dataclasses.replace(_variant(one, text), mean_out=_mean_out(one, text))
+            found[one.fabric.name].append(variant)
     return found
 
 
-def _with_spare_server(network: Network, eps: Eps, ocs: Ocs) -> RegionShape:
-    """The servers of the job, one whose GPUs are spare, and a pool of as many GPUs."""
-    gpus, spare = network.gpus_per_server, network.servers
-    return RegionShape(
-        optical_nics=[ocs.degree] * (spare + 1),
-        eps_nics=eps.nics,
-        gpus=gpus,
-        spares=[GpuPlace(spare, gpu) for gpu in range(gpus)],
-        pool=gpus,
-    )
+def _read(text: str, counts: Mapping[str, int]) -> RegionPart:
+    """The part that a text names; ``nic:13`` is that of this index among all."""
+    placed = _INDEX.fullmatch(text)
+    if placed is not None:
+        server, place = divmod(int(placed[2]), counts[placed[1]])
+        text = f"{placed[1]}:{server}/{place}"
+    part = parse_part(text, "fail")
+    if part.kind not in KINDS:
+        raise InputError(f"fail {text}: the failure of a {part.kind} is not simulated; {EXPECTED}")
+    return part
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """How many of each part a fabric has."""
+
+    fabric: str
+    cluster: Cluster
+    counts: Mapping[PartKind, Counts]
+
+    def part(self, text: str) -> RegionPart:
+        """The part that a text names."""
+        cluster = self.cluster
+        return _read(text, {"nic": cluster.nics_per_server, "gpu": cluster.gpus_per_server})
+
+    def has(self, text: str) -> bool | None:
+        """Whether the part is there; ``None`` if there is none of the kind."""
+        part = self.part(text)
+        counts = self.counts.get(part.kind)
+        if counts is None:
+            return None
+        named = [index for index in (part.server, part.number) if index >= 0]
+        return all(index < count for index, count in zip(named, counts, strict=True))
+
+    def range(self, text: str) -> str:
+        """All parts of the kind that a text names, such as ``nic:0/0 to nic:15/7``."""
+        kind = self.part(text).kind
+        counts = self.counts[kind]
+        first = "/".join("0" for _ in counts)
+        last = "/".join(str(count - 1) for count in counts)
+        return f"{kind}:{first} to {kind}:{last}"
+
+
+def _parts(one: FabricOfJob) -> _Parts:
+    return _Parts(one.fabric.name, one.cluster, counts_of(one.network, one.cluster))
+
+
+def _check(fabrics: Sequence[_Parts], text: str) -> None:
+    """Refuse a part that no fabric has, unless they have none of its kind."""
+    has = [one.has(text) for one in fabrics]
+    server = max(one.part(text).server for one in fabrics)
+    servers = max(one.cluster.servers for one in fabrics)
+    if True in has or (False not in has and server < servers):
+        return
+    if False not in has:
+        raise InputError(f"fail {text}: there are {servers:,} servers, counted from 0")
+    ranges: dict[str, list[str]] = {}
+    for one, found in zip(fabrics, has, strict=True):
+        if found is False:
+            ranges.setdefault(one.range(text), []).append(one.fabric)
+    parts = [
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {known}"
+        for known, names in ranges.items()
+    ]
+    raise InputError(f"fail {text}: {'; '.join(parts)}")
+
+
+def _mean_out(one: FabricOfJob, text: str) -> float | None:
+    found = _parts(one)
+    kind = found.part(text).kind
+    return load_failure_rates().mean_out(kind, math.prod(found.counts.get(kind, (0,))))
+
+
+def _variant(one: FabricOfJob, text: str) -> FailedVariant:
+    found = _parts(one)
+    part = found.part(text)
+    if found.has(text) is False:
+        return FailedVariant(text, f"unaffected: it has {found.range(text)}")
+    ocs = one.network.part(Ocs)
+    if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
+        return _with_backup(one, text, part)
+    if part.kind is PartKind.GPU:
+        backup_traffic(one.graph, part.server, part.number)
+    loss = loss_of(part, one.network, one.cluster, one.graph.gpus_per_worker)
+    if loss.stops or not loss.names:
+        return FailedVariant(text, loss.response, stops=loss.stops)
+    without = one.fabric.without(loss.names)
+    if without is None:
+        return FailedVariant(text, "unaffected: failures of its parts are not known")
+    return FailedVariant(text, loss.response, _PREFIX + text, without)
+
+
+def _with_backup(one: FabricOfJob, text: str, part: RegionPart) -> FailedVariant:
+    """A spare GPU takes over, over the EPS or circuits of the failed one's server."""
+    eps, ocs = one.network.part(Eps), one.network.part(Ocs)
+    assert eps is not None
+    assert ocs is not None
+    eps_bps = eps.nics * eps.nic_rate_bps
+    traffic = backup_traffic(one.graph, part.server, part.number)
+    circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
+    backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
+    path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
+    lost = [f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits)]
+    without = one.fabric.without(lost)
+    return FailedVariant(text, path, f"{_PREFIX}{text} ({path})", without, backup)
 
 
 def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:
@@ -203,14 +271,19 @@ def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_b
     return min(range(max(degree, 1)), key=time_s)
 
 
-def failures_note(step_time_s: float, variants_s: Mapping[str, float]) -> str | None:
+def failures_note(step_time_s: float, failures: Sequence[FailureResult]) -> str | None:
     """Return what each failed part adds to the first sample, in words."""
-    parts = [
-        f"without {name.removeprefix(_PREFIX)} {show_time(seconds)} "
-        f"({seconds / step_time_s - 1:+.1%})"
-        for name, seconds in variants_s.items()
-        if name.startswith(_PREFIX)
-    ]
-    if not parts:
+    if not failures:
         return None
+    parts = [_words(one) for one in failures]
     return f"failures: {show_time(step_time_s)} with all parts, {', '.join(parts)}"
+
+
+def _words(one: FailureResult) -> str:
+    if one.step_time_s is None or one.longer_share is None:
+        return f"without {one.part} the job stops ({one.response})"
+    if one.is_unaffected:
+        return f"without {one.part} {one.response}"
+    return (
+        f"without {one.part} {show_time(one.step_time_s)} ({one.longer_share:+.1%}; {one.response})"
+    )

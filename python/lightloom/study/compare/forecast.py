@@ -228,8 +228,7 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
 def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share."""
     loads = len(_loads_to_run(job))
-    changed = len(job.scenario.fail) if fabric.reconfiguration() is not None else 0
-    changed += len(variants(fabric, job.scenario.policies))
+    changed = len(job.scenario.fail) + len(variants(fabric, job.scenario.policies))
     samples = len(job.samples())
     if part is None:
         return samples + changed + loads

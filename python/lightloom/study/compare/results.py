@@ -6,6 +6,7 @@ goes away or changes its meaning; a new key alone does not increase it.
 
 from __future__ import annotations
 
+import statistics as stats
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,54 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
+class FailureResult:
+    """The first sample's step without a part that has failed.
+
+    Attributes
+    ----------
+    part
+        As it was named.
+    response
+        What takes its place or is left, in words; begins with ``unaffected`` where the fabric has
+        no such part.
+    step_time_s
+        Step time; ``None`` if the job stops.
+    longer_share
+        By what share that is longer than with all parts; ``None`` if the job stops.
+    mean_out
+        How many such parts of the fabric are out at a time, on average, with one day to repair
+        each; ``None`` where no rate is known.
+    """
+
+    part: str
+    response: str
+    step_time_s: float | None
+    longer_share: float | None
+    mean_out: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of the part, as its name has it."""
+        return self.part.partition(":")[0]
+
+    @property
+    def lost_share(self) -> float | None:
+        """Share of the pace that all such parts cost on average, if each costs what this one does.
+
+        A job that stops loses all of it until the part is repaired.
+        """
+        if self.mean_out is None:
+            return None
+        longer = self.longer_share
+        return self.mean_out * (1.0 if longer is None else longer / (1 + longer))
+
+    @property
+    def is_unaffected(self) -> bool:
+        """Whether the fabric has no such part."""
+        return self.response.startswith("unaffected")
+
+
+@dataclass(frozen=True)
 class FabricResult:
     """One fabric's outcome over all samples.
 
@@ -136,7 +185,8 @@ class FabricResult:
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
-    ``switching`` says in which switches the network comes, ``supply`` what can be bought.
+    ``switching`` says in which switches the network comes, ``supply`` what can be bought,
+    ``failures`` what each part that fails costs the first sample.
     ``loads`` has the step under balanced and skewed load, where there is any.
     ``critical_path_s``, ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent
     in all-to-alls whose last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are
@@ -183,6 +233,7 @@ class FabricResult:
     switching: SwitchGear = field(default_factory=SwitchGear)
     plan: dict[str, Any] = field(default_factory=dict)
     supply: Supply = field(default_factory=Supply)
+    failures: tuple[FailureResult, ...] = ()
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -201,6 +252,18 @@ class FabricResult:
         """Whether neither is faster on every sample, or the means differ by less than ``SAME``."""
         low, mean, high = self.ratio_to(other)
         return low <= 1 <= high or 1 / SAME < mean < SAME
+
+    @property
+    def lost_to_failures(self) -> float | None:
+        """Share of the pace that parts of the kinds that were simulated cost on average.
+
+        Of parts of one kind the mean counts; ``None`` where no rate is known of any.
+        """
+        shares: dict[str, list[float]] = {}
+        for one in self.failures:
+            if (share := one.lost_share) is not None:
+                shares.setdefault(one.kind, []).append(share)
+        return sum(map(stats.fmean, shares.values())) if shares else None
 
     @property
     def has_idle_circuits(self) -> bool:
@@ -277,6 +340,7 @@ class FabricResult:
                 "loads": tuple(LoadResult(**load) for load in content["loads"]),
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUp(**link_up),
+                "failures": tuple(FailureResult(**one) for one in content.get("failures", ())),
                 "notes": tuple(content["notes"]),
                 "switching": SwitchGear.from_json(content),
                 "supply": Supply.from_json(content),
@@ -323,6 +387,7 @@ class FabricResult:
             "policies": [asdict(policy) for policy in self.policies],
             "link_up": None if self.link_up is None else asdict(self.link_up),
             "plan": self.plan,
+            "failures": [asdict(one) for one in self.failures],
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.fabric.network import Ocs
+from lightloom.fabric.network import Eps, Ocs
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
@@ -27,7 +28,13 @@ from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
-from lightloom.study.compare.failed_parts import failed_variants, refuse_unless_simulated
+from lightloom.study.compare.failed_parts import (
+    FabricOfJob,
+    FailedVariant,
+    check_names,
+    check_servers,
+    failed_variants,
+)
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
@@ -78,6 +85,9 @@ class _Case:
     with_variants: bool = True
     workloads: Workloads = field(init=False)
     networks: Networks = field(init=False)
+    _failures: dict[tuple[Fabric, ...], dict[str, list[FailedVariant]]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self.workloads = Workloads(self.job)
@@ -116,10 +126,43 @@ class _Case:
             yield Attempt(variant, sample, name)
         if not scenario.fail:
             return
-        graph = self.workloads.get(sample, self.networks.server_size(fabric)).graph
-        failed = failed_variants(fabric, self.networks.get(fabric), graph, scenario.fail)
-        for name, one in failed.items():
-            yield Attempt(one.fabric, sample, name, backup=one.backup)
+        for one in self.failures()[fabric.name]:
+            if one.fabric is not None:
+                yield Attempt(one.fabric, sample, one.name, backup=one.backup)
+
+    def failures(self) -> dict[str, list[FailedVariant]]:
+        """What each part that fails means for each fabric, by the fabric's name."""
+        fabrics, networks = self.job.fabrics, self.networks
+        if not self.job.scenario.fail:
+            return {fabric.name: [] for fabric in fabrics}
+        if fabrics in self._failures:
+            return self._failures[fabrics]
+        sample = self.job.samples()[0]
+        compared = [
+            FabricOfJob(
+                fabric,
+                networks.cluster(fabric),
+                networks.get(fabric),
+                self.workloads.get(sample, networks.server_size(fabric)).graph,
+            )
+            for fabric in fabrics
+        ]
+        self._failures[fabrics] = failed_variants(compared, self.job.scenario.fail)
+        return self._failures[fabrics]
+
+    def check_failures(self) -> None:
+        """Refuse parts that no fabric has, and lost NICs where packets are simulated."""
+        for one in itertools.chain(*self.failures().values()):
+            if one.fabric is None or not self.is_packets:
+                continue
+            network = self.networks.get(one.fabric)
+            eps, ocs = network.part(Eps), network.part(Ocs)
+            of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
+            if of_region or (eps is not None and eps.failed):
+                raise InputError(
+                    f"fail {one.part}: NICs of packet switches fail in flows only: leave out the"
+                    " part, or simulate no packets"
+                )
 
     def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
         """Keep the candidate of the fastest trial of each fabric; its run counts as the fabric's.
@@ -174,6 +217,7 @@ def compare(
         first.
     """
     watcher: Monitor[Row] = monitor or Monitor()
+    check_names(scenario.fail)
     _begin(watcher, "reading")
     if scenario.workload is None:
         jobs: list[Job] = list(planned_jobs(scenario, watcher))
@@ -186,11 +230,13 @@ def compare(
         jobs = [job for job, _ in tunings]
         tried = [design for _, designs in tunings for design in designs]
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
+    works = [_Work(job, part_step(job), with_timeline) for job in jobs]
+    for work in works:
+        work.check_servers()
     watcher.begun(
         summary_of_all(jobs), list(dict.fromkeys(itertools.chain(*map(warnings_of, jobs))))
     )
     _begin(watcher, "planning fabrics")
-    works = [_Work(job, part_step(job), with_timeline) for job in jobs]
     known = [one for work in works if (one := work.forecast()) is not None]
     if known and (expected := Requirements.of_all(known)).seconds > LONG_S:
         watcher.remark(expected.sentence())
@@ -214,6 +260,12 @@ class _Work:
         job = self._case.job
         return {name: load for name, load in self._loads.items() if not is_load_of(job, name)}
 
+    def check_servers(self) -> None:
+        """Refuse failures of servers and NICs that no fabric has."""
+        case, job = self._case, self._case.job
+        clusters = {one.name: case.networks.cluster(one) for one in job.fabrics}
+        check_servers(clusters, job.scenario.fail)
+
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""
         job = self._case.job
@@ -230,14 +282,11 @@ class _Work:
     def plan(self) -> float:
         """Plan all fabrics, refuse what cannot be run, and add up the costs of the runs."""
         case, job = self._case, self._case.job
+        case.check_failures()
         self._first = case.workloads.get(
             job.samples()[0], case.networks.server_size(job.fabrics[0])
         )
         attempts = list(case.attempts())
-        if job.scenario.fail:
-            refuse_unless_simulated(
-                (one.variant for one in attempts), job.fabrics, job.scenario.fail[0]
-            )
         for attempt in attempts:
             case.networks.get(attempt.fabric)
         if not job.is_drawn:
@@ -273,7 +322,9 @@ class _Work:
             done = _run_divided(case, self._part, self._loads_to_run, progress, plugins)
         else:
             done, phases = _run_loads(case, self._loads_to_run, progress, plugins)
-        return comparison_of(case.job, done, self._first, phases, tuple(self._loads))
+        return comparison_of(
+            case.job, done, self._first, phases, tuple(self._loads), case.failures()
+        )
 
 
 def _run_loads(

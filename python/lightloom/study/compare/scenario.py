@@ -441,8 +441,9 @@ class Scenario(Strict):
     )
     fail: tuple[Name, ...] = Field(
         (),
-        description="Parts whose failures are simulated on the first sample, one at a time, such as"
-        " nic:2/1 (server/NIC), eps:0/1, gpu:17 or server:4; for fabrics whose circuits change.",
+        description="Parts whose failures are simulated on the first sample, one at a time, on all"
+        " fabrics that have them: server:4, gpu:17, nic:2/1 (server/NIC), eps:0/1, tor:0, ocs:0 or"
+        " plane:0.",
     )
     prices: File | None = Field(
         None, description="Price list (TOML) that replaces the built-in one."

@@ -19,7 +19,7 @@ from lightloom.models.record import model_record
 from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases, Run
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
-from lightloom.study.compare.failed_parts import failures_note
+from lightloom.study.compare.failed_parts import FailedVariant, failures_note
 from lightloom.study.compare.job import Job, ModelJob, StepWorkload, load_fabrics
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.part_step import part_step
@@ -33,6 +33,7 @@ from lightloom.study.compare.repair import repair_of
 from lightloom.study.compare.results import (
     Comparison,
     FabricResult,
+    FailureResult,
     LoadResult,
     Sample,
 )
@@ -54,11 +55,13 @@ def comparison_of(
     workload: StepWorkload,
     phases: Mapping[str, Phases],
     loads: Sequence[str],
+    failures: Mapping[str, Sequence[FailedVariant]],
 ) -> Comparison:
     """Sum up all runs; ``phases`` by fabric are there if packets were simulated.
 
     ``loads`` are names of the other loads that the runs have, or that are the scenario's own. How
-    fabrics compare is left to :func:`joined`.
+    fabrics compare is left to :func:`joined`. ``failures`` says what each part that fails means, by
+    fabric.
     """
     samples = job.samples()
     runs = {
@@ -67,7 +70,8 @@ def comparison_of(
         if not d.attempt.imbalance
     }
     results = [
-        _result(job, fabric, samples, runs, phases.get(fabric.name)) for fabric in job.fabrics
+        _result(job, fabric, samples, runs, phases.get(fabric.name), failures[fabric.name])
+        for fabric in job.fabrics
     ]
     results = _with_loads(job, results, done, loads)
     pairs = zip(job.fabrics, results, strict=True)
@@ -140,6 +144,7 @@ def _result(
     samples: Sequence[Sample],
     runs: dict[tuple[str, str, Sample], Done],
     phases: Phases | None,
+    failures: Sequence[FailedVariant],
 ) -> FabricResult:
     mine = [runs[fabric.name, "", sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
@@ -154,7 +159,8 @@ def _result(
         if name == fabric.name and variant
     }
     variants = {variant: run.step_time_s for variant, run in first_runs.items()}
-    notes = _notes(first, variants, with_failures=bool(job.scenario.fail))
+    failed = tuple(one.result(first.run.step_time_s, variants) for one in failures)
+    notes = _notes(first, variants, failed)
     if paper := _paper_cost_note(job, fabric):
         notes.append(paper)
     policies = policy_results(fabric, first.run, first_runs)
@@ -189,6 +195,7 @@ def _result(
         straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
         variants_s=variants,
+        failures=failed,
         parameters=parameters | {"conventions": costs.network.conventions},
         notes=tuple(notes),
         packets=packets,
@@ -218,7 +225,9 @@ _FIRST = {
 }
 
 
-def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> list[str]:
+def _notes(
+    own: Done, variants: Mapping[str, float], failures: Sequence[FailureResult]
+) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
     Other policies and the bring-up of links are elsewhere.
@@ -234,10 +243,8 @@ def _notes(own: Done, variants: Mapping[str, float], *, with_failures: bool) -> 
             for name in others
         )
         notes.append(f"the first sample takes {step}, and {tried}")
-    if failures := failures_note(own.run.step_time_s, variants):
-        notes.append(failures)
-    elif with_failures:
-        notes.append("failures: not simulated, as no circuit replaces what failed")
+    if failed := failures_note(own.run.step_time_s, failures):
+        notes.append(failed)
     return notes
 
 

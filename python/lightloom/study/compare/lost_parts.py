@@ -1,0 +1,203 @@
+"""Which parts each kind of network has, and what it loses with one of them.
+
+A failed server is replaced by a spare one: on packet switches under another ToR, on a patch panel
+or crossbars in the same place, in a region of circuits over the packet switches alone, unless the
+region's switch has a spare server. Servers that nothing reaches any more are replaced, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lightloom.control.failures import PartKind, RegionPart
+from lightloom.fabric import Cluster
+from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs
+from lightloom.fabric.regions import NO_REGION
+
+#: parts of one NIC: each takes all of it
+_OF_NIC = (PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER)
+#: parts whose failures are simulated
+KINDS = frozenset({
+    *_OF_NIC, PartKind.EPS_NIC, PartKind.GPU, PartKind.SERVER, PartKind.TOR, PartKind.OCS,
+    PartKind.PLANE,
+})  # fmt: skip
+EXPECTED = (
+    "expected of server:3, gpu:2/5, nic:2/1 (server/NIC), link:2/1, transceiver:2/1, eps:0/1, "
+    "tor:0, ocs:0, plane:0"
+)
+#: how many there are of a part: of servers and of each server's, or of all
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a network loses: what follows in words, and parts that a fabric is then without.
+
+    Without names the step is as long as before, or the job stops.
+    """
+
+    response: str
+    names: tuple[str, ...] = ()
+    stops: bool = False
+
+
+def counts_of_servers(cluster: Cluster) -> dict[PartKind, Counts]:
+    """Return how many servers, GPUs and NICs there are on any network."""
+    return {
+        PartKind.SERVER: (cluster.servers,),
+        PartKind.GPU: (cluster.servers, cluster.gpus_per_server),
+        **dict.fromkeys(_OF_NIC, (cluster.servers, cluster.nics_per_server)),
+    }
+
+
+def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
+    """Return how many of each part a network has; a kind that it lacks is left out."""
+    servers, found = network.servers, counts_of_servers(cluster)
+    eps, ocs = network.part(Eps), network.part(Ocs)
+    if eps is not None:
+        found[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)
+        if eps.planes > 1:
+            found[PartKind.PLANE] = (eps.planes,)
+    if ocs is not None and eps is not None:
+        found[PartKind.EPS_NIC] = (servers, eps.nics)
+        if chassis := _chassis(ocs):
+            found[PartKind.OCS] = (chassis,)
+        if ocs.planes is not None:
+            found[PartKind.PLANE] = (ocs.degree,)
+    if network.part(Crossbars) is not None:
+        found[PartKind.PLANE] = (cluster.nics_per_server,)
+    return found
+
+
+def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: int) -> Loss:
+    """Return what a network loses with a part that exists, or is of a kind that it lacks.
+
+    Parameters
+    ----------
+    part
+        The part.
+    network, cluster
+        What it is of.
+    worker_gpus
+        GPUs of a worker of the job.
+    """
+    if part.kind not in counts_of(network, cluster):
+        return Loss(f"unaffected: {_ABSENT[part.kind]}")
+    eps, ocs = network.part(Eps), network.part(Ocs)
+    if ocs is not None and eps is not None:
+        return _of_region(part, network, eps, ocs)
+    if eps is not None:
+        return _of_tree(part, network, eps)
+    if (crossbars := network.part(Crossbars)) is not None:
+        workers = max(1, network.gpus_per_server // worker_gpus)
+        return _of_crossbars(part, crossbars, crossbars.nics // workers)
+    if network.part(Direct) is not None:
+        return _of_panel(part, cluster)
+    return Loss("unaffected: failures of its parts are not known")
+
+
+_ABSENT = {
+    PartKind.EPS_NIC: "its NICs are of one kind: name nic:2/1",
+    PartKind.TOR: "it has no packet switch",
+    PartKind.OCS: "it has no circuit switch that could lose a region",
+    PartKind.PLANE: "it is one network, not planes",
+}
+
+
+def _of_tree(part: RegionPart, network: Network, eps: Eps) -> Loss:
+    server, number = part.server, part.number
+    if part.kind in _OF_NIC and eps.nics > 1:
+        return Loss(f"{eps.nics - 1} of {eps.nics} NICs left", (f"nic:{server}/{number}",))
+    if part.kind is PartKind.PLANE:
+        return Loss(f"{eps.planes - 1} of {eps.planes} planes left", (f"plane:{number}",))
+    if part.kind is PartKind.TOR:
+        return _of_tor(number, network, eps, "nic")
+    return Loss("a spare server under another ToR", (f"server:{server}",))
+
+
+def _of_tor(number: int, network: Network, eps: Eps, nic_name: str) -> Loss:
+    """Its NICs of the servers below; where these have no others, spare servers replace them."""
+    sets = -(-network.servers // eps.servers_per_tor)
+    group, rail = divmod(number, eps.rails)
+    first = group * eps.servers_per_tor
+    below = range(first, min(first + eps.servers_per_tor, network.servers))
+    if eps.rails == 1 and sets == 1:
+        return Loss("it joins all servers", stops=True)
+    if eps.rails == 1:
+        count = "spare server" if len(below) == 1 else "spare servers"
+        return Loss(
+            f"{len(below)} {count} under another ToR", tuple(f"server:{one}" for one in below)
+        )
+    each = eps.nics // eps.rails
+    nics = range(rail * each, (rail + 1) * each)
+    return Loss(
+        f"{len(below)} servers with {eps.nics - each} of {eps.nics} NICs left",
+        tuple(f"{nic_name}:{one}/{nic}" for one in below for nic in nics),
+    )
+
+
+def _of_region(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Loss:
+    server, number = part.server, part.number
+    of_eps = part.kind is PartKind.EPS_NIC
+    if part.kind in _OF_NIC:
+        of_eps, number = number >= ocs.degree, number - ocs.degree * (number >= ocs.degree)
+    if of_eps and eps.nics > 1:
+        names = (f"eps:{server}/{number}",)
+        return Loss(f"{eps.nics - 1} of {eps.nics} NICs on packet switches left", names)
+    if part.kind in _OF_NIC and not of_eps:
+        return Loss(f"{ocs.degree - 1} of {ocs.degree} circuits left", (f"nic:{server}/{number}",))
+    if part.kind is PartKind.PLANE:
+        return Loss(f"{ocs.degree - 1} of {ocs.degree} planes left", (f"plane:{number}",))
+    if part.kind is PartKind.TOR:
+        return _of_tor(number, network, eps, "eps")
+    if part.kind is PartKind.OCS:
+        return _of_chassis(number, ocs)
+    where = "on packet switches alone (spare_servers = 1 joins one to the circuit switch)"
+    if ocs.spare_servers:
+        where = "on the same circuit switch"
+    return Loss(f"a spare server {where}", (f"server:{server}",))
+
+
+def _chassis(ocs: Ocs) -> int:
+    """Circuit switches: blocks of regions that share one, on each plane."""
+    used = ocs.region_of_server[ocs.region_of_server != NO_REGION]
+    regions = int(used.max()) + 1 if used.size else 0
+    return -(-regions // ocs.regions_per_switch) * (1 if ocs.planes is None else ocs.degree)
+
+
+def _of_chassis(number: int, ocs: Ocs) -> Loss:
+    """All circuits of its regions, or one of each server where there are planes."""
+    planes = 1 if ocs.planes is None else ocs.degree
+    block, plane = divmod(number, planes)
+    region = ocs.region_of_server.astype(np.int64)
+    inside = (region != NO_REGION) & (region // ocs.regions_per_switch == block)
+    servers = np.flatnonzero(inside).tolist()
+    nics = range(ocs.degree) if planes == 1 else range(plane, plane + 1)
+    left = f"{ocs.degree - len(nics)} of {ocs.degree} circuits left"
+    return Loss(
+        f"{len(set(region[inside].tolist()))} regions, {len(servers)} servers with {left}",
+        tuple(f"nic:{server}/{nic}" for server in servers for nic in nics),
+    )
+
+
+def _of_crossbars(part: RegionPart, crossbars: Crossbars, worker_nics: int) -> Loss:
+    if part.kind is PartKind.PLANE:
+        names = (f"plane:{part.number}",)
+        if crossbars.spare_planes:
+            return Loss("a spare plane", names)
+        if worker_nics == 1:
+            return Loss("a worker has one NIC; spare_planes = 1 replaces its plane", stops=True)
+        return Loss(f"{crossbars.nics - 1} of {crossbars.nics} planes left", names)
+    if part.kind in _OF_NIC and worker_nics > 1:
+        left = f"{worker_nics - 1} of {worker_nics} NICs of a worker left"
+        return Loss(left, (f"nic:{part.server}/{part.number}",))
+    return Loss("a spare server in its place", (f"server:{part.server}",))
+
+
+def _of_panel(part: RegionPart, cluster: Cluster) -> Loss:
+    if part.kind in _OF_NIC:
+        nics = cluster.nics_per_server
+        return Loss(f"{nics - 1} of {nics} circuits left", (f"nic:{part.server}/{part.number}",))
+    return Loss("a spare server patched into its place", (f"server:{part.server}",))
