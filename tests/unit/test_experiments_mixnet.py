@@ -172,9 +172,10 @@ def test_options_of_a_set_reach_their_fabrics(experiment):
     assert authors.options("mixnet")["allocator"] == "reference"
     assert authors.options("mixnet")["split"] is False
     assert "all_to_all" not in authors.options("topoopt")
-    # what the paper's simulations assume of links, whatever the defaults
-    assert ours.options("mixnet") == {**ours.mixnet, "interconnect": "ideal", "ecmp": 1}
-    assert ours.options("fat-tree") == {"interconnect": "ideal", "ecmp": 1}
+    # what the paper's simulations assume of links and switches, whatever the defaults
+    packets = {"interconnect": "ideal", "ecmp": 1, "switch_ports": 64}
+    assert ours.options("mixnet") == {**ours.mixnet, **packets}
+    assert ours.options("fat-tree") == packets
     assert ours.options("topoopt") == {"interconnect": "ideal"}
 
 

@@ -106,8 +106,8 @@ def _solved(ratio: float, shape: Shape) -> tuple[tuple[str, float], ...]:
 def floor(shape: Shape) -> float:
     """The expected imbalance where all experts and texts are alike: that of chance alone."""
     regime, _ = build_regime(BASE_REGIME, {})
-    most_alike = BOUNDS["concentration"][1]
-    even = replace(regime, logit_sd=0.0, logit_sd_start=0.0, concentration=most_alike)
+    alike = BOUNDS["concentration"][1]
+    even = replace(regime, logit_sd=0.0, logit_sd_start=0.0, concentration=alike)
     return _Expectation(shape).of(even)
 
 

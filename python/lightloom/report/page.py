@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from lightloom.output.files import write_text
 from lightloom.report.components import COMPONENTS
-from lightloom.report.designs_table import chosen_designs
 from lightloom.report.explain import WORDS
 from lightloom.report.failures_table import failure_rows, failures_sentence
 from lightloom.report.page_bill import fabric_views, ownership_rows
@@ -27,13 +26,11 @@ from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import files_of, render_page
 from lightloom.report.page_time import WAITED, time_data, time_views
 from lightloom.report.parameters import parameter_tables
-from lightloom.report.plans_table import plans_sentence
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
-from lightloom.report.story import confidence, difference, doubts, story, unswitched
-from lightloom.report.supply_text import assumptions
-from lightloom.report.switches_table import built_of
+from lightloom.report.remarks import remarks
+from lightloom.report.story import difference, doubts, story, unswitched
 from lightloom.report.table import (
     BREAKDOWN,
     column,
@@ -101,10 +98,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "heading": _heading(comparison),
         "verdict": story(comparison),
         "doubt": doubts(comparison),
-        "built_of": built_of(comparison.results),
-        "designs": chosen_designs(comparison.inputs.get("designs", ())),
-        "confidence": confidence(comparison),
-        "plans": plans_sentence(comparison),
+        "remarks": remarks(comparison),
         "difference": difference,
         "unswitched": unswitched,
         "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",
@@ -151,7 +145,6 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "powers": _component_bars(results, styles, "power_by_component_w"),
         "fabrics": fabric_views(comparison, styles),
         "component_words": COMPONENTS,
-        "assumptions": assumptions(results),
         "ownership": ownership,
         "ownership_rows": yearly,
         "memory": _memory_bars(comparison),

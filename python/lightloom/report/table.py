@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.report.designs_table import chosen_designs, designs_table
-from lightloom.report.failures_table import failures_sentence, failures_table
+from lightloom.report.designs_table import designs_table
+from lightloom.report.failures_table import failures_table
 from lightloom.report.money_table import money_table
-from lightloom.report.plans_table import plans_sentence, print_plans
-from lightloom.report.story import confidence, doubts, story, unswitched
-from lightloom.report.supply_text import assumptions
-from lightloom.report.switches_table import built_of, switches_table
+from lightloom.report.plans_table import print_plans
+from lightloom.report.remarks import remarks
+from lightloom.report.story import story, unswitched
+from lightloom.report.switches_table import switches_table
 from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_column, show_number
@@ -95,16 +95,7 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         print_table(_short_table(comparison, console), console)
     if comparison.results[0].failures:
         print_table(failures_table(comparison.results), console)
-    remarks = (
-        plans_sentence(comparison) or "",
-        chosen_designs(designs),
-        assumptions(comparison.results),
-        built_of(comparison.results),
-        failures_sentence(comparison.results),
-        doubts(comparison),
-        confidence(comparison),
-    )
-    for text in filter(None, remarks):
+    for text in remarks(comparison):
         console.print()
         print_sentence(text, console)
     console.print()

@@ -1,0 +1,25 @@
+"""What stands between a comparison's table and its verdict, in text and page alike."""
+
+from __future__ import annotations
+
+from lightloom.report.designs_table import chosen_designs
+from lightloom.report.failures_table import failures_sentence
+from lightloom.report.plans_table import plans_sentence
+from lightloom.report.story import confidence, doubts
+from lightloom.report.supply_text import assumptions
+from lightloom.report.switches_table import built_of
+from lightloom.study.compare.results import Comparison
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Plans and designs, prices and switches, failures, how far the verdict holds, how certain."""
+    sentences = (
+        plans_sentence(comparison),
+        chosen_designs(comparison.inputs.get("designs", ())),
+        assumptions(comparison.results),
+        built_of(comparison.results),
+        failures_sentence(comparison.results),
+        doubts(comparison),
+        confidence(comparison),
+    )
+    return [sentence for sentence in sentences if sentence]
