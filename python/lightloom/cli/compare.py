@@ -32,6 +32,7 @@ EXAMPLES = (
 )
 RENAMED = {
     "--circuits": "--allocator",
+    "--degree": "--set mixnet.degree=VALUE",
     "--imbalance": "--demand",
     "--reconfig-delay": "--reconfiguration-delay",
     "--trace": "--timeline",
@@ -151,7 +152,7 @@ def _fabrics() -> Panel:
             option(Scenario, "designs", common=True),
             option(Settings, "set", common=True, repeats=True, metavar="KEY=VALUE"),
             option(MixNetOptions, "allocator", common=True, below=mixnet),
-            option(MixNetOptions, "reconfigure", common=True, below=mixnet),
+            option(MixNetOptions, "reconfigure", below=mixnet),
             option(MixNetOptions, "reconfiguration_delay_s", delay, common=True, below=mixnet),
             option(MixNetOptions, "relay", below=mixnet),
             option(FabricOptions, "all_to_all", below="fabric_options.all"),

@@ -17,8 +17,9 @@ EXAMPLES = (
     "lightloom price results.json --budget 200M --max-power 5MW",
 )
 NOTES = (
-    "Write results.json with: lightloom compare ... --json results.json. A list of prices begins "
-    "as a copy of the built-in one: lightloom example prices."
+    "Write results.json with: lightloom compare ... --json results.json. Without --prices or "
+    "--power, the list that the results were made with holds. A list of prices begins as a copy "
+    "of the built-in one: lightloom example prices."
 )
 
 _SIZES = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -44,10 +45,10 @@ class PriceOptions(Strict):
 
     results: File = Field(description="Results that 'lightloom compare --json' has written.")
     prices: File | None = Field(
-        None, description="Price list (TOML) that replaces that of the results."
+        None, description="Price list (TOML) that replaces the built-in one."
     )
     power: File | None = Field(
-        None, description="Power list (TOML) that replaces that of the results."
+        None, description="Power list (TOML) that replaces the built-in one."
     )
     tokens: Amount = Field(1e12, description="Tokens to train, such as 15e12 or 15T.")
     budget: Amount | None = Field(

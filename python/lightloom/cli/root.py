@@ -23,7 +23,6 @@ SUMMARY = "Plan, compare and simulate network fabrics for training Mixture-of-Ex
 END = """Start with:
   lightloom compare mixtral-8x22b --gpus 1024 --rate 400
   lightloom models
-  lightloom fabrics mixnet
 
 Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
 Every command has --help, and --help-all where it has more options.

@@ -107,7 +107,8 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--context-parallel ring",
         "--demand pair --set demand.deduplicate=on --dispatch-bytes 1 --combine-bytes 2",
         "--all-to-all flat",
-        "--degree 4 --allocator reference --reconfigure always --reconfiguration-delay 10ms",
+        "--set mixnet.degree=4 --allocator reference --reconfigure always",
+        "--reconfiguration-delay 10ms --designs default",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
         "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
         "--set counting.host_links=aoc --set counting.ocs_ports_per_nic=2",
@@ -148,6 +149,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert scenario["demand"]["dispatch_element_bytes"] == 1.0
     assert scenario["demand"]["deduplicate"] is True
     assert (scenario["recompute"], scenario["seed"]) == ("full", 3)
+    assert scenario["designs"] == "default"
     assert scenario["compute_spread"] == 0.2
     assert scenario["cluster"]["gpu"] == "h100"
     assert scenario["cluster"]["gpus_per_server"] == 8

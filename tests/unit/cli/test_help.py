@@ -17,9 +17,10 @@ from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIG
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands; --planes is a number of them, or
 #: whether a server has them, --bytes of a flow or of a buffer,
-#: --model what is trained or has a layer
+#: --model what is trained or has a layer, --tokens those of a rank or those to train
 DIFFERENT = {
     *("--set", "--reconfiguration-delay", "--micro-batches", "--planes", "--bytes", "--model"),
+    "--tokens",
 }
 
 
@@ -169,6 +170,7 @@ def test_help_of_a_narrow_terminal_is_narrow(monkeypatch):
     ("command", "expected"),
     [
         ("compare --circuits best", "--circuits is now --allocator"),
+        ("compare --degree 4", "--degree is now --set mixnet.degree=VALUE"),
         ("compare --trace t", "--trace is now --timeline"),
         ("compare --ratio 2", "--ratio is now --set oversub.ratio=VALUE"),
         ("compare --no-split", "--no-split is now --set mixnet.split=off"),

@@ -38,8 +38,9 @@ def test_values_are_parsed_by_the_kind_of_their_field(lightloom):
 
 
 def test_set_is_the_same_as_the_option(lightloom):
-    by_set = scenario(lightloom, "--fabrics mixnet --set mixnet.degree=4")
-    by_option = scenario(lightloom, "--fabrics mixnet --degree 4")
+    by_set = scenario(lightloom, "--fabrics mixnet --set mixnet.allocator=greedy")
+    by_option = scenario(lightloom, "--fabrics mixnet --allocator greedy")
+    assert by_set["inputs"]["scenario"]["fabric_options"] == {"mixnet": {"allocator": "greedy"}}
     assert by_set["inputs"]["scenario"] == by_option["inputs"]["scenario"]
 
 
@@ -53,7 +54,8 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set mixnett.degree=4", "--set mixnett.degree=4: unknown table 'mixnett'; did you mean "
          "'mixnet'?"),
         ("--set x.degree=4", "--set x.degree=4: unknown table 'x'; known: fat-tree, oversub, rail, "
-         "topoopt, mixnet, chronos, all, cluster, compute, plan, demand, counting, packets"),
+         "topoopt, mixnet, chronos, all, cluster, compute, memory, plan, demand, counting, "
+         "packets"),
         ("--set mixnet.degre=4", "--set mixnet.degre=4: mixnet has no option 'degre'; did you mean "
          "'degree'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "
@@ -64,8 +66,8 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set mixnet=4", "--set mixnet=4: expected TABLE.KEY=VALUE, such as mixnet.degree=4"),
         ("--set mixnet.degree=4 --set mixnet.degree=6",
          "--set mixnet.degree is given twice; leave one of them out"),
-        ("--degree 4 --set mixnet.degree=6",
-         "--set mixnet.degree and --degree are both given; leave one of them out"),
+        ("--allocator paper --set mixnet.allocator=greedy",
+         "--set mixnet.allocator and --allocator are both given; leave one of them out"),
         ("--set cluster.rate_gbps=100",
          "--set cluster.rate_gbps and --rate are both given; leave one of them out"),
         ("--set mixnet.degree=four", "mixnet: degree = four: expected a whole number"),

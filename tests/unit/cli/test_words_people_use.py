@@ -38,7 +38,7 @@ def test_what_others_call_a_fabric(refused, name, meant):
 
 def test_all_stands_for_every_fabric(refused):
     # what is wrong comes after the names: all of them are known, and mixnet's option has a reader
-    line = refused(f"{JOB} --fabrics all --degree 4 --prices no.toml")
+    line = refused(f"{JOB} --fabrics all --set mixnet.degree=4 --prices no.toml")
     assert line == "no.toml: no such file"
     line = refused(f"{JOB} --fabrics all,mixnet")
     assert line.startswith("two fabrics are called 'mixnet'")

@@ -18,8 +18,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
-         "explain, memory, collective, traffic, schedule, predict, demand, packets, trace, "
-         "calibrate, control, ocs-emulator, models, fabrics, example"),
+         "explain, price, memory, collective, traffic, schedule, predict, demand, packets, "
+         "trace, calibrate, control, ocs-emulator, models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "
@@ -102,8 +102,9 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         (f"{JOB} --transport ndp", "--transport is for packets; add --network packet"),
         (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),
         # options that nothing would read
-        (f"{JOB} --fabrics fat-tree --degree 4", "--degree is for mixnet, which is not compared; "
-         "add mixnet to --fabrics (a custom fabric sets degree in its TOML file)"),
+        (f"{JOB} --fabrics fat-tree --set mixnet.degree=4", "--set mixnet.degree is for mixnet, "
+         "which is not compared; add mixnet to --fabrics (a custom fabric sets degree in its TOML "
+         "file)"),
         (f"{JOB} --fabrics fat-tree --reconfiguration-delay 1s", "--reconfiguration-delay is for "
          "mixnet, which is not compared; add mixnet to --fabrics (a custom fabric sets "
          "reconfiguration_delay_s in its TOML file)"),
@@ -112,8 +113,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet, chronos"
         ("compare llama-3-405b --gpus 1024 --rate 400 --demand pair", "llama-3-405b has no "
          "experts, so that nothing would read the demand's source; leave it out"),
         # fabrics and costs
-        (f"{JOB} --degree 8", "mixnet: degree = 8: a server has 8 NICs and one at least must stay "
-         "on the packet fabric"),
+        (f"{JOB} --set mixnet.degree=8", "mixnet: degree = 8: a server has 8 NICs and one at least "
+         "must stay on the packet fabric"),
         ("compare mixtral-8x7b --gpus 128 --rate 50", "prices (prices.toml): nothing for 50 Gb/s "
          "links; known rates: 100, 200, 400, 800, 1600 Gb/s (rates between are not interpolated); "
          "add a row to a custom file"),
@@ -261,7 +262,7 @@ def test_a_missing_price(refused):
 def test_wrong_input_leaves_no_file(folder):
     outputs = "--json a.json --csv a.csv --parquet a.parquet --html a.html --timeline a.trace"
     for wrong in (
-        "--degree 8",
+        "--set mixnet.degree=8",
         "--set mixnet.region_servers=1000",
         "--rate 50",
         "--demand nothing",
@@ -308,7 +309,7 @@ def test_help_has_panels_examples_and_defaults(lightloom, monkeypatch):
     for panel in ("Job", "Parallelism plan", "Fabrics", "Output", "Examples"):
         assert re.search(rf"^{panel}.*:$", text, re.MULTILINE), panel
     assert "lightloom compare path/to/config.json --gpus 512" in text
-    for default in ("[default: a100]", "[default: 6]", "[default: best]"):
+    for default in ("[default: a100]", "[default: default]", "[default: best]"):
         assert default in text, default
 
 
