@@ -6,10 +6,12 @@ from tests.property.test_story import doubt, result, verdict
 
 from lightloom.fabric import Switches
 from lightloom.hardware import load_ownership
+from lightloom.report.failures_table import failures_sentence
 from lightloom.report.price_table import sentence
-from lightloom.report.story import story
+from lightloom.report.remarks import remarks
+from lightloom.report.story import doubts, story
 from lightloom.report.switches_table import built_of
-from lightloom.study.compare.results import Comparison, LinkUp
+from lightloom.study.compare.results import Comparison, FailureResult, LinkUp
 from lightloom.study.compare.supply import ScarcePart, Supply
 from lightloom.study.compare.switching import OtherSwitch, SwitchGear
 from lightloom.study.pricing.run import PricedFabric, Pricing
@@ -76,13 +78,25 @@ def test_what_cannot_be_bought_is_named():
 
 def test_a_plan_that_does_not_fit_is_said():
     misfit = Comparison({}, (TREE,), {}, {"fits": False}, {})
-    from lightloom.report.story import doubts
-
     assert doubts(misfit).endswith("the plan does not fit the memory of the GPUs.")
     repaired = {"repair": {"sentence": "It runs with full recomputation."}}
     assert story(Comparison({}, (TREE,), {}, repaired, {})).endswith(
         "It runs with full recomputation."
     )
+
+
+def test_what_failures_cost_is_said_of_every_fabric():
+    lost = [
+        dataclasses.replace(one, failures=(FailureResult("server:0", what, 1.0, longer, 0.1),))
+        for one, what, longer in (
+            (TREE, "a spare server", 0.0),
+            (result("mixnet", 10.5, 5e6), "a spare server without circuits", 0.25),
+        )
+    ]
+    text = failures_sentence(lost)
+    assert "fat-tree 0 %, mixnet 2 %" in text
+    assert text in remarks(Comparison({}, tuple(lost), {}, {}, {}))
+    assert failures_sentence([TREE]) == ""
 
 
 def test_equal_budgets_buy_unequal_clusters():

@@ -352,7 +352,7 @@ fn first_all_to_alls_in_a_row_begin_once() {
         assert!(waits.step >= held.step && waits.step.0 <= 2 * held.step.0, "{count} never");
         for policy in others {
             let found = play(&graph, &predicting(policy, MS));
-            let switches = u64::from(found.circuits.reconfigurations) * MS;
+            let switches = found.circuits.reconfigurations * MS;
             let limit = 2 * held.step.0 + switches;
             assert!((held.step.0 / 2..=limit).contains(&found.step.0), "{count} {policy:?}");
         }
