@@ -18,8 +18,7 @@ EXAMPLES = (
 )
 NOTES = (
     "Write results.json with: lightloom compare ... --json results.json. Without --prices or "
-    "--power, the list that the results were made with holds. A list of prices begins as a copy "
-    "of the built-in one: lightloom example prices."
+    "--power, the list that the results were made with holds."
 )
 
 _SIZES = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}

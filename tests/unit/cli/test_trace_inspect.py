@@ -102,8 +102,8 @@ def test_traces_of_others(lightloom, tmp_path):
     (tmp_path / "table.txt").write_text(TABLE)
     (tmp_path / "own.json").write_text(json.dumps(GridJob(2, 1, 2, 2).trace().to_json()))
     for name, form, line in (
-        ("chakra", "Chakra execution trace, schema 0.0.4", "rank 0 computes 0.030 ms in 1 pieces"),
-        ("table.txt", "SimAI layer table", "rank 0 computes 0.015 ms in 3 pieces"),
+        ("chakra", "Chakra execution trace, schema 0.0.4", "rank 0 computes 30 us in 1 pieces"),
+        ("table.txt", "SimAI layer table", "rank 0 computes 15 us in 3 pieces"),
         ("own.json", "lightloom trace record", "the higher, the more bytes"),
     ):
         page = tmp_path / f"{name}.html"

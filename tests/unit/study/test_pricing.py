@@ -77,3 +77,17 @@ def test_a_trace_has_no_tokens_to_price(comparison):
     bare = dataclasses.replace(comparison.results[0], tokens_per_s=None)
     with pytest.raises(InputError, match="no tokens per second"):
         priced(dataclasses.replace(comparison, results=(bare,)))
+
+
+def test_the_lists_of_the_results_hold_wherever_they_are_priced(comparison, tmp_path):
+    import lightloom.hardware
+
+    with open(lightloom.hardware.__path__[0] + "/data/prices.toml") as file:
+        text = file.read()
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace("nic_usd = { value = 1499", "nic_usd = { value = 1999"))
+    scenario = Scenario.model_validate(comparison.inputs["scenario"])
+    own = compare(scenario.model_copy(update={"prices": path}))
+    path.unlink()
+    for one, result in zip(priced(own).fabrics, own.results, strict=True):
+        assert one.cluster_cost_usd == pytest.approx(result.cluster_cost_usd)

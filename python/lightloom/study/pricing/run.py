@@ -110,8 +110,8 @@ def priced(
     scenario = Scenario.model_validate(comparison.inputs["scenario"])
     gpu, ownership = load_gpu(scenario.cluster.gpu), load_ownership()
     rates = Rates(
-        load_prices(prices or scenario.prices),
-        load_power(powers or scenario.power),
+        load_prices(prices) if prices else load_prices(scenario.prices, scenario.price_list),
+        load_power(powers) if powers else load_power(scenario.power, scenario.power_list),
         Counting(**scenario.counting),
     )
     site = _Site(
