@@ -65,21 +65,24 @@ def print_pricing(pricing: Pricing, console: Console) -> None:
 
 
 def sentence(pricing: Pricing) -> str:
-    """Which fabric to buy: under a limit the fastest, else the cheapest per token."""
+    """Which fabric to buy, of those that may be advised: the fastest under a limit, else the
+    cheapest per token.
+    """
+    fabrics = [one for one in pricing.fabrics if one.is_eligible]
     if pricing.budget_usd is None and pricing.max_power_w is None:
-        best = min(pricing.fabrics, key=pricing.usd)
+        best = min(fabrics, key=pricing.usd)
         return (
             f"Cheapest per token: {best.fabric}, {show_usd(pricing.usd(best))} and "
             f"{pricing.days(best):.3g} days for {show_tokens(pricing.tokens)} tokens."
         )
-    best = max(pricing.fabrics, key=lambda one: one.tokens_per_s)
+    best = max(fabrics, key=lambda one: one.tokens_per_s)
     limits = [] if pricing.budget_usd is None else [show_usd(pricing.budget_usd)]
     limits += [] if pricing.max_power_w is None else [f"{pricing.max_power_w / 1e6:g} MW"]
     text = (
         f"For {' and '.join(limits)} buy {best.fabric}: {best.gpus:,} GPUs train "
         f"{show_tokens(best.tokens_per_s * 86_400)} tokens a day"
     )
-    others = [one for one in pricing.fabrics if one is not best]
+    others = [one for one in fabrics if one is not best]
     if others:
         second = max(others, key=lambda one: one.tokens_per_s)
         more = 100 * (best.tokens_per_s / second.tokens_per_s - 1)

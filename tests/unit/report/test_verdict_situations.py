@@ -107,6 +107,8 @@ def test_equal_budgets_buy_unequal_clusters():
         (priced("fat-tree", 3714, 5.0e6), priced("oversub", 4186, 5.5e6)),
         load_ownership(), 1e12, budget_usd=2e8,
     )  # fmt: skip
+    idle = dataclasses.replace(priced("mixnet", 4300, 9e6), is_eligible=False)
+    found = dataclasses.replace(found, fabrics=(*found.fabrics, idle))
     assert sentence(found) == (
         "For $200.00M buy oversub: 4,186 GPUs train 475 B tokens a day, 10 % more than fat-tree. "
         "Replicas are taken to train as fast as in the results."

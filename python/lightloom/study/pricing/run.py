@@ -15,6 +15,7 @@ from pathlib import Path
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric import Cluster, Counting, Fabric
 from lightloom.hardware import Gpu, Ownership, load_gpu, load_ownership, load_power, load_prices
+from lightloom.study.compare.advice import eligible
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.job import cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed
@@ -41,6 +42,9 @@ class PricedFabric:
         Of the cluster, without cooling.
     tokens_per_s
         Pace, in proportion to the replicas.
+    is_eligible
+        Whether a verdict may advise it: not where its circuits carry nothing, or it cannot be
+        bought.
     """
 
     fabric: str
@@ -50,6 +54,7 @@ class PricedFabric:
     cluster_cost_usd: float
     power_w: float
     tokens_per_s: float
+    is_eligible: bool = True
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def priced(
     )
     is_limited = budget_usd is not None or max_power_w is not None
     fabrics = {fabric.name: fabric for fabric in load_fabrics(scenario)}
-    found = []
+    found, advised = [], eligible(comparison.results)
     for result in comparison.results:
         fabric = fabrics[result.fabric]
         gpus = site.largest(fabric) if is_limited else scenario.gpus
@@ -140,6 +145,7 @@ def priced(
                 cluster_cost_usd=costs.cluster.total_usd,
                 power_w=costs.cluster_power.total_w,
                 tokens_per_s=result.tokens_per_s * gpus / scenario.gpus,
+                is_eligible=result in advised,
             )
         )
     return Pricing(tuple(found), ownership, tokens, budget_usd, max_power_w)
