@@ -1,9 +1,13 @@
 """Tuned designs: no worse than the defaults, and what is given stays."""
 
+import dataclasses
+
 import pytest
 
+from lightloom.progress import Monitor
 from lightloom.study.compare import compare
-from lightloom.study.compare.job import prepare
+from lightloom.study.compare.designs import tuned
+from lightloom.study.compare.job import load_fabrics, prepare
 from lightloom.study.compare.scenario import Scenario
 
 JOB = {
@@ -62,3 +66,18 @@ def test_what_is_given_is_not_moved():
     options = {"mixnet": {"degree": 5}, "oversub": {"ratio": 2.0}}
     designs = compare(Scenario(**JOB, fabric_options=options)).inputs["designs"]
     assert not any({"degree", "ratio"} & design["options"].keys() for design in designs)
+
+
+def test_each_plan_keeps_its_fabrics():
+    """A search may give fabrics plans of their own: a job for each."""
+    whole = prepare(Scenario(**JOB))
+    jobs = [dataclasses.replace(whole, fabrics=(fabric,)) for fabric in whole.fabrics]
+    found, designs = tuned(jobs, Monitor())
+    assert [[fabric.name for fabric in job.fabrics] for job in found] == [["oversub"], ["mixnet"]]
+    # results record the scenario of one job, from which all run again
+    for job in found:
+        again = {fabric.name: fabric for fabric in load_fabrics(job.scenario)}
+        assert again == {one.name: one for other in found for one in other.fabrics}
+    together = tuned([whole], Monitor())[1]
+    assert [design.options for design in designs] == [design.options for design in together]
+    assert [d.is_on_front for d in designs] == [d.is_on_front for d in together]

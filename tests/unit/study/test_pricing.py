@@ -91,3 +91,12 @@ def test_the_lists_of_the_results_hold_wherever_they_are_priced(comparison, tmp_
     path.unlink()
     for one, result in zip(priced(own).fabrics, own.results, strict=True):
         assert one.cluster_cost_usd == pytest.approx(result.cluster_cost_usd)
+
+
+def test_each_fabric_grows_by_replicas_of_its_plan(comparison):
+    first, second = comparison.results
+    # of the whole cluster in one replica
+    wide = dataclasses.replace(second, plan={**second.plan, "dp": 1})
+    found = priced(dataclasses.replace(comparison, results=(first, wide)), budget_usd=50e6)
+    assert found.fabrics[1].gpus % 64 == 0
+    assert found.fabrics[0].gpus == priced(comparison, budget_usd=50e6).fabrics[0].gpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lightloom.cost import (
@@ -36,6 +37,13 @@ class Rates:
     prices: Prices
     powers: Powers
     counting: Counting
+
+
+def costs_by_name(
+    fabrics: Iterable[Fabric], cluster: Cluster, gpu: Gpu, rates: Rates
+) -> dict[str, Costs]:
+    """Count and price the parts of fabrics; raises as :func:`costs_of`."""
+    return {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}
 
 
 def costs_of(fabric: Fabric, cluster: Cluster, gpu: Gpu, rates: Rates) -> Costs:

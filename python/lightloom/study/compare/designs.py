@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.costs import costs_of
+from lightloom.study.compare.costs import costs_by_name, costs_of
 from lightloom.study.compare.job import Job, ModelJob, load_fabrics
 from lightloom.study.compare.short_step import (
     MIN_MICRO_BATCHES,
@@ -70,14 +70,42 @@ class Design:
         return self.step_time_s * self.cluster_cost_usd
 
 
-def tuned(job: Job, monitor: Monitor[Any]) -> tuple[Job, tuple[Design, ...]]:
-    """The job with the best design of each fabric, and all that were tried.
+def tuned(jobs: Sequence[Job], monitor: Monitor[Any]) -> tuple[list[Job], list[Design]]:
+    """Jobs with the best design of each of their fabrics, and all that were tried.
+
+    Parameters
+    ----------
+    jobs
+        Those of one scenario: one for each plan, with the fabrics that have it.
+    monitor
+        Takes progress.
 
     Raises
     ------
     KeyboardInterrupt
         If the monitor returned ``False``.
     """
+    tried = [design for job in jobs for design in _tried(job, monitor)]
+    front = set(pareto_front([(d.cluster_cost_usd, 1 / d.step_time_s) for d in tried]))
+    designs = [dataclasses.replace(d, is_on_front=n in front) for n, d in enumerate(tried)]
+    options = dict(jobs[0].scenario.fabric_options)
+    for design in designs:
+        if design.is_chosen:
+            options[design.fabric] = {**options.get(design.fabric, {}), **design.options}
+    return [_with_options(job, options) for job in jobs], designs
+
+
+def _with_options(job: Job, options: Mapping[str, Mapping[str, Any]]) -> Job:
+    """The job with options of fabrics in the place of its own."""
+    scenario = job.scenario.model_copy(update={"fabric_options": options, "designs": "default"})
+    names = {fabric.name for fabric in job.fabrics}
+    fabrics = tuple(fabric for fabric in load_fabrics(scenario) if fabric.name in names)
+    costs = costs_by_name(fabrics, job.installed, job.gpu, job.rates)
+    return dataclasses.replace(job, scenario=scenario, fabrics=fabrics, costs=costs)
+
+
+def _tried(job: Job, monitor: Monitor[Any]) -> list[Design]:
+    """All designs of the fabrics of one job."""
     given = job.scenario.fabric_options
     tuning = _Tuning(job, monitor)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -86,21 +114,10 @@ def tuned(job: Job, monitor: Monitor[Any]) -> tuple[Job, tuple[Design, ...]]:
             for fabric in job.fabrics
         ]
         try:
-            tried = [future.result() for future in futures]
+            return [design for future in futures for design in future.result()]
         except BaseException:
             tuning.stopped.set()
             raise
-    found = [design for designs in tried for design in designs]
-    front = set(pareto_front([(d.cluster_cost_usd, 1 / d.step_time_s) for d in found]))
-    found = [dataclasses.replace(d, is_on_front=n in front) for n, d in enumerate(found)]
-    chosen = {design.fabric: design.options for design in found if design.is_chosen}
-    options = {**given, **{name: {**given.get(name, {}), **own} for name, own in chosen.items()}}
-    scenario = job.scenario.model_copy(update={"fabric_options": options, "designs": "default"})
-    fabrics = load_fabrics(scenario)
-    bought = job.installed
-    costs = {fabric.name: costs_of(fabric, bought, job.gpu, job.rates) for fabric in fabrics}
-    tuned_job = dataclasses.replace(job, scenario=scenario, fabrics=fabrics, costs=costs)
-    return tuned_job, tuple(found)
 
 
 class _Tuning:

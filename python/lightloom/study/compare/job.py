@@ -19,7 +19,7 @@ from lightloom.models.attention_work import training_flops_per_token
 from lightloom.models.record import recorded_model
 from lightloom.parallel import Plan, StageMemory
 from lightloom.practice import Dispatcher
-from lightloom.study.compare.costs import Costs, Rates, costs_of
+from lightloom.study.compare.costs import Costs, Rates, costs_by_name
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.racks import installed, used_nics, with_servers
 from lightloom.study.compare.results import Sample
@@ -309,7 +309,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     )
     cluster = cluster_of(scenario, gpu)
     bought = installed(cluster, scenario.cluster)
-    costs = {fabric.name: costs_of(fabric, bought, gpu, rates) for fabric in fabrics}
+    costs = costs_by_name(fabrics, bought, gpu, rates)
     demand_source(scenario, model, plan, scenario.seed)
     return ModelJob(
         scenario=scenario,

@@ -226,9 +226,7 @@ def compare(
         scenario = jobs[0].scenario
     tried: list[Design] = []
     if scenario.designs == "tuned":
-        tunings = [tuned(job, watcher) for job in jobs]
-        jobs = [job for job, _ in tunings]
-        tried = [design for _, designs in tunings for design in designs]
+        jobs, tried = tuned(jobs, watcher)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     works = [_Work(job, part_step(job), with_timeline) for job in jobs]
     for work in works:

@@ -20,7 +20,7 @@ from lightloom.fabric import Counting
 from lightloom.hardware import load_gpu, load_power, load_prices
 from lightloom.inputs.strict import Strict
 from lightloom.progress import Progress
-from lightloom.study.compare.costs import Rates, costs_of
+from lightloom.study.compare.costs import Rates, costs_by_name
 from lightloom.study.compare.job import (
     Job,
     StepWorkload,
@@ -194,7 +194,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         cluster=cluster,
         fabrics=fabrics,
         rates=rates,
-        costs={fabric.name: costs_of(fabric, bought, gpu, rates) for fabric in fabrics},
+        costs=costs_by_name(fabrics, bought, gpu, rates),
         step=step,
         form=found.form,
         remarks=found.remarks,

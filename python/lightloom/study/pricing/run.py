@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric import Cluster, Counting, Fabric
@@ -124,7 +126,6 @@ def priced(
         cluster_of(scenario, gpu),
         gpu,
         rates,
-        _quantum(comparison, scenario),
         math.inf if budget_usd is None else budget_usd,
         math.inf if max_power_w is None else max_power_w / ownership.pue.value,
     )
@@ -133,7 +134,8 @@ def priced(
     found, advised = [], eligible(comparison.results)
     for result in comparison.results:
         fabric = fabrics[result.fabric]
-        gpus = site.largest(fabric) if is_limited else scenario.gpus
+        quantum = _quantum(result.plan, scenario)
+        gpus = site.largest(fabric, quantum) if is_limited else scenario.gpus
         costs, cluster = site.costs(fabric, gpus)
         assert result.tokens_per_s is not None
         found.append(
@@ -151,9 +153,8 @@ def priced(
     return Pricing(tuple(found), ownership, tokens, budget_usd, max_power_w)
 
 
-def _quantum(comparison: Comparison, scenario: Scenario) -> int:
-    """GPUs by which a cluster can grow: whole replicas on whole servers."""
-    plan = comparison.inputs["plan"]
+def _quantum(plan: Mapping[str, Any], scenario: Scenario) -> int:
+    """GPUs by which a cluster can grow: whole replicas of a plan on whole servers."""
     replica = int(plan["gpus"]) // int(plan["dp"])
     return math.lcm(replica, scenario.cluster.used_gpus_per_server)
 
@@ -166,7 +167,6 @@ class _Site:
     cluster: Cluster
     gpu: Gpu
     rates: Rates
-    quantum: int
     budget_usd: float
     power_w: float
 
@@ -175,23 +175,23 @@ class _Site:
         bought = installed(dataclasses.replace(self.cluster, gpus=gpus), self.options)
         return costs_of(fabric, bought, self.gpu, self.rates), bought
 
-    def _fits(self, fabric: Fabric, replicas: int) -> bool:
+    def _fits(self, fabric: Fabric, gpus: int) -> bool:
         try:
-            costs, _ = self.costs(fabric, replicas * self.quantum)
+            costs, _ = self.costs(fabric, gpus)
         except FabricError:
             return False  # beyond what the fabric's switches reach
         is_affordable = costs.cluster.total_usd <= self.budget_usd
         return is_affordable and costs.cluster_power.total_w <= self.power_w
 
-    def largest(self, fabric: Fabric) -> int:
-        """The largest number of GPUs that fits, by bisection: more GPUs never cost less."""
-        low, high = 0, MAX_GROWTH * -(-self.cluster.gpus // self.quantum) + 1
+    def largest(self, fabric: Fabric, quantum: int) -> int:
+        """The largest multiple of GPUs that fits, by bisection: more GPUs never cost less."""
+        low, high = 0, MAX_GROWTH * -(-self.cluster.gpus // quantum) + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._fits(fabric, middle) else (low, middle)
+            low, high = (middle, high) if self._fits(fabric, middle * quantum) else (low, middle)
         if low == 0:
             raise InputError(
-                f"{fabric.name}: a cluster of {self.quantum} GPUs, one replica of the plan on "
+                f"{fabric.name}: a cluster of {quantum} GPUs, one replica of the plan on "
                 "whole servers, exceeds the limit; give more"
             )
-        return low * self.quantum
+        return low * quantum
