@@ -23,7 +23,6 @@ from lightloom.fabric import Fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
-from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.costs import costs_by_name, costs_of
 from lightloom.study.compare.job import Job, ModelJob, load_fabrics
@@ -181,39 +180,55 @@ class _Tuning:
         )
 
 
+@dataclass(frozen=True)
+class _Short:
+    """A step as it is predicted: from the first of two jobs, and the difference of the second.
+
+    The difference is taken ``fills_more`` times, and the sum ``layers_more`` times.
+    """
+
+    jobs: tuple[Job, ...]
+    fills_more: float = 0.0
+    layers_more: float = 1.0
+
+
+def _shortened(job: Job) -> _Short:
+    """Few layers with one and two fills of the pipeline, where the step is longer than these."""
+    if not isinstance(job, ModelJob):
+        return _Short((job,))
+    few = with_few_stages(job)
+    layers = few_layers(job.model, few.plan)
+    fill = max(MIN_MICRO_BATCHES, few.plan.pp * few.plan.copies)
+    if not layers or layers * 2 * fill >= job.model.num_moe_layers * job.plan.micro_batches:
+        return _Short((job,))
+    return _Short(
+        tuple(with_few(few, layers, count * fill) for count in (1, 2)),
+        (job.plan.micro_batches - fill) / fill,
+        job.model.num_layers / job.plan.pp / (layers / few.plan.pp),
+    )
+
+
 class _Steps:
-    """Predictions of the step on any fabric, by runs with one and two fills of the pipeline."""
+    """Predictions of the step on any fabric, with the strategies that it estimates to be best."""
 
     def __init__(self, job: Job, watch: Callable[..., bool]) -> None:
-        self._watch = watch
-        self._more, self._whole = 0.0, 1.0
-        self._jobs: list[tuple[Job, Workloads]] = []
-        for short in self._shortened(job):
-            self._jobs.append((short, Workloads(short)))
-        self._lock = threading.Lock()
-
-    def _shortened(self, job: Job) -> list[Job]:
-        if not isinstance(job, ModelJob):
-            return [job]
-        few = with_few_stages(job)
-        layers = few_layers(job.model, few.plan)
-        fill = max(MIN_MICRO_BATCHES, few.plan.pp * few.plan.copies)
-        if not layers or layers * 2 * fill >= job.model.num_moe_layers * job.plan.micro_batches:
-            return [job]
-        self._more = (job.plan.micro_batches - fill) / fill
-        self._whole = job.model.num_layers / job.plan.pp / (layers / few.plan.pp)
-        return [with_few(few, layers, count * fill) for count in (1, 2)]
+        self._watch, self._lock = watch, threading.Lock()
+        self._short = _shortened(job)
+        self._sample = job.samples()[0]
+        self._workloads = [Workloads(short) for short in self._short.jobs]
+        pairs = zip(self._short.jobs, self._workloads, strict=True)
+        self._networks = [Networks(short, workloads) for short, workloads in pairs]
 
     def predict(self, fabric: Fabric) -> float:
-        """Seconds of the step, with the strategies that the fabric estimates to be best."""
-        seconds = [self._seconds(job, workloads, fabric) for job, workloads in self._jobs]
-        return self._whole * (seconds[0] + self._more * (seconds[-1] - seconds[0]))
+        """Seconds of the step."""
+        seconds = [self._seconds(number, fabric) for number in range(len(self._short.jobs))]
+        more = self._short.fills_more * (seconds[-1] - seconds[0])
+        return self._short.layers_more * (seconds[0] + more)
 
-    def _seconds(self, job: Job, workloads: Workloads, fabric: Fabric) -> float:
-        sample = job.samples()[0]
+    def _seconds(self, number: int, fabric: Fabric) -> float:
         with self._lock:
-            networks = Networks(job, workloads)
-            fabric = strategies.estimated(fabric, networks)
+            networks = self._networks[number]
             network = networks.get(fabric)
-            graph = workloads.get(sample, networks.server_size(fabric)).graph
+            size = networks.server_size(fabric)
+            graph = self._workloads[number].get(self._sample, size).graph
         return simulate(graph, network, progress=self._watch).step_time_s
