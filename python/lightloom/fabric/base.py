@@ -16,7 +16,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import uplink_efficiency
-from lightloom.fabric.network import Eps, Network
+from lightloom.fabric.network import Eps, Network, Part
 from lightloom.fabric.options import (
     ECMP,
     SERVERS_PER_TOR,
@@ -108,17 +108,13 @@ class PacketSwitched(FabricOptions):
 
     @model_validator(mode="after")
     def _failed_parts_are_named(self) -> Self:
-        try:
-            failures = self.failures()
-        except InputError as error:
-            raise FabricError(str(error)) from None
-        if failures.eps_nics:
+        if self.failures().eps_nics:
             raise FabricError("failed: all NICs are on packet switches: expected nic:2/1")
         return self
 
     def failures(self) -> Failures:
         """Return what has failed."""
-        return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
+        return read_failures(self.failed)
 
     def without(self, parts: Sequence[str], /) -> Self:
         """Return the fabric without more parts, under its name."""
@@ -135,14 +131,9 @@ class PacketSwitched(FabricOptions):
         """Return the network for the core."""
         cluster = self.adapt(cluster)
         check_layout(cluster, context)
-        chosen, reason = packet_all_to_all(self.all_to_all, cluster, context, self.planes)
-        return Network(
-            servers=cluster.servers,
-            gpus_per_server=cluster.gpus_per_server,
-            nvswitch=cluster.nvswitch(),
-            start_up=cluster.start_up(),
-            all_to_all=chosen,
-            all_to_all_reason=reason,
+        return network_of(
+            cluster,
+            packet_all_to_all(self.all_to_all, cluster, context, self.planes),
             parts=(self._eps(cluster),),
             notes=(f"failed, and not used: {self.failures().parts}",) if self.failed else (),
         )
@@ -231,6 +222,49 @@ def other_ports(rate_gbps: float, ports: int) -> list[int]:
 def ports_of_switch(given: int | None, rate_gbps: float) -> int:
     """Ports of a packet switch: as given, or those of the usual one for the rate of its ports."""
     return packet_switches(rate_gbps)[0].ports if given is None else given
+
+
+def read_failures(names: Sequence[str]) -> Failures:
+    """What parts by these names are.
+
+    Raises
+    ------
+    FabricError
+        If one is no part.
+    """
+    if not names:
+        return Failures()
+    try:
+        return parse_failures(",".join(names), "failed")
+    except InputError as error:
+        raise FabricError(str(error)) from None
+
+
+def network_of(
+    cluster: Cluster, all_to_all: tuple[str, str], parts: Sequence[Part], notes: Sequence[str] = ()
+) -> Network:
+    """Return a network that joins servers.
+
+    Parameters
+    ----------
+    cluster
+        The servers.
+    all_to_all
+        How all-to-alls are spread, and why.
+    parts, notes
+        Of the network.
+    """
+    chosen, reason = all_to_all
+    return Network(
+        servers=cluster.servers,
+        gpus_per_server=cluster.gpus_per_server,
+        nvswitch=cluster.nvswitch(),
+        start_up=cluster.start_up(),
+        all_to_all=chosen,
+        all_to_all_reason=reason,
+        parts=tuple(parts),
+        notes=tuple(notes),
+    )
 
 
 def packet_all_to_all(

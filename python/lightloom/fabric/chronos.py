@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError, HardwareError, InputError
-from lightloom.fabric.base import check_layout, circuit_all_to_all
+from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of, read_failures
 from lightloom.fabric.bill import Bill, Counting, Line, TreeLinks, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -35,7 +35,7 @@ from lightloom.fabric.options import (
 from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
 from lightloom.hardware import crossbar_names, crossbar_technology, decision_times
 from lightloom.inputs.fields import Choices, OneOf
-from lightloom.schedule import PERMUTATION_METHODS, Failures, parse_failures
+from lightloom.schedule import PERMUTATION_METHODS, Failures
 from lightloom.units import show_time, to_ps
 
 #: who finds the matchings: the core's own methods, the paper's, or an ASIC
@@ -129,9 +129,9 @@ class Chronos(FabricOptions):
     def _parts_are_known(self) -> Self:
         try:
             crossbar_technology(self.technology)
-            failures = self.failures()
         except InputError as error:
             raise FabricError(str(error)) from None
+        failures = self.failures()
         if failures.eps_nics:
             raise FabricError(
                 "failed: there are no EPS NICs: expected nic:2/1, plane:0 or server:3"
@@ -148,7 +148,7 @@ class Chronos(FabricOptions):
 
     def failures(self) -> Failures:
         """Return what has failed."""
-        return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
+        return read_failures(self.failed)
 
     def without(self, parts: Sequence[str], /) -> Self:
         """Return the fabric without more parts, under its name, and with a server for each lost."""
@@ -168,15 +168,10 @@ class Chronos(FabricOptions):
         """
         cluster = self.adapt(cluster)
         check_layout(cluster, context)
-        chosen, reason = circuit_all_to_all(self.all_to_all)
         crossbars = self._crossbars(cluster, context)
-        return Network(
-            servers=cluster.servers,
-            gpus_per_server=cluster.gpus_per_server,
-            nvswitch=cluster.nvswitch(),
-            start_up=cluster.start_up(),
-            all_to_all=chosen,
-            all_to_all_reason=reason,
+        return network_of(
+            cluster,
+            circuit_all_to_all(self.all_to_all),
             parts=(crossbars,),
             notes=tuple(self._notes(cluster, context)),
         )

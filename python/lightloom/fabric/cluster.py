@@ -100,10 +100,9 @@ class Cluster:
         return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=found.like or gpu, **known)
 
     def nics_of_used(self, nics_per_server: int) -> int:
-        """NICs of the GPUs that are used, of those of a whole server; all if shared unevenly."""
+        """NICs of the GPUs that are used, of those of a whole server."""
         whole = self.gpus_per_server + self.idle_gpus_per_server
-        nics, rest = divmod(nics_per_server * self.gpus_per_server, whole)
-        return nics_per_server if rest else nics
+        return share_of_nics(nics_per_server, self.gpus_per_server, whole)
 
     @property
     def servers(self) -> int:
@@ -154,6 +153,12 @@ class Cluster:
             peer_ps=to_ps(found.all_to_all_peer_s),
             mixed_ps=to_ps(found.all_to_all_mixed_s),
         )
+
+
+def share_of_nics(nics: int, gpus: int, gpus_per_server: int) -> int:
+    """NICs of some GPUs of a server; all of them where GPUs share them unevenly."""
+    share, rest = divmod(nics * gpus, gpus_per_server)
+    return nics if rest else share
 
 
 def _require(condition: bool, name: str, value: float, expected: str) -> None:

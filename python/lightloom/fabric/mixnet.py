@@ -14,14 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import model_validator
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError
 from lightloom.fabric.base import (
     Fabric,
     check_layout,
     circuit_all_to_all,
     eps_of,
+    network_of,
     other_ports,
     ports_of_switch,
+    read_failures,
 )
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
@@ -41,7 +43,6 @@ from lightloom.schedule import (
     RelayCost,
     allocate_region,
     allocator_by_name,
-    parse_failures,
 )
 from lightloom.units import PS_PER_S, to_ps
 
@@ -64,10 +65,7 @@ class MixNet(MixNetOptions):
 
     @model_validator(mode="after")
     def _failed_parts_are_named(self) -> Self:
-        try:
-            self.failures()
-        except InputError as error:
-            raise FabricError(str(error)) from None
+        self.failures()
         return self
 
     def reconfiguration(self) -> Reconfiguration | None:
@@ -126,9 +124,9 @@ class MixNet(MixNetOptions):
         """Return the fabric without more parts, under its name."""
         return self.replace(failed=(*self.failed, *parts), label=self.name)
 
-    def failures(self) -> Failures | None:
-        """Return what has failed, if anything."""
-        return parse_failures(",".join(self.failed), "failed") if self.failed else None
+    def failures(self) -> Failures:
+        """Return what has failed."""
+        return read_failures(self.failed)
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """Its optical NICs, and the packet switches that are sold in volume."""
@@ -180,14 +178,9 @@ class MixNet(MixNetOptions):
         region = self._regions(cluster, context)
         tree = self._tree(cluster)
         self._check_eps(tree.nics)
-        chosen, reason = circuit_all_to_all(self.all_to_all)
-        return Network(
-            servers=cluster.servers,
-            gpus_per_server=cluster.gpus_per_server,
-            nvswitch=cluster.nvswitch(),
-            start_up=cluster.start_up(),
-            all_to_all=chosen,
-            all_to_all_reason=reason,
+        return network_of(
+            cluster,
+            circuit_all_to_all(self.all_to_all),
             parts=(self._eps(tree, cluster), self._ocs(cluster, region)),
             notes=(
                 self._region_note(region),
@@ -200,7 +193,9 @@ class MixNet(MixNetOptions):
     def _not_spared(self, region: np.typing.NDArray[np.uint32]) -> Failures | None:
         """What has failed less the servers that a spare one on their circuit switch replaces."""
         failures = self.failures()
-        if failures is None or not self.spare_servers:
+        if not self.failed:
+            return None
+        if not self.spare_servers:
             return failures
         spares: dict[int, int] = {}
         left = []
@@ -215,16 +210,13 @@ class MixNet(MixNetOptions):
         return dataclasses.replace(failures, servers=left)
 
     def _eps(self, tree: Tree, cluster: Cluster) -> Eps:
-        failures, eps = self.failures(), eps_of(tree, self._eps_cluster(cluster), self.ecmp)
-        if failures is None:
-            return eps
-        there = {server for server in failures.servers if server < cluster.servers}
+        eps = eps_of(tree, self._eps_cluster(cluster), self.ecmp)
+        there = {server for server in self.failures().servers if server < cluster.servers}
         return dataclasses.replace(eps, replaced=tuple(sorted(there)))
 
     def _check_eps(self, nics: int) -> None:
         """Refuse failures that leave a server without EPS, which only a controller works around."""
-        failures = self.failures()
-        eps = set() if failures is None else set(map(tuple, failures.eps_nics))
+        eps = set(map(tuple, self.failures().eps_nics))
         for server in sorted({server for server, _ in eps}):
             if nics <= sum(other == server for other, _ in eps):
                 raise FabricError(
@@ -356,8 +348,7 @@ class MixNet(MixNetOptions):
         return super()._applied(cluster, network) | own
 
     def _failure_notes(self) -> list[str]:
-        failures = self.failures()
-        return [] if failures is None else [f"failed, and not used: {failures.parts}"]
+        return [f"failed, and not used: {self.failures().parts}"] if self.failed else []
 
     def _split_notes(self, region: np.typing.NDArray[np.uint32]) -> list[str]:
         if not self._may_split(region):

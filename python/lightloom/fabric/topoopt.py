@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from lightloom.errors import FabricError, InputError
-from lightloom.fabric.base import check_layout, circuit_all_to_all
+from lightloom.errors import FabricError
+from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of, read_failures
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -41,7 +41,6 @@ from lightloom.schedule import (
     Failures,
     Ring,
     cycles_in_order,
-    parse_failures,
     topoopt_topology,
 )
 from lightloom.units import to_ps
@@ -83,17 +82,14 @@ class TopoOpt(FabricOptions):
 
     @model_validator(mode="after")
     def _failed_parts_are_named(self) -> Self:
-        try:
-            failures = self.failures()
-        except InputError as error:
-            raise FabricError(str(error)) from None
+        failures = self.failures()
         if failures.eps_nics or failures.planes:
             raise FabricError("failed: all NICs are on one panel: expected nic:2/1 or server:3")
         return self
 
     def failures(self) -> Failures:
         """Return what has failed."""
-        return parse_failures(",".join(self.failed), "failed") if self.failed else Failures()
+        return read_failures(self.failed)
 
     def without(self, parts: Sequence[str], /) -> Self:
         """Return the fabric without more parts, under its name."""
@@ -111,14 +107,9 @@ class TopoOpt(FabricOptions):
         if context is None:
             raise FabricError(f"{self.name}: the demand of the job is needed to plan circuits")
         check_layout(cluster, context)
-        chosen, reason = circuit_all_to_all(self.all_to_all)
-        return Network(
-            servers=cluster.servers,
-            gpus_per_server=cluster.gpus_per_server,
-            nvswitch=cluster.nvswitch(),
-            start_up=cluster.start_up(),
-            all_to_all=chosen,
-            all_to_all_reason=reason,
+        return network_of(
+            cluster,
+            circuit_all_to_all(self.all_to_all),
             parts=(self._working(self._direct(cluster, context), cluster),),
             notes=(f"{cluster.nics_per_server} circuits per server, fixed for the job",),
         )

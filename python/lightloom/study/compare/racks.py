@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from lightloom.fabric import Cluster
+from lightloom.fabric.cluster import share_of_nics
 from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
@@ -75,10 +76,9 @@ def used_nics(cluster: ClusterOptions) -> int:
     """NICs of the GPUs of a server that are used; all of them where GPUs share them unevenly."""
     assert cluster.nics_per_server is not None
     assert cluster.gpus_per_server is not None
-    nics, rest = divmod(
-        cluster.nics_per_server * cluster.used_gpus_per_server, cluster.gpus_per_server
+    return share_of_nics(
+        cluster.nics_per_server, cluster.used_gpus_per_server, cluster.gpus_per_server
     )
-    return cluster.nics_per_server if rest else nics
 
 
 def installed(used: Cluster, own: ClusterOptions) -> Cluster:
