@@ -19,6 +19,8 @@ from lightloom.report.switches_table import boxes_of
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
 from lightloom.units import show_usd
 
+_MODEL = PartsCostModel()
+
 
 def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     """Print the network cost of every kind of fabric for a cluster."""
@@ -29,8 +31,7 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     )
     for name, fabric_class in FABRICS.items():
         bill = load_fabric(name).bill_of_materials(cluster)
-        cost = PartsCostModel().capital_cost(bill, prices)
-        power = PartsCostModel().power(bill, load_power())
+        cost, power = _MODEL.capital_cost(bill, prices), _MODEL.power(bill, load_power())
         table.add_row(
             name, _first_sentence(fabric_class), show_usd(cost.total_usd),
             show_usd(cost.per_gpu_usd), f"{power.total_w / 1000:,.1f}", boxes_of(bill.switches),
@@ -75,16 +76,11 @@ def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, An
     }
 
 
-def _network_cost(name: str, cluster: Cluster, prices: Prices) -> Cost:
-    """The network cost of a kind of fabric, or of a file."""
-    return PartsCostModel().capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
-
-
 def _bill_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, Any]:
-    cost = _network_cost(name, cluster, prices)
     bill = load_fabric(name).bill_of_materials(cluster)
+    cost = _MODEL.capital_cost(bill, prices)
     return {
-        "power_w": PartsCostModel().power(bill, load_power()).total_w,
+        "power_w": _MODEL.power(bill, load_power()).total_w,
         "switches": [asdict(switches) for switches in bill.switches],
         "parts": [asdict(line) for line in bill.lines],
         "network_cost_usd": cost.total_usd,
@@ -122,7 +118,7 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
         If there is no such kind, or the file is no fabric.
     """
     kind, given = _kind_of(name)
-    cost = _network_cost(name, cluster, prices)
+    cost = _MODEL.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
     fabric_class = FABRICS[kind]
     console.print(inspect.getdoc(fabric_class), highlight=False, soft_wrap=True)
     title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"

@@ -22,6 +22,7 @@ from lightloom.report.plots_svg import (
     tag,
 )
 from lightloom.report.scaling_table import opening, plans_grid, scaling_grid, verdicts, warnings
+from lightloom.report.supply_text import listed
 from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
 from lightloom.units import show_number
 
@@ -82,7 +83,7 @@ def _heading(found: Scaling) -> str:
         values = dict.fromkeys(point.values[name] for point in points)
         *first, last = (ScalingPoint({name: one}, points[0].scenario).title for one in values)
         bare = [text.removesuffix(f" {_UNIT.get(name, '')}") for text in first]
-        texts.append(f"{', '.join(bare)} and {last}" if first else last)
+        texts.append(listed([*bare, last]))
     return "; ".join(texts)
 
 

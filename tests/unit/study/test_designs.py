@@ -69,7 +69,7 @@ def test_what_is_given_is_not_moved():
 
 
 def test_each_plan_keeps_its_fabrics():
-    """A search may give fabrics plans of their own: a job for each."""
+    """A search may find another plan for each fabric, which is another job."""
     whole = prepare(Scenario(**JOB))
     jobs = [dataclasses.replace(whole, fabrics=(fabric,)) for fabric in whole.fabrics]
     found, designs = tuned(jobs, Monitor())

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom.hardware import communication_deviation
-from lightloom.study.compare.results import FabricResult
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.results import FabricResult
 
 DRAWS = 10_000
 #: a part costs from one over this to this many times its price; GPUs and servers less

@@ -16,6 +16,7 @@ from rich.console import Console
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
+from lightloom.study.compare.certainty import certainty
 from lightloom.study.compare.supply import Supply
 from lightloom.study.compare.switching import SwitchGear
 from lightloom.units import show_time
@@ -497,8 +498,6 @@ class Comparison:
 
     def _certainty(self) -> dict[str, Any] | None:
         """How often each fabric trains the most per dollar; ``None`` for one fabric."""
-        from lightloom.study.compare.certainty import certainty
-
         return asdict(certainty(self.results)) if len(self.results) > 1 else None
 
     def to_json(self) -> dict[str, Any]:

@@ -152,6 +152,7 @@ def _result(
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
     first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.effective(job.cluster, first.network)
+    bill = fabric.bill_of_materials(job.installed, job.rates.counting, first.network)
     # Sorted, since runs end in any order.
     first_runs = {
         variant: d.run
@@ -202,11 +203,9 @@ def _result(
         run_hash=first.run.run_hash,
         events=first.run.events,
         simulation_wall_s=first.wall_s,
-        switching=switching_of(fabric, job.installed, job.rates, first.network),
+        switching=switching_of(bill, fabric, job.installed, job.rates),
         plan=_plan(job) if isinstance(job, ModelJob) else {},
-        supply=supply_of(
-            fabric.bill_of_materials(job.installed, job.rates.counting), job.rates.prices
-        ),
+        supply=supply_of(bill, job.rates.prices),
     )
 
 

@@ -8,9 +8,8 @@ from typing import Any, Self
 
 from lightloom.cost import PartsCostModel, unit_price_usd, unused_ports_usd
 from lightloom.errors import FabricError
-from lightloom.fabric import Cluster, Fabric, Switches
+from lightloom.fabric import Bill, Cluster, Fabric, Switches
 from lightloom.fabric.fabric_options import FabricOptions
-from lightloom.fabric.network import Network
 from lightloom.hardware import packet_switches
 from lightloom.study.compare.costs import Rates
 
@@ -96,24 +95,21 @@ class SwitchGear:
         }
 
 
-def switching_of(
-    fabric: Fabric, cluster: Cluster, rates: Rates, network: Network | None = None
-) -> SwitchGear:
-    """Count the switches of a fabric for a cluster, and of the same with other packet switches.
+def switching_of(bill: Bill, fabric: Fabric, cluster: Cluster, rates: Rates) -> SwitchGear:
+    """Count the switches of a bill, and of the same fabric with other packet switches.
 
     Parameters
     ----------
+    bill
+        The fabric's for the cluster.
     fabric, cluster, rates
         What is built, of which servers, and at which prices.
-    network
-        What the fabric made for a job: its regions say which servers share a circuit switch.
 
     Raises
     ------
     FabricError, HardwareError
         As for :func:`~lightloom.study.compare.costs.costs_of`.
     """
-    bill = fabric.bill_of_materials(cluster, rates.counting, network)
     saving = sum(
         line.count * (unit_price_usd(line, bill, rates.prices) - panel)
         for line in bill.lines

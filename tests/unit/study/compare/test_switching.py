@@ -12,9 +12,13 @@ from lightloom.study.compare.switching import SwitchGear, switching_of
 RATES = Rates(load_prices(), load_power(), Counting())
 
 
+def gear_of(fabric, cluster):
+    return switching_of(fabric.bill_of_materials(cluster), fabric, cluster, RATES)
+
+
 def test_other_switches_are_those_that_are_sold_for_the_rate():
     cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h200")
-    own = switching_of(FatTree(), cluster, RATES)
+    own = gear_of(FatTree(), cluster)
     assert (own.main.ports, own.main.tiers, own.main.count) == (128, 2, 96)
     (other,) = own.others
     assert (other.ports, other.tiers, other.count) == (64, 3, 320)
@@ -25,6 +29,6 @@ def test_other_switches_are_those_that_are_sold_for_the_rate():
 
 def test_a_patch_panel_costs_less_than_a_circuit_switch():
     cluster = Cluster.of(gpus=1024, nic_gbps=400, gpu="h200")
-    found = switching_of(MixNet(), cluster, RATES)
+    found = gear_of(MixNet(), cluster)
     assert found.panel_saving_usd == 768 * (520 - 100)
-    assert switching_of(FatTree(), cluster, RATES).panel_saving_usd == 0
+    assert gear_of(FatTree(), cluster).panel_saving_usd == 0
