@@ -220,7 +220,9 @@ def show_things(number: int, noun: str) -> str:
 
 
 def show_count(value: float) -> str:
-    """Text for a count with thousands separators, or B/M for large ones."""
+    """Text for a count with thousands separators, or T, B or M for large ones."""
+    if abs(value) >= 1e12:
+        return f"{show_number(value / 1e12)}T"
     if abs(value) >= 1e9:
         return f"{show_number(value / 1e9)}B"
     if abs(value) >= 1e6:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.terminal import plain_table
+from lightloom.units import show_column
 
 
 def chosen_designs(designs: Sequence[Mapping[str, Any]]) -> str:
@@ -46,13 +47,14 @@ def designs_table(designs: Sequence[Mapping[str, Any]]) -> Table:
     )
     worth = [1 / (design["step_time_s"] * design["cluster_cost_usd"]) for design in designs]
     best = max(worth)
-    rows = sorted(zip(worth, designs, strict=True), key=lambda row: -row[0])
-    for value, design in rows:
+    steps = show_column(design["step_time_s"] for design in designs)
+    rows = sorted(zip(worth, designs, steps, strict=True), key=lambda row: -row[0])
+    for value, design, step in rows:
         marks = "*" * design["is_chosen"] + "+" * design["is_on_front"]
         table.add_row(
             Text(design["fabric"], style="bold" if design["is_chosen"] else ""),
             f"{_words(design['options'])} {marks}".rstrip(),
-            f"{design['step_time_s']:.4g}",
+            step,
             f"{design['network_cost_usd'] / 1e6:,.2f}",
             f"{design['cluster_cost_usd'] / 1e6:,.2f}",
             f"{value / best:.3f}",

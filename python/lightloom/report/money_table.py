@@ -7,41 +7,38 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.hardware import load_ownership
+from lightloom.hardware import Ownership, load_ownership
+from lightloom.report.result_columns import column
 from lightloom.report.terminal import plain_table
 from lightloom.study.compare.results import FabricResult
+
+_COLUMNS = {
+    "power\n[MW]": "cluster_power_w",
+    "tok/s\nper W": "tokens_per_s_per_w",
+    "J per\ntoken": "energy_per_token_j",
+    "10^9 tok\nper day": "tokens_per_day",
+    "days per\n10^12": "days_per_trillion_tokens",
+    "k$ per\n10^12": "usd_per_token",
+}
 
 
 def money_table(results: Sequence[FabricResult]) -> Table:
     """Power, energy and dollars of the cluster, and how long training takes."""
-    own = load_ownership()
     table = plain_table(
         "Energy and money of the cluster",
-        [
-            "fabric", "power\n[MW]", "tok/s\nper W", "J per\ntoken", "tokens\nper day",
-            "days per\n10^12", "$ per\n10^12",
-        ],
-        caption=f"J and $ with a PUE of {own.pue.value:g}, power without; $: the price over "
-        f"{own.life_years.value:g} years and electricity at "
-        f"{own.electricity_usd_per_kwh.value:g} $/kWh; 10^12: tokens",
-    )  # fmt: skip
-    for result in results:
-        assert result.tokens_per_s is not None
-        table.add_row(
-            Text(result.fabric, style="bold"),
-            f"{result.cluster_power_w / 1e6:.3g}",
-            f"{result.tokens_per_s_per_w:.3g}",
-            f"{result.energy_per_token_j:.3g}",
-            show_tokens(result.tokens_per_s * 86_400),
-            f"{result.days_per_trillion_tokens:.3g}",
-            f"{1e12 * (result.usd_per_token or 0):,.0f}",
-        )
+        ["fabric", *_COLUMNS],
+        caption=f"J and $ with {ownership_words(load_ownership())}; 10^12: tokens; power: without "
+        "cooling",
+    )
+    columns = [column(results, name) for name in _COLUMNS.values()]
+    for result, row in zip(results, zip(*columns, strict=True), strict=True):
+        table.add_row(Text(result.fabric, style="bold"), *row)
     return table
 
 
-def show_tokens(count: float) -> str:
-    """A number of tokens: with T, B or M from a million on."""
-    for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:,.0f}"
+def ownership_words(own: Ownership) -> str:
+    """What dollars and joules of a hall count, for captions."""
+    return (
+        f"a PUE of {own.pue.value:g}; $: the price over {own.life_years.value:g} years and "
+        f"electricity at {own.electricity_usd_per_kwh.value:g} $/kWh"
+    )

@@ -30,10 +30,10 @@ from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.remarks import remarks
+from lightloom.report.result_columns import column
 from lightloom.report.story import difference, doubts, story, unswitched
 from lightloom.report.table import (
     BREAKDOWN,
-    column,
     grouped,
     intervals,
     notes_by_fabrics,

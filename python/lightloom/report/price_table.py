@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from lightloom.report.money_table import show_tokens
+from lightloom.report.money_table import ownership_words
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
 from lightloom.study.pricing import Pricing
-from lightloom.units import show_usd
+from lightloom.units import show_column, show_count, show_usd
 
 
 def pricing_as_json(pricing: Pricing) -> dict[str, Any]:
@@ -36,29 +36,24 @@ def pricing_as_json(pricing: Pricing) -> dict[str, Any]:
 
 def print_pricing(pricing: Pricing, console: Console) -> None:
     """Print a row per fabric, and which trains the tokens for the least or in the least time."""
-    own, wanted = pricing.ownership, show_tokens(pricing.tokens)
+    fabrics, wanted = pricing.fabrics, show_count(pricing.tokens)
+    columns = {
+        "GPUs": [f"{one.gpus:,}" for one in fabrics],
+        "network\n[M$]": [f"{one.network_cost_usd / 1e6:,.2f}" for one in fabrics],
+        "cluster\n[M$]": [f"{one.cluster_cost_usd / 1e6:,.2f}" for one in fabrics],
+        "hall\n[MW]": show_column((pricing.hall_w(one) / 1e6 for one in fabrics), 3),
+        "10^9 tok\nper day": show_column((one.tokens_per_day / 1e9 for one in fabrics), 3),
+        "J per\ntoken": show_column(map(pricing.energy_per_token_j, fabrics), 3),
+        f"days for\n{wanted}": show_column(map(pricing.days, fabrics), 3),
+        f"$ for\n{wanted}": show_column(map(pricing.usd, fabrics), 3),
+    }
     table = plain_table(
         "Priced clusters",
-        [
-            "fabric", "GPUs", "network\n[M$]", "cluster\n[M$]", "hall\n[MW]", "tokens\nper day",
-            "J per\ntoken", f"days for\n{wanted}", f"$ for\n{wanted}",
-        ],
-        caption=f"hall, J and $ with a PUE of {own.pue.value:g}; $: the price over "
-        f"{own.life_years.value:g} years and electricity at "
-        f"{own.electricity_usd_per_kwh.value:g} $/kWh",
-    )  # fmt: skip
-    for one in pricing.fabrics:
-        table.add_row(
-            Text(one.fabric, style="bold"),
-            f"{one.gpus:,}",
-            f"{one.network_cost_usd / 1e6:,.2f}",
-            f"{one.cluster_cost_usd / 1e6:,.2f}",
-            f"{one.power_w * own.pue.value / 1e6:.3g}",
-            show_tokens(one.tokens_per_s * 86_400),
-            f"{pricing.energy_per_token_j(one):.3g}",
-            f"{pricing.days(one):.3g}",
-            f"{pricing.usd(one):,.0f}",
-        )
+        ["fabric", *columns],
+        caption=f"hall, J and $ with {ownership_words(pricing.ownership)}",
+    )
+    for one, row in zip(fabrics, zip(*columns.values(), strict=True), strict=True):
+        table.add_row(Text(one.fabric, style="bold"), *row)
     print_table(table, console)
     console.print()
     print_wrapped(sentence(pricing), console)
@@ -73,14 +68,14 @@ def sentence(pricing: Pricing) -> str:
         best = min(fabrics, key=pricing.usd)
         return (
             f"Cheapest per token: {best.fabric}, {show_usd(pricing.usd(best))} and "
-            f"{pricing.days(best):.3g} days for {show_tokens(pricing.tokens)} tokens."
+            f"{pricing.days(best):.3g} days for {show_count(pricing.tokens)} tokens."
         )
     best = max(fabrics, key=lambda one: one.tokens_per_s)
     limits = [] if pricing.budget_usd is None else [show_usd(pricing.budget_usd)]
     limits += [] if pricing.max_power_w is None else [f"{pricing.max_power_w / 1e6:g} MW"]
     text = (
         f"For {' and '.join(limits)} buy {best.fabric}: {best.gpus:,} GPUs train "
-        f"{show_tokens(best.tokens_per_s * 86_400)} tokens a day"
+        f"{show_count(best.tokens_per_day)} tokens a day"
     )
     others = [one for one in fabrics if one is not best]
     if others:

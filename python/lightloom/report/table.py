@@ -13,6 +13,7 @@ from lightloom.report.failures_table import failures_table
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
 from lightloom.report.remarks import remarks
+from lightloom.report.result_columns import column
 from lightloom.report.story import story, unswitched
 from lightloom.report.switches_table import switches_table
 from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
@@ -31,23 +32,6 @@ BREAKDOWN = {
     "reconfig.": ("reconfiguration",),
     "PP": ("pp", "bubble"),
     "DP": ("dp",),
-}
-
-#: values of a result in tables: what they are multiplied by, and their digits
-_SHOWN: dict[str, tuple[float, int]] = {
-    "step_time_s": (1, 4),
-    "mfu": (100, 3),
-    "tokens_per_s_per_gpu": (1, 4),
-    "days_per_trillion_tokens": (1, 3),
-    "pace": (1, 4),
-    "network_cost_usd": (1e-6, 3),
-    "cluster_cost_usd": (1e-6, 3),
-    "network_power_w": (1e-3, 3),
-    "perf_per_usd": (1e3, 4),
-    "perf_per_cluster_usd": (1e3, 4),
-    "tokens_per_s_per_w": (1, 3),
-    "energy_per_token_j": (1, 3),
-    "usd_per_token": (1e9, 4),
 }
 
 #: the first column on cost
@@ -245,19 +229,6 @@ def _rates(results: Sequence[FabricResult]) -> dict[str, list[str]]:
         for header, name in columns.items()
         if all(getattr(r, name) is not None for r in results)
     }
-
-
-def column(results: Sequence[FabricResult], name: str) -> list[str]:
-    """A value of all fabrics as it is shown: the same decimals, in the unit of :data:`_SHOWN`."""
-    factor, digits = _SHOWN[name]
-    found: list[float | None] = [getattr(r, name) for r in results]
-    scaled = [None if value is None else factor * value for value in found]
-    if name.endswith("_cost_usd"):
-        return [f"{value:,.2f}" for value in scaled]
-    if name == "pace" and max(value or 0.0 for value in scaled) >= 1e7:
-        millions = show_column((None if one is None else one / 1e6 for one in scaled), digits)
-        return [f"{text}M" for text in millions]
-    return show_column(scaled, digits)
 
 
 def intervals(results: Sequence[FabricResult]) -> list[tuple[str, str]]:

@@ -11,8 +11,9 @@ from lightloom.errors import InputError, OutputError
 from lightloom.report.explain import read_comparison
 from lightloom.report.page import render, tiles, write_page
 from lightloom.report.plots_svg import fabric_styles
+from lightloom.report.result_columns import column
 from lightloom.report.story import story
-from lightloom.report.table import column, grouped, intervals
+from lightloom.report.table import grouped, intervals
 from lightloom.study.compare.results import FabricResult
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario, check

@@ -110,6 +110,6 @@ def test_equal_budgets_buy_unequal_clusters():
     idle = dataclasses.replace(priced("mixnet", 4300, 9e6), is_eligible=False)
     found = dataclasses.replace(found, fabrics=(*found.fabrics, idle))
     assert sentence(found) == (
-        "For $200.00M buy oversub: 4,186 GPUs train 475 B tokens a day, 10 % more than fat-tree. "
+        "For $200.00M buy oversub: 4,186 GPUs train 475.2B tokens a day, 10 % more than fat-tree. "
         "Replicas are taken to train as fast as in the results."
     )

@@ -299,6 +299,11 @@ class FabricResult:
         return self.pace / self.cluster_cost_usd
 
     @property
+    def tokens_per_day(self) -> float | None:
+        """Tokens that train in a day."""
+        return None if self.tokens_per_s is None else self.tokens_per_s * 86_400
+
+    @property
     def tokens_per_s_per_w(self) -> float | None:
         """Tokens per second and watt of network, servers and GPUs, without cooling."""
         return None if self.tokens_per_s is None else self.tokens_per_s / self.cluster_power_w

@@ -58,6 +58,11 @@ class PricedFabric:
     tokens_per_s: float
     is_eligible: bool = True
 
+    @property
+    def tokens_per_day(self) -> float:
+        """Tokens that train in a day."""
+        return self.tokens_per_s * 86_400
+
 
 @dataclass(frozen=True)
 class Pricing:
@@ -71,16 +76,20 @@ class Pricing:
 
     def days(self, of: PricedFabric) -> float:
         """Days in which a fabric's cluster trains the tokens."""
-        return self.tokens / of.tokens_per_s / 86_400
+        return self.tokens / of.tokens_per_day
 
     def usd(self, of: PricedFabric) -> float:
         """Share of the cluster's life, and electricity, that the tokens take."""
         yearly = self.ownership.yearly_usd(of.cluster_cost_usd, of.power_w)
         return yearly * self.tokens / (of.tokens_per_s * SECONDS_PER_YEAR)
 
+    def hall_w(self, of: PricedFabric) -> float:
+        """Power of the hall, cooling included."""
+        return of.power_w * self.ownership.pue.value
+
     def energy_per_token_j(self, of: PricedFabric) -> float:
         """Energy of the hall per token, cooling included."""
-        return of.power_w * self.ownership.pue.value / of.tokens_per_s
+        return self.hall_w(of) / of.tokens_per_s
 
 
 def priced(
