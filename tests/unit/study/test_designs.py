@@ -6,7 +6,7 @@ import pytest
 
 from lightloom.progress import Monitor
 from lightloom.study.compare import compare
-from lightloom.study.compare.designs import tuned
+from lightloom.study.compare.designs import _Steps, tuned
 from lightloom.study.compare.job import load_fabrics, prepare
 from lightloom.study.compare.scenario import Scenario
 
@@ -81,3 +81,16 @@ def test_each_plan_keeps_its_fabrics():
     together = tuned([whole], Monitor())[1]
     assert [design.options for design in designs] == [design.options for design in together]
     assert [d.is_on_front for d in designs] == [d.is_on_front for d in together]
+
+
+def test_a_design_that_saves_more_than_it_is_slower_is_chosen(monkeypatch):
+    def predict(_, fabric):
+        return 1.0 if fabric.nics_per_server is None else 1.01
+
+    monkeypatch.setattr(_Steps, "predict", predict)
+    _, designs = tuned([prepare(Scenario(**{**JOB, "fabrics": ("fat-tree",)}))], Monitor())
+    (chosen,) = [design for design in designs if design.is_chosen]
+    default = next(design for design in designs if not design.options)
+    assert chosen.options["nics_per_server"] < 8
+    assert chosen.cluster_cost_usd < default.cluster_cost_usd / 1.01
+    assert chosen.step_usd <= min(design.step_usd for design in designs) * (1 + 1e-4)
