@@ -35,7 +35,7 @@ const OTHERS: f64 = 4.0;
 const PROGRESS: f64 = 1e-9;
 
 /// By how much a topology may be worse than the one before it in the first swap.
-const THRESHOLD: f64 = 0.2;
+const THRESHOLD: f64 = 0.5;
 
 /// Swaps that such a threshold needs; with fewer it is lower in proportion.
 const PATIENCE: f64 = 2_000.0;
