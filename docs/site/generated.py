@@ -19,7 +19,7 @@ def words_to_avoid() -> str:
     entries = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]
     rows = ["| avoid | use |", "|---|---|"]
     for entry in entries:
-        listed = [*entry.get("text", []), *entry.get("names", []), *entry.get("types", [])]
+        listed = [*entry.get("text", []), *entry.get("names", [])]
         words = dict.fromkeys(word.replace("_", " ").lower() for word in listed)
         rows.append(f"| {', '.join(words)} | {entry['use']} |")
     return "\n".join(rows)

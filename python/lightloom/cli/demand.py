@@ -22,7 +22,6 @@ NOTES = (
     "A regime is drawn for 8 ranks, 8 experts, 16384 tokens and 2 experts per token by default; a "
     "matrix or a log has its own numbers."
 )
-RENAMED = {"--top-k": "--experts-per-token"}
 
 Index = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 
@@ -90,7 +89,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 

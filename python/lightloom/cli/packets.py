@@ -21,15 +21,6 @@ EXAMPLES = (
     "lightloom packets --scenario examples/packets.toml --set queue.size_bytes=1MB --html a.html",
 )
 NOTES = "--transport, --topology, --routing, --hosts, --rate, --bytes, --seed take lists."
-RENAMED = {
-    "--circuits": "--outages",
-    "--delay": "--link-delay",
-    "--window": "--initial-window",
-    "--group": "--group-size",
-    "--trace": "--events",
-    "--trace-events": "--max-events",
-    "--trace-flow": "--events-flow",
-}
 
 
 class Shortcuts(Strict):
@@ -78,7 +69,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 

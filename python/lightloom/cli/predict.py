@@ -21,7 +21,6 @@ NOTES = (
     "A synthetic log has 200 steps of 4 layers with 64 experts, 16384 tokens and 2 experts per "
     "token by default."
 )
-RENAMED = {"--top-k": "--busiest"}
 
 
 def _regimes() -> Sequence[str]:
@@ -99,7 +98,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 

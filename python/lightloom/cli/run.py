@@ -21,7 +21,6 @@ EXAMPLES = (
     "lightloom run examples/study.toml --json - > results.json",
     "lightloom run results.json",
 )
-RENAMED = {"--trace": "--timeline"}
 
 
 class RunOptions(Strict):
@@ -43,7 +42,6 @@ def command() -> Command:
         ),
         run=_run,
         examples=EXAMPLES,
-        renamed=RENAMED,
     )
 
 

@@ -24,12 +24,6 @@ NOTES = (
     "A synthetic demand is one micro-batch with an EP rank of 16384 tokens on each server by "
     "default. Without --degree, only schedules of permutations are compared."
 )
-RENAMED = {
-    "--circuits": "--allocators",
-    "--delay": "--reconfiguration-delay",
-    "--method": "--methods",
-    "--previous": "--held-circuits",
-}
 
 
 def _regimes() -> Sequence[str]:
@@ -161,7 +155,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 

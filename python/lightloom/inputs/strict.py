@@ -79,14 +79,11 @@ class Strict(BaseModel, metaclass=_RefusesInOneLine):
     ----------
     error_class
         Class of the error that is raised for a wrong value.
-    renamed
-        New names of keys, by those that they had in former versions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     error_class: ClassVar[type[InputError]] = InputError
-    renamed: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def whose(cls) -> str:
@@ -260,9 +257,6 @@ def literal_words(problem: Mapping[str, Any]) -> list[str]:
 def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
     known = keys_at(kind, location[:-1])
     key = str(location[-1])
-    table = _table(kind, location[:-1])
-    if table is not None and issubclass(table, Strict) and key in table.renamed:
-        return f"; it is now '{table.renamed[key]}'"
     if other := _elsewhere(kind, key[:MAX_ECHO].lstrip("-").replace("-", "_"), location[:-1]):
         return f"; did you mean {other}?"
     return did_you_mean(key[:MAX_ECHO], known) or f"; known: {', '.join(known)}"

@@ -8,9 +8,9 @@ needs can be moved together and run from anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -158,8 +158,6 @@ class PlanOptions(Strict):
 
 class DemandOptions(Strict):
     """Who sends how many tokens to whom: how balanced the gate is, or a file."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"imbalance": "source"}
 
     source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
