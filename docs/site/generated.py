@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from lightloom import _core
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.commands import COMMANDS
 from lightloom.fabric import FABRICS
 
 ROOT = Path(__file__).parents[2]

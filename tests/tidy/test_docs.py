@@ -6,7 +6,7 @@ import shlex
 from importlib import import_module
 from pathlib import Path
 
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md"))

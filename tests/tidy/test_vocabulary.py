@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.cli.root import COMMANDS, END, SUMMARY
+from lightloom.cli.commands import COMMANDS, END, SUMMARY
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]

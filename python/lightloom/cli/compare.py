@@ -7,8 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option, put
-from lightloom.cli.outputs import Outputs
-from lightloom.cli.run import output_panel
+from lightloom.cli.outputs import Outputs, comparison_outputs
 from lightloom.cli.settings import read_settings
 from lightloom.errors import InputError
 from lightloom.fabric.fabric_options import FabricOptions
@@ -45,7 +44,7 @@ def command() -> Command:
     """Describe the command."""
     return Command(
         panels=(_job(), _plan(), _overlap(), _demand(), _fabrics(), _cost(), _simulation(),
-                _packets(), output_panel()),
+                _packets(), comparison_outputs()),
         run=compare,
         examples=EXAMPLES,
         needed=("model", "gpus"),

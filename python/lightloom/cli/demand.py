@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import text_outputs
+from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import Name, Number, Strict, Switch, Whole
 
@@ -130,4 +130,6 @@ def _view() -> Panel:
 def _run(given: Given) -> None:
     from lightloom.cli.demand_run import demand
 
-    demand(given)
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    demand(given.build(DemandRequest), outputs)

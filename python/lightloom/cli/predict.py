@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import text_outputs
+from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import File, Name, Number, Strict, Switch, Whole, quantity
 
@@ -145,4 +145,6 @@ def _region() -> Panel:
 def _run(given: Given) -> None:
     from lightloom.cli.predict_run import predict
 
-    predict(given)
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    predict(given.build(PredictOptions), outputs)

@@ -223,4 +223,6 @@ def _output() -> Panel:
 def _run(given: Given) -> None:
     from lightloom.cli.schedule_run import schedule
 
-    schedule(given)
+    outputs = given.take(Outputs, "output").with_page()
+    outputs.check(given.tables)
+    schedule(given.build(ScheduleOptions), outputs, given)

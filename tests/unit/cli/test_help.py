@@ -5,8 +5,8 @@ from importlib import import_module
 
 import pytest
 
+from lightloom.cli.commands import COMMANDS, FAMILIES
 from lightloom.cli.help import command_help
-from lightloom.cli.root import COMMANDS, FAMILIES
 from lightloom.demand import REGIMES
 from lightloom.demand.imbalance import IMBALANCES
 from lightloom.demand.predictors import PREDICTORS

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.commands import COMMANDS
 from lightloom.lazy import exports
 
 SLOW = ("numpy", "scipy", "polars", "pint", "plotly", "rich", "lightloom.simulate")
