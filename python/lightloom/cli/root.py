@@ -53,11 +53,6 @@ class CommandGroup(typer.core.TyperGroup):
         formatter.write(group_help(ctx.command_path, self.summary, sections.items(), self.end))
 
 
-def load_command(name: str) -> Any:
-    """Import one command and make it ready to run."""
-    return make_entry(name, COMMANDS[name])
-
-
 def make_entry(name: str, entry: CommandEntry) -> Any:
     """Make the command of an entry; imports its module."""
     module = importlib.import_module(f"lightloom.cli.{entry.module}")

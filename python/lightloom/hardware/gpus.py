@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -42,10 +42,6 @@ from lightloom.practice import Precision
 PACKAGED = "gpus.toml"
 #: the server that a GPU comes in
 SERVER = ("gpus_per_server", "nics_per_server")
-
-#: number format of the matrix products of linear layers: BF16, FP8 with scales in FP32 per tensor
-#: or block, MXFP8 with a shared exponent per 32 elements
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class GpuTable(Table):

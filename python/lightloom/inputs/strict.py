@@ -22,9 +22,6 @@ from pydantic import (
     WrapValidator,
 )
 
-# pydantic exports its metaclass nowhere else
-from pydantic._internal._model_construction import ModelMetaclass
-
 from lightloom.errors import (
     MAX_ECHO,
     InputError,
@@ -56,11 +53,11 @@ def _usable(value: Any, path_of: ValidatorFunctionWrapHandler) -> Path:
 File = Annotated[Path, WrapValidator(_usable)]
 
 
-class _RefusesInOneLine(ModelMetaclass):
+class _RefusesInOneLine(type(BaseModel)):  # type: ignore[misc]
     """Makes a wrong argument of a constructor an error of this package."""
 
     # nested tables are made without a call, so that their errors keep the place of the whole
-    def __call__(self: type[Kind], *arguments: Any, **values: Any) -> Kind:  # type: ignore[misc]
+    def __call__(self: type[Kind], *arguments: Any, **values: Any) -> Kind:
         try:
             return type.__call__(self, *arguments, **values)  # type: ignore[no-any-return]
         except ValidationError as error:
@@ -72,7 +69,11 @@ class _RefusesInOneLine(ModelMetaclass):
             raise type(error)(f"{whose}: {error}") from None
 
 
-class Strict(BaseModel, metaclass=_RefusesInOneLine):
+# mypy takes the metaclass for that of pydantic, whose name is private
+_METACLASS: Any = _RefusesInOneLine
+
+
+class Strict(BaseModel, metaclass=_METACLASS):  # type: ignore[metaclass]
     """A table of which every key is known and every number is finite.
 
     Attributes
