@@ -75,7 +75,7 @@ __all__ = [
 
 __version__: str
 
-_import_export = exports(__name__, __file__)
+_import_export = exports(__name__)
 
 
 def __getattr__(name: str) -> object:
