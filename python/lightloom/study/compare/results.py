@@ -16,6 +16,7 @@ from rich.console import Console
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
+from lightloom.shown import Shown, views
 from lightloom.study.compare.certainty import certainty
 from lightloom.study.compare.supply import Supply
 from lightloom.study.compare.switching import SwitchGear
@@ -404,7 +405,7 @@ class FabricResult:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Everything that one comparison used and found.
 
     ``inputs`` holds every parameter that was read with its value and provenance; ``demand`` the
@@ -433,14 +434,7 @@ class Comparison:
 
     def print(self, console: Console | None = None, *, details: bool = False) -> None:
         """Print speed, cost and the verdict, or with details all tables and remarks."""
-        from lightloom.report.table import print_comparison
-
-        print_comparison(self, console or Console(), details=details)
-
-    def _repr_html_(self) -> str:
-        from lightloom.report.figure import html_of
-
-        return html_of(self.print)
+        views().show(self, console or Console(), details=details)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per fabric: every value of its result that is not a table."""
@@ -462,9 +456,7 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Draw the speed of each fabric against the cost of its network."""
-        from lightloom.report.figure import comparison_figure
-
-        return comparison_figure(self)
+        return views().draw(self)
 
     def result(self, fabric: str) -> FabricResult:
         """The result of one fabric.
