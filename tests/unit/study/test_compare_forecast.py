@@ -5,10 +5,12 @@ import dataclasses
 import pytest
 
 from lightloom.errors import InputError
+from lightloom.fabric import Setting
 from lightloom.progress import Monitor
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare, forecast
 from lightloom.study.compare.builds import CONTEXT_SAMPLES
 from lightloom.study.compare.job import prepare
+from lightloom.study.compare.variants import NEVER, OWN, Strategy
 
 
 def job(micro_batches, **more):
@@ -132,27 +134,28 @@ def test_every_run_of_a_comparison_is_forecast(policies):
 
 def test_a_candidate_that_is_not_much_slower_is_run_once():
     # steps of 10, 10.5 and 20 s that take 1, 40 and 2 s to simulate
-    trials = {"split=on": (10.0, 1.0), "split=off": (10.5, 40.0), "split=auto": (20.0, 2.0)}
-    costs = forecast._by_candidate(trials)
-    assert costs == {"split=on": 1.0, "split=off": 40.0, "": 1.0}
+    on, off, auto = (Strategy(Setting("split", value)) for value in ("on", "off", "auto"))
+    costs = forecast._by_candidate({on: (10.0, 1.0), off: (10.5, 40.0), auto: (20.0, 2.0)})
+    assert costs == {on: 1.0, off: 40.0, OWN: 1.0}
     assert forecast._in_vain_s({"": costs}) == 40.0
-    assert forecast._in_vain_s({"": forecast._by_candidate({"": (10.0, 1.0)})}) == 0.0
+    assert forecast._in_vain_s({"": forecast._by_candidate({OWN: (10.0, 1.0)})}) == 0.0
 
 
 def test_a_run_costs_what_its_fabric_takes_under_its_load():
+    on, off = (Strategy(Setting("split", value)) for value in ("on", "off"))
     run_s = {
-        ("mixnet", "", ""): 1.0,
-        ("mixnet", "", "split=off"): 40.0,
-        ("mixnet", "skewed", ""): 3.0,
-        ("fat-tree", "", ""): 2.0,
+        ("mixnet", "", OWN): 1.0,
+        ("mixnet", "", off): 40.0,
+        ("mixnet", "skewed", OWN): 3.0,
+        ("fat-tree", "", OWN): 2.0,
     }
     found = forecast.Requirements(60.0, 1e9, run_s)
-    assert found.cost("mixnet", "", "split=off") == 40.0
-    assert found.cost("mixnet", "", "split=on") == 0.0, "ruled out by a short step"
-    assert found.cost("mixnet", "skewed", "") == 3.0
-    assert found.cost("mixnet", "balanced", "") == 1.0
-    assert found.cost("mixnet", "", "reconfigure=never") == 1.0
-    assert found.cost("fat-tree", "skewed", "") == 2.0
+    assert found.cost("mixnet", "", off) == 40.0
+    assert found.cost("mixnet", "", on) == 0.0, "ruled out by a short step"
+    assert found.cost("mixnet", "skewed", OWN) == 3.0
+    assert found.cost("mixnet", "balanced", OWN) == 1.0
+    assert found.cost("mixnet", "", NEVER) == 1.0
+    assert found.cost("fat-tree", "skewed", OWN) == 2.0
 
 
 def test_all_runs_of_a_comparison_add_up_to_its_work():

@@ -21,6 +21,7 @@ from lightloom.simulate import Run
 from lightloom.study.compare.job import Job, ModelJob, demand_source
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, with_few, with_few_stages
+from lightloom.study.compare.variants import OWN
 from lightloom.workload.tokens import moe_layers
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _first_samples(done: Sequence[Done]) -> dict[str, Done]:
     """The first run of each fabric as it is, which is its first sample; by its name."""
     found: dict[str, Done] = {}
     for one in done:
-        if not one.attempt.variant:
+        if one.attempt.variant == OWN:
             found.setdefault(one.attempt.fabric.name, one)
     return found
 

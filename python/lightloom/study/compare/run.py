@@ -30,10 +30,10 @@ from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
-    FailedVariant,
+    Failure,
     check_names,
     check_servers,
-    failed_variants,
+    failures_of,
 )
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
@@ -41,7 +41,7 @@ from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.part_step import PartStep, part_step
 from lightloom.study.compare.plan_search import planned_jobs
-from lightloom.study.compare.policies import as_never, variants
+from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import (
     Attempt,
@@ -61,6 +61,7 @@ from lightloom.study.compare.summary import (
     warnings_of,
 )
 from lightloom.study.compare.traced import traced_job
+from lightloom.study.compare.variants import OWN, switching_variants
 from lightloom.units import PS_PER_S
 
 #: fields of the plan that are columns
@@ -85,7 +86,7 @@ class _Case:
     with_variants: bool = True
     workloads: Workloads = field(init=False)
     networks: Networks = field(init=False)
-    _failures: dict[tuple[Fabric, ...], dict[str, list[FailedVariant]]] = field(
+    _failures: dict[tuple[Fabric, ...], dict[str, list[Failure]]] = field(
         init=False, default_factory=dict
     )
 
@@ -116,21 +117,21 @@ class _Case:
             is_first = sample == samples[0]
             for fabric in self.job.fabrics:
                 with_timeline = self.with_timeline and is_first
-                yield Attempt(fabric, sample, "", with_timeline, self.imbalance)
+                yield Attempt(fabric, sample, OWN, with_timeline, self.imbalance)
                 if is_first and not self.imbalance and self.with_variants:
                     yield from self._variants(fabric, sample)
 
     def _variants(self, fabric: Fabric, sample: Sample) -> Iterator[Attempt]:
         scenario = self.job.scenario
-        for name, variant in variants(fabric, scenario.policies).items():
-            yield Attempt(variant, sample, name)
+        for variant, changed in switching_variants(fabric, scenario.policies).items():
+            yield Attempt(changed, sample, variant)
         if not scenario.fail:
             return
-        for one in self.failures()[fabric.name]:
-            if one.fabric is not None:
-                yield Attempt(one.fabric, sample, one.name, backup=one.backup)
+        for failure in self.failures()[fabric.name]:
+            if failure.fabric is not None:
+                yield Attempt(failure.fabric, sample, failure.variant)
 
-    def failures(self) -> dict[str, list[FailedVariant]]:
+    def failures(self) -> dict[str, list[Failure]]:
         """What each part that fails means for each fabric, by the fabric's name."""
         fabrics, networks = self.job.fabrics, self.networks
         if not self.job.scenario.fail:
@@ -147,7 +148,7 @@ class _Case:
             )
             for fabric in fabrics
         ]
-        self._failures[fabrics] = failed_variants(compared, self.job.scenario.fail)
+        self._failures[fabrics] = failures_of(compared, self.job.scenario.fail)
         return self._failures[fabrics]
 
     def check_failures(self) -> None:
@@ -164,10 +165,10 @@ class _Case:
                     " part, or simulate no packets"
                 )
 
-    def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
+    def choose(self, done: Sequence[Done], slower: strategies.Slower) -> list[Done]:
         """Keep the candidate of the fastest trial of each fabric; its run counts as the fabric's.
 
-        ``slower`` are those that a short step has ruled out, by fabric. Packets are simulated for
+        ``slower`` are those that a short step has ruled out. Packets are simulated for
         what was fastest as flows, so that no run is left over then.
         """
         kept = strategies.fastest(done)
@@ -310,7 +311,7 @@ class _Work:
         if self._case.is_packets:
             return cost
         own = {trial.fabric.name: trial for trial in trials}.values()
-        return max(0.0, cost - sum(self._cost(dataclasses.replace(o, variant="")) for o in own))
+        return max(0.0, cost - sum(self._cost(dataclasses.replace(o, variant=OWN)) for o in own))
 
     def run(self, watcher: Monitor[Row], tally: Tally, plugins: Plugins) -> Comparison:
         """Run everything, and sum it up."""
@@ -410,7 +411,7 @@ def _run_divided(
         done[id(finished.attempt)] = finished
         if id(finished.attempt) in ids:
             progress.monitor.finished(_row(case.job, finished))
-            if not finished.attempt.variant:
+            if finished.attempt.variant == OWN:
                 own[finished.attempt.fabric.name] = finished
     simulated = [*chosen, *tried, *(done[id(attempt)] for _, attempt in work)]
     estimates = part.estimates(simulated, [done[id(attempt)] for _, attempt in parts])
@@ -419,9 +420,7 @@ def _run_divided(
     return [*simulated, *estimates]
 
 
-def _contenders(
-    case: _Case, runner: Runner
-) -> tuple[Sequence[Attempt], dict[str, dict[str, float]]]:
+def _contenders(case: _Case, runner: Runner) -> tuple[Sequence[Attempt], strategies.Slower]:
     """Trials that are worth a whole step, and the candidates that a short one rules out."""
     job = shortened(case.job) if case.trials and isinstance(case.job, ModelJob) else None
     if job is None:
@@ -486,7 +485,7 @@ def _row(job: Job, done: Done) -> Row:
         "fabric": attempt.fabric.name,
         "reconfiguration_delay_s": ocs and (ocs.fixed_ps + ocs.per_pair_ps) / PS_PER_S,
         "link_up_delay_s": ocs and ocs.link_up_ps / PS_PER_S,
-        "variant": attempt.variant,
+        "variant": attempt.variant.key,
         "imbalance": attempt.imbalance,
         "seed": attempt.sample.seed,
         "step": attempt.sample.step,

@@ -19,7 +19,7 @@ from lightloom.models.record import model_record
 from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases, Run
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
-from lightloom.study.compare.failed_parts import FailedVariant, failures_note
+from lightloom.study.compare.failed_parts import Failure, failures_note
 from lightloom.study.compare.job import Job, ModelJob, StepWorkload, load_fabrics
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.part_step import part_step
@@ -41,6 +41,7 @@ from lightloom.study.compare.scenario import packet_options
 from lightloom.study.compare.supply import supply_of
 from lightloom.study.compare.switching import switching_of
 from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
+from lightloom.study.compare.variants import OWN, Variant
 from lightloom.trace.step.build import TraceWorkload
 from lightloom.units import show_count, show_time, show_usd
 from lightloom.workload.build import Workload
@@ -55,7 +56,7 @@ def comparison_of(
     workload: StepWorkload,
     phases: Mapping[str, Phases],
     loads: Sequence[str],
-    failures: Mapping[str, Sequence[FailedVariant]],
+    failures: Mapping[str, Sequence[Failure]],
 ) -> Comparison:
     """Sum up all runs; ``phases`` by fabric are there if packets were simulated.
 
@@ -84,7 +85,7 @@ def comparison_of(
         traffic_shares=dict(workload.traffic_shares()),
         warnings=(*warnings_of(job), *(one for one in waiting if one)),
         details={
-            "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
+            "runs": {fabric.name: runs[fabric.name, OWN, samples[0]] for fabric in job.fabrics},
             "workload": workload,
             "job": job,
         },
@@ -142,11 +143,11 @@ def _result(
     job: Job,
     fabric: Fabric,
     samples: Sequence[Sample],
-    runs: dict[tuple[str, str, Sample], Done],
+    runs: Mapping[tuple[str, Variant, Sample], Done],
     phases: Phases | None,
-    failures: Sequence[FailedVariant],
+    failures: Sequence[Failure],
 ) -> FabricResult:
-    mine = [runs[fabric.name, "", sample] for sample in samples]
+    mine = [runs[fabric.name, OWN, sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
     nominal = [d for d in mine if d.attempt.sample.compute_scale == 1.0 and not d.is_estimate]
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
@@ -156,11 +157,11 @@ def _result(
     # Sorted, since runs end in any order.
     first_runs = {
         variant: d.run
-        for (name, variant, _), d in sorted(runs.items(), key=lambda entry: entry[0][:2])
-        if name == fabric.name and variant
+        for (name, variant, _), d in sorted(runs.items(), key=lambda entry: entry[0][1].key)
+        if name == fabric.name and variant != OWN
     }
     variants = {variant: run.step_time_s for variant, run in first_runs.items()}
-    failed = tuple(one.result(first.run.step_time_s, variants) for one in failures)
+    failed = tuple(failure.result(first.run.step_time_s, variants) for failure in failures)
     notes = _notes(first, variants, failed)
     if paper := _paper_cost_note(job, fabric):
         notes.append(paper)
@@ -195,7 +196,7 @@ def _result(
         link_up=link_up_result(fabric, first.run, first_runs),
         straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
-        variants_s=variants,
+        variants_s={variant.key: seconds for variant, seconds in variants.items()},
         failures=failed,
         parameters=parameters | {"conventions": costs.network.conventions},
         notes=tuple(notes),
@@ -216,16 +217,8 @@ def _with_stragglers(run: Run) -> dict[str, float]:
     return mean_s | {"ep": ep_s, "straggler": straggler_s} if waited_s else mean_s
 
 
-#: what the first all-to-all of a pass does under another setting, by the variant's name
-_FIRST = {
-    "first=reuse": "reuses the held circuits",
-    "first=block": "waits until its demand is known",
-    "first=predict": "has its demand predicted",
-}
-
-
 def _notes(
-    own: Done, variants: Mapping[str, float], failures: Sequence[FailureResult]
+    own: Done, variants: Mapping[Variant, float], failures: Sequence[FailureResult]
 ) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
@@ -233,13 +226,11 @@ def _notes(
     """
     network = own.network
     notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
-    others = [name for name in variants if name.startswith("first=")]
+    others = {variant.note: show_time(s) for variant, s in variants.items() if variant.note}
     if others:
         step = show_time(own.run.step_time_s)
         tried = " and ".join(
-            f"{'as long' if show_time(variants[name]) == step else show_time(variants[name])} if "
-            f"the first all-to-all of a pass {_FIRST[name]} ({name})"
-            for name in others
+            f"{'as long' if other == step else other} if {words}" for words, other in others.items()
         )
         notes.append(f"the first sample takes {step}, and {tried}")
     if failed := failures_note(own.run.step_time_s, failures):
@@ -277,7 +268,9 @@ def _with_loads(
     job: Job, results: Sequence[FabricResult], done: Sequence[Done], names: Sequence[str]
 ) -> list[FabricResult]:
     """Add the steps under other loads, of which one may be the scenario's own."""
-    runs = {(d.attempt.fabric.name, d.attempt.imbalance): d for d in done if not d.attempt.variant}
+    runs = {
+        (d.attempt.fabric.name, d.attempt.imbalance): d for d in done if d.attempt.variant == OWN
+    }
     loads: dict[str, list[LoadResult]] = {result.fabric: [] for result in results}
     for name in names:
         for result in results:

@@ -24,6 +24,7 @@ from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.runner import Attempt, Done, Runner
 from lightloom.study.compare.summary import summary_of
+from lightloom.study.compare.variants import NEVER, OWN, Failed, Policy
 from lightloom.workload.tokens import moe_layers
 
 PLAN = {"tp": 2, "pp": 16, "ep": 8, "micro_batches": 16}
@@ -113,11 +114,11 @@ def test_other_steps_are_whole(deep, changes):
 
 
 def test_a_run_of_the_part_is_in_proportion_to_the_whole():
-    def done(fabric, step_s, variant="", seed=0):
+    def done(fabric, step_s, variant=OWN, seed=0):
         run = SimpleNamespace(step_time_s=step_s)
         return Done(Attempt(SimpleNamespace(name=fabric), Sample(seed, 0), variant), run, None, 0.0)
 
-    whole = [done("a", 10.0), done("b", 30.0), done("a", 99.0, "failed")]
+    whole = [done("a", 10.0), done("b", 30.0), done("a", 99.0, Failed("nic:0/0"))]
     parts = [done("a", 2.0), done("b", 3.0), done("a", 2.2, seed=1), done("b", 1.5, seed=1)]
     scaled = []
 
@@ -178,7 +179,7 @@ def test_circuits_that_were_not_switched_are_not_simulated_again(deep, monkeypat
     prepare_one = Runner.prepare
 
     def prepare_and_note(self, attempt):
-        prepared.append(attempt.variant)
+        prepared.append(attempt.variant.key)
         return prepare_one(self, attempt)
 
     monkeypatch.setattr(Runner, "prepare", prepare_and_note)
@@ -207,10 +208,10 @@ def test_a_part_spreads_all_to_alls_as_the_whole_step_does(deep, monkeypatch):
 @pytest.mark.parametrize(
     ("variant", "policy", "reconfigurations", "expected"),
     [
-        ("reconfigure=never", "break-even", 0, True),
-        ("reconfigure=never", "break-even", 1, False),
-        ("reconfigure=never", "oracle", 0, False),
-        ("reconfigure=oracle", "break-even", 0, False),
+        (NEVER, "break-even", 0, True),
+        (NEVER, "break-even", 1, False),
+        (NEVER, "oracle", 0, False),
+        (Policy("oracle"), "break-even", 0, False),
     ],
 )
 def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurations, expected):

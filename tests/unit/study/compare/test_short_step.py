@@ -5,16 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from lightloom.fabric import load_fabric
+from lightloom.fabric import Setting, load_fabric
 from lightloom.study.compare import PlanOptions, compare, strategies
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
 from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, MIN_LAYERS, shortened
+from lightloom.study.compare.variants import Strategy
 
 
 def done(fabric, strategy, step_time_s):
-    attempt = Attempt(load_fabric(fabric), Sample(0, 0), f"all_to_all={strategy}")
+    attempt = Attempt(load_fabric(fabric), Sample(0, 0), Strategy(Setting("all_to_all", strategy)))
     return SimpleNamespace(attempt=attempt, run=SimpleNamespace(step_time_s=step_time_s))
 
 
@@ -73,7 +74,7 @@ def test_strategies_that_are_clearly_slower_are_ruled_out():
     trials = [one.attempt for one in short]
     kept, slower = strategies.contenders(trials, short)
     assert kept == [trials[0], trials[2], trials[3]]
-    assert slower == {"rail": {"all_to_all=flat": pytest.approx(1.2)}, "oversub": {}}
+    assert slower == {"rail": {short[1].attempt.variant: pytest.approx(1.2)}, "oversub": {}}
     whole = [done("rail", "rail", 10.0), done("rail", "hierarchical", 10.1)]
     assert strategies.reason(whole[0], [*whole, done("oversub", "flat", 9.0)], slower["rail"]) == (
         "10 s on the first sample; hierarchical 10.1 s; slower on a short step: flat 20 %"
