@@ -20,6 +20,7 @@ from lightloom.demand.load_trace import LoadTrace, trace_of_log
 from lightloom.demand.log_formats import read_routing_log
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
 from lightloom.errors import InputError, echo
+from lightloom.fabric import Fabric
 from lightloom.inputs.arguments import function, instance, names, path_of, table
 from lightloom.inputs.strict import check
 from lightloom.packets import Finished, Flows, PacketRun, read_flows
@@ -53,7 +54,7 @@ def compare(
     *,
     gpus: int | None = None,
     rate: float | str | None = None,
-    fabrics: Sequence[str | Path] | None = None,
+    fabrics: Sequence[str | Path | Fabric] | None = None,
     progress: Progress | None = None,
     allocator: CircuitAllocator | None = None,
     predictor: str | PredictorFactory | None = None,
@@ -71,7 +72,7 @@ def compare(
     rate
         Rate of a NIC, Gb/s or text such as ``"400 Gb/s"``.
     fabrics
-        Names of ``lightloom fabrics``, or TOML files; all by default.
+        Names of ``lightloom fabrics``, TOML files, or fabrics as objects; all by default.
     progress
         Called with the share that is done and what is being done; ``False`` stops.
     allocator
