@@ -22,15 +22,10 @@ from lightloom.errors import FabricError
 from lightloom.fabric import Fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.progress import Monitor
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.costs import costs_by_name, costs_of
-from lightloom.study.compare.fills import Fills, Steps
-from lightloom.study.compare.job import Job, ModelJob, load_fabrics
-from lightloom.study.compare.short_step import (
-    MIN_MICRO_BATCHES,
-    few_layers,
-    with_few,
-    with_few_stages,
-)
+from lightloom.study.compare.fills import Steps
+from lightloom.study.compare.job import Job, load_fabrics
 
 #: a move is kept if tokens per dollar grow by more than this share
 WORTH = 1e-4
@@ -126,7 +121,7 @@ class _Tuning:
         self._lock = threading.Lock()
         self._count, self._expected = 0, sum(map(self._knob_values, job.fabrics))
         self.stopped = threading.Event()
-        self._steps = Steps(_fills(job), self._watch)
+        self._steps = Steps(Budget(job).fills, self._watch)
 
     def _knob_values(self, fabric: Fabric) -> int:
         """Designs of a fabric, or a few more than will be tried."""
@@ -177,19 +172,3 @@ class _Tuning:
             network_cost_usd=costs.network.total_usd,
             cluster_cost_usd=costs.cluster.total_usd,
         )
-
-
-def _fills(job: Job) -> Fills:
-    """Few layers with one and two fills of the pipeline, where the step is longer than these."""
-    if not isinstance(job, ModelJob):
-        return Fills((job,))
-    few = with_few_stages(job)
-    layers = few_layers(job.model, few.plan)
-    fill = max(MIN_MICRO_BATCHES, few.plan.pp * few.plan.copies)
-    if not layers or layers * 2 * fill >= job.model.num_moe_layers * job.plan.micro_batches:
-        return Fills((job,))
-    return Fills(
-        tuple(with_few(few, layers, count * fill) for count in (1, 2)),
-        (job.plan.micro_batches - fill) / fill,
-        job.model.num_layers / job.plan.pp / (layers / few.plan.pp),
-    )

@@ -15,23 +15,18 @@ from dataclasses import dataclass, field
 
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.short_step import few_layers, with_few, with_few_stages
 from lightloom.study.compare.variants import OWN, Strategy, Variant, switching_variants
 from lightloom.workload.task_graph import COLUMNS, TaskGraph
 
-#: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
-MIN_WORK, TRIED_WORK = 400_000, 40_000
-#: a step is tried if it has at most this share of the all-to-alls
-MAX_SHARE = 0.5
 #: the interpreter with its libraries, and what runs take in addition to their task graph
 _BASE_BYTES = 150e6
 #: bytes of a task in the core, and in Python while its program is written, by those of its columns
@@ -123,20 +118,19 @@ class _Tried:
         return step_s, time.process_time() - began
 
 
-def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None:
+def forecast(budget: Budget) -> Requirements | None:
     """Try a step with few layers and micro-batches; ``None`` for a short comparison.
-
-    ``part`` is what of the step all but the first sample is simulated on.
 
     Raises
     ------
     InputError
         If the comparison needs more memory than this machine has.
     """
-    tried, ratio = _short(job)
-    if ratio * MAX_SHARE < 1:
+    if budget.tried is None:
         return None
-    one = _Tried(tried, strategies.are_tried(job))
+    job, tried, ratio = budget.tried
+    part = budget.part
+    one = _Tried(tried, budget.tries_candidates)
     sample = tried.samples()[0]
     size = one.networks.server_size(tried.fabrics[0])
     tried.workload(sample, size)  # the first one imports and looks up
@@ -176,31 +170,6 @@ def _cpu_s(work: Callable[..., object], *given: object) -> float:
     began = time.process_time()
     work(*given)
     return time.process_time() - began
-
-
-def _short(job: ModelJob) -> tuple[ModelJob, float]:
-    """A short step, and how many times more all-to-alls the job's own has."""
-    plan, model = job.plan, job.model
-    if model.num_layers * plan.micro_batches * plan.gpus < MIN_WORK:
-        return job, 1.0
-    one = dataclasses.replace(job, scenario=job.scenario.model_copy(update={"seeds": 1}))
-    few = with_few_stages(one)
-    layers = few_layers(model, few.plan)
-    if not layers:
-        micro_batches = _few_micro_batches(plan, model.num_layers)
-        less = dataclasses.replace(plan, micro_batches=micro_batches)
-        return dataclasses.replace(one, plan=less), plan.micro_batches / micro_batches
-    micro_batches = _few_micro_batches(few.plan, layers)
-    share = layers * micro_batches / (model.num_moe_layers * plan.micro_batches)
-    return with_few(few, layers, micro_batches), 1 / share
-
-
-def _few_micro_batches(plan: Plan, layers: int) -> int:
-    """As many as :data:`TRIED_WORK` allows, in whole rounds of the pipeline."""
-    unit = plan.pp * plan.copies
-    few = unit * -(-4 // unit)
-    tried = TRIED_WORK // (layers * plan.gpus)
-    return few * max(1, min(tried, plan.micro_batches // 4) // few)
 
 
 def _loads_to_run(job: ModelJob) -> dict[str, Scenario]:

@@ -3,7 +3,7 @@
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Each fabric first finds what it leaves open
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
-(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Where a search
+(``imbalance.py``). What is not simulated whole, ``budget.py`` decides. Where a search
 finds another plan for some fabrics, each plan is a job with fabrics of its own, and their results
 are joined. Runs go in parallel, a core each; the interpreter lock is released while they run. All
 fabrics are planned and priced before the first run, so that wrong input is refused before anything
@@ -26,6 +26,7 @@ from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import (
@@ -39,7 +40,7 @@ from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
-from lightloom.study.compare.part_step import PartStep, part_step
+from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.results import Comparison, Sample
@@ -53,7 +54,6 @@ from lightloom.study.compare.runner import (
     run_all,
 )
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import (
     comparison_of,
     joined,
@@ -97,6 +97,8 @@ class _Case:
     @cached_property
     def trials(self) -> list[Attempt]:
         """Runs that tell which candidate of each fabric suits the job."""
+        if not Budget(self.job).tries_candidates:
+            return []
         return strategies.trials(
             self.job.fabrics,
             self.networks,
@@ -229,7 +231,7 @@ def compare(
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
-    works = [_Work(job, part_step(job), with_timeline) for job in jobs]
+    works = [_Work(job, with_timeline) for job in jobs]
     for work in works:
         work.check_servers()
     watcher.begun(
@@ -248,9 +250,10 @@ def compare(
 class _Work:
     """All runs of one job."""
 
-    def __init__(self, job: Job, part: PartStep | None, with_timeline: bool) -> None:
-        self._part = part
-        self._case = _Case("", job, with_timeline, with_samples=part is None)
+    def __init__(self, job: Job, with_timeline: bool) -> None:
+        self._budget = Budget(job)
+        self._part = self._budget.part
+        self._case = _Case("", job, with_timeline, with_samples=self._part is None)
         self._loads = other_loads(job)
         self._expected: Requirements | None = None
 
@@ -267,9 +270,7 @@ class _Work:
 
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""
-        job = self._case.job
-        if isinstance(job, ModelJob):
-            self._expected = forecast(job, self._part)
+        self._expected = forecast(self._budget)
         return self._expected
 
     def _cost(self, attempt: Attempt) -> float:
@@ -422,7 +423,7 @@ def _run_divided(
 
 def _contenders(case: _Case, runner: Runner) -> tuple[Sequence[Attempt], strategies.Slower]:
     """Trials that are worth a whole step, and the candidates that a short one rules out."""
-    job = shortened(case.job) if case.trials and isinstance(case.job, ModelJob) else None
+    job = Budget(case.job).short if case.trials else None
     if job is None:
         return case.trials, {}
     workloads = Workloads(job)

@@ -2,9 +2,8 @@
 
 Where the user leaves a setting to the fabric and it has more than one candidate
 (:meth:`lightloom.fabric.Fabric.candidates`), each is simulated on the first sample and the fastest
-is kept for all samples. So no fabric looks slow, or another fast, because of a rule of thumb. Those
-that are clearly slower on a short step (``short_step.py``) are not simulated in full. Where even
-that would take many minutes, the fabric's estimate decides.
+is kept for all samples. So no fabric looks slow, or another fast, because of a rule of thumb. Where
+that would take too long, :mod:`.budget` says otherwise.
 """
 
 from __future__ import annotations
@@ -14,17 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from lightloom.fabric import Fabric, Setting
 from lightloom.fabric.network import Network
-from lightloom.models import Model
-from lightloom.parallel import Plan
 from lightloom.study.compare.builds import Networks
-from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
 from lightloom.study.compare.variants import OWN, Strategy, Variant
 from lightloom.units import show_time
-
-#: flows between ranks, in a step of flat all-to-alls, above which candidates are not simulated
-MAX_FLOWS = 100_000_000
 
 #: candidates that take longer by more than this share on a short step are not simulated in full;
 #: overlap, of which a short step has less, was seen to shift 6 %
@@ -32,17 +25,6 @@ MARGIN = 0.08
 
 #: for each fabric how many times longer a short step is with each candidate that it rules out
 Slower = Mapping[str, Mapping[Variant, float]]
-
-
-def flows_of(model: Model, plan: Plan) -> int:
-    """Flows between the ranks of a step whose all-to-alls are flat, four per layer and pass."""
-    all_to_alls = 4 * model.num_moe_layers * plan.micro_batches * plan.groups_per_stage
-    return all_to_alls * plan.ep * (plan.ep - 1)
-
-
-def are_tried(job: Job) -> bool:
-    """Whether the steps of a job are short enough that candidates are simulated."""
-    return not isinstance(job, ModelJob) or flows_of(job.model, job.plan) <= MAX_FLOWS
 
 
 def candidates(fabric: Fabric, networks: Networks) -> Mapping[Setting, Fabric]:
@@ -59,8 +41,6 @@ def trials(
     imbalance: str = "",
 ) -> list[Attempt]:
     """Runs of the first sample, one per fabric and candidate, where there is a choice."""
-    if not are_tried(networks.job):
-        return []
     attempts: list[Attempt] = []
     for fabric in fabrics:
         settings = candidates(fabric, networks)

@@ -18,11 +18,11 @@ from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record
 from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases, Run
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import Failure, failures_note
 from lightloom.study.compare.job import Job, ModelJob, StepWorkload, load_fabrics
 from lightloom.study.compare.packets import packets_note, packets_of
-from lightloom.study.compare.part_step import part_step
 from lightloom.study.compare.policies import (
     link_up_result,
     policies_note,
@@ -413,7 +413,7 @@ def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
     if line := compute_line(job):
         lines.append(line)
     lines.append(_demand_line(job, job.samples()))
-    if (part := part_step(job)) is not None:
+    if (part := Budget(job).part) is not None:
         lines.append(part.sentence())
     if workload and workload.folded is not None and workload.folded.dropped_share:
         lines.append(

@@ -6,7 +6,14 @@ import pytest
 
 from lightloom.errors import PlanError
 from lightloom.fabric import Setting, load_fabric
-from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, compare, strategies
+from lightloom.study.compare import (
+    ClusterOptions,
+    DemandOptions,
+    PlanOptions,
+    budget,
+    compare,
+    strategies,
+)
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
@@ -126,7 +133,7 @@ def test_mixnet_splits_where_that_is_faster(scenario, plan, degree, faster):
 
 
 def test_candidates_are_not_simulated_in_steps_of_too_many_flows(scenario, monkeypatch):
-    monkeypatch.setattr(strategies, "MAX_FLOWS", 0)
+    monkeypatch.setattr(budget, "MAX_FLOWS", 0)
     given = scenario(seeds=1, compute_spread=0.0, imbalances=False, policies=False)
     found = compare(given)
     assert not any("=" in name for name in found.result("fat-tree").variants_s)

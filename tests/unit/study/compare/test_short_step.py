@@ -7,10 +7,11 @@ import pytest
 
 from lightloom.fabric import Setting, load_fabric
 from lightloom.study.compare import PlanOptions, compare, strategies
+from lightloom.study.compare.budget import MAX_SHARE, Budget
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
-from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, MIN_LAYERS, shortened
+from lightloom.study.compare.short_step import MAX_STAGES, MIN_LAYERS
 from lightloom.study.compare.variants import Strategy
 
 
@@ -34,7 +35,7 @@ def test_a_short_step_keeps_what_shares_the_network(
 ):
     given = scenario(**{"plan": PlanOptions(micro_batches=16), "memory_check": False, **changes})
     job = prepare(given)
-    short = shortened(job)
+    short = Budget(job).short
     assert short.model.moe_layers == (True,) * layers
     assert layers >= MIN_LAYERS
     assert short.plan.micro_batches == micro_batches
@@ -53,16 +54,15 @@ def test_a_short_step_keeps_what_shares_the_network(
 def test_stages_that_alternate_on_servers_all_stay(scenario):
     job = prepare(scenario(gpus=64, plan=PlanOptions(tp=1, pp=8, ep=8, micro_batches=32)))
     mixed = dataclasses.replace(job.plan, order="tp-cp-pp-ep-dp")
-    assert shortened(job).plan.pp == MAX_STAGES
-    assert shortened(dataclasses.replace(job, plan=mixed)).plan.pp == 8
+    assert Budget(job).short.plan.pp == MAX_STAGES
+    assert Budget(dataclasses.replace(job, plan=mixed)).short.plan.pp == 8
 
 
 def test_what_is_short_already_is_not_shortened(scenario):
-    assert (
-        shortened(prepare(scenario(plan=PlanOptions(micro_batches=2), memory_check=False))) is None
-    )
+    few = scenario(plan=PlanOptions(micro_batches=2), memory_check=False)
+    assert Budget(prepare(few)).short is None
     dense = scenario(model="llama-3-8b", plan=PlanOptions(tp=8, pp=1, micro_batches=64))
-    assert shortened(prepare(dense)) is None
+    assert Budget(prepare(dense)).short is None
 
 
 def test_strategies_that_are_clearly_slower_are_ruled_out():
