@@ -38,7 +38,7 @@ from lightloom.study.compare.failed_parts import (
 )
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
-from lightloom.study.compare.job import Job, ModelJob
+from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
@@ -58,17 +58,10 @@ from lightloom.study.compare.summary import (
     comparison_of,
     joined,
     summary_of_all,
-    warnings_of,
 )
 from lightloom.study.compare.traced import traced_job
 from lightloom.study.compare.variants import OWN, switching_variants
 from lightloom.units import PS_PER_S
-
-#: fields of the plan that are columns
-PLAN_COLUMNS = (
-    *("tp", "pp", "dp", "ep", "etp", "cp", "vpp"),
-    *("micro_batches", "micro_batch_size", "seq_len", "zero1", "schedule", "overlap_all_to_all"),
-)
 
 
 @dataclass
@@ -235,7 +228,7 @@ def compare(
     for work in works:
         work.check_servers()
     watcher.begun(
-        summary_of_all(jobs), list(dict.fromkeys(itertools.chain(*map(warnings_of, jobs))))
+        summary_of_all(jobs), list(dict.fromkeys(text for job in jobs for text in job.warnings()))
     )
     _begin(watcher, "planning fabrics")
     known = [one for work in works if (one := work.forecast()) is not None]
@@ -482,7 +475,7 @@ def _row(job: Job, done: Done) -> Row:
         "gpus": job.scenario.gpus,
         "gpu": job.scenario.cluster.gpu,
         "rate_gbps": job.scenario.cluster.rate_gbps,
-        **_plan_columns(job),
+        **job.plan_columns(),
         "fabric": attempt.fabric.name,
         "reconfiguration_delay_s": ocs and (ocs.fixed_ps + ocs.per_pair_ps) / PS_PER_S,
         "link_up_delay_s": ocs and ocs.link_up_ps / PS_PER_S,
@@ -502,16 +495,4 @@ def _row(job: Job, done: Done) -> Row:
         "cluster_power_w": costs.cluster_power.total_w,
         "events": run.events,
         "run_hash": run.run_hash,
-    }
-
-
-def _plan_columns(job: Job) -> dict[str, object]:
-    """How a model is trained; a traced program's plan is its own."""
-    if not isinstance(job, ModelJob):
-        return {}
-    fitted = job.fitted.options
-    return {
-        **{name: getattr(job.plan, name) for name in PLAN_COLUMNS},
-        "precision": fitted.precision,
-        "recompute": fitted.recompute,
     }
