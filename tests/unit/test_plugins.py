@@ -1,5 +1,6 @@
 """What a user adds: as an object, and by name from an installed package, as the guides show it."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -62,6 +63,14 @@ def test_what_results_record_of_an_object_is_that_fabric_again():
     scenario = json.loads(json.dumps(first.to_json()["inputs"]["scenario"]))
     (again,) = lightloom.compare(lightloom.Scenario(**scenario)).results
     assert again.run_hash == first.results[0].run_hash
+
+
+def test_a_model_is_an_object_as_well():
+    model = dataclasses.replace(lightloom.load_model("qwen-moe"), name="smaller", top_groups=1)
+    fabrics = ["fat-tree"]
+    found = lightloom.compare(model, fabrics=fabrics, plan=PLAN, **JOB)
+    assert found.to_json()["inputs"]["scenario"]["model"] == "smaller"
+    assert found.results[0].run_hash == compared(fabrics).results[0].run_hash
 
 
 @pytest.mark.parametrize("wrong", [3, Rotor, None, {"no": "kind"}, {"kind": "moon"}])
