@@ -958,7 +958,7 @@ class PhaseBook:
 
 class PacketsStuck(RuntimeError): ...  # noqa: N818
 
-def packet_profile(name: str, rate_bps: int) -> dict[str, dict[str, Any]]: ...
+def packet_profile(name: str, rate_bps: int) -> list[dict[str, Any]]: ...
 
 @final
 class PacketGraph:
@@ -1091,7 +1091,8 @@ class PacketReport:
 
 def packet_simulate(
     network: PacketTopologyRequest,
-    tables: dict[str, dict[str, Any]],
+    config: dict[str, Any],
+    transport: dict[str, Any],
     flows: FlowColumns,
     circuits: CircuitColumns | None,
     run: RunRequest,

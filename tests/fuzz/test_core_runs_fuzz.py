@@ -58,12 +58,13 @@ def packet_request(rng, transport):
         np.zeros(0, np.uint32),
     )
     run = RunRequest(
-        transport, rng.randrange(3), rng.choice([*choices("routing")]), rng.choice([0, 10**5]),
         rng.choice([None, 10**8]), rng.choice([1, 10**6]), rng.choice([0, 10]),
         rng.choice([0, 100]), None, rng.random() < 0.5, failures(rng), operations(rng, count),
     )  # fmt: skip
-    tables = _core.packet_profile(transport, rate_bps)
-    return [parts(network), tables, parts(flows), circuits(rng), parts(run)]
+    config, parameters = _core.packet_profile(transport, rate_bps)
+    config["routing"], config["seed"] = rng.choice([*choices("routing")]), rng.randrange(3)
+    config["flowlet_gap_ps"] = rng.choice([0, 10**5])
+    return [parts(network), config, parameters, parts(flows), circuits(rng), parts(run)]
 
 
 def circuits(rng):
@@ -135,8 +136,8 @@ def make_small(thing, *names):
             setattr(thing, name, 64)
 
 
-def simulate(network, tables, flows, circuits, run, continues):
-    report = _core.packet_simulate(network, tables, flows, circuits, run, continues)
+def simulate(network, config, transport, flows, circuits, run, continues):
+    report = _core.packet_simulate(network, config, transport, flows, circuits, run, continues)
     look(report)
 
 
