@@ -1,8 +1,8 @@
 """The parameters of a run: those of the transport's reference, and those that were given.
 
 A transport's *profile* is the parameters that its reference has, for packets and queues as well;
-it is in the file of the transport (``crates/packetsim/src/transport``). What a scenario gives takes their place, and
-:class:`Settings` remembers which.
+it is in the file of the transport (``crates/packetsim/src/transport``). What a scenario gives takes
+their place, and :class:`PacketSettings` remembers which.
 """
 
 from __future__ import annotations
