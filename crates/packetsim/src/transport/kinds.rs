@@ -75,7 +75,8 @@ macro_rules! transports {
                 match name {
                     $(TransportName::$kind => {
                         let (config, parameters) = <$parameters>::profile(rate);
-                        (config, Self::$kind(parameters))
+                        let telemetry = <$parameters>::TELEMETRY;
+                        (Config { telemetry, ..config }, Self::$kind(parameters))
                     })+
                 }
             }
