@@ -1,6 +1,6 @@
 """The compiled core (``crates/python``)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -15,27 +15,25 @@ from lightloom.packets.requests import (
     PacketTopologyRequest,
     RunRequest,
 )
+from lightloom.progress import Progress
+from lightloom.schedule import AllocatorCallback
+from lightloom.schedule.chunks import ChunkSchedule
 from lightloom.schedule.hybrid import HybridSchedule
 from lightloom.schedule.permutations import PermutationSchedule
 from lightloom.schedule.requests import (
     AssignmentClaim,
-    ChunkClaim,
     ChunkRequest,
     CircuitRequest,
-    ControllerOptions,
-    EpochOptions,
     FabricPaths,
     FabricShape,
-    HybridPorts,
     MatchingClaim,
     RelayCharges,
-    RotorOptions,
     RoutingRequest,
-    TopologyRequest,
 )
 from lightloom.schedule.rotornet import RotorSchedule
+from lightloom.schedule.topoopt import Ring
 from lightloom.simulate.packet_options import Packets
-from lightloom.simulate.requests import StepCallbacks, StepOptions
+from lightloom.simulate.predictor import PredictorCallback
 from lightloom.workload.task_graph import TaskGraph
 
 __version__: str
@@ -183,7 +181,15 @@ class JobTopology:
     @property
     def busiest_bytes(self) -> npt.NDArray[np.float64]: ...
 
-def schedule_topoopt(request: TopologyRequest) -> JobTopology: ...
+def schedule_topoopt(
+    servers: int,
+    degree: int,
+    max_routes: int,
+    rings: Sequence[Ring],
+    strides: str,
+    demand: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]],
+    phases: npt.NDArray[np.uint32],
+) -> JobTopology: ...
 
 @final
 class PermutationSlots:
@@ -276,16 +282,16 @@ def schedule_chunk_plan(
     request: ChunkRequest, method: str, time_limit_s: float | None
 ) -> ChunkPlan: ...
 def schedule_chunk_bound(request: ChunkRequest) -> tuple[int, int | None]: ...
-def schedule_check_chunks(request: ChunkRequest, schedule: ChunkClaim) -> None: ...
+def schedule_check_chunks(request: ChunkRequest, schedule: ChunkSchedule) -> None: ...
 def schedule_hybrid_plan(
     demand: npt.NDArray[np.uint64],
-    ports: HybridPorts,
+    ports: Mapping[str, int],
     method: str,
     time_limit_s: float | None,
     relay: bool,
 ) -> HybridPlan: ...
 def schedule_hybrid_bound(
-    demand: npt.NDArray[np.uint64], ports: HybridPorts, relay: bool
+    demand: npt.NDArray[np.uint64], ports: Mapping[str, int], relay: bool
 ) -> int: ...
 def schedule_check_hybrid(demand: npt.NDArray[np.uint64], schedule: HybridSchedule) -> None: ...
 
@@ -328,13 +334,13 @@ class PeriodColumns:
 def schedule_helios_step(
     estimate: npt.NDArray[np.uint64],
     held: npt.NDArray[np.int32] | None,
-    options: EpochOptions,
+    options: Mapping[str, int],
     hysteresis: int | None,
 ) -> HeldMatchings: ...
 def schedule_xnest_step(
     measured: npt.NDArray[np.uint64],
     held: Sequence[tuple[int, int]],
-    options: EpochOptions,
+    options: Mapping[str, int],
     reading: str,
     turning: str,
     hysteresis: int | None,
@@ -342,13 +348,16 @@ def schedule_xnest_step(
 def schedule_rotor_slot(
     own: npt.NDArray[np.uint64],
     relayed: npt.NDArray[np.uint64],
-    options: RotorOptions,
+    options: Mapping[str, Any],
     turn: int,
 ) -> QueueSlot: ...
 def schedule_over_time(
     arrivals: Sequence[npt.NDArray[np.uint64]],
-    options: EpochOptions,
-    controller: ControllerOptions,
+    options: Mapping[str, int],
+    system: str,
+    estimator: str,
+    weight: int,
+    hysteresis: int | None,
 ) -> PeriodColumns: ...
 def schedule_color_edges(
     edges: npt.NDArray[np.uint32], colors: int | None
@@ -492,7 +501,7 @@ class RotorPlan:
     @property
     def largest_line_bytes(self) -> int: ...
 
-def schedule_rotornet(demand: npt.NDArray[np.uint64], options: RotorOptions) -> RotorPlan: ...
+def schedule_rotornet(demand: npt.NDArray[np.uint64], options: Mapping[str, Any]) -> RotorPlan: ...
 def schedule_check_rotornet(demand: npt.NDArray[np.uint64], schedule: RotorSchedule) -> None: ...
 
 @final
@@ -517,12 +526,12 @@ class SwitchPlan:
     @property
     def phases(self) -> tuple[list[int], list[int]]: ...
 
-def schedule_helios(demand: npt.NDArray[np.uint64], options: EpochOptions) -> EpochPlan: ...
+def schedule_helios(demand: npt.NDArray[np.uint64], options: Mapping[str, int]) -> EpochPlan: ...
 def schedule_helios_matchings(
-    demand: npt.NDArray[np.uint64], options: EpochOptions
+    demand: npt.NDArray[np.uint64], options: Mapping[str, int]
 ) -> npt.NDArray[np.int32]: ...
 def schedule_xnest_plus(
-    demand: npt.NDArray[np.uint64], options: EpochOptions, reading: str
+    demand: npt.NDArray[np.uint64], options: Mapping[str, int], reading: str
 ) -> EpochPlan: ...
 def schedule_xnest_plan(
     demand: npt.NDArray[np.uint64],
@@ -913,9 +922,14 @@ class PredictionRequest:
 def execute(
     graph: TaskGraph,
     network: Network,
-    options: StepOptions,
-    callbacks: StepCallbacks,
     model: PhaseBook | Packets | None,
+    *,
+    timeline_workers: Sequence[int],
+    share_equal_work: bool,
+    record_decisions: bool,
+    progress: Progress | None,
+    allocator: AllocatorCallback | None,
+    predictor: PredictorCallback | str | None,
 ) -> StepOutcome: ...
 
 @final

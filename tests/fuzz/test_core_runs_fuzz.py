@@ -189,13 +189,13 @@ def step(rng, network):
 
 def play(request, model, continues):
     graph, network, options, packets = request
-    calls = SimpleNamespace(progress=continues, allocator=None, predictor=None)
+    calls = {"progress": continues, "allocator": None, "predictor": None, **vars(options)}
     if model == "phases":
         book = _core.PhaseBook(network, packets, 3, None)
-        _core.execute(graph, network, options, calls, book)
+        _core.execute(graph, network, book, **calls)
         book.simulate(continues)
         return
-    look(_core.execute(graph, network, options, calls, packets if model == "packets" else None))
+    look(_core.execute(graph, network, packets if model == "packets" else None, **calls))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
