@@ -1,4 +1,4 @@
-# make demo | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | same | library (for C)
+# make demo | quick | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | same | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -14,12 +14,19 @@ TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' exp
 TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --python .venv/torch torch==2.15.0 numpy
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo test torch browser plain check docs bench soak mutants tables golden same library clean
+.PHONY: demo quick test torch browser plain check docs bench soak mutants tables golden same library clean
 
 demo: .venv/installed
 	@mkdir -p out
 	$(DEMO) --html out/report.html --json out/results.json --timeline out/timeline.json.gz
 	@echo "Open out/report.html in a browser; load out/timeline.json.gz at https://ui.perfetto.dev"
+
+# What a change of one room is likely to break, in less than a minute; a room alone is one line, such
+# as .venv/bin/python -m pytest tests/unit/fabric or cargo test -p lightloom-flowsim.
+QUICK := tidy $(addprefix unit/,demand fabric hardware inputs models output parallel \
+	test_units.py test_errors.py test_workflows.py)
+quick: .venv/installed-test
+	$(BIN)/python -m pytest -n auto $(addprefix tests/,$(QUICK))
 
 # Cases of property tests are the same in each run: what passes once passes again, and `make soak`
 # draws others.
