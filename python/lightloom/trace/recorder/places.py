@@ -32,6 +32,10 @@ def call_site() -> str:
     return ""
 
 
+class RefusedError(PermissionError):
+    """Something that a traced program may not do."""
+
+
 def place() -> str:
     """The innermost place in the user's own code."""
     frames = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_stack()]
@@ -46,8 +50,6 @@ def reason_of(problem: BaseException) -> str:
     str
         Empty where the exception says enough.
     """
-    from .guard import RefusedError
-
     error: BaseException | None = problem
     while error is not None:
         if isinstance(error, RefusedError):
