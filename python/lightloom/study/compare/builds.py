@@ -37,11 +37,11 @@ class Workloads:
         key = (sample, gpus_per_server)
         if key not in self._kept:
             if sample.compute_scale == 1.0:
-                made = self._job.workload(sample, gpus_per_server)
+                workload = self._job.workload(sample, gpus_per_server)
             else:
                 nominal = self.get(Sample(sample.seed, sample.step), gpus_per_server)
-                made = self._job.scaled(nominal, sample)
-            self._kept[key] = made
+                workload = self._job.scaled(nominal, sample)
+            self._kept[key] = workload
             self._give_up_old()
         return self._kept[key]
 

@@ -59,8 +59,11 @@ class Requirements:
 
     @classmethod
     def of_all(cls, jobs: Sequence[Requirements]) -> Requirements:
-        """Those of several jobs, one after another."""
-        return cls(sum(one.seconds for one in jobs), max(one.memory_bytes for one in jobs))
+        """The requirements of several jobs, one after another."""
+        return cls(
+            sum(requirements.seconds for requirements in jobs),
+            max(requirements.memory_bytes for requirements in jobs),
+        )
 
     def sentence(self) -> str:
         """What a user reads before the work begins."""
@@ -79,7 +82,7 @@ class _Sizes:
 
     @classmethod
     def of(cls, workload: StepWorkload, ratio: float) -> _Sizes:
-        """Those of a step that has ``ratio`` times as many all-to-alls."""
+        """The sizes of a step that has ``ratio`` times as many all-to-alls."""
         graph = workload.graph
         tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
         counts = [one for demand in graph.demands for one in (demand.counts, demand.rank_counts)]
@@ -130,24 +133,24 @@ def forecast(budget: Budget) -> Requirements | None:
         return None
     job, tried, ratio = budget.tried
     part = budget.part
-    one = _Tried(tried, budget.tries_candidates)
+    trial = _Tried(tried, budget.tries_candidates)
     sample = tried.samples()[0]
-    size = one.networks.server_size(tried.fabrics[0])
+    size = trial.networks.server_size(tried.fabrics[0])
     tried.workload(sample, size)  # the first one imports and looks up
-    build_s = _cpu_s(one.workloads.get, sample, size)
-    workload = one.workloads.get(sample, size)
+    build_s = _cpu_s(trial.workloads.get, sample, size)
+    workload = trial.workloads.get(sample, size)
     rebuild_s = _cpu_s(tried.scaled, workload, sample)
     others = {
-        name: _Tried(dataclasses.replace(tried, scenario=load), one.are_tried)
+        name: _Tried(dataclasses.replace(tried, scenario=load), trial.are_tried)
         for name, load in ({} if part else _loads_to_run(tried)).items()
     }
-    costs = {each.name: _costs(one, others, each) for each in tried.fabrics}
+    costs = {each.name: _costs(trial, others, each) for each in tried.fabrics}
     run_s = sum(
         _runs(job, each, part) * costs[each.name][""][OWN] + _in_vain_s(costs[each.name])
         for each in tried.fabrics
     )
     cores = os.cpu_count() or 1
-    first, later, scaled = _builds(job, one.networks.is_averaged)
+    first, later, scaled = _builds(job, trial.networks.is_averaged)
     if part is not None:
         # the first whole sample, and all of them in part
         first, later, scaled = 1, part.share * (first + later), part.share * scaled
@@ -160,9 +163,9 @@ def forecast(budget: Budget) -> Requirements | None:
         for load, runs in loads.items()
         for candidate, run_s in runs.items()
     }
-    found = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
-    _check_memory(job, found)
-    return found
+    requirements = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
+    _check_memory(job, requirements)
+    return requirements
 
 
 def _cpu_s(work: Callable[..., object], *given: object) -> float:
@@ -242,13 +245,15 @@ def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> 
     """Bytes of samples that are kept, written and drawn, and of those that run."""
     nominal, _, scaled = _builds(job, is_averaged=True)
     plan, model = job.plan, job.model
-    own = sizes.tasks + sizes.tables
-    one = own + sizes.counts
+    alone_bytes = sizes.tasks + sizes.tables
+    sample_bytes = alone_bytes + sizes.counts
     share = 1.0 if part is None else part.share
-    kept = min(share * (nominal * one + scaled * own), max(KEPT_BYTES, one))
+    kept = min(
+        share * (nominal * sample_bytes + scaled * alone_bytes), max(KEPT_BYTES, sample_bytes)
+    )
     # the first sample stays, and each other load has its own
-    kept += one
-    running = cores * (one + (_TASK_IN_CORE - 1) * sizes.tasks)
+    kept += sample_bytes
+    running = cores * (sample_bytes + (_TASK_IN_CORE - 1) * sizes.tasks)
     written = _TASK_WRITTEN * sizes.tasks / plan.pp
     drawn = 0.0
     if job.options.deduplicate:
@@ -257,11 +262,11 @@ def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> 
     return _BASE_BYTES + kept + running + written + drawn
 
 
-def _check_memory(job: ModelJob, found: Requirements) -> None:
+def _check_memory(job: ModelJob, needed: Requirements) -> None:
     installed = _installed_bytes()
-    if installed is not None and found.memory_bytes > installed:
+    if installed is not None and needed.memory_bytes > installed:
         raise InputError(
-            f"{job.plan.micro_batches:,} micro-batches take about {found.memory_bytes / 1e9:,.2g} "
+            f"{job.plan.micro_batches:,} micro-batches take about {needed.memory_bytes / 1e9:,.2g} "
             f"GB of memory, of {installed / 1e9:,.2g} GB here; simulate fewer micro-batches: the "
             "step is close to proportional to them"
         )

@@ -62,15 +62,16 @@ def contenders(trials: Sequence[Attempt], short: Sequence[Done]) -> tuple[list[A
         many times the short step of each other candidate was longer than that of the fastest.
     """
     times: dict[str, dict[Variant, float]] = {}
-    for one in short:
-        times.setdefault(one.attempt.fabric.name, {})[one.attempt.variant] = one.run.step_time_s
+    for trial in short:
+        times_s = times.setdefault(trial.attempt.fabric.name, {})
+        times_s[trial.attempt.variant] = trial.run.step_time_s
     ratios = {
-        name: {variant: seconds / min(own.values()) for variant, seconds in own.items()}
-        for name, own in times.items()
+        name: {variant: seconds / min(times_s.values()) for variant, seconds in times_s.items()}
+        for name, times_s in times.items()
     }
     slower = {
-        name: {variant: ratio for variant, ratio in own.items() if ratio > 1 + MARGIN}
-        for name, own in ratios.items()
+        name: {variant: ratio for variant, ratio in times_s.items() if ratio > 1 + MARGIN}
+        for name, times_s in ratios.items()
     }
     kept = [trial for trial in trials if trial.variant not in slower.get(trial.fabric.name, {})]
     return kept, slower
@@ -79,10 +80,10 @@ def contenders(trials: Sequence[Attempt], short: Sequence[Done]) -> tuple[list[A
 def fastest(done: Sequence[Done]) -> dict[str, Done]:
     """The fastest of the trials of each fabric, by its name; of equal ones the first."""
     kept: dict[str, Done] = {}
-    for one in done:
-        name = one.attempt.fabric.name
-        if name not in kept or one.run.step_time_s < kept[name].run.step_time_s:
-            kept[name] = one
+    for trial in done:
+        name = trial.attempt.fabric.name
+        if name not in kept or trial.run.step_time_s < kept[name].run.step_time_s:
+            kept[name] = trial
     return kept
 
 
@@ -103,9 +104,9 @@ def reason(chosen: Done, done: Sequence[Done], slower: Mapping[Variant, float]) 
     ``slower`` are those that only a short step was simulated with, and its ratios.
     """
     tried = [
-        f"{one.attempt.variant.title} {show_time(one.run.step_time_s, 4)}"
-        for one in done
-        if one.attempt.fabric.name == chosen.attempt.fabric.name and one is not chosen
+        f"{trial.attempt.variant.title} {show_time(trial.run.step_time_s, 4)}"
+        for trial in done
+        if trial.attempt.fabric.name == chosen.attempt.fabric.name and trial is not chosen
     ]
     ruled_out = [f"{other.title} {100 * (ratio - 1):.0f} %" for other, ratio in slower.items()]
     parts = [f"{show_time(chosen.run.step_time_s, 4)} on the first sample"]

@@ -149,12 +149,12 @@ def switching_variants(fabric: Fabric, policies: bool) -> dict[Variant, Fabric]:
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None:
         return {}
-    found: dict[Variant, Fabric] = {}
+    variants: dict[Variant, Fabric] = {}
     for name, other in reconfiguration.other_first.items():
-        found[First(name)] = other
+        variants[First(name)] = other
     if reconfiguration.link_up is not None:
-        found[LinkUp()] = reconfiguration.link_up.other
+        variants[LinkUp()] = reconfiguration.link_up.other
     for name, other in reconfiguration.other_policies.items():
         if policies or name == NEVER.name:
-            found[Policy(name)] = other
-    return found
+            variants[Policy(name)] = other
+    return variants
