@@ -218,9 +218,9 @@ class _Workers:
     """Processes at work on points."""
 
     def __init__(
-        self, found: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
+        self, scaling: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
     ) -> None:
-        self._found = found
+        self._found = scaling
         self._write_timeline = write_timeline
         self._watcher = watcher
         self._running: dict[Connection, tuple[int, Any]] = {}

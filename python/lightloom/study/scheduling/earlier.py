@@ -83,14 +83,14 @@ class Kept:
     time_over_anew: float | None = None
 
 
-def kept_of(found: ScheduleComparison) -> Kept | None:
+def kept_of(comparison: ScheduleComparison) -> Kept | None:
     """What became of the matchings of the earlier schedule, if there is one."""
-    row, earlier = found.schedules.get(KEPT), found.problem.earlier
+    row, earlier = comparison.schedules.get(KEPT), comparison.problem.earlier
     if row is None or earlier is None:
         return None
     new = row.new_slots or 0
     counts = row.configurations - new, earlier.configurations, new
-    others = {name: other for name, other in found.schedules.items() if name != KEPT}
+    others = {name: other for name, other in comparison.schedules.items() if name != KEPT}
     if not others:
         return Kept(*counts)
     name = min(others, key=lambda name: (name != "auto", others[name].length_bytes))
