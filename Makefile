@@ -87,10 +87,18 @@ soak: .venv/installed-test torch
 		--requirement tests/soak/trace/requirements.txt
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
 
-# Injects faults one at a time and says which no test notices: make mutants ROOMS="execute flowsim"
-# Five of each room, drawn by a seed, take some two hours: make mutants SAMPLE=5 SEED=7
+# Puts faults into the lines that have changed since yesterday (or SINCE=COMMIT), one at a time, and
+# says which no test notices; where no line has, into a sample that changes with the day.
+SINCE ?= $(shell git rev-list -1 --before=yesterday HEAD)
 mutants: .venv/installed-test
-	$(BIN)/python benches/mutants/run.py $(ROOMS) $(SAMPLE:%=--sample %) $(SEED:%=--seed %)
+	@mkdir -p out
+	cargo mutants --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-mutants@27.1.0
+	$(BIN)/pip install --quiet cosmic-ray==8.7.0
+	git diff $(SINCE) -- 'crates/*.rs' > out/changed.diff
+	[ -s out/changed.diff ] && lines="--in-diff out/changed.diff" || lines="--shard $$(date +%-j)/367"; \
+		PROPTEST_RNG_SEED=1 cargo mutants --output out --exclude 'crates/python/**' $$lines \
+		|| [ $$? = 2 ] || [ $$? = 3 ]
+	$(BIN)/python benches/mutants.py $(SINCE)
 
 # Recomputes what experiments have measured and names each table that is out of date, in an hour or
 # two; all but those that need measurements that are not shipped.

@@ -78,7 +78,7 @@ __version__: str
 
 shown_by("lightloom.report.views")
 
-_import_export = exports(__name__, __file__)
+_import_export = exports(__name__)
 
 
 def __getattr__(name: str) -> object:

@@ -59,11 +59,13 @@ def imported(path: Path) -> set[str]:
 
 
 def test_every_room_has_a_layer():
+    """A new room that imports, and is imported by, whatever it likes."""
     rooms = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     assert rooms - {"__init__", "__main__"} <= LEVEL.keys()
 
 
 def test_imports_point_downwards():
+    """A fabric that reads a comparison's results, and cannot be used without one."""
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -79,6 +81,7 @@ def test_imports_point_downwards():
 
 
 def test_only_the_python_crate_knows_pyo3():
+    """A scheduler that a controller in C cannot link, because it returns objects of Python."""
     crates = Path(__file__).parents[2] / "crates"
     users = {
         path.relative_to(crates).parts[0]

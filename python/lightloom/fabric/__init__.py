@@ -53,4 +53,4 @@ __all__ = [
     "mean_demand",
 ]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

@@ -6,6 +6,7 @@ import pytest
 
 import lightloom
 from lightloom.errors import InputError
+from lightloom.fabric import FABRICS
 from lightloom.study.compare.failed_parts import backup_circuits, failures_note
 from lightloom.study.compare.results import FailureResult
 from lightloom.workload.backup_gpu import BackupTraffic
@@ -47,7 +48,7 @@ class Frozen(dict):
 
 
 ALONE = "a spare server on packet switches alone"
-ALL = ("fat-tree", "oversub", "rail", "mixnet", "topoopt", "chronos")
+ALL = tuple(FABRICS)
 PARTS = ("nic:1/3", "server:1", "gpu:8", "tor:0", "ocs:0", "plane:0", "eps:0/1", "link:2/7")
 
 

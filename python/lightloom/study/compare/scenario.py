@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -196,8 +196,6 @@ class PlanOptions(Strict):
 
 class DemandOptions(Strict):
     """Who sends how many tokens to whom: how balanced the gate is, or a file."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"imbalance": "source"}
 
     source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
@@ -515,6 +513,17 @@ class Scenario(Strict):
             raise ValueError("gpus is missing; add it, such as gpus = 1024")
         if self.model is not None and self.step_tokens is not None:
             raise ValueError("step_tokens is for a trace: a model's plan says it; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _known_options(self) -> Self:
+        """Refuse what no fabric reads at once; a fabric's own file is read when it is compared."""
+        from lightloom.fabric.read import fabric_kinds, load_fabric
+
+        named = [name for name in (*self.fabrics, *self.fabric_options) if name in fabric_kinds()]
+        for name in dict.fromkeys(named if self.fabric_options else ()):
+            shared = self.fabric_options.get("all", {})
+            load_fabric(name, {**shared, **self.fabric_options.get(name, {})})
         return self
 
     def with_imbalance(self, imbalance: DemandName) -> Scenario:
