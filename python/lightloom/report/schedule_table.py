@@ -14,8 +14,8 @@ from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule
 from lightloom.study.scheduling import AllocationRow, Kept, ScheduleComparison, kept_of
 from lightloom.study.scheduling.chunked import ChunkTimes
 from lightloom.study.scheduling.data import dark_share
+from lightloom.study.scheduling.earlier import KEPT
 from lightloom.study.scheduling.other_systems import SYSTEMS
-from lightloom.study.scheduling.results import KEPT
 from lightloom.units import show_bytes, show_number, show_time
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed

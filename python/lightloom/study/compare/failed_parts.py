@@ -30,7 +30,7 @@ from lightloom.study.compare.lost_parts import (
     loss_of,
 )
 from lightloom.study.compare.results import UNAFFECTED, FailureResult
-from lightloom.study.compare.variants import OWN, Failed, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant, Failed
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
@@ -59,12 +59,14 @@ class Failure:
     part: str
     kind: PartKind
     response: str
-    variant: Variant = OWN
+    variant: FabricVariant = OWN
     fabric: Fabric | None = None
     stops: bool = False
     mean_out: float | None = None
 
-    def result(self, step_time_s: float, variants_s: Mapping[Variant, float]) -> FailureResult:
+    def result(
+        self, step_time_s: float, variants_s: Mapping[FabricVariant, float]
+    ) -> FailureResult:
         """Return its outcome, given the first sample's step with all parts, and variants."""
         without_s = None if self.stops else variants_s.get(self.variant, step_time_s)
         share = None if without_s is None else without_s / step_time_s - 1

@@ -24,7 +24,7 @@ from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.variants import OWN, Strategy, Variant, switching_variants
+from lightloom.study.compare.variants import OWN, FabricVariant, Strategy, switching_variants
 from lightloom.workload.task_graph import COLUMNS, TaskGraph
 
 #: the interpreter with its libraries, and what runs take in addition to their task graph
@@ -47,9 +47,9 @@ class Requirements:
 
     seconds: float
     memory_bytes: float
-    run_s: Mapping[tuple[str, str, Variant], float] = field(default_factory=dict)
+    run_s: Mapping[tuple[str, str, FabricVariant], float] = field(default_factory=dict)
 
-    def cost(self, fabric: str, load: str, variant: Variant) -> float:
+    def cost(self, fabric: str, load: str, variant: FabricVariant) -> float:
         """Time of a run; that of the fabric's own where the variant is no candidate."""
         if (fabric, load, variant) in self.run_s:
             return self.run_s[fabric, load, variant]
@@ -102,13 +102,13 @@ class _Tried:
         self.networks = Networks(job, self.workloads)
         self._sample = job.samples()[0]
 
-    def trials(self, fabric: Fabric) -> dict[Variant, tuple[float, float]]:
+    def trials(self, fabric: Fabric) -> dict[FabricVariant, tuple[float, float]]:
         """How long the step of each candidate takes, and its simulation [s].
 
         A fabric that leaves nothing open, or whose estimate decides, is its only candidate.
         """
         candidates = strategies.candidates(fabric, self.networks) if self.are_tried else {}
-        tried: dict[Variant, Fabric] = {
+        tried: dict[FabricVariant, Fabric] = {
             Strategy(setting): candidate for setting, candidate in candidates.items()
         }
         graph = self.workloads.get(self._sample, self.networks.server_size(fabric)).graph
@@ -210,7 +210,7 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
 
 def _costs(
     tried: _Tried, others: Mapping[str, _Tried], fabric: Fabric
-) -> dict[str, dict[Variant, float]]:
+) -> dict[str, dict[FabricVariant, float]]:
     """Time of the runs of a fabric by load and candidate, of the tried step in place of the job's.
 
     What the fabric leaves open is tried under each load as the comparison does: candidates that are
@@ -224,7 +224,9 @@ def _costs(
     return costs
 
 
-def _by_candidate(trials: Mapping[Variant, tuple[float, float]]) -> dict[Variant, float]:
+def _by_candidate(
+    trials: Mapping[FabricVariant, tuple[float, float]],
+) -> dict[FabricVariant, float]:
     """Time of the candidates that are not much slower than the fastest, and of that one."""
     fastest, own_s = min(trials.values())
     close = fastest * (1 + strategies.MARGIN)
@@ -232,7 +234,7 @@ def _by_candidate(trials: Mapping[Variant, tuple[float, float]]) -> dict[Variant
     return {**costs, OWN: own_s}
 
 
-def _in_vain_s(costs: Mapping[str, Mapping[Variant, float]]) -> float:
+def _in_vain_s(costs: Mapping[str, Mapping[FabricVariant, float]]) -> float:
     """Time of the candidates that a fabric will not have, under all loads."""
     return sum(
         sum(run_s for variant, run_s in runs.items() if variant != OWN) - runs[OWN]

@@ -16,7 +16,7 @@ from lightloom.fabric.network import Network
 from lightloom.study.compare.builds import Networks
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
-from lightloom.study.compare.variants import OWN, Strategy, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant, Strategy
 from lightloom.units import show_time
 
 #: candidates that take longer by more than this share on a short step are not simulated in full;
@@ -24,7 +24,7 @@ from lightloom.units import show_time
 MARGIN = 0.08
 
 #: for each fabric how many times longer a short step is with each candidate that it rules out
-Slower = Mapping[str, Mapping[Variant, float]]
+Slower = Mapping[str, Mapping[FabricVariant, float]]
 
 
 def candidates(fabric: Fabric, networks: Networks) -> Mapping[Setting, Fabric]:
@@ -61,7 +61,7 @@ def contenders(trials: Sequence[Attempt], short: Sequence[Done]) -> tuple[list[A
         The trials within :data:`MARGIN` of the fastest of their fabric; and for each fabric by how
         many times the short step of each other candidate was longer than that of the fastest.
     """
-    times: dict[str, dict[Variant, float]] = {}
+    times: dict[str, dict[FabricVariant, float]] = {}
     for trial in short:
         times_s = times.setdefault(trial.attempt.fabric.name, {})
         times_s[trial.attempt.variant] = trial.run.step_time_s
@@ -98,7 +98,7 @@ def estimated(fabric: Fabric, networks: Networks) -> Fabric:
     return next(iter(candidates(fabric, networks).values()), fabric)
 
 
-def reason(chosen: Done, done: Sequence[Done], slower: Mapping[Variant, float]) -> str:
+def reason(chosen: Done, done: Sequence[Done], slower: Mapping[FabricVariant, float]) -> str:
     """How long the step takes with the chosen candidate, and how the others of the fabric did.
 
     ``slower`` are those that only a short step was simulated with, and its ratios.

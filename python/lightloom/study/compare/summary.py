@@ -33,7 +33,7 @@ from lightloom.study.compare.results import (
 from lightloom.study.compare.scenario import packet_options
 from lightloom.study.compare.supply import supply_of
 from lightloom.study.compare.switching import switching_of
-from lightloom.study.compare.variants import OWN, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant
 from lightloom.units import show_time, show_usd
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _result(
     job: Job,
     fabric: Fabric,
     samples: Sequence[Sample],
-    runs: Mapping[tuple[str, Variant, Sample], Done],
+    runs: Mapping[tuple[str, FabricVariant, Sample], Done],
     phases: Phases | None,
     failures: Sequence[Failure],
 ) -> FabricResult:
@@ -189,7 +189,7 @@ def _with_stragglers(run: Run) -> dict[str, float]:
 
 
 def _notes(
-    first: Done, variants: Mapping[Variant, float], failures: Sequence[FailureResult]
+    first: Done, variants: Mapping[FabricVariant, float], failures: Sequence[FailureResult]
 ) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 

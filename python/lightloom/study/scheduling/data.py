@@ -6,14 +6,16 @@ arrays have.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import __version__, schedule
 from lightloom.study.scheduling.earlier import kept_of
-from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
+
+if TYPE_CHECKING:
+    from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 SCHEMA_VERSION = 1
 

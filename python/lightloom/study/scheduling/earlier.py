@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,12 @@ from lightloom.demand.byte_matrix import read_arrays
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import whole_list
 from lightloom.schedule.served import MAX_BYTES
-from lightloom.study.scheduling.results import KEPT, ScheduleComparison
+
+if TYPE_CHECKING:
+    from lightloom.study.scheduling.results import ScheduleComparison
+
+#: the method that keeps the matchings of an earlier schedule
+KEPT = "previous"
 
 
 def read_earlier(path: Path | str, shape: tuple[int, ...]) -> schedule.PermutationSchedule:

@@ -21,9 +21,10 @@ from lightloom.progress import Progress
 from lightloom.schedule.allocator import allocate_by_name
 from lightloom.schedule.hybrid import MAX_HYBRID_LINES
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES, fits_memory
+from lightloom.study.scheduling.earlier import KEPT
 from lightloom.study.scheduling.other_systems import SYSTEMS, SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
-from lightloom.study.scheduling.results import KEPT, AllocationRow, ScheduleComparison
+from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 #: time that a comparison takes on either part unless it is said
 DEFAULT_LIMIT_S = 10.0
