@@ -13,6 +13,7 @@ True
 from __future__ import annotations
 
 from lightloom.lazy import exports
+from lightloom.shown import shown_by
 
 #: what type checkers take for true; that of ``typing`` takes long to import
 TYPE_CHECKING = False
@@ -74,6 +75,8 @@ __all__ = [
 ]
 
 __version__: str
+
+shown_by("lightloom.report.views")
 
 _import_export = exports(__name__)
 

@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
-    {"units", "errors", "progress", "lazy", "optional", "plugins", "practice", "samples"},
+    {"units", "errors", "progress", "lazy", "optional", "plugins", "practice", "samples", "shown"},
     {"inputs"},
     {"models", "hardware"},
     {"parallel"},
@@ -31,15 +31,9 @@ SAME_LAYER = {("fabric", "workload")} | {
 }
 
 
-#: methods by which a result shows itself; they import how from the report, when they are called
-SHOWS = {"print", "plot", "_repr_html_"}
-
-
 def nodes_of(tree: ast.AST):
-    """Every node of a file but those of methods in ``SHOWS``, and imports for types alone."""
+    """Every node of a file but those of imports for types alone."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef) and node.name in SHOWS:
-            continue
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         yield node

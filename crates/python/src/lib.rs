@@ -18,6 +18,7 @@ mod outcome;
 mod packets;
 mod phases;
 mod predictor;
+mod records;
 mod schedule;
 mod watcher;
 

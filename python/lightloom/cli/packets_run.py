@@ -36,8 +36,8 @@ from lightloom.packets.columns import (
     unfinished_columns,
 )
 from lightloom.packets.programs import operation_rows
-from lightloom.packets.scenario import below
-from lightloom.packets.settings import resolve
+from lightloom.packets.scenario import TRANSPORTS, below
+from lightloom.packets.settings import profile_of, resolve
 from lightloom.report.packets_table import print_packets
 
 _MAX_EVENTS, _SAMPLES = 100_000, 500
@@ -53,8 +53,6 @@ _CHOICES = {
     "network.topology": ("hosts", "rate_gbps", "link_delay_s"),
     "network.links": ("hosts", "rate_gbps", "link_delay_s"),
 }
-#: keys of a first window, which transports call differently
-_WINDOWS = dict.fromkeys(("dctcp", "mptcp"), "transport.initial_window")
 
 
 def simulate_one(given: Given, outputs: Outputs) -> None:
@@ -219,11 +217,17 @@ def _shortcut_keys(shortcuts: Shortcuts, transport: Any) -> dict[str, Any]:
     """The keys that options of several or changing names give, and their values."""
     keys: dict[str, Any] = {}
     if shortcuts.initial_window is not None:
-        keys[_WINDOWS.get(transport, "transport.window")] = shortcuts.initial_window
+        keys[_window_key(transport)] = shortcuts.initial_window
     if shortcuts.paths is not None:
         keys["transport.paths"] = shortcuts.paths
     keys |= _thresholds("ecn", shortcuts.ecn, ("min_bytes", "max_bytes", "probability"))
     return keys | _thresholds("pfc", shortcuts.pfc, ("pause_bytes", "resume_bytes"))
+
+
+def _window_key(transport: Any) -> str:
+    """The key of a first window, which transports call differently."""
+    known = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
+    return "transport.initial_window" if "initial_window" in known else "transport.window"
 
 
 def _thresholds(name: str, text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:

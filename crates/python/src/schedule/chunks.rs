@@ -144,7 +144,7 @@ fn parse_transfers(transfers: &Matrix<i64>) -> PyResult<Vec<ChunkTransfer>> {
     Ok(transfers.iter_rows().map(transfer).collect())
 }
 
-/// `lightloom.schedule.requests.ChunkClaim`.
+/// `lightloom.schedule.chunks.ChunkSchedule`, with transfers and ends by the number of a chunk.
 #[derive(FromPyObject)]
 struct ChunkClaim {
     permutations: Matrix<i32>,

@@ -515,6 +515,17 @@ class Scenario(Strict):
             raise ValueError("step_tokens is for a trace: a model's plan says it; leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _known_options(self) -> Self:
+        """Refuse what no fabric reads at once; a fabric's own file is read when it is compared."""
+        from lightloom.fabric.read import fabric_kinds, load_fabric
+
+        named = [name for name in (*self.fabrics, *self.fabric_options) if name in fabric_kinds()]
+        for name in dict.fromkeys(named if self.fabric_options else ()):
+            shared = self.fabric_options.get("all", {})
+            load_fabric(name, {**shared, **self.fabric_options.get(name, {})})
+        return self
+
     def with_imbalance(self, imbalance: DemandName) -> Scenario:
         """Return the same comparison with another balance of the gate.
 

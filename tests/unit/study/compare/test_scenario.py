@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.errors import DemandError, InputError
+from lightloom.errors import DemandError, FabricError, InputError
 from lightloom.fabric import FABRICS
 from lightloom.inputs.files import MAX_TEXT_BYTES
 from lightloom.models import load_model
@@ -247,3 +247,19 @@ def test_the_batch_is_given_once():
         PlanOptions(micro_batches=2, global_batch_size=64)
     plan = PlanOptions(global_batch_size=64)
     assert plan.degrees == {"global_batch_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"mixnet": {"degre": 4}}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
+        ({"all": {"degre": 4}}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
+        ({"mixnet": {"degree": -3}}, "mixnet: degree = -3: expected more than 0"),
+    ],
+)
+def test_options_that_no_fabric_reads_are_refused_with_the_scenario(options, expected):
+    job = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"gpu": "a100", "rate_gbps": 400}}
+    with pytest.raises(FabricError) as refused:
+        Scenario(**job, fabrics=("mixnet",), fabric_options=options)
+    assert str(refused.value) == expected
+    assert Scenario(**job, fabrics=("mixnet",), fabric_options={"mixnet": {"degree": 4}})
