@@ -215,7 +215,9 @@ def _same(before: Mapping[str, Readback], now: Mapping[str, Readback]) -> bool:
 
 async def _all(awaitables: Iterable[object]) -> list[Readback]:
     """Await all of them, also if one fails; then raise the first error."""
-    results = await asyncio.gather(*awaitables, return_exceptions=True)  # type: ignore[call-overload]
+    results = await asyncio.gather(  # type: ignore[call-overload]
+        *awaitables, return_exceptions=True
+    )
     for result in results:
         if isinstance(result, BaseException):
             raise result
