@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.fresh.test_commands import NOT_RUN, PAGES, commands_of
 
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.commands import COMMANDS
 from lightloom.packets import TRANSPORTS
 from lightloom.schedule import ALLOCATION_METHODS, RECONFIGURE_POLICIES
 

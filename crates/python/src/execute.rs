@@ -1,7 +1,5 @@
 //! The function of `lightloom.simulate`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use crate::allocator::{Caller, ProposalRequest};
 use crate::errors::{NetworkInvalid, refuse};
 use crate::graph::GraphColumns;

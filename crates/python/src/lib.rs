@@ -1,6 +1,7 @@
 //! Builds `lightloom._core`: conversions and calls only, one file per room of the Python package.
 
 #![warn(unreachable_pub)]
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use pyo3::prelude::*;
 

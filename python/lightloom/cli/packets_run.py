@@ -11,8 +11,7 @@ import numpy as np
 
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, say_written, write_each
-from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
-from lightloom.cli.points import lists_of
+from lightloom.cli.packets_options import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError, StuckError, echo
@@ -39,7 +38,6 @@ from lightloom.packets.columns import (
 from lightloom.packets.programs import operation_rows
 from lightloom.packets.scenario import TRANSPORTS, below
 from lightloom.packets.settings import profile_of, resolve
-from lightloom.packets.several import LISTS
 from lightloom.report.packets_table import print_packets
 
 _MAX_EVENTS, _SAMPLES = 100_000, 500
@@ -57,16 +55,8 @@ _CHOICES = {
 }
 
 
-def packets(given: Given) -> None:
+def simulate_one(given: Given, outputs: Outputs) -> None:
     """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
-    outputs = given.take(Outputs, "output").with_page()
-    outputs.check(given.tables)
-    lists = lists_of(given, LISTS)
-    if lists:
-        from lightloom.cli.packets_lists import simulate_lists
-
-        simulate_lists(given, lists, outputs)
-        return
     record = record_of(given.take(EventOptions, "events"), outputs)
     scenario, called = scenario_of(given)
     resolve(scenario, called)

@@ -124,11 +124,6 @@ def solve_imbalance(ratio: float, shape: Shape) -> dict[str, float]:
     return dict(_solved(ratio, shape))
 
 
-def expected_imbalance(regime: Regime, shape: Shape) -> float:
-    """Expected load of the busiest EP rank over the mean load, topics left out."""
-    return _Expectation(shape).of(regime)
-
-
 def ceiling(shape: Shape) -> float:
     """The largest load of one EP rank over the mean load that top-k routing allows.
 

@@ -97,9 +97,10 @@ def _carried(found: Sequence[CollectiveResult]) -> dict[str, list[str]]:
 
 def _fabric(one: CollectiveResult) -> str:
     """The fabric and what it chose, in a few characters."""
-    chosen = one.setting.partition("=")[2] if one.setting.startswith("all_to_all") else one.setting
-    if not chosen or one.collective in RINGS:
+    setting = one.setting
+    if setting is None or one.collective in RINGS:
         return one.fabric
+    chosen = setting.value if setting.option == "all_to_all" else str(setting)
     return f"{one.fabric} ({chosen})"
 
 

@@ -294,10 +294,6 @@ class Layout:
         """Return the servers of each group."""
         return [self.worker_server[group] for group in self.groups]
 
-    def role_servers(self) -> list[Ints32]:
-        """Return the servers of each role's workers."""
-        return [self.worker_server[role] for role in self.roles]
-
 
 @dataclass(frozen=True)
 class TaskGraph:

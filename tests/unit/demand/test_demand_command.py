@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from lightloom.cli.root import load_command
+from lightloom.cli.commands import COMMANDS
+from lightloom.cli.root import make_entry
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.errors import InputError, LightloomError
 
@@ -20,7 +21,7 @@ def run(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
 
     def call(*arguments):
-        load_command("demand")([*map(str, arguments)], standalone_mode=False)
+        make_entry("demand", COMMANDS["demand"])([*map(str, arguments)], standalone_mode=False)
         return capsys.readouterr().out
 
     return call

@@ -6,7 +6,7 @@ import pytest
 from lightloom.demand import Shape, open_demand
 from lightloom.demand.imbalance import IMBALANCES, parse_demand
 from lightloom.demand.regime import GROWTH_EXPERTS, build_regime
-from lightloom.demand.solve import ceiling, expected_imbalance, floor, imbalanced, solve_imbalance
+from lightloom.demand.solve import _Expectation, ceiling, floor, imbalanced, solve_imbalance
 from lightloom.errors import DemandError
 
 MIXTRAL = Shape(8, 8, 4096, 2)
@@ -56,7 +56,7 @@ def test_a_number_is_reached_within_three_percent(shape, ratio):
 @pytest.mark.parametrize("name", ["auxiliary", "natural", "mixtral"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_expectation_is_that_of_the_draws(shape, name):
-    expected = expected_imbalance(build_regime(name, {})[0], shape)
+    expected = _Expectation(shape).of(build_regime(name, {})[0])
     assert drawn_imbalance(name, shape) == pytest.approx(expected, rel=0.03)
 
 
@@ -154,7 +154,7 @@ def test_what_is_more_even_than_chance_is_as_even_as_it_can_be():
     at_floor = open_demand(closest * (1 + 1e-9), DEEPSEEK, seed=0)
     assert "imbalance_floor" not in at_floor.provenance
     regime, _ = build_regime("auxiliary", solve_imbalance(1.0001, DEEPSEEK))
-    assert expected_imbalance(regime, DEEPSEEK) == pytest.approx(closest, rel=1e-4)
+    assert _Expectation(DEEPSEEK).of(regime) == pytest.approx(closest, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.cli.root import load_command
+from lightloom.cli.commands import COMMANDS
+from lightloom.cli.root import make_entry
 from lightloom.errors import ModelError
 from lightloom.models import catalog
 
@@ -17,7 +18,7 @@ def run(*arguments: str) -> str:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         patch.setenv("COLUMNS", "80")
         patch.setenv("TERM", "dumb")
-        load_command("models")(list(arguments), standalone_mode=False)
+        make_entry("models", COMMANDS["models"])(list(arguments), standalone_mode=False)
     return out.getvalue()
 
 

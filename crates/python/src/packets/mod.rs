@@ -1,7 +1,5 @@
 //! The functions of `lightloom.packets`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 and map_err hand over by value")]
-
 mod errors;
 mod network;
 mod programs;

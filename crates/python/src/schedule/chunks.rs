@@ -1,7 +1,5 @@
 //! Schedules of chunks with release times and deadlines: `lightloom.schedule.chunks`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use std::time::Instant;
 
 use lightloom_model::Rate;

@@ -1,7 +1,5 @@
 //! The decider: `lightloom.schedule.decider`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use super::allocation::{nic_circuit, nic_rows, square};
 use super::relay::RelayCharges;
 use crate::allocator::Caller;

@@ -1,7 +1,5 @@
 //! Schedules of circuits and packets: `lightloom.schedule.hybrid`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,5 @@
 //! Circuits on several switches per region: `lightloom.schedule.planes`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use super::allocation::{nic_circuit, nic_rows};
 use crate::arrays::{Column, Matrix, refuse};
 use lightloom_model::{Fibers, Invalid};

@@ -1,7 +1,5 @@
 //! Two-hop relaying: `lightloom.schedule.relaying`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_model::{Choice, Duration, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{

@@ -1,7 +1,5 @@
 //! The topology of a job: `lightloom.schedule.topoopt`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_model::Invalid;
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use numpy::ndarray::Array2;

@@ -29,31 +29,27 @@ from lightloom.study.compare.lost_parts import (
     counts_of_servers,
     loss_of,
 )
-from lightloom.study.compare.results import FailureResult
+from lightloom.study.compare.results import UNAFFECTED, FailureResult
+from lightloom.study.compare.variants import OWN, Failed, Variant
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
 
-_PREFIX = "failed="
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
-class FailedVariant:
+class Failure:
     """What one failure means for a fabric.
 
     Attributes
     ----------
-    part
-        As it was given.
+    part, kind
+        As it was given, and its kind.
     response
-        What takes its place, in words.
-    name
-        Of the variant to run; empty where the step is as long as with all parts, or stops.
-    fabric
-        The fabric without the part; ``None`` where there is nothing to run.
-    backup
-        What replaces a failed GPU.
+        What takes its place, or why the fabric has no such part, in words.
+    variant, fabric
+        What to run, and the fabric without the part; ``None`` where it has no such part, or stops.
     stops
         Whether the job cannot go on.
     mean_out
@@ -61,20 +57,22 @@ class FailedVariant:
     """
 
     part: str
+    kind: PartKind
     response: str
-    name: str = ""
+    variant: Variant = OWN
     fabric: Fabric | None = None
-    backup: BackupGpu | None = None
     stops: bool = False
     mean_out: float | None = None
 
-    def result(self, step_time_s: float, variants_s: Mapping[str, float]) -> FailureResult:
+    def result(self, step_time_s: float, variants_s: Mapping[Variant, float]) -> FailureResult:
         """Return its outcome, given the first sample's step with all parts, and variants."""
-        found: float | None = variants_s.get(self.name, step_time_s)
-        if self.stops:
-            found = None
-        share = None if found is None else found / step_time_s - 1
-        return FailureResult(self.part, self.response, found, share, self.mean_out)
+        without_s = None if self.stops else variants_s.get(self.variant, step_time_s)
+        share = None if without_s is None else without_s / step_time_s - 1
+        is_unaffected = self.fabric is None and not self.stops
+        words = UNAFFECTED + self.response if is_unaffected else self.response
+        return FailureResult(
+            self.part, self.kind, words, without_s, share, self.mean_out, is_unaffected
+        )
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,7 @@ def check_servers(clusters: Mapping[str, Cluster], texts: Sequence[str]) -> None
         _check(fabrics, text)
 
 
-def failed_variants(
-    compared: Sequence[FabricOfJob], texts: Sequence[str]
-) -> dict[str, list[FailedVariant]]:
+def failures_of(compared: Sequence[FabricOfJob], texts: Sequence[str]) -> dict[str, list[Failure]]:
     """Return what each failure means for each fabric, by the fabric's name.
 
     Raises
@@ -131,13 +127,13 @@ def failed_variants(
     InputError
         If a part is none of any fabric, or the job does not use a failed GPU.
     """
-    found: dict[str, list[FailedVariant]] = {one.fabric.name: [] for one in compared}
+    failures: dict[str, list[Failure]] = {each.fabric.name: [] for each in compared}
     for text in texts:
-        _check([_parts(one) for one in compared], text)
-        for one in compared:
-            variant = dataclasses.replace(_variant(one, text), mean_out=_mean_out(one, text))
-            found[one.fabric.name].append(variant)
-    return found
+        _check([_parts(each) for each in compared], text)
+        for each in compared:
+            failure = dataclasses.replace(_failure(each, text), mean_out=_mean_out(each, text))
+            failures[each.fabric.name].append(failure)
+    return failures
 
 
 def _read(text: str, counts: Mapping[str, int]) -> RegionPart:
@@ -207,44 +203,44 @@ def _check(fabrics: Sequence[_Parts], text: str) -> None:
     raise InputError(f"fail {text}: {'; '.join(parts)}")
 
 
-def _mean_out(one: FabricOfJob, text: str) -> float | None:
-    found = _parts(one)
-    kind = found.part(text).kind
-    return load_failure_rates().mean_out(kind, math.prod(found.counts.get(kind, (0,))))
+def _mean_out(there: FabricOfJob, text: str) -> float | None:
+    parts = _parts(there)
+    kind = parts.part(text).kind
+    return load_failure_rates().mean_out(kind, math.prod(parts.counts.get(kind, (0,))))
 
 
-def _variant(one: FabricOfJob, text: str) -> FailedVariant:
-    found = _parts(one)
-    part = found.part(text)
-    if found.has(text) is False:
-        return FailedVariant(text, f"unaffected: it has {found.range(text)}")
-    ocs = one.network.part(Ocs)
+def _failure(there: FabricOfJob, text: str) -> Failure:
+    parts = _parts(there)
+    part = parts.part(text)
+    if parts.has(text) is False:
+        return Failure(text, part.kind, f"it has {parts.range(text)}")
+    ocs = there.network.part(Ocs)
     if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
-        return _with_backup(one, text, part)
+        return _with_backup(there, text, part)
     if part.kind is PartKind.GPU:
-        backup_traffic(one.graph, part.server, part.number)
-    loss = loss_of(part, one.network, one.cluster, one.graph.gpus_per_worker)
+        backup_traffic(there.graph, part.server, part.number)
+    loss = loss_of(part, there.network, there.cluster, there.graph.gpus_per_worker)
     if loss.stops or not loss.names:
-        return FailedVariant(text, loss.response, stops=loss.stops)
-    without = one.fabric.without(loss.names)
+        return Failure(text, part.kind, loss.response, stops=loss.stops)
+    without = there.fabric.without(loss.names)
     if without is None:
-        return FailedVariant(text, "unaffected: failures of its parts are not known")
-    return FailedVariant(text, loss.response, _PREFIX + text, without)
+        return Failure(text, part.kind, "failures of its parts are not known")
+    return Failure(text, part.kind, loss.response, Failed(text), without)
 
 
-def _with_backup(one: FabricOfJob, text: str, part: RegionPart) -> FailedVariant:
+def _with_backup(there: FabricOfJob, text: str, part: RegionPart) -> Failure:
     """A spare GPU takes over, over the EPS or circuits of the failed one's server."""
-    eps, ocs = one.network.part(Eps), one.network.part(Ocs)
+    eps, ocs = there.network.part(Eps), there.network.part(Ocs)
     assert eps is not None
     assert ocs is not None
     eps_bps = eps.nics * eps.nic_rate_bps
-    traffic = backup_traffic(one.graph, part.server, part.number)
+    traffic = backup_traffic(there.graph, part.server, part.number)
     circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
     backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
     path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
     lost = [f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits)]
-    without = one.fabric.without(lost)
-    return FailedVariant(text, path, f"{_PREFIX}{text} ({path})", without, backup)
+    without = there.fabric.without(lost)
+    return Failure(text, part.kind, path, Failed(text, backup, path), without)
 
 
 def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:

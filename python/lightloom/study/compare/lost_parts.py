@@ -35,7 +35,7 @@ Counts = tuple[int, ...]
 class Loss:
     """What a network loses: what follows in words, and parts that a fabric is then without.
 
-    Without names the step is as long as before, or the job stops.
+    Without names the fabric has no such part, or the job stops.
     """
 
     response: str
@@ -84,7 +84,7 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
         GPUs of a worker of the job.
     """
     if part.kind not in counts_of(network, cluster):
-        return Loss(f"unaffected: {_ABSENT[part.kind]}")
+        return Loss(_ABSENT[part.kind])
     eps, ocs = network.part(Eps), network.part(Ocs)
     if ocs is not None and eps is not None:
         return _of_region(part, network, eps, ocs)
@@ -95,7 +95,7 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
         return _of_crossbars(part, crossbars, crossbars.nics // workers)
     if network.part(Direct) is not None:
         return _of_panel(part, cluster)
-    return Loss("unaffected: failures of its parts are not known")
+    return Loss("failures of its parts are not known")
 
 
 _ABSENT = {

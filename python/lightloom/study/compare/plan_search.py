@@ -14,8 +14,7 @@ are simulated on a fat-tree, in rounds:
 4. these, and the fastest with every other PP, on the fabrics of the comparison: one on which
    another plan of as many tokens per step is faster by more than :data:`SAME_PLAN` has that one.
 
-A step takes longer by the same time with each micro-batch beyond those that fill the pipeline, so
-that two short runs tell how long it is with any number.
+Steps are predicted from one and two fills of the pipeline (``fills.py``).
 """
 
 from __future__ import annotations
@@ -34,13 +33,11 @@ from typing import Any, TypeVar
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, PlanError
 from lightloom.fabric import Fabric, load_fabric
-from lightloom.fabric.network import Network
 from lightloom.parallel import Plan
 from lightloom.parallel.choose import divisors
 from lightloom.parallel.grid import RankGrid, check_servers
-from lightloom.progress import Monitor
-from lightloom.simulate import simulate
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.progress import Monitor, Progress
+from lightloom.study.compare.fills import Fills, Steps, with_micro_batches
 from lightloom.study.compare.job import (
     ModelJob,
     PlanCandidate,
@@ -50,7 +47,6 @@ from lightloom.study.compare.job import (
 )
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
 from lightloom.study.compare.racks import with_servers
-from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
 from lightloom.units import show_time
@@ -76,8 +72,6 @@ SCREENING = "screening plans"
 
 Kind = TypeVar("Kind")
 Found = TypeVar("Found")
-#: called with what is being done; ``False`` stops
-Watch = Callable[[str], bool | None]
 
 
 @dataclass(frozen=True)
@@ -290,7 +284,7 @@ def _few_replicas(plan: Plan, gpus_per_server: int) -> Plan:
     return plain
 
 
-def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
+def _pace(choice: PredictedPlan, watch: Progress) -> _Pace | None:
     """Runs with one and two micro-batches; ``None`` if a file of demand is for another EP."""
     try:
         job = _job(choice)
@@ -308,8 +302,8 @@ def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
         # which takes half the time to draw
         scenario = scenario.with_imbalance("balanced")
     job = dataclasses.replace(job, model=model, plan=plan, cluster=cluster, scenario=scenario)
-    steps = _ShortSteps(job, (PLAIN,), watch)
-    first, second = (steps.seconds(count)[PLAIN] for count in (1, 2))
+    fills = Fills(tuple(with_micro_batches(job, count) for count in (1, 2)))
+    first, second = Steps(fills, watch, plans_once=True).seconds(PLAIN)
     return _Pace(plan.pp, per_stage, first, second - first)
 
 
@@ -323,79 +317,39 @@ def _plain(plan: Plan) -> Plan:
     return dataclasses.replace(plan, **values)
 
 
-def _short(choice: PredictedPlan, watch: Watch) -> PredictedPlan:
+def _short(choice: PredictedPlan, watch: Progress) -> PredictedPlan:
     """Predicted from a step with few micro-batches, all else as it is."""
     try:
         job = _job(choice)
     except DemandError:
         return choice
-    seconds = _ShortSteps(job, (PLAIN,), watch).predicted(job.plan.micro_batches)[PLAIN]
+    seconds = _steps(job, watch).step_time_s(PLAIN)
     times: dict[Fabric, float] = {PLAIN: seconds}
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=False, times_s=times)
 
 
-def _elsewhere(choice: PredictedPlan, watch: Watch, *, fabrics: Sequence[Fabric]) -> PredictedPlan:
+def _elsewhere(
+    choice: PredictedPlan, watch: Progress, *, fabrics: Sequence[Fabric]
+) -> PredictedPlan:
     """Predicted on other fabrics as it was on a fat-tree, where they can carry the plan."""
     if PLAIN not in choice.times_s:  # the demand is for another EP
         return choice
-    job = _job(choice)
-    found = _ShortSteps(job, fabrics, watch).predicted(job.plan.micro_batches)
-    return dataclasses.replace(choice, times_s={**choice.times_s, **found})
+    steps, times = _steps(_job(choice), watch), dict(choice.times_s)
+    for fabric in fabrics:
+        with contextlib.suppress(*([FabricError] if len(fabrics) > 1 else [])):
+            times[fabric] = steps.step_time_s(fabric)
+    return dataclasses.replace(choice, times_s=times)
 
 
-class _ShortSteps:
-    """Steps of a job with any number of micro-batches, on fabrics whose networks are planned once.
+def _steps(job: ModelJob, watch: Progress) -> Steps:
+    """The step of a job from one and two fills of the pipeline.
 
-    Of several fabrics, those that cannot carry the plan are left out.
+    Where every micro-batch takes its turn alone, one and two of them are enough.
     """
-
-    def __init__(self, job: ModelJob, fabrics: Sequence[Fabric], watch: Watch) -> None:
-        self._job, self._fabrics, self._watch = job, fabrics, watch
-        self._networks: dict[Fabric, Network] = {}
-
-    def predicted(self, micro_batches: int) -> dict[Fabric, float]:
-        """Step time by fabric, from runs with one and two fills of the pipeline.
-
-        Where every micro-batch takes its turn alone, one and two of them are enough.
-        """
-        plan = self._job.plan
-        is_plain = plan == _plain(plan)
-        # micro-batches that overlap one another are two at least
-        few = 1 if is_plain else max(2, plan.pp * plan.copies)
-        if micro_batches <= 2 * few:
-            return self.seconds(micro_batches)
-        first, second = (self.seconds(fills * few) for fills in (1, 2))
-        fills_more = (micro_batches - few) / few
-        return {
-            fabric: seconds + fills_more * (second[fabric] - seconds)
-            for fabric, seconds in first.items()
-        }
-
-    def seconds(self, micro_batches: int) -> dict[Fabric, float]:
-        """Simulated step time by fabric."""
-        plan = dataclasses.replace(self._job.plan, micro_batches=micro_batches)
-        job = dataclasses.replace(self._job, plan=plan)
-
-        def progress(_share: float, _activity: str = "", /) -> bool:
-            return self._watch(title(plan)) is not False
-
-        if not progress(0.0):
-            raise KeyboardInterrupt
-        workloads = Workloads(job)
-        networks = Networks(job, workloads)
-        if not self._networks:
-            self._plan_networks(networks)
-        found = {}
-        for fabric, network in self._networks.items():
-            size = networks.server_size(fabric)
-            graph = workloads.get(Sample(job.scenario.seed, 0), size).graph
-            found[fabric] = simulate(graph, network, progress=progress).step_time_s
-        return found
-
-    def _plan_networks(self, networks: Networks) -> None:
-        for fabric in self._fabrics:
-            with contextlib.suppress(*([FabricError] if len(self._fabrics) > 1 else [])):
-                self._networks[fabric] = networks.get(fabric)
+    plan = job.plan
+    # micro-batches that overlap one another are two at least
+    fill = 1 if plan == _plain(plan) else max(2, plan.pp * plan.copies)
+    return Steps(Fills.of(job, fill), watch, plans_once=True)
 
 
 class _Pool:
@@ -414,11 +368,11 @@ class _Pool:
         self._pool.shutdown(cancel_futures=True)
 
     def map(
-        self, predict: Callable[[Kind, Watch], Found], items: Sequence[Kind], activity: str
+        self, predict: Callable[[Kind, Progress], Found], items: Sequence[Kind], activity: str
     ) -> list[Found]:
         """Predict all items, in their order."""
 
-        def watch(_: str) -> bool:
+        def watch(_share: float, _activity: str = "", /) -> bool:
             return not self._cancelled.is_set()
 
         futures = [self._pool.submit(predict, item, watch) for item in items]

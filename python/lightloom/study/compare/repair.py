@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lightloom.practice import Recompute
-from lightloom.study.compare.job import ModelJob
 from lightloom.units import PS_PER_S
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_passes import expert_seconds
 from lightloom.workload.sizes import times
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.job import ModelJob
 
 
 def layer_seconds(job: ModelJob, recompute: Recompute) -> float:

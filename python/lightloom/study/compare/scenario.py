@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -196,8 +196,6 @@ class PlanOptions(Strict):
 
 class DemandOptions(Strict):
     """Who sends how many tokens to whom: how balanced the gate is, or a file."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"imbalance": "source"}
 
     source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,

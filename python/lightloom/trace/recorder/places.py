@@ -32,6 +32,10 @@ def call_site() -> str:
     return ""
 
 
+class RefusedError(PermissionError):
+    """Something that a traced program may not do."""
+
+
 def place() -> str:
     """The innermost place in the user's own code."""
     frames = [(one.filename, one.lineno, one.name) for one in traceback.extract_stack()]
@@ -46,8 +50,6 @@ def reason_of(problem: BaseException) -> str:
     str
         Empty where the exception says enough.
     """
-    from .guard import RefusedError
-
     one: BaseException | None = problem
     while one is not None:
         if isinstance(one, RefusedError):

@@ -12,8 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from .guard import RefusedError
-from .places import place
+from .places import RefusedError, place
 
 #: of prctl: whoever is left by a process that ends becomes ours; a signal when our parent ends
 _SUBREAPER, _PARENT_ENDED = 36, 1
