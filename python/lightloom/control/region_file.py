@@ -158,11 +158,11 @@ class TimingSection(Section):
 
     def resolved(self) -> ChangeTiming:
         """Return it in seconds."""
-        none, one = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
+        none, single = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
         measured = isinstance(self.switching_s, str)
         per_pair_s = self.per_pair_s
         if per_pair_s is None:
-            per_pair_s = one - none if measured else 0.0
+            per_pair_s = single - none if measured else 0.0
         return ChangeTiming(
             fixed_s=none if isinstance(self.switching_s, str) else self.switching_s,
             per_pair_s=per_pair_s,

@@ -241,22 +241,22 @@ def read_gpu(path: Path) -> Gpu:
         If the file cannot be read, has an unknown key or a wrong value, or lacks one that is
         needed.
     """
-    own = check(OwnGpu, formats.read_toml(path, "description of a GPU", HardwareError), str(path))
-    given = own.model_dump(exclude={"title", "like", "source"}, exclude_none=True)
-    source = own.source or str(path)
-    base = _like(own.like, path) if own.like else _blank(given, path)
+    table = check(OwnGpu, formats.read_toml(path, "description of a GPU", HardwareError), str(path))
+    values = table.model_dump(exclude={"title", "like", "source"}, exclude_none=True)
+    source = table.source or str(path)
+    base = _like(table.like, path) if table.like else _blank(values, path)
     own_values = {
         key: Provenance(value, source, "given", False)
-        for key, value in given.items()
+        for key, value in values.items()
         if key != "formats"
     }
     gpu = replace(
         base,
         name=str(path),
-        title=own.title or path.stem,
-        like=own.like or "",
+        title=table.title or path.stem,
+        like=table.like or "",
         provenance={**base.provenance, **own_values},
-        **given,
+        **values,
     )
     if gpu.peak_fp8_flops is None and set(gpu.formats) & {"fp8", "mxfp8"}:
         raise HardwareError(f"{path}: formats has fp8, so peak_fp8_flops is needed; add it")
@@ -274,16 +274,16 @@ def _like(name: str, path: Path) -> Gpu:
         raise HardwareError(f"{path}: like: {error}") from None
 
 
-def _blank(given: dict[str, Any], path: Path) -> Gpu:
+def _blank(values: dict[str, Any], path: Path) -> Gpu:
     """A GPU of which nothing is known; every number that it needs is given."""
-    missing = [key for key in _NEEDED if key not in given]
+    missing = [key for key in _NEEDED if key not in values]
     if missing:
         raise HardwareError(
             f'{path}: {", ".join(missing)} missing; add what is, or like = "h100" to take it '
             "from that GPU"
         )
     formats_known: tuple[Precision, ...] = (
-        ("bf16", "fp8") if "peak_fp8_flops" in given else ("bf16",)
+        ("bf16", "fp8") if "peak_fp8_flops" in values else ("bf16",)
     )
     return Gpu(
         name="",

@@ -39,8 +39,8 @@ class StepRunner:
         if self.plugins.allocator is not None:
             allocator = AllocatorCallback(self.plugins.allocator)
         if self.plugins.predictor is not None:
-            given = check_predictor(self.plugins.predictor)
-            predictor = given if isinstance(given, str) else PredictorCallback(given)
+            checked = check_predictor(self.plugins.predictor)
+            predictor = checked if isinstance(checked, str) else PredictorCallback(checked)
         with core_errors(allocator, None if isinstance(predictor, str) else predictor):
             outcome = _core.execute(
                 self.graph,

@@ -204,9 +204,9 @@ def test_routing_log(run, tmp_path):
     ],
 )
 def test_refusals_are_one_line(run, matrix, arguments, message):
-    given = [str(matrix) if argument == "MATRIX" else argument for argument in arguments]
+    words = [str(matrix) if argument == "MATRIX" else argument for argument in arguments]
     with pytest.raises(LightloomError, match=message) as caught:
-        run(*given)
+        run(*words)
     assert "\n" not in str(caught.value)
 
 

@@ -64,10 +64,10 @@ def test_the_list_says_what_each_shape_was_checked_against() -> None:
 
 
 def test_active_parameters_are_counted_alike_for_every_model() -> None:
-    for found in json.loads(run("--json", "-"))["models"]:
-        parts = {part["name"]: part for part in found["parts"]}
-        assert found["active_parameters"] == sum(
-            part["each"] * part["active"] for part in found["parts"]
+    for model in json.loads(run("--json", "-"))["models"]:
+        parts = {part["name"]: part for part in model["parts"]}
+        assert model["active_parameters"] == sum(
+            part["each"] * part["active"] for part in model["parts"]
         )
         tied = "output projection" not in parts
         assert (parts["input embedding"]["active"] > 0) == tied
