@@ -6,6 +6,7 @@
 
 #![warn(unreachable_pub)]
 
+pub mod by_name;
 #[macro_use]
 mod choice;
 mod invalid;
@@ -14,7 +15,7 @@ pub mod ocs;
 pub mod task_graph;
 pub mod units;
 
-pub use choice::{Choice, by_name};
+pub use choice::Choice;
 pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{

@@ -6,10 +6,12 @@
 //! - `core`: all of these, as a transport (and, read-only, any observer) sees them;
 //! - `balancing`, `detours`: choices among equal paths by load, and other paths of a dragonfly;
 //! - `engine`: the run, generic over the transport;
+//! - `build`: a network with the transport that is asked for;
 //! - `any`: the engine with any transport, for callers that need not know which.
 
 pub(crate) mod any;
 mod balancing;
+mod build;
 mod clock;
 pub(crate) mod core;
 mod crossing;

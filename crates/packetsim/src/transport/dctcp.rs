@@ -13,10 +13,10 @@
 //! peculiarities: there, acknowledgements take no time, and `alpha` shrinks the window even when
 //! nothing was marked.
 
+use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::round_robin::RoundRobin;
 use super::table::{PerFlow, PerNic};
 use super::tcp::{Arrived, MAX_DOUBLINGS, NEVER, REPEAT, Receiver, Sender, TIMER, nanoseconds};
-use super::{Next, Parameters, Transport, prefetch_end};
 use crate::config::{Config, Ecn, Marking};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;

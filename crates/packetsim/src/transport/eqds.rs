@@ -16,12 +16,12 @@
 //! received and granted. That recovers lost control packets. A request states how many packets are
 //! to be sent again; the simulator of the authors requests one, and flows of large incasts starve.
 
+use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::ledger::{Ledger, Sending};
 use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
 use super::spray::{Spray, Walk, trimming};
 use super::table::{PerFlow, PerNic};
-use super::{Next, Parameters, Transport, prefetch_end};
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;

@@ -6,7 +6,7 @@
 //! What the transport wrote into [`Packet::value`] comes back with the acknowledgement.
 //! Where nothing is ever lost (PFC, endless queues) or out of order no timer is set.
 
-use super::prefetch_end;
+use super::interface::prefetch_end;
 use super::table::PerFlow;
 use crate::config::Balancing;
 use crate::flow::PacketFlowId;

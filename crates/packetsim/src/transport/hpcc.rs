@@ -11,8 +11,8 @@
 //! idle network over all flows. Packets that are lost, which pauses prevent, are sent again by
 //! go-back-N. Leaves out telemetry in only some packets (`HPCC-PINT`) and slowing on pauses.
 
-use super::Parameters;
 use super::dcqcn;
+use super::interface::Parameters;
 use super::line_rate::TIMEOUT;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
 use crate::config::Config;

@@ -2,8 +2,8 @@
 //! buffers are unlimited; elsewhere what go-back-N alone can do.
 
 use super::go_back_n::GoBackN;
+use super::interface::{Next, Parameters, Transport};
 use super::round_robin::RoundRobin;
-use super::{Next, Parameters, Transport};
 use crate::config::{Config, Pfc};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;

@@ -13,7 +13,7 @@ pub mod dctcp;
 pub mod eqds;
 mod go_back_n;
 pub mod hpcc;
-mod kinds;
+mod interface;
 mod ledger;
 pub mod line_rate;
 pub mod mptcp;
@@ -28,21 +28,14 @@ mod table;
 mod tcp;
 mod windowed;
 
-pub(crate) use kinds::Parameters;
-pub use kinds::profile;
+pub use interface::{Next, Transport};
+pub(crate) use interface::{Parameters, ParametersUser};
 
 use crate::config::Config;
 use crate::error::PacketError;
-use crate::flow::PacketFlowId;
-use crate::network::any::AnySimulation;
-use crate::network::core::Core;
-use crate::network::halves::Halves;
-use crate::packet::{Packet, PacketId};
-use crate::topology::{NicId, Topology};
-use lightloom_model::{Duration, Rate, Time};
-use table::PerFlow;
+use lightloom_model::{Duration, Invalid, Rate};
 
-kinds::transports! {
+interface::transports! {
     Ideal(line_rate::LineRateParameters<false>) =
         "ideal": "Sends at line rate into endless queues: hash collisions alone",
     Roce(line_rate::LineRateParameters<true>) =
@@ -67,65 +60,12 @@ kinds::transports! {
         "uet-rccc": "Ultra Ethernet: credit from the receiver, over such switches",
 }
 
-/// What a NIC that can send does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// It sends this packet, made by [`Core::new_data`].
-    Packet(PacketId),
-    /// It sends nothing before this time.
-    At(Time),
-    /// It sends nothing until something else happens.
-    Nothing,
-}
-
-/// Prefetches the state of a flow at the end that a packet is for.
-#[inline]
-fn prefetch_end<S: Clone, R: Clone>(packet: &Packet, senders: &PerFlow<S>, receivers: &PerFlow<R>) {
-    if packet.kind.is_forward() {
-        receivers.prefetch(packet.flow);
-    } else {
-        senders.prefetch(packet.flow);
-    }
-}
-
-/// One transport, for all flows of a run.
-pub trait Transport {
-    /// A flow starts. Called in the order of [`PacketFlowId`]s at equal times, not overall.
-    fn start(&mut self, core: &mut Core, flow: PacketFlowId);
-
-    /// The receiver of a flow is made ready, which [`Self::start`] does otherwise: the flow will
-    /// start in the other half of the network, which another instance simulates. Called when all
-    /// flows are known, before any starts.
-    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
-        let _ = (core, flow);
-    }
-
-    /// The NIC's transmitter is free at `at` (which may be shortly before [`Core::now`]) and
-    /// nothing waits in its queues.
-    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next;
-
-    /// A packet arrived at the NIC that it is for: the receiver's or the sender's.
-    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet);
-
-    /// A packet will arrive soon at the NIC that it is for: prefetches the state of its flow.
-    #[inline]
-    fn prefetch_flow(&self, packet: &Packet) {
-        let _ = packet;
-    }
-
-    /// It will arrive very soon: prefetches the state of the packet, by means of that of its flow.
-    #[inline]
-    fn prefetch_packet(&self, packet: &Packet) {
-        let _ = packet;
-    }
-
-    /// The time set by [`Core::wake`] has come.
-    fn wake(&mut self, core: &mut Core, nic: NicId) {
-        let _ = (core, nic);
-    }
-
-    /// A timer set by [`Core::set_timer`] for a flow expires.
-    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
-        let _ = (core, flow);
-    }
+/// The transport of this name, with the network for which its reference configures it, for NICs of
+/// `rate`.
+///
+/// # Errors
+/// If there is none of this name; says which there are.
+pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), PacketError> {
+    let name: TransportName = name.parse().map_err(|Invalid(text)| PacketError::Invalid(text))?;
+    Ok(TransportKind::profile(name, rate))
 }

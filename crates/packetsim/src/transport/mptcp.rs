@@ -16,10 +16,10 @@
 
 mod connection;
 
+use super::interface::{Next, Parameters, Transport};
 use super::round_robin::RoundRobin;
 use super::table::PerFlow;
 use super::tcp::{Arrived, MAX_DOUBLINGS, NEVER, REPEAT, Receiver, Sender, nanoseconds};
-use super::{Next, Parameters, Transport};
 use crate::config::{Config, EarlyDrop};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;

@@ -12,12 +12,12 @@
 //! again after a timeout, the rest once they are pulled: the window that the network cannot hold
 //! halves.
 
+use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::ledger::Ledger;
 use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
 use super::spray::{Spray, Walk, trimming};
 use super::table::{PerFlow, PerNic};
-use super::{Next, Parameters, Transport, prefetch_end};
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;

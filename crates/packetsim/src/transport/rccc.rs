@@ -17,13 +17,13 @@
 //! RCCC), and slower pulls where the fabric's core is the bottleneck.
 
 use super::avoidance::{Avoidance, MARK_PENALTY, TRIM_PENALTY};
+use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::ledger::Ledger;
 use super::nscc;
 use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
 use super::spray::Walk;
 use super::table::{PerFlow, PerNic};
-use super::{Next, Parameters, Transport, prefetch_end};
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;

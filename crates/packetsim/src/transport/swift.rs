@@ -12,7 +12,7 @@
 //! receiving host is never the smaller one. What is lost is sent again by go-back-N, not
 //! selectively. Leaves out sharing of a path's window among flows.
 
-use super::Parameters;
+use super::interface::Parameters;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
 use crate::config::Config;
 use crate::error::PacketError;

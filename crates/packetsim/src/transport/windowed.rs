@@ -6,8 +6,8 @@
 //! nanosecond, and its acknowledgement returns that.
 
 use super::go_back_n::GoBackN;
+use super::interface::{Next, Transport};
 use super::table::{PerFlow, PerNic};
-use super::{Next, Transport};
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Packet, PacketKind};

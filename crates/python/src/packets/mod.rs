@@ -90,6 +90,7 @@ struct RunRequest {
 /// Simulates flows; see `lightloom.packets.simulate_flows`. `progress` is called first before the
 /// first event.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "each is a record or columns of its own")]
 fn packet_simulate(
     py: Python<'_>,
     network: Given<PacketTopologyRequest>,

@@ -1,16 +1,11 @@
 //! Parameters of DCQCN.
 
-use super::Dcqcn;
-use crate::config::{Config, Ecn, Marking, Pfc};
-use crate::error::PacketError;
-use crate::network::core::Core;
-use crate::transport::Parameters;
 use crate::transport::line_rate::TIMEOUT;
 use lightloom_model::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Shortest time between increases: NICs count in microseconds.
-const MIN_INTERVAL: Duration = Duration(100_000);
+pub(super) const MIN_INTERVAL: Duration = Duration(100_000);
 
 /// Parameters of the NICs; their rates scale with the link, see [`Self::of_rate`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -75,78 +70,10 @@ impl DcqcnParameters {
     }
 }
 
-impl Parameters for DcqcnParameters {
-    type Transport = Dcqcn;
-
-    fn profile(rate: Rate) -> (Config, Self) {
-        (network(rate), Self::of_rate(rate))
-    }
-
-    fn validate(&self) -> Result<(), PacketError> {
-        let wrong = |text: String| Err(PacketError::invalid(text));
-        if !(self.gain > 0.0 && self.gain < 1.0) {
-            return wrong(format!("DCQCN gain {}; expected 0 < gain < 1", self.gain));
-        }
-        let spans = [
-            ("alpha interval", self.alpha_interval.0),
-            ("increase interval", self.increase_interval.0),
-            ("increase bytes", self.increase_bytes),
-            ("additive increase", self.additive.0),
-            ("hyper increase", self.hyper.0),
-            ("minimum rate", self.minimum.0),
-            ("timeout", self.timeout.0),
-        ];
-        if let Some((name, _)) = spans.iter().find(|(_, value)| *value == 0) {
-            return wrong(format!("DCQCN {name} 0; expected more than 0"));
-        }
-        // Each interval that has passed is calculated, however long nothing was sent.
-        if self.increase_interval < MIN_INTERVAL {
-            return wrong(format!(
-                "DCQCN increase interval {} ps; expected {} ps at least",
-                self.increase_interval.0, MIN_INTERVAL.0
-            ));
-        }
-        Ok(())
-    }
-
-    fn longest_timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    fn transport(self, core: &Core) -> Result<Dcqcn, PacketError> {
-        Dcqcn::new(core, self)
-    }
-}
-
-/// The ns-3 model of HPCC (Li et al., SIGCOMM 2019). For each 25 Gb/s, marks from 100 kB on with a
-/// probability that rises to 0.2 at 400 kB, on departure. Its buffer of 8 MB for each 25 Gb/s
-/// pauses an input that holds an eighth of what is free: here, of the whole buffer.
-/// Acknowledgements have priority.
-pub(in crate::transport) fn network(rate: Rate) -> Config {
-    let bytes = |per_25_gbps: u64| {
-        let bytes = u128::from(rate.0) * u128::from(per_25_gbps) / 25_000_000_000;
-        u32::try_from(bytes).unwrap_or(u32::MAX).max(1)
-    };
-    Config {
-        full_tail: false,
-        control_priority: true,
-        ecn: Some(Ecn {
-            marking: Marking::Departure,
-            min_bytes: bytes(100_000),
-            max_bytes: bytes(400_000),
-            probability: 0.2,
-        }),
-        pfc: Some(Pfc {
-            pause_bytes: bytes(1_000_000),
-            resume_bytes: bytes(1_000_000).saturating_sub(3 * 1024).max(1),
-        }),
-        ..Config::ENDLESS
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::interface::Parameters;
 
     #[test]
     fn wrong_parameters_are_refused() {

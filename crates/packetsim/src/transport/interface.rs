@@ -1,16 +1,81 @@
-//! What every transport has: parameters with the network of its reference, and a name.
+//! What every transport has: what it does when, and parameters with the network of its reference.
 
-use super::{Transport, TransportKind, TransportName};
+use super::table::PerFlow;
 use crate::config::Config;
 use crate::error::PacketError;
-use crate::network::any::AnySimulation;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
-use crate::network::engine::Simulation;
-use crate::network::halves::Halves;
-use crate::network::pair::Pair;
-use crate::topology::Topology;
-use lightloom_model::{Duration, Invalid, Rate};
+use crate::packet::{Packet, PacketId};
+use crate::topology::NicId;
+use lightloom_model::{Duration, Rate, Time};
 use serde::{Serialize, de::DeserializeOwned};
+
+/// What a NIC that can send does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It sends this packet, made by [`Core::new_data`].
+    Packet(PacketId),
+    /// It sends nothing before this time.
+    At(Time),
+    /// It sends nothing until something else happens.
+    Nothing,
+}
+
+/// Prefetches the state of a flow at the end that a packet is for.
+#[inline]
+pub(super) fn prefetch_end<S: Clone, R: Clone>(
+    packet: &Packet,
+    senders: &PerFlow<S>,
+    receivers: &PerFlow<R>,
+) {
+    if packet.kind.is_forward() {
+        receivers.prefetch(packet.flow);
+    } else {
+        senders.prefetch(packet.flow);
+    }
+}
+
+/// One transport, for all flows of a run.
+pub trait Transport {
+    /// A flow starts. Called in the order of [`PacketFlowId`]s at equal times, not overall.
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId);
+
+    /// The receiver of a flow is made ready, which [`Self::start`] does otherwise: the flow will
+    /// start in the other half of the network, which another instance simulates. Called when all
+    /// flows are known, before any starts.
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        let _ = (core, flow);
+    }
+
+    /// The NIC's transmitter is free at `at` (which may be shortly before [`Core::now`]) and
+    /// nothing waits in its queues.
+    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next;
+
+    /// A packet arrived at the NIC that it is for: the receiver's or the sender's.
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet);
+
+    /// A packet will arrive soon at the NIC that it is for: prefetches the state of its flow.
+    #[inline]
+    fn prefetch_flow(&self, packet: &Packet) {
+        let _ = packet;
+    }
+
+    /// It will arrive very soon: prefetches the state of the packet, by means of that of its flow.
+    #[inline]
+    fn prefetch_packet(&self, packet: &Packet) {
+        let _ = packet;
+    }
+
+    /// The time set by [`Core::wake`] has come.
+    fn wake(&mut self, core: &mut Core, nic: NicId) {
+        let _ = (core, nic);
+    }
+
+    /// A timer set by [`Core::set_timer`] for a flow expires.
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
+        let _ = (core, flow);
+    }
+}
 
 /// The parameters of a transport. Their serialized form is what users see: times in picoseconds
 /// and rates in bits per second, as the ends of their names say.
@@ -44,6 +109,15 @@ pub(crate) trait Parameters: Copy + Serialize + DeserializeOwned {
     /// # Errors
     /// If the parameters make no sense.
     fn transport(self, core: &Core) -> Result<Self::Transport, PacketError>;
+}
+
+/// What works with the parameters of any transport.
+pub(crate) trait ParametersUser {
+    /// What it makes of them.
+    type Result;
+
+    /// Takes those of one.
+    fn take<P: Parameters>(self, parameters: P) -> Self::Result;
 }
 
 /// Defines [`TransportName`] and [`TransportKind`] from a table of all transports.
@@ -95,75 +169,13 @@ macro_rules! transports {
                 }
             }
 
-            /// A network in one piece or in two halves.
-            pub(crate) fn build(
-                self,
-                topology: Topology,
-                config: Config,
-                halves: Option<Halves>,
-            ) -> Result<Box<dyn AnySimulation>, PacketError> {
+            /// Hands the parameters to what works with those of any transport.
+            pub(crate) fn hand_to<U: ParametersUser>(self, user: U) -> U::Result {
                 match self {
-                    $(Self::$kind(parameters) => {
-                        kinds::build(parameters, topology, config, halves)
-                    })+
+                    $(Self::$kind(parameters) => user.take(parameters),)+
                 }
             }
         }
     };
 }
 pub(super) use transports;
-
-/// The transport of this name, with the network for which its reference configures it, for NICs of
-/// `rate`.
-///
-/// # Errors
-/// If there is none of this name; says which there are.
-pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), PacketError> {
-    let name: TransportName = name.parse().map_err(|Invalid(text)| PacketError::Invalid(text))?;
-    Ok(TransportKind::profile(name, rate))
-}
-
-impl TransportKind {
-    /// An idle network with this transport.
-    ///
-    /// # Errors
-    /// If the configuration makes no sense.
-    pub fn simulation(
-        self,
-        topology: Topology,
-        config: Config,
-    ) -> Result<Box<dyn AnySimulation>, PacketError> {
-        self.build(topology, config, None)
-    }
-
-    /// As [`Self::simulation`], by two threads with the same results, for flows without explicit
-    /// routes. What it records of packet events is not put together.
-    ///
-    /// # Errors
-    /// If the network cannot be divided into two halves.
-    pub fn simulation_in_halves(
-        self,
-        topology: Topology,
-        config: Config,
-    ) -> Result<Box<dyn AnySimulation>, PacketError> {
-        let halves = Halves::of(&topology);
-        let halves = halves.map_err(|why| PacketError::invalid(format!("no two halves: {why}")))?;
-        self.build(topology, config, Some(halves))
-    }
-}
-
-/// A network with a transport, in one piece or in two halves.
-pub(super) fn build<P: Parameters>(
-    parameters: P,
-    topology: Topology,
-    config: Config,
-    halves: Option<Halves>,
-) -> Result<Box<dyn AnySimulation>, PacketError> {
-    parameters.validate()?;
-    let config = Config { telemetry: P::TELEMETRY, ..config };
-    let transport = |core: &Core| parameters.transport(core).expect("just validated");
-    Ok(match halves {
-        None => Box::new(Simulation::new(topology, config, transport)?),
-        Some(halves) => Box::new(Pair::new(&topology, halves, config, transport)?),
-    })
-}
