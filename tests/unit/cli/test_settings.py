@@ -6,7 +6,10 @@ import pytest
 
 from lightloom.fabric import FABRICS
 
-JOB = "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 --no-policies"
+JOB = (
+    "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 --seeds 1 "
+    "--no-policies"
+)
 
 
 def scenario(lightloom, *options):

@@ -193,20 +193,20 @@ def run_collectives(
         size = fabric.adapt(cluster).gpus_per_server
         if (task, size) not in written:
             written[task, size] = _write(scenario, task, size)
-        one = written[task, size]
-        ready.append((task, fabric, one, _networks(fabric, cluster, one)))
-    found: list[CollectiveResult] = []
-    for task, fabric, one, networks in ready:
+        steps = written[task, size]
+        ready.append((task, fabric, steps, _networks(fabric, cluster, steps)))
+    results: list[CollectiveResult] = []
+    for task, fabric, steps, networks in ready:
         runs: dict[Setting | None, tuple[Run, float]] = {}
         for setting, (network, plugins) in networks.items():
-            share = (len(found) + len(runs) / len(networks)) / len(ready)
+            share = (len(results) + len(runs) / len(networks)) / len(ready)
             watch = _watch(progress, share, f"{task.name}, {fabric.name}")
             alone, both = (
-                simulate(graph, network, plugins=plugins, progress=watch) for graph in one.graphs
+                simulate(graph, network, plugins=plugins, progress=watch) for graph in steps.graphs
             )
             runs[setting] = (alone, both.step_time_s - alone.step_time_s)
-        found.append(_result(scenario, (task, fabric.name, one), runs, fabric.adapt(cluster)))
-    return found
+        results.append(_result(scenario, (task, fabric.name, steps), runs, fabric.adapt(cluster)))
+    return results
 
 
 def _watch(progress: Progress | None, share: float, activity: str) -> Progress | None:
@@ -223,15 +223,15 @@ def _watch(progress: Progress | None, share: float, activity: str) -> Progress |
 
 
 def _cluster(scenario: CollectiveScenario) -> Cluster:
-    own = scenario.cluster
-    size, nics = servers_of(own)
+    options = scenario.cluster
+    size, nics = servers_of(options)
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=own.rate_gbps,
-        gpu=load_gpu(own.gpu).name,
+        nic_gbps=options.rate_gbps,
+        gpu=load_gpu(options.gpu).name,
         gpus_per_server=size,
         nics_per_server=nics,
-        link_delay_s=own.link_delay_s,
+        link_delay_s=options.link_delay_s,
     )
 
 
@@ -327,21 +327,21 @@ def _uneven_flows(folded: Folded) -> int:
 
 
 def _networks(
-    fabric: Fabric, cluster: Cluster, one: _Written
+    fabric: Fabric, cluster: Cluster, written: _Written
 ) -> dict[Setting | None, tuple[Network, Plugins]]:
     """The networks of a fabric with each of what it leaves open, by what that is."""
-    found: dict[Setting | None, tuple[Network, Plugins]] = {}
-    left_open = fabric.candidates(fabric.adapt(cluster), one.context)
+    networks: dict[Setting | None, tuple[Network, Plugins]] = {}
+    left_open = fabric.candidates(fabric.adapt(cluster), written.context)
     candidates: dict[Setting | None, Fabric] = dict(left_open.items()) or {None: fabric}
-    if len(candidates) > 1 and one.uneven_flows > MAX_UNEVEN_FLOWS:
+    if len(candidates) > 1 and written.uneven_flows > MAX_UNEVEN_FLOWS:
         candidates.pop(FLAT, None)
     for setting, candidate in candidates.items():
         reconfiguration = candidate.reconfiguration()
         plugins = BUILT_IN
         if reconfiguration is not None:
             plugins = Plugins(reconfiguration.allocator, None)
-        found[setting] = (candidate.network(cluster, one.context), plugins)
-    return found
+        networks[setting] = (candidate.network(cluster, written.context), plugins)
+    return networks
 
 
 def _result(
@@ -351,21 +351,21 @@ def _result(
     machines: Cluster,
 ) -> CollectiveResult:
     """The fastest of the runs on a fabric."""
-    task, fabric, one = what
+    task, fabric, written = what
     setting = min(runs, key=lambda name: runs[name][0].step_time_s)
     run, repeated_s = runs[setting]
     return CollectiveResult(
         collective=task.name,
         fabric=fabric,
         setting=setting,
-        buffer_bytes=one.buffer_bytes,
+        buffer_bytes=written.buffer_bytes,
         time_s=run.step_time_s,
         repeated_s=repeated_s,
-        ends=one.ends,
+        ends=written.ends,
         gpus=scenario.gpus,
         carried_bytes=run.carried_bytes,
         nic_gbps=machines.nic_gbps * machines.nics_per_server / machines.gpus_per_server,
-        left_out=FLAT if setting != FLAT and one.uneven_flows > MAX_UNEVEN_FLOWS else None,
+        left_out=FLAT if setting != FLAT and written.uneven_flows > MAX_UNEVEN_FLOWS else None,
     )
 
 

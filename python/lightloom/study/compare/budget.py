@@ -1,4 +1,4 @@
-"""What of a comparison is simulated whole, and what is estimated from less.
+"""A comparison simulates some of its steps whole, and estimates the others from less.
 
 Each of these saves time where a step is long, and decides by its size alone:
 

@@ -12,7 +12,7 @@ from lightloom.fabric import Cluster, Fabric, FabricContext, MeanDemand, mean_de
 from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job, StepWorkload
 from lightloom.study.compare.results import Sample
-from lightloom.study.compare.variants import Variant
+from lightloom.study.compare.variants import FabricVariant
 from lightloom.workload.task_graph import COLUMNS
 
 #: samples over which the demand is averaged for topologies that are fixed for the whole job
@@ -37,11 +37,11 @@ class Workloads:
         key = (sample, gpus_per_server)
         if key not in self._kept:
             if sample.compute_scale == 1.0:
-                made = self._job.workload(sample, gpus_per_server)
+                workload = self._job.workload(sample, gpus_per_server)
             else:
                 nominal = self.get(Sample(sample.seed, sample.step), gpus_per_server)
-                made = self._job.scaled(nominal, sample)
-            self._kept[key] = made
+                workload = self._job.scaled(nominal, sample)
+            self._kept[key] = workload
             self._give_up_old()
         return self._kept[key]
 
@@ -98,7 +98,7 @@ class Networks:
             self._networks[fabric] = fabric.network(self.job.cluster, self.context(fabric))
         return self._networks[fabric]
 
-    def explain(self, fabric: Fabric, variant: Variant, reason: str) -> None:
+    def explain(self, fabric: Fabric, variant: FabricVariant, reason: str) -> None:
         """Let the network of a fabric say why it is this variant."""
         self._networks[fabric] = variant.explained(self.get(fabric), reason)
 

@@ -99,11 +99,13 @@ def _with_options(job: Job, options: Mapping[str, Mapping[str, Any]]) -> Job:
 
 def _tried(job: Job, monitor: Monitor[Any]) -> list[Design]:
     """All designs of the fabrics of one job."""
-    given = job.scenario.fabric_options
+    options = job.scenario.fabric_options
     tuning = _Tuning(job, monitor)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         futures = [
-            pool.submit(tuning.tune, fabric, {**given.get("all", {}), **given.get(fabric.name, {})})
+            pool.submit(
+                tuning.tune, fabric, {**options.get("all", {}), **options.get(fabric.name, {})}
+            )
             for fabric in job.fabrics
         ]
         try:

@@ -30,7 +30,7 @@ from lightloom.study.compare.lost_parts import (
     loss_of,
 )
 from lightloom.study.compare.results import UNAFFECTED, FailureResult
-from lightloom.study.compare.variants import OWN, Failed, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant, Failed
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
@@ -59,12 +59,14 @@ class Failure:
     part: str
     kind: PartKind
     response: str
-    variant: Variant = OWN
+    variant: FabricVariant = OWN
     fabric: Fabric | None = None
     stops: bool = False
     mean_out: float | None = None
 
-    def result(self, step_time_s: float, variants_s: Mapping[Variant, float]) -> FailureResult:
+    def result(
+        self, step_time_s: float, variants_s: Mapping[FabricVariant, float]
+    ) -> FailureResult:
         """Return its outcome, given the first sample's step with all parts, and variants."""
         without_s = None if self.stops else variants_s.get(self.variant, step_time_s)
         share = None if without_s is None else without_s / step_time_s - 1
@@ -185,22 +187,22 @@ def _parts(one: FabricOfJob) -> _Parts:
 
 def _check(fabrics: Sequence[_Parts], text: str) -> None:
     """Refuse a part that no fabric has, unless they have none of its kind."""
-    has = [one.has(text) for one in fabrics]
-    server = max(one.part(text).server for one in fabrics)
-    servers = max(one.cluster.servers for one in fabrics)
+    has = [parts.has(text) for parts in fabrics]
+    server = max(parts.part(text).server for parts in fabrics)
+    servers = max(parts.cluster.servers for parts in fabrics)
     if True in has or (False not in has and server < servers):
         return
     if False not in has:
         raise InputError(f"fail {text}: there are {servers:,} servers, counted from 0")
     ranges: dict[str, list[str]] = {}
-    for one, found in zip(fabrics, has, strict=True):
-        if found is False:
-            ranges.setdefault(one.range(text), []).append(one.fabric)
-    parts = [
-        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {known}"
-        for known, names in ranges.items()
+    for parts, is_there in zip(fabrics, has, strict=True):
+        if is_there is False:
+            ranges.setdefault(parts.range(text), []).append(parts.fabric)
+    clauses = [
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {places}"
+        for places, names in ranges.items()
     ]
-    raise InputError(f"fail {text}: {'; '.join(parts)}")
+    raise InputError(f"fail {text}: {'; '.join(clauses)}")
 
 
 def _mean_out(there: FabricOfJob, text: str) -> float | None:
@@ -271,15 +273,14 @@ def failures_note(step_time_s: float, failures: Sequence[FailureResult]) -> str 
     """Return what each failed part adds to the first sample, in words."""
     if not failures:
         return None
-    parts = [_words(one) for one in failures]
+    parts = [_words(failure) for failure in failures]
     return f"failures: {show_time(step_time_s)} with all parts, {', '.join(parts)}"
 
 
-def _words(one: FailureResult) -> str:
-    if one.step_time_s is None or one.longer_share is None:
-        return f"without {one.part} the job stops ({one.response})"
-    if one.is_unaffected:
-        return f"without {one.part} {one.response}"
-    return (
-        f"without {one.part} {show_time(one.step_time_s)} ({one.longer_share:+.1%}; {one.response})"
-    )
+def _words(failure: FailureResult) -> str:
+    if failure.step_time_s is None or failure.longer_share is None:
+        return f"without {failure.part} the job stops ({failure.response})"
+    if failure.is_unaffected:
+        return f"without {failure.part} {failure.response}"
+    longer = f"{failure.longer_share:+.1%}; {failure.response}"
+    return f"without {failure.part} {show_time(failure.step_time_s)} ({longer})"

@@ -24,7 +24,7 @@ from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.variants import OWN, Strategy, Variant, switching_variants
+from lightloom.study.compare.variants import OWN, FabricVariant, Strategy, switching_variants
 from lightloom.workload.task_graph import COLUMNS, TaskGraph
 
 #: the interpreter with its libraries, and what runs take in addition to their task graph
@@ -47,9 +47,9 @@ class Requirements:
 
     seconds: float
     memory_bytes: float
-    run_s: Mapping[tuple[str, str, Variant], float] = field(default_factory=dict)
+    run_s: Mapping[tuple[str, str, FabricVariant], float] = field(default_factory=dict)
 
-    def cost(self, fabric: str, load: str, variant: Variant) -> float:
+    def cost(self, fabric: str, load: str, variant: FabricVariant) -> float:
         """Time of a run; that of the fabric's own where the variant is no candidate."""
         if (fabric, load, variant) in self.run_s:
             return self.run_s[fabric, load, variant]
@@ -59,8 +59,11 @@ class Requirements:
 
     @classmethod
     def of_all(cls, jobs: Sequence[Requirements]) -> Requirements:
-        """Those of several jobs, one after another."""
-        return cls(sum(one.seconds for one in jobs), max(one.memory_bytes for one in jobs))
+        """The requirements of several jobs, one after another."""
+        return cls(
+            sum(requirements.seconds for requirements in jobs),
+            max(requirements.memory_bytes for requirements in jobs),
+        )
 
     def sentence(self) -> str:
         """What a user reads before the work begins."""
@@ -79,7 +82,7 @@ class _Sizes:
 
     @classmethod
     def of(cls, workload: StepWorkload, ratio: float) -> _Sizes:
-        """Those of a step that has ``ratio`` times as many all-to-alls."""
+        """The sizes of a step that has ``ratio`` times as many all-to-alls."""
         graph = workload.graph
         tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
         counts = [one for demand in graph.demands for one in (demand.counts, demand.rank_counts)]
@@ -99,13 +102,13 @@ class _Tried:
         self.networks = Networks(job, self.workloads)
         self._sample = job.samples()[0]
 
-    def trials(self, fabric: Fabric) -> dict[Variant, tuple[float, float]]:
+    def trials(self, fabric: Fabric) -> dict[FabricVariant, tuple[float, float]]:
         """How long the step of each candidate takes, and its simulation [s].
 
         A fabric that leaves nothing open, or whose estimate decides, is its only candidate.
         """
         candidates = strategies.candidates(fabric, self.networks) if self.are_tried else {}
-        tried: dict[Variant, Fabric] = {
+        tried: dict[FabricVariant, Fabric] = {
             Strategy(setting): candidate for setting, candidate in candidates.items()
         }
         graph = self.workloads.get(self._sample, self.networks.server_size(fabric)).graph
@@ -130,24 +133,24 @@ def forecast(budget: Budget) -> Requirements | None:
         return None
     job, tried, ratio = budget.tried
     part = budget.part
-    one = _Tried(tried, budget.tries_candidates)
+    trial = _Tried(tried, budget.tries_candidates)
     sample = tried.samples()[0]
-    size = one.networks.server_size(tried.fabrics[0])
+    size = trial.networks.server_size(tried.fabrics[0])
     tried.workload(sample, size)  # the first one imports and looks up
-    build_s = _cpu_s(one.workloads.get, sample, size)
-    workload = one.workloads.get(sample, size)
+    build_s = _cpu_s(trial.workloads.get, sample, size)
+    workload = trial.workloads.get(sample, size)
     rebuild_s = _cpu_s(tried.scaled, workload, sample)
     others = {
-        name: _Tried(dataclasses.replace(tried, scenario=load), one.are_tried)
+        name: _Tried(dataclasses.replace(tried, scenario=load), trial.are_tried)
         for name, load in ({} if part else _loads_to_run(tried)).items()
     }
-    costs = {each.name: _costs(one, others, each) for each in tried.fabrics}
+    costs = {each.name: _costs(trial, others, each) for each in tried.fabrics}
     run_s = sum(
         _runs(job, each, part) * costs[each.name][""][OWN] + _in_vain_s(costs[each.name])
         for each in tried.fabrics
     )
     cores = os.cpu_count() or 1
-    first, later, scaled = _builds(job, one.networks.is_averaged)
+    first, later, scaled = _builds(job, trial.networks.is_averaged)
     if part is not None:
         # the first whole sample, and all of them in part
         first, later, scaled = 1, part.share * (first + later), part.share * scaled
@@ -160,9 +163,9 @@ def forecast(budget: Budget) -> Requirements | None:
         for load, runs in loads.items()
         for candidate, run_s in runs.items()
     }
-    found = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
-    _check_memory(job, found)
-    return found
+    requirements = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
+    _check_memory(job, requirements)
+    return requirements
 
 
 def _cpu_s(work: Callable[..., object], *given: object) -> float:
@@ -207,7 +210,7 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
 
 def _costs(
     tried: _Tried, others: Mapping[str, _Tried], fabric: Fabric
-) -> dict[str, dict[Variant, float]]:
+) -> dict[str, dict[FabricVariant, float]]:
     """Time of the runs of a fabric by load and candidate, of the tried step in place of the job's.
 
     What the fabric leaves open is tried under each load as the comparison does: candidates that are
@@ -221,7 +224,9 @@ def _costs(
     return costs
 
 
-def _by_candidate(trials: Mapping[Variant, tuple[float, float]]) -> dict[Variant, float]:
+def _by_candidate(
+    trials: Mapping[FabricVariant, tuple[float, float]],
+) -> dict[FabricVariant, float]:
     """Time of the candidates that are not much slower than the fastest, and of that one."""
     fastest, own_s = min(trials.values())
     close = fastest * (1 + strategies.MARGIN)
@@ -229,7 +234,7 @@ def _by_candidate(trials: Mapping[Variant, tuple[float, float]]) -> dict[Variant
     return {**costs, OWN: own_s}
 
 
-def _in_vain_s(costs: Mapping[str, Mapping[Variant, float]]) -> float:
+def _in_vain_s(costs: Mapping[str, Mapping[FabricVariant, float]]) -> float:
     """Time of the candidates that a fabric will not have, under all loads."""
     return sum(
         sum(run_s for variant, run_s in runs.items() if variant != OWN) - runs[OWN]
@@ -242,13 +247,15 @@ def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> 
     """Bytes of samples that are kept, written and drawn, and of those that run."""
     nominal, _, scaled = _builds(job, is_averaged=True)
     plan, model = job.plan, job.model
-    own = sizes.tasks + sizes.tables
-    one = own + sizes.counts
+    alone_bytes = sizes.tasks + sizes.tables
+    sample_bytes = alone_bytes + sizes.counts
     share = 1.0 if part is None else part.share
-    kept = min(share * (nominal * one + scaled * own), max(KEPT_BYTES, one))
+    kept = min(
+        share * (nominal * sample_bytes + scaled * alone_bytes), max(KEPT_BYTES, sample_bytes)
+    )
     # the first sample stays, and each other load has its own
-    kept += one
-    running = cores * (one + (_TASK_IN_CORE - 1) * sizes.tasks)
+    kept += sample_bytes
+    running = cores * (sample_bytes + (_TASK_IN_CORE - 1) * sizes.tasks)
     written = _TASK_WRITTEN * sizes.tasks / plan.pp
     drawn = 0.0
     if job.options.deduplicate:
@@ -257,11 +264,11 @@ def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> 
     return _BASE_BYTES + kept + running + written + drawn
 
 
-def _check_memory(job: ModelJob, found: Requirements) -> None:
+def _check_memory(job: ModelJob, needed: Requirements) -> None:
     installed = _installed_bytes()
-    if installed is not None and found.memory_bytes > installed:
+    if installed is not None and needed.memory_bytes > installed:
         raise InputError(
-            f"{job.plan.micro_batches:,} micro-batches take about {found.memory_bytes / 1e9:,.2g} "
+            f"{job.plan.micro_batches:,} micro-batches take about {needed.memory_bytes / 1e9:,.2g} "
             f"GB of memory, of {installed / 1e9:,.2g} GB here; simulate fewer micro-batches: the "
             "step is close to proportional to them"
         )

@@ -184,7 +184,7 @@ class Job(ABC):
         return []
 
     def losses(self, workload: StepWorkload) -> list[str]:  # noqa: ARG002
-        """What of the demand is not sent, in lines."""
+        """Tokens of the demand that are not sent, in lines."""
         return []
 
     def logged(self, workload: StepWorkload) -> dict[str, float]:  # noqa: ARG002
@@ -540,7 +540,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
 def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
     """Bytes per element: the user's, else those of the model's published run, else the defaults."""
     demand = scenario.demand
-    given = {
+    stated = {
         "dispatch_element_bytes": demand.dispatch_element_bytes,
         "combine_element_bytes": demand.combine_element_bytes,
         "dispatch_gradient_element_bytes": demand.dispatch_gradient_element_bytes,
@@ -549,7 +549,7 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         "parameter_bytes": scenario.parameter_bytes,
     }
     sizes: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in stated.items():
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
@@ -566,11 +566,11 @@ def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:
 
 def _dispatcher(scenario: Scenario, model: Model) -> Dispatcher:
     """The user's dispatcher; else that of the published training, else the one that suits it."""
-    given = scenario.demand
-    if given.dispatcher is not None:
-        return given.dispatcher
-    if given.deduplicate is not None:
-        return "flex" if given.deduplicate else "alltoall"
+    options = scenario.demand
+    if options.dispatcher is not None:
+        return options.dispatcher
+    if options.deduplicate is not None:
+        return "flex" if options.deduplicate else "alltoall"
     return model.dispatcher or ("flex" if model.num_groups > model.top_groups else "alltoall")
 
 
@@ -582,14 +582,14 @@ def _deduplicates(scenario: Scenario, model: Model) -> bool:
     DemandError
         If the dispatcher sends every copy.
     """
-    given = scenario.demand.deduplicate
+    wanted = scenario.demand.deduplicate
     sends_once = _dispatcher(scenario, model) == "flex"
-    if given and not sends_once:
+    if wanted and not sends_once:
         raise DemandError(
             "deduplicate with dispatcher alltoall: it sends every copy; use dispatcher flex, or "
             "leave deduplicate out"
         )
-    return sends_once if given is None else given
+    return sends_once if wanted is None else wanted
 
 
 def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> Dispatch:
@@ -608,15 +608,15 @@ def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> D
 
 def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
     """The machines of a scenario."""
-    own = scenario.cluster
+    options = scenario.cluster
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=own.rate_gbps,
+        nic_gbps=options.rate_gbps,
         gpu=gpu.name,
-        gpus_per_server=own.used_gpus_per_server,
-        nics_per_server=used_nics(own),
-        link_delay_s=own.link_delay_s,
-        idle_gpus_per_server=own.spare_gpus_per_server or 0,
+        gpus_per_server=options.used_gpus_per_server,
+        nics_per_server=used_nics(options),
+        link_delay_s=options.link_delay_s,
+        idle_gpus_per_server=options.spare_gpus_per_server or 0,
     )
 
 
@@ -675,15 +675,15 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
     """
     options = scenario.demand
     if not model.num_moe_layers:
-        given = [
+        changed = [
             name
             for name in DemandOptions.model_fields
             if getattr(options, name) != getattr(DemandOptions(), name)
         ]
-        if given:
+        if changed:
             raise DemandError(
                 f"{model.name} has no experts, so that nothing would read the demand's "
-                f"{', '.join(given)}; leave it out"
+                f"{', '.join(changed)}; leave it out"
             )
         return None
     return open_demand(

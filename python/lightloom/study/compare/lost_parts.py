@@ -54,21 +54,21 @@ def counts_of_servers(cluster: Cluster) -> dict[PartKind, Counts]:
 
 def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
     """Return how many of each part a network has; a kind that it lacks is left out."""
-    servers, found = network.servers, counts_of_servers(cluster)
+    servers, counts = network.servers, counts_of_servers(cluster)
     eps, ocs = network.part(Eps), network.part(Ocs)
     if eps is not None:
-        found[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)
+        counts[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)
         if eps.planes > 1:
-            found[PartKind.PLANE] = (eps.planes,)
+            counts[PartKind.PLANE] = (eps.planes,)
     if ocs is not None and eps is not None:
-        found[PartKind.EPS_NIC] = (servers, eps.nics)
+        counts[PartKind.EPS_NIC] = (servers, eps.nics)
         if chassis := _chassis(ocs):
-            found[PartKind.OCS] = (chassis,)
+            counts[PartKind.OCS] = (chassis,)
         if ocs.planes is not None:
-            found[PartKind.PLANE] = (ocs.degree,)
+            counts[PartKind.PLANE] = (ocs.degree,)
     if network.part(Crossbars) is not None:
-        found[PartKind.PLANE] = (cluster.nics_per_server,)
-    return found
+        counts[PartKind.PLANE] = (cluster.nics_per_server,)
+    return counts
 
 
 def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: int) -> Loss:

@@ -88,24 +88,24 @@ class PartStep:
             One for each of ``parts`` but these.
         """
         first, nominal = _first_samples(whole), _first_samples(parts)
-        found = []
-        for one in parts:
-            name = one.attempt.fabric.name
-            if one is nominal[name]:
+        estimates = []
+        for run_of_part in parts:
+            name = run_of_part.attempt.fabric.name
+            if run_of_part is nominal[name]:
                 continue
             factor = first[name].run.step_time_s / nominal[name].run.step_time_s
-            run = _scaled(one.run, factor)
-            found.append(dataclasses.replace(one, run=run, is_estimate=True))
-        return found
+            run = _scaled(run_of_part.run, factor)
+            estimates.append(dataclasses.replace(run_of_part, run=run, is_estimate=True))
+        return estimates
 
 
 def _first_samples(done: Sequence[Done]) -> dict[str, Done]:
     """The first run of each fabric as it is, which is its first sample; by its name."""
-    found: dict[str, Done] = {}
-    for one in done:
-        if one.attempt.variant == OWN:
-            found.setdefault(one.attempt.fabric.name, one)
-    return found
+    firsts: dict[str, Done] = {}
+    for each in done:
+        if each.attempt.variant == OWN:
+            firsts.setdefault(each.attempt.fabric.name, each)
+    return firsts
 
 
 def _scaled(run: Run, factor: float) -> Run:

@@ -137,9 +137,9 @@ def planned_jobs(
     fabrics = load_fabrics(scenario)
     with _Pool(monitor or Monitor()) as pool:
         predicted = _Search(candidates, model.num_layers, fabrics, pool).fastest(whole)
-    found = [one for one in predicted if one.step_time_s < math.inf]
+    possible = [choice for choice in predicted if choice.step_time_s < math.inf]
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, fabrics, found) if found else [prepare(scenario)]
+    return _searched(scenario, fabrics, possible) if possible else [prepare(scenario)]
 
 
 class _Search:
@@ -164,10 +164,10 @@ class _Search:
         chunked = [more for one in leading for more in self._candidates.with_chunks(one)]
         screened += self._screened(chunked)
         published = self._candidates.published()
-        known = [] if published is None else [published]
+        stated = [] if published is None else [published]
         others = sorted(screened, key=lambda choice: choice.order)
-        others = [one for one in others if all(one.plan != it.plan for it in known)]
-        exact = [*known, *others[:FINALISTS]]
+        others = [one for one in others if all(one.plan != it.plan for it in stated)]
+        exact = [*stated, *others[:FINALISTS]]
         exact += _best_of_other(exact, others, "ep", OTHER_EP)
         if self._others:
             exact += _best_of_other(exact, others, "pp", OTHER_PP)
@@ -191,10 +191,10 @@ class _Search:
         round_of = {key: ones[:2] for key, ones in waiting.items()}
         while any(round_of.values()):
             keys = [key for key, ones in round_of.items() for _ in ones]
-            found = self._screened([one for ones in round_of.values() for one in ones])
-            screened += found
+            tried = self._screened([one for ones in round_of.values() for one in ones])
+            screened += tried
             going = set()
-            for key, one in zip(keys, found, strict=True):
+            for key, one in zip(keys, tried, strict=True):
                 going.discard(key)
                 if key not in best or one.step_time_s <= best[key].step_time_s:
                     best[key] = one
@@ -209,11 +209,11 @@ class _Search:
         while choices:
             pairs = [(one, self._candidates.with_larger_micro_batches(one)) for one in choices]
             larger = [(one, more) for one, more in pairs if more is not None]
-            found = self._screened([more for _, more in larger])
-            screened += found
+            faster = self._screened([more for _, more in larger])
+            screened += faster
             choices = [
                 more
-                for (one, _), more in zip(larger, found, strict=True)
+                for (one, _), more in zip(larger, faster, strict=True)
                 if self._without_bubble(more) < self._without_bubble(one)
             ]
         return screened
@@ -245,12 +245,12 @@ def _best_of_other(
     exact: Sequence[PredictedPlan], others: Sequence[PredictedPlan], degree: str, limit: float
 ) -> list[PredictedPlan]:
     """The first of ``others`` with each degree that no plan of ``exact`` has, unless far slower."""
-    found: dict[int, PredictedPlan] = {}
-    for one in others:
-        if one.order[0] <= limit * others[0].order[0]:
-            found.setdefault(getattr(one.plan, degree), one)
-    known = {getattr(one.plan, degree) for one in exact}
-    return [one for value, one in found.items() if value not in known]
+    firsts: dict[int, PredictedPlan] = {}
+    for choice in others:
+        if choice.order[0] <= limit * others[0].order[0]:
+            firsts.setdefault(getattr(choice.plan, degree), choice)
+    tried = {getattr(choice.plan, degree) for choice in exact}
+    return [choice for value, choice in firsts.items() if value not in tried]
 
 
 def _job(choice: PredictedPlan) -> ModelJob:
@@ -397,58 +397,60 @@ def title(plan: Plan | PlanCandidate | Mapping[str, Any]) -> str:
 
 
 def _searched(
-    scenario: Scenario, fabrics: Sequence[Fabric], found: Sequence[PredictedPlan]
+    scenario: Scenario, fabrics: Sequence[Fabric], predicted: Sequence[PredictedPlan]
 ) -> list[ModelJob]:
     """A job for each plan that is the fastest on some fabric, and all that were predicted."""
     candidates = tuple(
         PlanCandidate(
-            **{name: getattr(one.plan, name) for name in PlanCandidate.DEGREES},
-            recompute=one.fitted.options.recompute,
-            peak_memory_bytes=max(stage.total_bytes for stage in one.fitted.memory),
-            predicted_step_time_s=one.step_time_s,
+            **{name: getattr(candidate.plan, name) for name in PlanCandidate.DEGREES},
+            recompute=candidate.fitted.options.recompute,
+            peak_memory_bytes=max(stage.total_bytes for stage in candidate.fitted.memory),
+            predicted_step_time_s=candidate.step_time_s,
             predicted_by_fabric_s={
-                fabric.name: seconds for fabric in fabrics if (seconds := one.on(fabric)) < math.inf
+                fabric.name: seconds
+                for fabric in fabrics
+                if (seconds := candidate.on(fabric)) < math.inf
             },
-            is_screened=one.is_screened,
+            is_screened=candidate.is_screened,
         )
-        for one in found
+        for candidate in predicted
     )
     jobs = []
-    for choice, own in _by_plan(fabrics, found):
-        where = PLAIN if choice is found[0] else own[0]
-        text = f"search: of {len(found)} plans that fit, the shortest predicted step"
-        if len(found) > 1:
+    for choice, kept_by in _by_plan(fabrics, predicted):
+        where = PLAIN if choice is predicted[0] else kept_by[0]
+        text = f"search: of {len(predicted)} plans that fit, the shortest predicted step"
+        if len(predicted) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
         given = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in _given(scenario))
         provenance = (text, f"given: {given}") if given else (text,)
         plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
-        kept = tuple(fabric for fabric in job.fabrics if fabric in own)
+        kept = tuple(fabric for fabric in job.fabrics if fabric in kept_by)
         jobs.append(dataclasses.replace(job, fabrics=kept, candidates=candidates))
     return jobs
 
 
 def _by_plan(
-    fabrics: Sequence[Fabric], found: Sequence[PredictedPlan]
+    fabrics: Sequence[Fabric], predicted: Sequence[PredictedPlan]
 ) -> list[tuple[PredictedPlan, list[Fabric]]]:
     """Plans, each with the fabrics that have it, in their order.
 
     A fabric has the fastest plan of all, or the first one that another has, if that is about as
     fast there as the best.
     """
-    tokens = found[0].plan.tokens_per_step
-    exact = [one for one in found if one.times_s and one.plan.tokens_per_step == tokens]
-    chosen: list[tuple[PredictedPlan, list[Fabric]]] = [(found[0], [])]
+    tokens = predicted[0].plan.tokens_per_step
+    exact = [each for each in predicted if each.times_s and each.plan.tokens_per_step == tokens]
+    chosen: list[tuple[PredictedPlan, list[Fabric]]] = [(predicted[0], [])]
     for fabric in fabrics:
-        best = min(exact, key=lambda one: one.on(fabric))
-        for choice, own in chosen:
+        best = min(exact, key=lambda choice: choice.on(fabric))
+        for choice, kept_by in chosen:
             if choice.on(fabric) <= best.on(fabric) * SAME_PLAN:
-                own.append(fabric)
+                kept_by.append(fabric)
                 break
         else:
             chosen.append((best, [fabric]))
-    used = [one for one in chosen if one[1]]
-    return sorted(used, key=lambda one: fabrics.index(one[1][0]))
+    used = [pair for pair in chosen if pair[1]]
+    return sorted(used, key=lambda pair: fabrics.index(pair[1][0]))
 
 
 def _given(scenario: Scenario) -> list[tuple[str, Any]]:

@@ -12,35 +12,35 @@ from lightloom.fabric import Fabric
 from lightloom.schedule import RECONFIGURE_POLICIES
 from lightloom.simulate import Run
 from lightloom.study.compare.results import SAME, FabricResult, LinkUpResult, PolicyResult
-from lightloom.study.compare.variants import NEVER, LinkUp, Policy, Variant
+from lightloom.study.compare.variants import NEVER, FabricVariant, LinkUp, OtherPolicy
 from lightloom.units import show_time
 
 #: share of a step's critical path in which circuits are waited for, above which that is warned of
 MUCH_WAITING = 0.5
 
 
-def as_never(variant: Variant, fabric: Fabric, own: Run) -> bool:
+def as_never(variant: FabricVariant, fabric: Fabric, run: Run) -> bool:
     """Whether a variant is ``never``, and the fabric's own run the same as it switched nothing.
 
     Break-even alone waits for nothing where it does not switch.
     """
     reconfiguration = fabric.reconfiguration()
     is_free = reconfiguration is not None and reconfiguration.policy == "break-even"
-    return is_free and variant == NEVER and not own.circuits.reconfigurations
+    return is_free and variant == NEVER and not run.circuits.reconfigurations
 
 
 def policy_results(
-    fabric: Fabric, own: Run, variant_runs: Mapping[Variant, Run]
+    fabric: Fabric, run: Run, variant_runs: Mapping[FabricVariant, Run]
 ) -> tuple[PolicyResult, ...]:
     """The first sample under every policy, in their order; empty if they were not all run."""
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None:
         return ()
-    runs = {**variant_runs, Policy(reconfiguration.policy): own}
-    if any(Policy(name) not in runs for name in RECONFIGURE_POLICIES):
+    runs = {**variant_runs, OtherPolicy(reconfiguration.policy): run}
+    if any(OtherPolicy(name) not in runs for name in RECONFIGURE_POLICIES):
         return ()
     never_s = runs[NEVER].step_time_s
-    return tuple(_result(name, runs[Policy(name)], never_s) for name in RECONFIGURE_POLICIES)
+    return tuple(_result(name, runs[OtherPolicy(name)], never_s) for name in RECONFIGURE_POLICIES)
 
 
 def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
@@ -57,7 +57,7 @@ def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
 
 
 def link_up_result(
-    fabric: Fabric, own: Run, variant_runs: Mapping[Variant, Run]
+    fabric: Fabric, run: Run, variant_runs: Mapping[FabricVariant, Run]
 ) -> LinkUpResult | None:
     """What bringing links up does to the first sample; ``None`` where circuits stay."""
     reconfiguration = fabric.reconfiguration()
@@ -67,7 +67,7 @@ def link_up_result(
     return LinkUpResult(
         delay_s=bring_up.delay_s,
         measured_s=bring_up.measured_s,
-        step_time_s=own.step_time_s,
+        step_time_s=run.step_time_s,
         other_delay_s=bring_up.other_delay_s,
         other_step_time_s=variant_runs[LinkUp()].step_time_s,
     )

@@ -148,16 +148,16 @@ class _Case:
 
     def check_failures(self) -> None:
         """Refuse parts that no fabric has, and lost NICs where packets are simulated."""
-        for one in itertools.chain(*self.failures().values()):
-            if one.fabric is None or not self.is_packets:
+        for failure in itertools.chain(*self.failures().values()):
+            if failure.fabric is None or not self.is_packets:
                 continue
-            network = self.networks.get(one.fabric)
+            network = self.networks.get(failure.fabric)
             eps, ocs = network.part(Eps), network.part(Ocs)
             of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
             if of_region or (eps is not None and eps.failed):
                 raise InputError(
-                    f"fail {one.part}: NICs of packet switches fail in flows only: leave out the"
-                    " part, or simulate no packets"
+                    f"fail {failure.part}: NICs of packet switches fail in flows only: leave out"
+                    " the part, or simulate no packets"
                 )
 
     def choose(self, done: Sequence[Done], slower: strategies.Slower) -> list[Done]:
@@ -167,9 +167,9 @@ class _Case:
         what was fastest as flows, so that no run is left over then.
         """
         kept = strategies.fastest(done)
-        for name, one in kept.items():
-            reason = strategies.reason(one, done, slower.get(name, {}))
-            self.networks.explain(one.attempt.fabric, one.attempt.variant, reason)
+        for name, trial in kept.items():
+            reason = strategies.reason(trial, done, slower.get(name, {}))
+            self.networks.explain(trial.attempt.fabric, trial.attempt.variant, reason)
         fabrics = [
             kept[fabric.name].attempt.fabric if fabric.name in kept else fabric
             for fabric in self.job.fabrics
@@ -178,8 +178,8 @@ class _Case:
         if self.is_packets:
             return []
         return [
-            strategies.as_chosen(one, self.networks.get(one.attempt.fabric))
-            for one in kept.values()
+            strategies.as_chosen(trial, self.networks.get(trial.attempt.fabric))
+            for trial in kept.values()
         ]
 
 
@@ -231,13 +231,13 @@ def compare(
         summary_of_all(jobs), list(dict.fromkeys(text for job in jobs for text in job.warnings()))
     )
     _begin(watcher, "planning fabrics")
-    known = [one for work in works if (one := work.forecast()) is not None]
-    if known and (expected := Requirements.of_all(known)).seconds > LONG_S:
+    forecasts = [requirements for work in works if (requirements := work.forecast()) is not None]
+    if forecasts and (expected := Requirements.of_all(forecasts)).seconds > LONG_S:
         watcher.remark(expected.sentence())
     tally = Tally(sum(work.plan() for work in works))
-    found = joined([work.run(watcher, tally, plugins) for work in works], jobs)
+    comparison = joined([work.run(watcher, tally, plugins) for work in works], jobs)
     designs = [dataclasses.asdict(design) for design in tried]
-    return dataclasses.replace(found, inputs=found.inputs | {"designs": designs})
+    return dataclasses.replace(comparison, inputs=comparison.inputs | {"designs": designs})
 
 
 class _Work:
@@ -258,7 +258,7 @@ class _Work:
     def check_servers(self) -> None:
         """Refuse failures of servers and NICs that no fabric has."""
         case, job = self._case, self._case.job
-        clusters = {one.name: case.networks.cluster(one) for one in job.fabrics}
+        clusters = {fabric.name: case.networks.cluster(fabric) for fabric in job.fabrics}
         check_servers(clusters, job.scenario.fail)
 
     def forecast(self) -> Requirements | None:
@@ -304,8 +304,8 @@ class _Work:
         cost = sum(map(self._cost, trials))
         if self._case.is_packets:
             return cost
-        own = {trial.fabric.name: trial for trial in trials}.values()
-        return max(0.0, cost - sum(self._cost(dataclasses.replace(o, variant=OWN)) for o in own))
+        chosen = {trial.fabric.name: dataclasses.replace(trial, variant=OWN) for trial in trials}
+        return max(0.0, cost - sum(map(self._cost, chosen.values())))
 
     def run(self, watcher: Monitor[Row], tally: Tally, plugins: Plugins) -> Comparison:
         """Run everything, and sum it up."""
@@ -360,8 +360,8 @@ def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:
     trials, slower = _contenders(case, runner)
     tried = _all(runner, case.job, trials, keep_rows=not case.is_packets)
     chosen = case.choose(tried, slower)
-    for one in chosen:
-        runner.progress.monitor.finished(_row(case.job, one))
+    for trial in chosen:
+        runner.progress.monitor.finished(_row(case.job, trial))
     return chosen, tried
 
 
@@ -392,13 +392,13 @@ def _run_divided(
         parts += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
     done: dict[int, Done] = {}
-    own = {one.attempt.fabric.name: one for one in chosen}
+    own_runs = {each.attempt.fabric.name: each for each in chosen}
 
     def known(attempt: Attempt) -> Done | None:
-        one = own.get(attempt.fabric.name)
-        if one is None or not as_never(attempt.variant, one.attempt.fabric, one.run):
+        own = own_runs.get(attempt.fabric.name)
+        if own is None or not as_never(attempt.variant, own.attempt.fabric, own.run):
             return None
-        return dataclasses.replace(one, attempt=attempt)
+        return dataclasses.replace(own, attempt=attempt)
 
     # other loads and seeds, which are the last, take longer than other speeds of computation
     for finished in run_all([*work, *reversed(parts)], progress, known):
@@ -406,11 +406,11 @@ def _run_divided(
         if id(finished.attempt) in ids:
             progress.monitor.finished(_row(case.job, finished))
             if finished.attempt.variant == OWN:
-                own[finished.attempt.fabric.name] = finished
+                own_runs[finished.attempt.fabric.name] = finished
     simulated = [*chosen, *tried, *(done[id(attempt)] for _, attempt in work)]
     estimates = part.estimates(simulated, [done[id(attempt)] for _, attempt in parts])
-    for one in estimates:
-        progress.monitor.finished(_row(case.job, one))
+    for estimate in estimates:
+        progress.monitor.finished(_row(case.job, estimate))
     return [*simulated, *estimates]
 
 

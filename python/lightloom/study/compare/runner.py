@@ -18,7 +18,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import StepWorkload
 from lightloom.study.compare.results import Sample
-from lightloom.study.compare.variants import OWN, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant
 
 #: one finished run, flat, with units in its keys
 Row = dict[str, object]
@@ -33,7 +33,7 @@ class Attempt:
 
     fabric: Fabric
     sample: Sample
-    variant: Variant = OWN
+    variant: FabricVariant = OWN
     with_timeline: bool = False
     imbalance: str = ""
 

@@ -601,9 +601,9 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     def place(path: Path | None) -> Path | None:
         return None if path is None else folder / path
 
-    def text(name: str, known: Any) -> str:
+    def text(name: str, names: Any) -> str:
         # what is neither known nor looks like a path stays, so that a misspelt name is called one
-        is_path = name not in known and not {"/", "."}.isdisjoint(name)
+        is_path = name not in names and not {"/", "."}.isdisjoint(name)
         return str(folder / name) if is_path else name
 
     def fabric(name: Any) -> Any:
@@ -614,11 +614,11 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
         is_name = hub_repository(name) and not (folder / name).exists()
         return name if is_name else text(name, catalog())
 
-    known = {*_regimes(), *IMBALANCES}
+    demands = {*_regimes(), *IMBALANCES}
     source = scenario.demand.source
     demand = {}
     if isinstance(source, str) and isinstance(parse_demand(source), str):
-        demand["source"] = text(source, known)
+        demand["source"] = text(source, demands)
     return scenario.model_copy(
         update={
             "model": scenario.model and model(scenario.model),

@@ -16,7 +16,7 @@ from lightloom.fabric.network import Network
 from lightloom.study.compare.builds import Networks
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
-from lightloom.study.compare.variants import OWN, Strategy, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant, Strategy
 from lightloom.units import show_time
 
 #: candidates that take longer by more than this share on a short step are not simulated in full;
@@ -24,7 +24,7 @@ from lightloom.units import show_time
 MARGIN = 0.08
 
 #: for each fabric how many times longer a short step is with each candidate that it rules out
-Slower = Mapping[str, Mapping[Variant, float]]
+Slower = Mapping[str, Mapping[FabricVariant, float]]
 
 
 def candidates(fabric: Fabric, networks: Networks) -> Mapping[Setting, Fabric]:
@@ -61,16 +61,17 @@ def contenders(trials: Sequence[Attempt], short: Sequence[Done]) -> tuple[list[A
         The trials within :data:`MARGIN` of the fastest of their fabric; and for each fabric by how
         many times the short step of each other candidate was longer than that of the fastest.
     """
-    times: dict[str, dict[Variant, float]] = {}
-    for one in short:
-        times.setdefault(one.attempt.fabric.name, {})[one.attempt.variant] = one.run.step_time_s
+    times: dict[str, dict[FabricVariant, float]] = {}
+    for trial in short:
+        times_s = times.setdefault(trial.attempt.fabric.name, {})
+        times_s[trial.attempt.variant] = trial.run.step_time_s
     ratios = {
-        name: {variant: seconds / min(own.values()) for variant, seconds in own.items()}
-        for name, own in times.items()
+        name: {variant: seconds / min(times_s.values()) for variant, seconds in times_s.items()}
+        for name, times_s in times.items()
     }
     slower = {
-        name: {variant: ratio for variant, ratio in own.items() if ratio > 1 + MARGIN}
-        for name, own in ratios.items()
+        name: {variant: ratio for variant, ratio in times_s.items() if ratio > 1 + MARGIN}
+        for name, times_s in ratios.items()
     }
     kept = [trial for trial in trials if trial.variant not in slower.get(trial.fabric.name, {})]
     return kept, slower
@@ -79,10 +80,10 @@ def contenders(trials: Sequence[Attempt], short: Sequence[Done]) -> tuple[list[A
 def fastest(done: Sequence[Done]) -> dict[str, Done]:
     """The fastest of the trials of each fabric, by its name; of equal ones the first."""
     kept: dict[str, Done] = {}
-    for one in done:
-        name = one.attempt.fabric.name
-        if name not in kept or one.run.step_time_s < kept[name].run.step_time_s:
-            kept[name] = one
+    for trial in done:
+        name = trial.attempt.fabric.name
+        if name not in kept or trial.run.step_time_s < kept[name].run.step_time_s:
+            kept[name] = trial
     return kept
 
 
@@ -97,15 +98,15 @@ def estimated(fabric: Fabric, networks: Networks) -> Fabric:
     return next(iter(candidates(fabric, networks).values()), fabric)
 
 
-def reason(chosen: Done, done: Sequence[Done], slower: Mapping[Variant, float]) -> str:
+def reason(chosen: Done, done: Sequence[Done], slower: Mapping[FabricVariant, float]) -> str:
     """How long the step takes with the chosen candidate, and how the others of the fabric did.
 
     ``slower`` are those that only a short step was simulated with, and its ratios.
     """
     tried = [
-        f"{one.attempt.variant.title} {show_time(one.run.step_time_s, 4)}"
-        for one in done
-        if one.attempt.fabric.name == chosen.attempt.fabric.name and one is not chosen
+        f"{trial.attempt.variant.title} {show_time(trial.run.step_time_s, 4)}"
+        for trial in done
+        if trial.attempt.fabric.name == chosen.attempt.fabric.name and trial is not chosen
     ]
     ruled_out = [f"{other.title} {100 * (ratio - 1):.0f} %" for other, ratio in slower.items()]
     parts = [f"{show_time(chosen.run.step_time_s, 4)} on the first sample"]

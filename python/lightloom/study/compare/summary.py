@@ -33,7 +33,7 @@ from lightloom.study.compare.results import (
 from lightloom.study.compare.scenario import packet_options
 from lightloom.study.compare.supply import supply_of
 from lightloom.study.compare.switching import switching_of
-from lightloom.study.compare.variants import OWN, Variant
+from lightloom.study.compare.variants import OWN, FabricVariant
 from lightloom.units import show_time, show_usd
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _result(
     job: Job,
     fabric: Fabric,
     samples: Sequence[Sample],
-    runs: Mapping[tuple[str, Variant, Sample], Done],
+    runs: Mapping[tuple[str, FabricVariant, Sample], Done],
     phases: Phases | None,
     failures: Sequence[Failure],
 ) -> FabricResult:
@@ -189,22 +189,22 @@ def _with_stragglers(run: Run) -> dict[str, float]:
 
 
 def _notes(
-    own: Done, variants: Mapping[Variant, float], failures: Sequence[FailureResult]
+    first: Done, variants: Mapping[FabricVariant, float], failures: Sequence[FailureResult]
 ) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
     Other policies and the bring-up of links are elsewhere.
     """
-    network = own.network
+    network = first.network
     notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
     others = {variant.note: show_time(s) for variant, s in variants.items() if variant.note}
     if others:
-        step = show_time(own.run.step_time_s)
+        step = show_time(first.run.step_time_s)
         tried = " and ".join(
             f"{'as long' if other == step else other} if {words}" for words, other in others.items()
         )
         notes.append(f"the first sample takes {step}, and {tried}")
-    if failed := failures_note(own.run.step_time_s, failures):
+    if failed := failures_note(first.run.step_time_s, failures):
         notes.append(failed)
     return notes
 

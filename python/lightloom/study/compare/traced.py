@@ -221,14 +221,14 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
     _refuse_options(scenario)
     packet_options(scenario)
     gpu = load_gpu(scenario.cluster.gpu)
-    found = read_any(scenario.workload, progress)
-    size = found.trace.world_size
+    imported = read_any(scenario.workload, progress)
+    size = imported.trace.world_size
     if scenario.gpus not in (0, size):
         raise InputError(
             f"gpus = {scenario.gpus}: the trace is of a job of {size}; leave --gpus out"
         )
     scenario = with_servers(scenario.model_copy(update={"gpus": size}))
-    step = TracedStep.of(found.trace)
+    step = TracedStep.of(imported.trace)
     if not step.has_routing and not is_recorded(scenario):
         raise InputError(
             "the trace has no all-to-alls of tokens that a router chose: nothing would read "
@@ -256,8 +256,8 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         rates=rates,
         costs=costs_by_name(fabrics, bought, gpu, rates),
         step=step,
-        form=found.form,
-        remarks=found.remarks,
+        form=imported.form,
+        remarks=imported.remarks,
     )
 
 

@@ -13,7 +13,7 @@ from lightloom.workload.task_graph import TaskGraph
 
 
 @dataclass(frozen=True)
-class Variant:
+class FabricVariant:
     """A fabric with something changed; of this class itself the fabric as it is compared."""
 
     #: whether it is tried before the fabric's own runs, which are those of the fastest
@@ -44,11 +44,11 @@ class Variant:
 
 
 #: the fabric as it is compared
-OWN = Variant()
+OWN = FabricVariant()
 
 
 @dataclass(frozen=True)
-class Strategy(Variant):
+class Strategy(FabricVariant):
     """A candidate for a setting that the fabric leaves open."""
 
     is_candidate: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class Strategy(Variant):
 
 
 @dataclass(frozen=True)
-class Policy(Variant):
+class OtherPolicy(FabricVariant):
     """Another policy of switching circuits."""
 
     name: str
@@ -84,11 +84,11 @@ class Policy(Variant):
         return f"reconfigure={self.name}"
 
 
-NEVER = Policy("never")
+NEVER = OtherPolicy("never")
 
 
 @dataclass(frozen=True)
-class First(Variant):
+class First(FabricVariant):
     """Other circuits for the first all-to-all of a pass."""
 
     name: str
@@ -110,7 +110,7 @@ class First(Variant):
 
 
 @dataclass(frozen=True)
-class LinkUp(Variant):
+class LinkUp(FabricVariant):
     """Another bring-up of links."""
 
     @property
@@ -120,7 +120,7 @@ class LinkUp(Variant):
 
 
 @dataclass(frozen=True)
-class Failed(Variant):
+class Failed(FabricVariant):
     """The fabric without a part; ``backup`` replaces a failed GPU over a ``path``, in words."""
 
     part: str
@@ -139,7 +139,7 @@ class Failed(Variant):
         return with_backup_gpu(graph, self.backup, network.nvswitch.collective_rate_bps)
 
 
-def switching_variants(fabric: Fabric, policies: bool) -> dict[Variant, Fabric]:
+def switching_variants(fabric: Fabric, policies: bool) -> dict[FabricVariant, Fabric]:
     """Other ways to switch circuits, each with the fabric that has it.
 
     The other first all-to-all, where the policy has a choice; the links' bring-up as measured where
@@ -149,12 +149,12 @@ def switching_variants(fabric: Fabric, policies: bool) -> dict[Variant, Fabric]:
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None:
         return {}
-    found: dict[Variant, Fabric] = {}
+    variants: dict[FabricVariant, Fabric] = {}
     for name, other in reconfiguration.other_first.items():
-        found[First(name)] = other
+        variants[First(name)] = other
     if reconfiguration.link_up is not None:
-        found[LinkUp()] = reconfiguration.link_up.other
+        variants[LinkUp()] = reconfiguration.link_up.other
     for name, other in reconfiguration.other_policies.items():
         if policies or name == NEVER.name:
-            found[Policy(name)] = other
-    return found
+            variants[OtherPolicy(name)] = other
+    return variants

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lightloom import schedule
 from lightloom.optional import need
 from lightloom.shown import Shown, views
+from lightloom.study.scheduling.data import as_rows
 from lightloom.study.scheduling.other_systems import SystemRow
 from lightloom.study.scheduling.problem import DemandProfile, Problem
 from lightloom.units import show_bytes, show_time
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     import polars
 
     from lightloom.report.figure import Figure
-
-
-#: the method that keeps the matchings of an earlier schedule
-KEPT = "previous"
 
 
 @dataclass(frozen=True)
@@ -115,8 +112,6 @@ class ScheduleComparison(Shown):
         """Return a row per scheduler."""
         need("polars", "to_polars")
         import polars
-
-        from lightloom.study.scheduling.data import as_rows
 
         return polars.DataFrame(as_rows(self), infer_schema_length=None)
 

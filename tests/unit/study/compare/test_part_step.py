@@ -26,7 +26,7 @@ from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.runner import Attempt, Done, Runner
 from lightloom.study.compare.summary import summary_of
-from lightloom.study.compare.variants import NEVER, OWN, Failed, Policy
+from lightloom.study.compare.variants import NEVER, OWN, Failed, OtherPolicy
 from lightloom.workload.tokens import moe_layers
 
 PLAN = {"tp": 2, "pp": 16, "ep": 8, "micro_batches": 16}
@@ -213,7 +213,7 @@ def test_a_part_spreads_all_to_alls_as_the_whole_step_does(deep, monkeypatch):
         (NEVER, "break-even", 0, True),
         (NEVER, "break-even", 1, False),
         (NEVER, "oracle", 0, False),
-        (Policy("oracle"), "break-even", 0, False),
+        (OtherPolicy("oracle"), "break-even", 0, False),
     ],
 )
 def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurations, expected):

@@ -13,7 +13,7 @@ from lightloom.study.compare.policies import (
     switching_warning,
 )
 from lightloom.study.compare.results import PolicyResult
-from lightloom.study.compare.variants import Policy, switching_variants
+from lightloom.study.compare.variants import OtherPolicy, switching_variants
 
 POLICIES = ["never", "always", "per-layer", "break-even", "oracle"]
 
@@ -70,13 +70,13 @@ def test_fabrics_without_a_choice_have_none():
 
 
 def test_numbers_of_a_policy():
-    runs = {Policy(name): run(10.0) for name in POLICIES if name != "break-even"}
+    runs = {OtherPolicy(name): run(10.0) for name in POLICIES if name != "break-even"}
     own = run(9.0, waited_s=0.25, reconfigurations=4, saved_s=2.0)
     found = {result.policy: result for result in policy_results(MixNet(), own, runs)}
     assert list(found) == POLICIES
     assert found["break-even"] == PolicyResult("break-even", 9.0, 1.0, 0.25, 4, 0.5)
     assert found["never"] == PolicyResult("never", 10.0, 0.0, 0.0, 0, 0.0)
-    del runs[Policy("oracle")]
+    del runs[OtherPolicy("oracle")]
     assert policy_results(MixNet(), own, runs) == ()
     assert policy_results(load_fabric("fat-tree"), own, {}) == ()
 
