@@ -91,7 +91,7 @@ impl BlockFold {
 pub struct SummedRows<'a> {
     /// Copies from rank to rank, `(ranks, ranks)`.
     pub copies: &'a mut [u32],
-    /// Those of them for the expert with the largest number, `(ranks, ranks)`.
+    /// Copies among them for the expert with the largest number, `(ranks, ranks)`.
     pub largest: &'a mut [u32],
     /// Copies that each expert computes.
     pub by_expert: &'a mut [i64],

@@ -98,8 +98,8 @@ impl Gammas {
     /// Variates that the squeeze accepts, `UNDECIDED` elsewhere; without branches.
     #[expect(clippy::needless_bitwise_bool, reason = "a branch would keep it out of SIMD lanes")]
     fn squeeze(&self, values: &mut [f64], normals: &[f64], uniforms: &[f64]) {
-        let given = self.d.iter().zip(&self.c).zip(normals.iter().zip(uniforms));
-        for (value, ((d, c), (x, uniform))) in values.iter_mut().zip(given) {
+        let draws = self.d.iter().zip(&self.c).zip(normals.iter().zip(uniforms));
+        for (value, ((d, c), (x, uniform))) in values.iter_mut().zip(draws) {
             let y = c * x;
             let fourth = y * y * x * x;
             let refusal = fourth * (1.0 + 1.6 * y.abs()) / 12.0;

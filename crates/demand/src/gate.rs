@@ -1,7 +1,7 @@
 //! The least informative gate with given expert loads: how likely a token reaches each member.
 //!
-//! Of all sets of `top_k` experts, within `slots` of the groups of node-limited routing, a token
-//! draws one with probability proportional to the product of its experts' weights, the weights such
+//! A token draws one of all sets of `top_k` experts, within `slots` of the groups of node-limited
+//! routing, with probability proportional to the product of its experts' weights, the weights such
 //! that every expert is chosen as often as it is to be. This is conditional Poisson sampling (Chen,
 //! Dempster and Liu, Biometrika 81, 1994).
 //!
@@ -192,13 +192,13 @@ impl Gate {
     ) {
         let each = self.experts / self.groups;
         for (group, weights) in weights.chunks_exact_mut(each).enumerate() {
-            let own = pairs.clone().skip(group * each).take(each);
-            let sums = own.clone().fold([[0.0; LANES]; 2], |[found, wanted], (a, b)| {
+            let of_group = pairs.clone().skip(group * each).take(each);
+            let sums = of_group.clone().fold([[0.0; LANES]; 2], |[found, wanted], (a, b)| {
                 [from_fn(|l| found[l] + a[l]), from_fn(|l| wanted[l] + b[l])]
             });
             let damped: Lanes =
                 from_fn(|l| ratio(sums[1][l], sums[0][l]).powf(damping[group][l] - 1.0));
-            for (weight, (found, wanted)) in weights.iter_mut().zip(own) {
+            for (weight, (found, wanted)) in weights.iter_mut().zip(of_group) {
                 *weight = from_fn(|l| {
                     let factor = if self.groups == 1 {
                         ratio(odds(wanted[l]), odds(found[l]))
@@ -266,8 +266,8 @@ impl Gate {
                 add_product(before.at(place), after.at(blocks.len() - 1 - place), &mut work);
                 outside.fill([0.0; LANES]);
                 add_product(&work, rest, &mut outside);
-                let own = &weights[block * self.width()..][..self.width()];
-                add_derivative(own, &mut outside, &mut prefixes, &mut chances);
+                let weights_here = &weights[block * self.width()..][..self.width()];
+                add_derivative(weights_here, &mut outside, &mut prefixes, &mut chances);
             }
             damping.push(damping_of(before.at(blocks.len()), rest, &total));
         }
@@ -412,9 +412,9 @@ fn add_derivative(
     found.resize(first + weights.len(), [0.0; LANES]);
     for (expert, weight) in weights.iter().enumerate().rev() {
         let pairs = adjoint[1..].iter().zip(prefixes.at(expert));
-        let held =
-            pairs.fold([0.0; LANES], |held: Lanes, (a, b)| from_fn(|l| held[l] + a[l] * b[l]));
-        found[first + expert] = from_fn(|l| weight[l] * held[l]);
+        let slope =
+            pairs.fold([0.0; LANES], |slope: Lanes, (a, b)| from_fn(|l| slope[l] + a[l] * b[l]));
+        found[first + expert] = from_fn(|l| weight[l] * slope[l]);
         for j in 0..terms - 1 {
             let next = adjoint[j + 1];
             adjoint[j] = from_fn(|l| adjoint[j][l] + weight[l] * next[l]);
@@ -506,7 +506,7 @@ mod tests {
         }
     }
 
-    /// Of rows side by side each is fitted to its end, wherever it stands: the even one, whose
+    /// Each of the rows side by side is fitted to its end, wherever it stands: the even one, whose
     /// weights are right at once, ends no other.
     #[test]
     fn rows_in_another_order_are_reached_as_often() {

@@ -153,8 +153,8 @@ fn draw_poisson(
     if let Some(place) = skip {
         means[place] = 0.0;
     }
-    let given = means.iter().zip(normals.iter().zip(uniforms.iter()));
-    for (count, (mean, (normal, uniform))) in counts.iter_mut().zip(given) {
+    let draws = means.iter().zip(normals.iter().zip(uniforms.iter()));
+    for (count, (mean, (normal, uniform))) in counts.iter_mut().zip(draws) {
         *count = squeeze(*mean, *normal, *uniform);
     }
     let (mut sum, mut rare) = (0, 0.0);

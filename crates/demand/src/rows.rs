@@ -268,7 +268,7 @@ impl Rows<'_> {
         let row = (micro_batch as u64) << RANK_BITS | rank as u64;
         let index = [row, self.layers[layer], self.group, self.step];
         let Some(spans) = self.spans else { return (self.shares.at(index), None) };
-        let held = [rank as u64, self.layers[layer], self.group, spans[layer]];
-        (self.shares.at(held), Some(self.routing.at(index)))
+        let span = [rank as u64, self.layers[layer], self.group, spans[layer]];
+        (self.shares.at(span), Some(self.routing.at(index)))
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct GridCell {
 
 impl FlowNetwork {
     /// Says that many flows will lead from links of `first` to links of `last`: flows of an
-    /// all-to-all. That changes no rate and no time, only how fast they are found. Of no effect if
-    /// a link is among such links already, or on a side are more than eight.
+    /// all-to-all. That changes no rate and no time, only how fast they are found. It does
+    /// nothing if a link is among such links already, or a side has more than eight.
     pub fn expect(&mut self, first: &[LinkId], last: &[LinkId]) {
         let is_free = |link: &LinkId| {
             let link = &self.store.links[link.0 as usize + 1];
@@ -50,10 +50,10 @@ impl FlowNetwork {
         let mut grid = Grid::new([[NO_LINK; SIDE]; 2]);
         for (side, links) in SIDES.into_iter().zip([first, last]) {
             for (line, link) in links.iter().enumerate() {
-                let own = &mut self.store.links[link.0 as usize + 1];
-                own.place = Place { grid: number, side: side as u8, line: line as u8 };
+                let stored = &mut self.store.links[link.0 as usize + 1];
+                stored.place = Place { grid: number, side: side as u8, line: line as u8 };
                 grid.links[side][line] = link.0 + 1;
-                grid.capacity[side][line] = own.capacity;
+                grid.capacity[side][line] = stored.capacity;
             }
         }
         self.grids.grids.push(grid);

@@ -210,8 +210,8 @@ impl PriorityNetwork {
     fn next(&mut self) -> Option<Time> {
         let mut next: Option<Time> = None;
         for place in 0..self.classes.len() {
-            let found = self.classes[place].network.next_completion();
-            next = next.into_iter().chain(found).min();
+            let finish = self.classes[place].network.next_completion();
+            next = next.into_iter().chain(finish).min();
             self.pass_on(place);
         }
         next

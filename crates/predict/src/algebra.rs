@@ -59,25 +59,25 @@ pub(crate) fn distance(left: &[f64], right: &[f64]) -> f64 {
 pub(crate) fn solve_positive(matrix: &mut [f64], vector: &mut [f64]) -> bool {
     let size = vector.len();
     for row in 0..size {
-        let (own, below) = matrix[row * size..].split_at_mut(size);
-        let own = &own[row..];
-        let pivot = own[0];
+        let (lead, below) = matrix[row * size..].split_at_mut(size);
+        let lead = &lead[row..];
+        let pivot = lead[0];
         if pivot.is_nan() || pivot <= 0.0 {
             return false;
         }
-        let found = vector[row];
+        let value = vector[row];
         for (index, lower) in below.chunks_exact_mut(size).enumerate() {
-            let factor = own[index + 1] / pivot;
-            for (entry, upper) in lower[row + 1 + index..].iter_mut().zip(&own[index + 1..]) {
+            let factor = lead[index + 1] / pivot;
+            for (entry, upper) in lower[row + 1 + index..].iter_mut().zip(&lead[index + 1..]) {
                 *entry -= factor * upper;
             }
-            vector[row + 1 + index] -= factor * found;
+            vector[row + 1 + index] -= factor * value;
         }
     }
     for row in (0..size).rev() {
-        let (own, known) = (&matrix[row * size..(row + 1) * size], &vector[row + 1..]);
-        let rest: f64 = own[row + 1..].iter().zip(known).map(|(one, other)| one * other).sum();
-        vector[row] = (vector[row] - rest) / own[row];
+        let (lead, solved) = (&matrix[row * size..(row + 1) * size], &vector[row + 1..]);
+        let rest: f64 = lead[row + 1..].iter().zip(solved).map(|(one, other)| one * other).sum();
+        vector[row] = (vector[row] - rest) / lead[row];
     }
     true
 }

@@ -8,7 +8,7 @@ use crate::predictor::LoadPredictor;
 use lightloom_model::Invalid;
 use std::collections::BTreeMap;
 
-/// Weight of the newest step; of 0.1, 0.2 and 0.5 the best on calm generated traces.
+/// Weight of the newest step; of 0.1, 0.2 and 0.5 the best on calm generated loads.
 pub(crate) const DEFAULT_RATE: f64 = 0.2;
 
 /// Predicts the mean of the layer; the previous layer's loads, or uniform, at first.
@@ -64,11 +64,11 @@ mod tests {
     const STEPS: [[f64; 2]; 3] = [[0.2, 0.8], [0.6, 0.4], [1.0, 0.0]];
 
     fn after(rate: f64, steps: usize) -> f64 {
-        let mut made = Ewma::new(2, rate).unwrap();
+        let mut ewma = Ewma::new(2, rate).unwrap();
         for (step, loads) in STEPS.iter().enumerate().take(steps) {
-            made.observe(step as u64, 0, loads).unwrap();
+            ewma.observe(step as u64, 0, loads).unwrap();
         }
-        made.predict(3, 0).unwrap()[0]
+        ewma.predict(3, 0).unwrap()[0]
     }
 
     #[test]

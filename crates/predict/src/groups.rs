@@ -171,8 +171,8 @@ mod tests {
         let layers = vec![vec![vec![5, 5, 5, 5], vec![10, 20, 15, 55]]];
         let one = Past { group: 0, layer: 0, layers: layers.clone() };
         let two = Past { group: 3, layer: 0, layers: vec![vec![vec![0, 8, 0, 0]]] };
-        let mut made = predictors(PredictorName::LastStep);
-        let found = made.predict(&[&one, &two]).unwrap();
+        let mut last_step = predictors(PredictorName::LastStep);
+        let found = last_step.predict(&[&one, &two]).unwrap();
         // 30 * 0.25 = 7.5 and 70 * 0.25 = 17.5, rounded to even, as are 22.5 and 52.5
         assert_eq!(demand(&found[0]), Some(vec![8, 22, 18, 52]));
         assert_eq!(demand(&found[1]), Some(vec![0, 8, 0, 0]));
@@ -214,17 +214,17 @@ mod tests {
 
     #[test]
     fn nothing_is_predicted_of_nothing_and_zeros_teach_nothing() {
-        let mut made = predictors(PredictorName::Ewma);
+        let mut ewma = predictors(PredictorName::Ewma);
         let mut past = Past { group: 0, layer: 0, layers: vec![vec![]] };
-        assert!(!made.can_predict(&past));
-        assert_eq!(demand(&made.predict(&[&past]).unwrap()[0]), None);
+        assert!(!ewma.can_predict(&past));
+        assert_eq!(demand(&ewma.predict(&[&past]).unwrap()[0]), None);
         past.layers[0].push(vec![1, 3, 1, 3]);
         past.layers[0].push(vec![0; 4]);
-        assert!(made.can_predict(&past));
-        assert_eq!(demand(&made.predict(&[&past]).unwrap()[0]), Some(vec![0; 4]));
+        assert!(ewma.can_predict(&past));
+        assert_eq!(demand(&ewma.predict(&[&past]).unwrap()[0]), Some(vec![0; 4]));
         past.layers[0].push(vec![2, 2, 2, 2]);
         // shares: the plain mean of 1/4 and 1/2, the one of zeros left out
-        assert_eq!(demand(&made.predict(&[&past]).unwrap()[0]), Some(vec![2, 2, 2, 2]));
+        assert_eq!(demand(&ewma.predict(&[&past]).unwrap()[0]), Some(vec![2, 2, 2, 2]));
     }
 
     #[test]

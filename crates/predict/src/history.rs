@@ -78,8 +78,8 @@ impl LoadHistory {
 
 /// The loads of a step among those that are kept.
 pub(crate) fn find_step(kept: &Steps, step: u64) -> Option<&[f64]> {
-    let found = kept.iter().rev().find(|(known, _)| *known == step);
-    found.map(|(_, loads)| loads.as_slice())
+    let entry = kept.iter().rev().find(|(kept_step, _)| *kept_step == step);
+    entry.map(|(_, loads)| loads.as_slice())
 }
 
 #[cfg(test)]

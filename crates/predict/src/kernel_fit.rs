@@ -51,9 +51,9 @@ pub(crate) fn fit(window: &LoadWindow, input: &[f64], strengths: &[f64]) -> Vec<
         }
         factors.iter_mut().zip(&roots).for_each(|(factor, root)| *factor *= root);
         let rest = 1.0 - factors.iter().sum::<f64>();
-        let mut found: Vec<f64> = mean.iter().map(|value| rest * value).collect();
-        add_rows(&mut found, &factors, |row| window.target(row));
-        found
+        let mut fitted: Vec<f64> = mean.iter().map(|value| rest * value).collect();
+        add_rows(&mut fitted, &factors, |row| window.target(row));
+        fitted
     };
     strengths.iter().map(solve).collect()
 }
@@ -73,7 +73,7 @@ mod tests {
         window
     }
 
-    /// The same in its primal form: a transition matrix of experts x experts.
+    /// The fit in its primal form: a transition matrix of experts x experts.
     fn primal(window: &LoadWindow, input: &[f64], strength: f64) -> Vec<f64> {
         let (weights, rows) = (window.weights(), window.count());
         let mean = |values: &dyn Fn(usize) -> f64| -> f64 {

@@ -10,7 +10,7 @@
 //! strengths, and means of several rates alone, all predict, and what is used is their mean with
 //! weights that fall exponentially with their past error (L1, older errors forgotten; Littlestone
 //! and Warmuth, "The weighted majority algorithm", 1994). Each is judged on steps that it had not
-//! seen. On generated traces the mean beats the single best candidate, even one chosen in
+//! seen. On generated loads the mean beats the single best candidate, even one chosen in
 //! hindsight.
 //!
 //! It leaves out where the surprises come from: only the layer before is looked at.
@@ -122,7 +122,7 @@ struct LayerState {
     /// One per candidate.
     errors: [f64; CANDIDATES],
     window: Option<LoadWindow>,
-    /// Of the latest steps, oldest first.
+    /// Surprises of the latest steps, oldest first.
     surprises: VecDeque<(u64, Vec<f64>)>,
     /// The prediction of each candidate for `ready`.
     candidates: Vec<Vec<f64>>,
@@ -155,7 +155,7 @@ impl LayerState {
         let fits = match (window, before) {
             (Some(window), Some(before)) => {
                 let mut fits = fit(window, before, &STRENGTHS);
-                for (entry, mean) in fits.iter_mut().flat_map(|one| one.iter_mut().zip(mean)) {
+                for (entry, mean) in fits.iter_mut().flat_map(|fit| fit.iter_mut().zip(mean)) {
                     *entry += mean;
                 }
                 fits
@@ -164,7 +164,7 @@ impl LayerState {
         };
         self.candidates.clone_from(&self.means);
         self.candidates.extend(fits);
-        self.candidates.iter_mut().for_each(|one| project(one));
+        self.candidates.iter_mut().for_each(|candidate| project(candidate));
         self.ready = Some(request);
     }
 
@@ -233,27 +233,27 @@ mod tests {
     }
 
     fn after(steps: u64) -> Ridge {
-        let mut made = Ridge::new(3, 16).unwrap();
+        let mut predictor = Ridge::new(3, 16).unwrap();
         for step in 0..steps {
             for (layer, loads) in swing(step).iter().enumerate() {
-                made.observe(step, layer as u32, loads).unwrap();
+                predictor.observe(step, layer as u32, loads).unwrap();
             }
         }
-        made
+        predictor
     }
 
     #[test]
     fn a_layer_that_follows_another_is_predicted_from_it() {
-        let mut made = after(60);
+        let mut predictor = after(60);
         for step in 60..80 {
             let [first, second] = swing(step);
-            made.observe(step, 0, &first).unwrap();
-            let found = made.predict(step, 1).unwrap();
+            predictor.observe(step, 0, &first).unwrap();
+            let found = predictor.predict(step, 1).unwrap();
             assert!(found.iter().all(|&share| share >= 0.0));
             assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             // a mean of a layer that swings by a half is off by that
             assert!(distance(&found, &second) < 0.1, "{found:?} {second:?}");
-            made.observe(step, 1, &second).unwrap();
+            predictor.observe(step, 1, &second).unwrap();
         }
     }
 
@@ -261,8 +261,8 @@ mod tests {
     fn what_is_observed_after_a_prediction_changes_the_next_one() {
         let (mut early, mut late) = (after(20), after(20));
         early.predict(30, 0).unwrap();
-        for made in [&mut early, &mut late] {
-            made.observe(25, 0, &[0.0, 0.0, 1.0]).unwrap();
+        for predictor in [&mut early, &mut late] {
+            predictor.observe(25, 0, &[0.0, 0.0, 1.0]).unwrap();
         }
         assert_eq!(early.predict(30, 0), late.predict(30, 0));
     }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same by sorting (Duchi et al., ICML 2008).
+    /// The projection by sorting (Duchi et al., ICML 2008).
     fn by_sorting(vector: &[f64]) -> Vec<f64> {
         let mut ordered = vector.to_vec();
         ordered.sort_by(|one, other| other.total_cmp(one));

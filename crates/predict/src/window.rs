@@ -14,7 +14,7 @@ pub(crate) struct LoadWindow {
     count: usize,
     /// `count` rows, one after another.
     inputs: Vec<f64>,
-    /// The same of targets.
+    /// `count` rows of targets, likewise.
     targets: Vec<f64>,
     /// Dot products of inputs, `size x size`.
     gram: Vec<f64>,

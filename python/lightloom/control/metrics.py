@@ -58,13 +58,13 @@ class ControlMetrics:
     def _make(self) -> None:
         client, registry = self._client, self.registry
 
-        def made(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
+        def metric(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
             return kind(
                 f"lightloom_{name}", text, ["region", *labels], registry=registry, **options
             )
 
         histogram, counter, gauge = client.Histogram, client.Counter, client.Gauge
-        self._changes = made(
+        self._changes = metric(
             histogram,
             "reconfiguration_seconds",
             "Time from the first command to the verified result.",
@@ -72,24 +72,24 @@ class ControlMetrics:
             "result",
             buckets=_SECONDS,
         )
-        self._latency = made(
+        self._latency = metric(
             histogram,
             "decision_seconds",
             "Time from demand received to the first command sent.",
             buckets=_LATENCY,
         )
-        self._circuits = made(gauge, "circuits", "Circuits by state.", "state")
-        self._power = made(gauge, "port_power_dbm", "Power at a port.", "switch", "port")
-        self._loss = made(gauge, "port_loss_db", "Loss of a port's circuit.", "switch", "port")
-        self._denied = made(counter, "denied", "Commands that a switch refused.", "code")
-        self._mismatches = made(
+        self._circuits = metric(gauge, "circuits", "Circuits by state.", "state")
+        self._power = metric(gauge, "port_power_dbm", "Power at a port.", "switch", "port")
+        self._loss = metric(gauge, "port_loss_db", "Loss of a port's circuit.", "switch", "port")
+        self._denied = metric(counter, "denied", "Commands that a switch refused.", "code")
+        self._mismatches = metric(
             counter, "verify_mismatches", "Circuits that were accepted, but not there."
         )
-        self._state = made(gauge, "state", "1 for the state of the region.", "state")
-        self._drift = made(gauge, "drift", "Circuits missing or of somebody else.")
-        self._lease = made(gauge, "lease_held", "1 if the lease is held.")
-        self._revision = made(gauge, "lease_revision", "Revision of the lease.")
-        self._requests = made(counter, "requests", "Requests to the service.", "kind")
+        self._state = metric(gauge, "state", "1 for the state of the region.", "state")
+        self._drift = metric(gauge, "drift", "Circuits missing or of somebody else.")
+        self._lease = metric(gauge, "lease_held", "1 if the lease is held.")
+        self._revision = metric(gauge, "lease_revision", "Revision of the lease.")
+        self._requests = metric(counter, "requests", "Requests to the service.", "kind")
 
     def serve(self, port: int) -> None:
         """Serve the metrics on a loopback port.

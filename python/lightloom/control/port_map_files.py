@@ -4,7 +4,7 @@ The table has one row per NIC, with the columns ``server``, ``nic`` and either `
 ``egress`` or, where a fiber carries both directions, ``port``; ``switch`` and ``egress_switch``
 name the switch where there are several.
 
-Of a NetBox export, those cables count that are connected and end at one of the switches. The
+The cables of a NetBox export count that are connected and end at one of the switches. The
 interfaces of a server are its NICs, in the natural order of their names; a name that ends in
 ``tx`` or ``rx``, such as ``optical0/tx``, is one direction of a NIC.
 """

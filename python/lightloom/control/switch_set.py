@@ -215,13 +215,11 @@ def _same(before: Mapping[str, Readback], now: Mapping[str, Readback]) -> bool:
 
 async def _all(awaitables: Iterable[object]) -> list[Readback]:
     """Await all of them, also if one fails; then raise the first error."""
-    results = await asyncio.gather(  # type: ignore[call-overload]
-        *awaitables, return_exceptions=True
-    )
-    for result in results:
+    ended = await asyncio.gather(*awaitables, return_exceptions=True)  # type: ignore[call-overload]
+    for result in ended:
         if isinstance(result, BaseException):
             raise result
-    return list(results)
+    return list(ended)
 
 
 def present_in(readbacks: Mapping[str, Readback]) -> dict[str, frozenset[CrossConnect]]:

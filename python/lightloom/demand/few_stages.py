@@ -78,8 +78,8 @@ def few_stages(
     """The layers of some stages alone: the busiest, and others that are as busy as all the rest.
 
     How busy a stage is is counted in the first micro-batch of the first group: the copies that the
-    busiest rank of each layer computes, over its layers. Of as many parts of the stages, in that
-    order, as are to be taken, it is the busiest of each.
+    busiest rank of each layer computes, over its layers. The stages are divided in that order
+    into as many parts as are to be taken, and the busiest of each part is taken.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ One row per count, with the columns ``step``, ``layer``, ``expert``, ``load`` an
 told apart, ``rank``. ``load`` is tokens, or any other non-negative number in proportion to them.
 Experts and ranks are numbered from 0; steps and layers have any whole numbers and are taken in
 ascending order. A row that is absent is a load of zero, but a layer absent from a step is an
-error. Reading is bounded by file size and by the size of the trace.
+error. Reading is bounded by file size and by the size of the table of loads.
 
 A table of ``layer`` and ``expert`` alone has a row for each choice, as ``moe-trace`` of llama.cpp
 writes it (ggml-org/llama.cpp, pull request 28544): a step begins where layers begin again. Loads

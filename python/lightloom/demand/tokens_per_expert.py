@@ -72,7 +72,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 def read_tokens_per_expert(
     path: Path, files: dict[int, Path], *, experts: int | None = None, stages: int = 1
 ) -> LoadTrace:
-    """Read such a log; a step of the trace is an iteration.
+    """Read such a log; a step of the loads is an iteration.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class ErrorFile(Table):
 
 @dataclass(frozen=True)
 class KnownError:
-    """Of a class of jobs: how many public runs there are, and the median error of their speed."""
+    """How many public runs a class of jobs has, and the median error of their speed."""
 
     name: str
     runs: int

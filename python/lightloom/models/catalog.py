@@ -103,7 +103,7 @@ class _Plan(_Sourced):
 
 
 class _Training(_Sourced):
-    """What of its training does not depend on the plan; a key may be left out."""
+    """What does not depend on the plan in its training; a key may be left out."""
 
     gate: Gate | None = None
     dispatcher: Dispatcher | None = None
@@ -255,8 +255,8 @@ def _refuse_name_of_hub(text: str, path: Path) -> None:
 def _published(model: Model) -> Model:
     """The model of a file, with plan and training of the catalog entry that it equals, if any.
 
-    Of entries of one shape (DeepSeek-V3 and R1) it is the one that the file is named after, or the
-    last by name.
+    Where entries have one shape (DeepSeek-V3 and R1) it is the one that the file is named after, or
+    the last by name.
     """
     equal = [entry for entry in catalog().values() if _shape(entry) == _shape(model)]
     if not equal:

@@ -130,7 +130,7 @@ class NemotronH(GroupedQuery):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         return (*super().notes(), LINEAR_NOTE)
 
 
@@ -274,7 +274,7 @@ class Jamba(Mixture):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         return (*super().notes(), LINEAR_NOTE)
 
 
@@ -346,7 +346,7 @@ class GraniteHybrid(GroupedQuery):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         return (*super().notes(), LINEAR_NOTE)
 
 
@@ -431,6 +431,6 @@ class KimiLinear(Deepseek):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         residual = ("attention residuals left out",) if self.attn_res_block_size else ()
         return (*super().notes(), LINEAR_NOTE, *residual)

@@ -131,7 +131,7 @@ class DeepseekV32(DeepseekV3):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         sparse = (
             f"sparse attention: each query uses {self.index_topk} keys that an indexer chooses, or "
             "all of them where that is less work; at efficiencies measured for attention to all"
@@ -229,7 +229,7 @@ class LongcatFlash(Deepseek):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         zero = (
             f"{self.zero_expert_num} of the router's choices compute nothing: experts per token "
             "as if all were as likely; nothing hides the all-to-alls of the shortcut"
@@ -322,7 +322,7 @@ class DeepseekV4(SharedExperts, GroupedQuery):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         return (
             *super().notes(),
             "compressed attention: at efficiencies measured for attention to all",

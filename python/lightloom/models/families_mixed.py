@@ -95,7 +95,7 @@ class Qwen3Next(QwenMoe):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         return (*super().notes(), LINEAR_NOTE)
 
 
@@ -178,7 +178,7 @@ class MiniMax(Mixture):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out, or takes from elsewhere."""
+        """What the shape leaves out of the configuration, or takes from elsewhere."""
         return (*super().notes(), LINEAR_NOTE)
 
 
@@ -255,6 +255,6 @@ class Llama4(GroupedQuery):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out."""
+        """What the shape leaves out of the configuration."""
         seen = () if self.vision_config is None else ("vision encoder left out: text only",)
         return (*super().notes(), *seen)

@@ -104,7 +104,7 @@ class Family(Strict, abc.ABC):
         return self
 
     def notes(self) -> tuple[str, ...]:
-        """What of the configuration the shape leaves out."""
+        """What the shape leaves out of the configuration."""
         count = self.num_nextn_predict_layers
         return (f"{count} multi-token prediction layer(s) left out",) if count else ()
 

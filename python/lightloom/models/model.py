@@ -40,8 +40,9 @@ class Attention:
     """How one layer mixes tokens: softmax attention, linear attention, or ``none``.
 
     For ``gqa``: ``num_heads`` query heads, ``num_kv_heads`` key-value heads of ``head_dim``
-    (values of ``v_head_dim``, where it is not 0). Of keys and values, ``kv_projections`` are made:
-    2, or 1 where values are keys (Gemma 4), or 0 where both are another layer's (Hunyuan-Large).
+    (values of ``v_head_dim``, where it is not 0). ``kv_projections`` of keys and values are
+    made: 2, or 1 where values are keys (Gemma 4), or 0 where both are another layer's
+    (Hunyuan-Large).
     For ``mla`` (DeepSeek-V2): low-rank query (``q_lora_rank``, 0 where the query is full rank)
     and key-value (``kv_lora_rank``) with ``qk_nope_head_dim + qk_rope_head_dim`` per query-key
     head and ``v_head_dim`` per value head; ``head_dim`` is then ``v_head_dim``.

@@ -85,7 +85,7 @@ def _gate(attention: Attention, hidden: int) -> int:
 def _linear_attention(model: Model) -> int:
     """Linear attention, as in the reference implementations.
 
-    Of Qwen3-Next, Kimi-Linear and MiniMax-Text-01, of Nemotron-H (Mamba 2) and Jamba (Mamba 1).
+    Those are of Qwen3-Next, Kimi-Linear, MiniMax-Text-01, Nemotron-H (Mamba 2) and Jamba (Mamba 1).
     """
     attention, hidden = model.attention, model.hidden_size
     keys = attention.num_kv_heads * attention.qk_dim

@@ -99,7 +99,7 @@ class AttentionTable(_Table):
     decay_rank: OptionalWidth = 0
     conv_width: Annotated[int, Field(ge=0, le=1024)] = 0
 
-    def made(self, where: str) -> Attention:
+    def to_attention(self, where: str) -> Attention:
         """The attention.
 
         Raises
@@ -171,7 +171,10 @@ def read_shapes(path: Path) -> Model:
     """
     where = str(path)
     file = check(ShapeFile, read_toml(path, "description of a model", ModelError), where)
-    kinds = {key: table.made(f"{where}: attention.{key}") for key, table in file.attention.items()}
+    kinds = {
+        key: table.to_attention(f"{where}: attention.{key}")
+        for key, table in file.attention.items()
+    }
     attentions, mixtures, widths = [], [], []
     for number, layers in enumerate(file.layers):
         if layers.attention is None and layers.dense_width == 0:

@@ -14,9 +14,9 @@ MESSAGES = {"send", "receive"}
 def disagreements(trace: Trace) -> list[str]:
     """Where recorded ranks disagree.
 
-    Of each process group all members that were recorded must issue the same operations in the same
-    order; the rows that one rank sends to another in an all-to-all must be those that the other
-    expects; and each message must be received as it was sent.
+    All recorded members of a process group must issue the same operations in the same order;
+    the rows that one rank sends to another in an all-to-all must be those that the other expects;
+    and each message must be received as it was sent.
 
     Returns
     -------

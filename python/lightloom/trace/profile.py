@@ -107,7 +107,7 @@ def union(starts: Floats, ends: Floats) -> Floats:
 
 
 def length(intervals: Floats) -> float:
-    """Of intervals that do not overlap."""
+    """The total length of intervals that do not overlap."""
     return float((intervals[:, 1] - intervals[:, 0]).sum())
 
 

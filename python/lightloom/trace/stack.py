@@ -133,7 +133,7 @@ class PermutationStack:
     def check(self) -> int:
         """Check that every transfer of every collective is delivered once, and return how many are.
 
-        Of each kind of call the circuits of its permutations are compared, with their sizes and
+        It compares the circuits of the permutations of each kind of call, with their sizes and
         repeats, with the transfers of each of its groups. No two circuits of a permutation share a
         rank.
 

@@ -87,8 +87,8 @@ class Kernels:
     permutation
         Whether one kernel moves the copies of tokens, or several do.
     cuda_graphs
-        Whether kernels are captured in CUDA graphs. Those of routed experts are only where their
-        numbers of tokens do not differ from pass to pass.
+        Whether kernels are captured in CUDA graphs. Kernels of routed experts are only where
+        their numbers of tokens do not differ from pass to pass.
     expert_products
         One kernel for all experts of a GPU, or one after the other.
     """

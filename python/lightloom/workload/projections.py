@@ -55,7 +55,7 @@ def projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
 
 
 def _grouped_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
-    """Of grouped-query attention: queries with keys, values, gate and what indexes; the result."""
+    """Grouped-query attention: queries with keys, values, gate and what indexes; the result."""
     attention, hidden = model.attention, model.hidden_size
     heads = attention.num_heads / tp
     key_heads, values = max(attention.num_kv_heads / tp, 1), heads * attention.v_dim
@@ -68,7 +68,7 @@ def _grouped_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, 
 
 
 def _compressed_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
-    """Of DeepSeek-V4's attention: latents, keys and entries, whole on every rank as in MLA."""
+    """DeepSeek-V4's attention: latents, keys and entries, whole on every rank as in MLA."""
     attention, hidden = model.attention, model.hidden_size
     width, rank, share = attention.head_dim, attention.q_lora_rank, tokens / tp
     width_out = rank + width
@@ -98,7 +98,7 @@ def expert_projections(model: Model, tokens: float) -> tuple[tuple[float, float,
 
 
 def _linear_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
-    """Of linear attention: queries, keys, values, gate, decays; numbers per head; the result."""
+    """Linear attention: queries, keys, values, gate, decays; numbers per head; the result."""
     attention, hidden = model.attention, model.hidden_size
     heads = attention.num_heads / tp
     values = heads * attention.v_dim
@@ -122,7 +122,7 @@ def _linear_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, .
 
 
 def latent_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
-    """Those of latent attention that make heads of latent vectors; none of other attention."""
+    """Projections that make heads of latent vectors; other attention than latent has none."""
     attention = model.attention
     if attention.kind != "mla":
         return ()

@@ -1,8 +1,8 @@
 """Bytes and times of the operations of one stage, from model, plan and options.
 
-All bytes of collectives inside a server are per GPU and pass; sends are per worker. Those of routed
-copies differ from block to block and worker to worker: see :mod:`.tokens`. The correspondence with
-Megatron-Core: with sequence parallelism a tensor-parallel region begins with an all-gather and ends
+All bytes of collectives inside a server are per GPU and pass; sends are per worker. Bytes of
+routed copies differ from block to block and worker to worker: see :mod:`.tokens`. As in
+Megatron-Core, with sequence parallelism a tensor-parallel region begins with an all-gather and ends
 with a reduce-scatter of the micro-batch's hidden states, in the backward pass the other way round,
 with the all-gather once more, for the gradients of weights; without, it ends with an all-reduce,
 which moves as much as both.

@@ -44,7 +44,7 @@ class Collective(IntEnum):
 
 
 #: ``flags`` of an all-to-all of a demand block: sources and destinations swap; its demand is not
-#: known before it is reached. Of any collective: its stream goes on at once.
+#: known before it is reached. Any collective may be asynchronous: its stream goes on.
 TRANSPOSED, FIRST, ASYNCHRONOUS = 1, 2, 4
 
 #: no layer or no micro-batch

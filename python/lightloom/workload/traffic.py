@@ -102,7 +102,7 @@ def _moved(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Counts of a demand table that stay in members and cross between them, by block.
 
-    Of the groups whose first member has the role.
+    The groups are those whose first member has the role.
     """
     demand = graph.demands[table]
     first = np.array([group[0] for group in graph.families[demand.family].groups()])

@@ -393,7 +393,7 @@ def test_calls_of_one_rank_are_nobody_elses():
 
 
 def test_all_to_alls_of_groups_of_several_sizes_share_a_server():
-    """Of a server of four GPUs, pairs of one family and all of another: ranks are GPUs then."""
+    """A server of four GPUs has pairs of one family and all of another: ranks are GPUs then."""
     wide, pairs = tuple(range(8)), [(rank, rank + 4) for rank in range(4)]
     groups = [ProcessGroup("ep", wide), *(ProcessGroup("sp", pair) for pair in pairs)]
     recorded = []

@@ -30,7 +30,7 @@ impl Filling {
     const PART: [f64; SIDE + 1] =
         [0.0, 1.0, 1.0 / 2.0, 1.0 / 3.0, 0.25, 1.0 / 5.0, 1.0 / 6.0, 1.0 / 7.0, 0.125];
 
-    /// Of these lines and cells with flows, without those whose rates are below a bound.
+    /// Takes these lines and cells with flows, but not those whose rates are below a bound.
     pub(crate) fn new(
         capacity: &[Lanes; 2],
         taken: Cells,

@@ -96,20 +96,20 @@ fn one_pair_is_fitted_by_one_step() {
 fn a_renaming_of_experts_is_recovered() {
     let renamed = [2, 0, 3, 1];
     let loads = |step: usize| shares(&[0, 1, 2, 3].map(|one| ((step * 7 + one * 5) % 11) as f64));
-    let mut made = Copilot::new(4, 24, Effort::MINIMUM).unwrap();
+    let mut predictor = Copilot::new(4, 24, Effort::MINIMUM).unwrap();
     for step in 0..24 {
         let before = loads(step);
         let after: Vec<f64> = renamed.iter().map(|&from| before[from]).collect();
-        made.observe(step as u64, 0, &before).unwrap();
-        made.observe(step as u64, 1, &after).unwrap();
+        predictor.observe(step as u64, 0, &before).unwrap();
+        predictor.observe(step as u64, 1, &after).unwrap();
     }
-    let columns = made.layers.get_mut(&1).unwrap().columns(Effort::MINIMUM).to_vec();
+    let columns = predictor.layers.get_mut(&1).unwrap().columns(Effort::MINIMUM).to_vec();
     for (output, &from) in renamed.iter().enumerate() {
         assert!((columns[from * 4 + output] - 1.0).abs() < 1e-4);
     }
     // and a prediction is P times what the layer before did
-    made.observe(24, 0, &[0.7, 0.1, 0.2, 0.0]).unwrap();
-    let predicted = made.predict(24, 1).unwrap();
+    predictor.observe(24, 0, &[0.7, 0.1, 0.2, 0.0]).unwrap();
+    let predicted = predictor.predict(24, 1).unwrap();
     for (found, expected) in predicted.iter().zip([0.2, 0.7, 0.0, 0.1]) {
         assert!((found - expected).abs() < 1e-4);
     }
@@ -118,20 +118,20 @@ fn a_renaming_of_experts_is_recovered() {
 #[test]
 fn a_fit_follows_the_pairs_that_come_in() {
     let (left, right) = ([1.0, 0.0], [0.0, 1.0]);
-    let mut made = Copilot::new(2, 4, Effort::QUICK).unwrap();
+    let mut predictor = Copilot::new(2, 4, Effort::QUICK).unwrap();
     let mut step = 0;
     for swaps in [true, false, true] {
         for _ in 0..4 {
             let (before, other) = if step % 2 == 0 { (left, right) } else { (right, left) };
-            made.observe(step, 0, &before).unwrap();
-            made.observe(step, 1, if swaps { &other } else { &before }).unwrap();
+            predictor.observe(step, 0, &before).unwrap();
+            predictor.observe(step, 1, if swaps { &other } else { &before }).unwrap();
             step += 1;
         }
         // whatever was predicted before, the window holds pairs of one kind again
-        made.observe(step, 0, &left).unwrap();
-        let predicted = made.predict(step, 1).unwrap();
+        predictor.observe(step, 0, &left).unwrap();
+        let predicted = predictor.predict(step, 1).unwrap();
         assert!(predicted[usize::from(swaps)] > 0.99, "step {step}: {predicted:?}");
-        made.observe(step, 1, if swaps { &right } else { &left }).unwrap();
+        predictor.observe(step, 1, if swaps { &right } else { &left }).unwrap();
         step += 1;
     }
 }
@@ -153,14 +153,14 @@ fn too_many_experts_and_odd_windows_are_refused() {
 
 #[test]
 fn two_pairs_are_enough_for_a_fit() {
-    let mut made = Copilot::new(2, 8, Effort::QUICK).unwrap();
+    let mut predictor = Copilot::new(2, 8, Effort::QUICK).unwrap();
     let (left, right) = ([1.0, 0.0], [0.0, 1.0]);
     for (step, (before, after)) in [(left, right), (right, left)].into_iter().enumerate() {
-        made.observe(step as u64, 0, &before).unwrap();
-        made.observe(step as u64, 1, &after).unwrap();
+        predictor.observe(step as u64, 0, &before).unwrap();
+        predictor.observe(step as u64, 1, &after).unwrap();
     }
     // P swaps; the last step would say the left one, and so does the first layer
-    made.observe(2, 0, &left).unwrap();
-    assert!(made.predict(2, 1).unwrap()[1] > 0.99);
-    assert!((made.predict(3, 0).unwrap()[0] - 1.0).abs() < 1e-12);
+    predictor.observe(2, 0, &left).unwrap();
+    assert!(predictor.predict(2, 1).unwrap()[1] > 0.99);
+    assert!((predictor.predict(3, 0).unwrap()[0] - 1.0).abs() < 1e-12);
 }

@@ -273,7 +273,7 @@ class _Reader:
     world_size: int
     named: Mapping[str, tuple[int, ...]]
     table: str = GROUPS_FILE
-    met: dict[tuple[str, tuple[int, ...]], None] = field(default_factory=dict)
+    groups_seen: dict[tuple[str, tuple[int, ...]], None] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     whole_world: int = 0
     absent: int = 0
@@ -346,7 +346,7 @@ class _Reader:
             ranks = self.everyone()
             self.whole_world += 1
         if len(ranks) > 1:
-            self.met.setdefault((name, ranks))
+            self.groups_seen.setdefault((name, ranks))
         return name, ranks
 
     def everyone(self) -> tuple[int, ...]:
@@ -357,13 +357,13 @@ class _Reader:
 
     def groups(self) -> list[ProcessGroup]:
         """Groups that are called, or that the table of groups lists."""
-        shown = {ranks for _, ranks in self.met}
+        shown = {ranks for _, ranks in self.groups_seen}
         others = [
             ProcessGroup(name, ranks)
             for name, ranks in self.named.items()
             if ranks not in shown and len(ranks) > 1
         ]
-        return [*(ProcessGroup(*group) for group in self.met), *others]
+        return [*(ProcessGroup(*group) for group in self.groups_seen), *others]
 
     def remarks(self) -> tuple[str, ...]:
         """What was assumed and left out."""

@@ -72,7 +72,7 @@ class Imported:
         return sorted(numbers)
 
     def at_step(self, step: int) -> Imported:
-        """The same of one step alone, with times from its beginning; waits are left out.
+        """One step alone, with times from its beginning; waits are left out.
 
         Raises
         ------

@@ -41,7 +41,7 @@ class StandInStream:
         self.wait_event(stream.record_event())
 
     def wait_event(self, event: Any) -> None:
-        """The same, up to an event."""
+        """Let the work of this stream wait up to an event."""
         if event.place is not None and STREAMS.session is not None:
             STREAMS.session.computes.wait(self.stream_id, event.place)
 
@@ -214,12 +214,12 @@ def _on_cpu(make: Any) -> Any:
     """A function that makes tensors of numbers, and would ask a driver for a GPU to put them on."""
 
     @functools.wraps(make)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def on_cpu(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("device", None)
         kwargs.pop("pin_memory", None)
         return make(*map(_numbers, args), **kwargs)
 
-    return made
+    return on_cpu
 
 
 def _numbers(values: Any) -> Any:

@@ -1,8 +1,8 @@
 """What the members of groups send each other: rows of all-to-alls, as recorded or drawn anew.
 
 All-to-alls whose rows stem from one choice of experts share a *block* of demand: dispatch sends it,
-combine sends it back, and so do their gradients. Of ranks that were not recorded the rows are not
-known: they send to each member as much as the recorded one does, and receive from it what it says.
+combine sends it back, and so do their gradients. The rows of ranks that were not recorded are
+unknown: they send to each member what the recorded one does, and receive from it what it says.
 Where a source of demand is given, it draws the blocks of all ranks instead.
 """
 

@@ -55,7 +55,7 @@ class StepItems:
 
     @classmethod
     def of(cls, recorded: RankTrace, calls: tuple[Call, ...], step: int) -> StepItems:
-        """Those of a step."""
+        """The computes and waits of a step."""
         computes = tuple(
             (index, compute)
             for index, compute in enumerate(recorded.computes)

@@ -47,7 +47,7 @@ class OperatorTimes:
         return self._known[key]
 
     def scaled(self, compute: Compute, ratios: Array) -> Array:
-        """The same with so many times the FLOPs and bytes, in the shape of ``ratios``."""
+        """Seconds with so many times the FLOPs and bytes, in the shape of ``ratios``."""
         if compute.duration_s is not None:
             return self.scale * compute.duration_s * ratios
         total = Work(np.zeros(ratios.shape), 0, 0)

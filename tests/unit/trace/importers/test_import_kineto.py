@@ -310,7 +310,7 @@ def test_messages_that_are_sent_as_one_group(tmp_path):
 
 
 def test_collectives_that_are_called_as_one_group(tmp_path):
-    """Those of one kind become one call of several tensors."""
+    """Collectives of one kind become one call of several tensors."""
     profile = batched([said("allreduce", 1000), said("allreduce", 24), said("wait", 0)],
                       "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)")  # fmt: skip
     (call,) = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[3].calls

@@ -68,7 +68,7 @@ def test_a_stage_that_is_alone(tmp_path):
 
 
 def test_stages_alternate_forward_and_backward(tmp_path):
-    """Of two stages and three micro-batches: the first stage is one forward pass in front."""
+    """With two stages and three micro-batches the first stage is one forward pass in front."""
     batches = [LAYER, EXPERTS] * 3
     imported = read(tmp_path, table(HEAD, *batches, TAIL))
     assert imported.remarks == ("all 2 stages are taken to be alike",)

@@ -22,7 +22,7 @@ LARGE = 4_000_000_000
 
 
 def step_time_s(path):
-    """Of servers with one GPU each."""
+    """The step time on servers with one GPU each."""
     step = TracedStep.of(read_any(path).trace)
     graph = StepBuilder(step, 1).build(KERNELS, 1.0, None, 0).graph
     cluster = Cluster.of(
@@ -109,7 +109,7 @@ def test_a_layer_table_has_the_bubbles_of_a_pipeline(tmp_path, stages, micro_bat
     ("stages", "chunks", "micro_batches"), [(2, 2, 4), (2, 4, 2), (3, 2, 6), (4, 4, 8), (4, 2, 4)]
 )
 def test_interleaved_stages_have_a_part_of_the_bubble(tmp_path, stages, chunks, micro_batches):
-    """Of ``p - 1`` passes of both kinds a stage stands still for a ``vpp``-th part."""
+    """A stage stands still for a ``vpp``-th part of ``p - 1`` passes of both kinds."""
     rows = ["mlp -1 3000000 NONE 0 4000000 NONE 0 3000000 NONE 0 100"] * chunks * micro_batches
     header = (
         f"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: {stages} "
