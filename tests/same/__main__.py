@@ -28,7 +28,12 @@ OUTPUTS = ROOT / "out" / "same"
 LIMIT_S = 300
 #: of the machine, not of the result
 TIMES = {"simulation_wall_s", "time_spent_s", "wall_s", "computed_s"}
-CLOCK = re.compile(r"\b(compared|simulated|computed|took|drew|scored) in [\d.,]+ (?:u?s|ms|min)\b")
+CLOCK = re.compile(
+    r"(?<=compared|computed)\s+in [\d.,]+ (?:[um]?s|min)\b"
+    r"|(?<=events)\s+in\s+[\d.,]+\s+(?:[um]?s|min):\s+[\d.,]+[kMG]?\s+packet-hops/s"
+)
+#: a run, as --verbose says it when it ends
+RUN = re.compile(r"^.*\bseed \d+ step \d+.*\n", re.MULTILINE)
 #: a table with a column of the time that was computed
 TIMED = re.compile(r"^.*\bcomputed\b.*\n(?:.*\S.*\n)*", re.MULTILINE)
 SHOWN = 40
@@ -75,13 +80,18 @@ def output_of(command: str) -> str:
                 parts.append(f"{path.name}\n{path.read_text()}")
             else:
                 parts.append(path.name)
-        text = "\n".join(parts).replace(str(folder), "FOLDER")
-        return CLOCK.sub(r"\1", TIMED.sub("", text))
+        return normal("\n".join(parts).replace(str(folder), "FOLDER"))
+
+
+def normal(text: str) -> str:
+    """Return a text without times of the machine, its runs in an order that does not hang on it."""
+    runs = sorted(RUN.findall(text))
+    return CLOCK.sub("", TIMED.sub("", RUN.sub("", text))) + "\n" + "".join(runs)
 
 
 def digest(text: str) -> str:
-    """Return a short name of an output."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Return a short name of an output, wherever its lines are broken."""
+    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 
 def run(command: str) -> str:
