@@ -155,12 +155,12 @@ def schedule_plan_batches(
     has_eps: npt.NDArray[np.bool_],
     max_pairs: int,
 ) -> ChangePlan: ...
-def schedule_assign_to_planes(
+def schedule_build_on_planes(
+    request: CircuitRequest,
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],
     duplex: bool,
-    effort: int,
-) -> npt.NDArray[np.uint32]: ...
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]: ...
 def schedule_check_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],

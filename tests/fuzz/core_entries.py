@@ -92,6 +92,11 @@ def planes(draw: Draws) -> tuple:
     return draw.symmetric(), working, draw.flag(), draw.pick([0, 1, 10, 200, 2_000])
 
 
+def build_on_planes(draw: Draws) -> tuple:
+    circuits, working, duplex, _ = planes(draw)
+    return circuit_request(draw), circuits, working, duplex
+
+
 def plan_batches(draw: Draws) -> tuple:
     return nic_rows(draw), nic_rows(draw), draw.column(np.bool_, "flags"), draw.number(2, 3, 4, 20)
 
@@ -438,7 +443,7 @@ CALLS = {
     "schedule_changed_pairs": changed_pairs,
     "schedule_map_nics": map_nics,
     "schedule_assign_planes": lambda draw: (*planes(draw), draw.optional(lambda: nic_rows(draw))),
-    "schedule_assign_to_planes": planes,
+    "schedule_build_on_planes": build_on_planes,
     "schedule_plan_batches": plan_batches,
     "schedule_topoopt": topoopt,
     "schedule_decompose": decompose,

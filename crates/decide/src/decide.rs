@@ -5,9 +5,8 @@ use crate::break_even::{demands_to_request, max_gain};
 use crate::choice::{Draft, sum_of};
 use crate::decider::Decider;
 use crate::decision::{Decision, Held, Upcoming, Why};
-use crate::layout::counts;
 use lightloom_model::{Invalid, Reconfigure};
-use lightloom_schedule::{Allocation, NicCircuit, Request, allocate, route};
+use lightloom_schedule::{Allocation, NicCircuit, Request, allocate, circuits_of, route};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -151,7 +150,7 @@ impl Decider {
         }
         let nics: Vec<NicCircuit> =
             held.nics.iter().copied().filter(|circuit| self.layout.works(circuit)).collect();
-        let circuits = counts(self.region.servers(), &nics);
+        let circuits = circuits_of(self.region.servers(), &nics);
         Cow::Owned(Held { circuits, nics, chosen: held.chosen })
     }
 
