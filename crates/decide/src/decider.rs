@@ -1,5 +1,6 @@
 //! The object that decides: its region, policy and timing, and what it has found before.
 
+use crate::allocator::Proposer;
 use crate::cache::Cache;
 use crate::decision::{Held, Upcoming};
 use crate::layout::Layout;
@@ -24,6 +25,8 @@ pub struct Decider {
     pub(crate) layout: Layout,
     eps_rates: Vec<Rate>,
     pub(crate) proposals: Cache<Arc<Allocation>>,
+    /// Whose proposals these are.
+    pub(crate) proposer: Proposer,
     routings: Cache<Arc<Relayed>>,
 }
 
@@ -41,6 +44,7 @@ impl Decider {
             policy,
             timing,
             proposals: Cache::new(CACHE_BYTES),
+            proposer: Proposer::Policy,
             routings: Cache::new(CACHE_BYTES),
         })
     }
