@@ -54,13 +54,7 @@ def in_rust(servers: int, policy: Policy, held: Any, demands: Demands) -> tuple[
         "split": True,
         "relaying": False,
     }
-    timing = {
-        "fixed": 10_000_000,
-        "per_pair": 0,
-        "control": 0,
-        "link_up": 0,
-        "keep_unchanged": True,
-    }
+    timing = {"fixed_s": 10e-6}
     upcoming = [json.loads(upcoming_all_to_alls(demand, 5e-6)[0].to_json()) for demand in demands]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump([region, chosen, timing, json.loads(held.to_json()), upcoming], file)

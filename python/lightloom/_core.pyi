@@ -17,6 +17,7 @@ from lightloom.packets.requests import (
 )
 from lightloom.schedule.hybrid import HybridSchedule
 from lightloom.schedule.permutations import PermutationSchedule
+from lightloom.schedule.records import SwitchTiming
 from lightloom.schedule.requests import (
     AssignmentClaim,
     ChunkClaim,
@@ -120,6 +121,23 @@ def schedule_map_nics(
     numa_nodes: int,
     previous: npt.NDArray[np.uint32],
 ) -> npt.NDArray[np.uint32]: ...
+
+@final
+class RecordField:
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def limits(self) -> tuple[float, float] | None: ...
+    @property
+    def required(self) -> bool: ...
+    @property
+    def default(self) -> bool | float | None: ...
+
+def record_fields(name: str) -> list[RecordField]: ...
+def record_values(name: str, written: dict[str, Any]) -> dict[str, Any]: ...
+def switching_time_s(timing: SwitchTiming, pairs: int) -> float: ...
 
 @final
 class PlaneAssignment:

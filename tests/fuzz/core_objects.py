@@ -59,10 +59,10 @@ def decider(draw: Draws) -> Any:
         relaying=draw.chance(0.2),
     )
     timing = draw.namespace(
-        fixed_ps=draw.number(0, 10**6, 25 * 10**9),
-        per_pair_ps=draw.number(0, 10**6),
-        control_ps=draw.number(0, 10**9),
-        link_up_ps=draw.number(0, 10**9),
+        fixed_s=draw.number(0, 1e-6, 25e-3),
+        per_pair_s=draw.number(0, 1e-6),
+        control_s=draw.number(0, 1e-3),
+        link_up_s=draw.number(0, 1e-3),
         keep_unchanged=draw.flag(),
     )
     return _core.Decider(region(draw), policy, timing, None)

@@ -8,6 +8,7 @@
 //! ```
 
 use lightloom_decide::Region;
+use lightloom_model::record::Value;
 use lightloom_model::{
     Allocator, Choice, Duration, Failures, Fibers, FirstAllToAll, Invalid, Policy, Rate,
     Reconfigure, SwitchTiming,
@@ -24,8 +25,6 @@ pub const MAX_TEXT_BYTES: usize = 64 << 20;
 
 const MAX_GBPS: f64 = 1e9;
 const MIN_CIRCUIT_GBPS: f64 = 1e-9;
-/// Times are whole picoseconds in 64 bits.
-const MAX_SECONDS: f64 = 1e6;
 const MAX_RELAY_BYTES: u64 = 1 << 62;
 
 /// Everything that a decider is made of.
@@ -36,7 +35,7 @@ pub(crate) struct Description {
     region: RegionDescription,
     #[serde(default)]
     policy: PolicyDescription,
-    timing: TimingDescription,
+    timing: SwitchTiming,
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,20 +97,6 @@ struct RelayDescription {
     memory_limit_bytes: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TimingDescription {
-    fixed_s: f64,
-    #[serde(default)]
-    per_pair_s: f64,
-    #[serde(default)]
-    control_s: f64,
-    #[serde(default)]
-    link_up_s: f64,
-    #[serde(default = "yes")]
-    keep_unchanged: bool,
-}
-
 fn yes() -> bool {
     true
 }
@@ -165,7 +150,7 @@ impl Description {
             split: region.split,
             relaying,
         };
-        Ok((made, policy, timing.timing()?))
+        Ok((made, policy, timing))
     }
 }
 
@@ -194,20 +179,8 @@ impl RelayDescription {
         Ok(RelayCost {
             staging_rate: self.nvswitch_gbps.map(staging).transpose()?,
             chunk_bytes: self.chunk_bytes,
-            chunk_latency: time(self.chunk_latency_s, "chunk_latency_s")?,
+            chunk_latency: Duration::read(self.chunk_latency_s, "chunk_latency_s")?,
             memory_limit: self.memory_limit_bytes,
-        })
-    }
-}
-
-impl TimingDescription {
-    fn timing(&self) -> Result<SwitchTiming, Invalid> {
-        Ok(SwitchTiming {
-            fixed: time(self.fixed_s, "fixed_s")?,
-            per_pair: time(self.per_pair_s, "per_pair_s")?,
-            control: time(self.control_s, "control_s")?,
-            link_up: time(self.link_up_s, "link_up_s")?,
-            keep_unchanged: self.keep_unchanged,
         })
     }
 }
@@ -221,13 +194,6 @@ fn rate(gbps: f64, name: &str, minimum: f64) -> Result<Rate, Invalid> {
         return Err(Invalid(format!("{name}: expected {minimum} to 1e9 Gb/s, got {gbps}")));
     }
     Ok(Rate((gbps * 1e9).round_ties_even() as u64))
-}
-
-fn time(seconds: f64, name: &str) -> Result<Duration, Invalid> {
-    if !(0.0..=MAX_SECONDS).contains(&seconds) {
-        return Err(Invalid(format!("{name}: expected 0 to 1e6 s, got {seconds}")));
-    }
-    Ok(Duration((seconds * 1e12).round_ties_even() as u64))
 }
 
 fn pairs(rows: &[Vec<bool>], servers: usize) -> Result<Vec<bool>, Invalid> {

@@ -9,6 +9,8 @@
 #[macro_use]
 mod choice;
 mod invalid;
+#[macro_use]
+pub mod record;
 pub mod network;
 pub mod ocs;
 pub mod task_graph;
@@ -20,6 +22,7 @@ pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{
     Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
 };
+pub use record::Record;
 pub use task_graph::{
     Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind, DemandId, DemandTable,
     FamilyId, GroupFamily, GroupId, Handle, Inside, Payload, Peer, Priority, PurposeId, Role,

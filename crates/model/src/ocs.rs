@@ -68,19 +68,22 @@ pub struct Policy {
     pub relaying: bool,
 }
 
-/// The time from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwitchTiming {
-    /// Switching time, independent of the number of circuits.
-    pub fixed: Duration,
-    /// Additional switching time per changed pair.
-    pub per_pair: Duration,
-    /// Control plane: collecting demand, computing, commands.
-    pub control: Duration,
-    /// Transceiver and NIC bring-up.
-    pub link_up: Duration,
-    /// Whether circuits that do not change stay up; if not, all are switched as soon as one is.
-    pub keep_unchanged: bool,
+records! {
+    /// How long a switch takes: `fixed + per_pair * pairs + control + link_up` from a decision to
+    /// usable circuits, and nothing if no circuit changes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SwitchTiming {
+        fixed = fixed_s: Duration,
+            "From the command until circuits have settled, whatever their number.";
+        per_pair = per_pair_s: Duration = Duration::ZERO,
+            "In addition for each pair that changes.";
+        control = control_s: Duration = Duration::ZERO,
+            "Collecting the demand, deciding, and sending commands.";
+        link_up = link_up_s: Duration = Duration::ZERO,
+            "From settled circuits until NICs carry traffic.";
+        keep_unchanged = keep_unchanged: bool = true,
+            "Whether circuits that do not change stay up; if not, all pairs count as changed.";
+    }
 }
 
 impl Default for SwitchTiming {

@@ -17,6 +17,7 @@ mod outcome;
 mod packets;
 mod phases;
 mod predictor;
+mod records;
 mod schedule;
 mod watcher;
 
@@ -29,6 +30,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     execute::register(module)?;
     load_predictor::register(module)?;
     packets::register(module)?;
+    records::register(module)?;
     schedule::register(module)?;
     // Kept by PyO3 as names are added; `_core.pyi` is the list of them.
     module.delattr("__all__")

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         Decision,
         Held,
         Policy,
-        SwitchTiming,
         Upcoming,
         upcoming_all_to_alls,
     )
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
+    from lightloom.schedule.records import SwitchTiming
     from lightloom.schedule.relay_cost import RelayCost
     from lightloom.schedule.relaying import (
         RELAY_KINDS,

@@ -15,7 +15,6 @@ from lightloom.schedule import (
     Policy,
     Region,
     RelayCost,
-    SwitchTiming,
     Upcoming,
 )
 from lightloom.units import PS_PER_S
@@ -95,13 +94,7 @@ class DecisionLog:
                 eps_nics=values.eps_nics,
             ),
             policy=Policy(ocs.allocator, ocs.reconfigure, None if ocs.relaying is None else cost),
-            timing=SwitchTiming(
-                ocs.fixed_ps / PS_PER_S,
-                ocs.per_pair_ps / PS_PER_S,
-                ocs.control_ps / PS_PER_S,
-                ocs.link_up_ps / PS_PER_S,
-                ocs.keep_unchanged,
-            ),
+            timing=ocs.timing,
             planes=values.planes,
             numa_nodes=values.numa_nodes,
             allocator=allocator,

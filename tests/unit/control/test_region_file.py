@@ -40,7 +40,7 @@ def test_the_defaults_are_those_of_the_simulator():
     region = RegionFile(**values, switches={"ocs": {"url": "x://y"}})
     simulated = MixNet()
     assert region.policy.allocator == simulated.allocator
-    assert region.policy.reconfigure == simulated.reconfigure
+    assert region.policy.when == simulated.reconfigure
     assert region.policy.split == simulated.network(cluster, context).part(Ocs).split
     timing = region.timing.resolved()
     assert timing.fixed_s == measured_turnaround(0).mean_s
@@ -52,7 +52,7 @@ def test_the_defaults_are_those_of_the_simulator():
 
 
 def test_given_times_are_used(path):
-    path.write_text(path.read_text().replace("link_up_s = 0", 'switching_s = "25 ms"'))
+    path.write_text(path.read_text().replace("link_up_s = 0", 'fixed_s = "25 ms"'))
     timing = read_region(path).timing.resolved()
     assert (timing.fixed_s, timing.per_pair_s) == (0.025, 0.0)
 
@@ -117,3 +117,17 @@ def test_a_wrong_key_or_value_is_one_line(path, before, after, message):
         read_region(path)
     assert str(refusal.value).startswith(f"{path}: {message}")
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "former", "text"),
+    [
+        ("link_up_s = 0", "switching_s = 1", "timing.switching_s'; it is now 'fixed_s'"),
+        ("when =", "reconfigure =", "policy.reconfigure'; it is now 'when'"),
+    ],
+)
+def test_keys_of_former_versions_are_refused_by_what_they_are_now(path, given, former, text):
+    path.write_text(path.read_text().replace(given, former))
+    with pytest.raises(RegionFileError) as error:
+        read_region(path)
+    assert str(error.value).endswith(text)

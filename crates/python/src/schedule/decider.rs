@@ -7,6 +7,7 @@ use super::relay::RelayCharges;
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
+use crate::records::Written;
 use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
 use lightloom_model::{
     Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, SwitchTiming,
@@ -434,16 +435,6 @@ struct PolicyValues {
     relaying: bool,
 }
 
-/// `_TimingValues` of `lightloom.schedule.decider`: how long a switch takes, in picoseconds.
-#[derive(FromPyObject)]
-struct TimingValues {
-    fixed_ps: u64,
-    per_pair_ps: u64,
-    control_ps: u64,
-    link_up_ps: u64,
-    keep_unchanged: bool,
-}
-
 /// See `lightloom.schedule.Decider`.
 #[pyclass(name = "Decider", module = "lightloom._core", frozen)]
 pub struct PyDecider {
@@ -458,23 +449,16 @@ impl PyDecider {
     fn new(
         region: &PyRegion,
         policy: Given<PolicyValues>,
-        timing: Given<TimingValues>,
+        timing: Written<SwitchTiming>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (Given(policy), Given(timing)) = (policy, timing);
+        let (Given(policy), Written(timing)) = (policy, timing);
         let policy = Policy {
             allocator: parse::<Allocator>(&policy.allocator)?,
             when: parse::<Reconfigure>(&policy.when)?,
             first: FirstAllToAll::Reuse,
             split: policy.split,
             relaying: policy.relaying,
-        };
-        let timing = SwitchTiming {
-            fixed: Duration(timing.fixed_ps),
-            per_pair: Duration(timing.per_pair_ps),
-            control: Duration(timing.control_ps),
-            link_up: Duration(timing.link_up_ps),
-            keep_unchanged: timing.keep_unchanged,
         };
         let decider = Decider::new(region.0.clone(), policy, timing).map_err(refuse)?;
         Ok(Self { decider: Mutex::new(decider), servers: region.0.servers(), allocator })
