@@ -1,4 +1,4 @@
-# make demo | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | library (for C)
+# make demo | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | same | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -14,7 +14,7 @@ TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' exp
 TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --python .venv/torch torch==2.15.0 numpy
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo test torch browser plain check docs bench soak mutants tables golden library clean
+.PHONY: demo test torch browser plain check docs bench soak mutants tables golden same library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -98,6 +98,11 @@ tables: .venv/installed-test
 	@for run in $(TABLES); do \
 		echo $$run; $(BIN)/python $$run --check >/dev/null 2>out.log || { grep differs out.log || tail -1 out.log; late=1; }; \
 	done; rm -f out.log; [ -z "$$late" ]
+
+# Whether some 300 calls give what they gave, in a few minutes; where results are to change:
+# make same RENEW=--renew
+same: .venv/installed-test
+	$(BIN)/python -m tests.same $(RENEW)
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden

@@ -1,6 +1,6 @@
 """A fabric of a user: a rotor switch per circuit NIC, alongside packet NICs if there are any.
 
-All that it takes to add a fabric is such a file, and its class in ``lightloom.fabric.FABRICS``.
+All that it takes to add a fabric is such a file; an object of the class is compared as it is.
 """
 
 from typing import ClassVar
@@ -71,7 +71,7 @@ class Rotor(FabricOptions):
             servers_per_pod=cluster.servers,
         )
 
-    def bill_of_materials(self, cluster, counting=None):
+    def bill_of_materials(self, cluster, counting=None, network=None):  # noqa: ARG002
         cluster, counting = self.adapt(cluster), counting or Counting()
         nics, rate = cluster.servers * self.uplinks, cluster.nic_gbps
         lines = [*nic_lines(nics, rate, counting), Line("ocs_port", rate, nics)]

@@ -20,8 +20,11 @@ from lightloom.demand.load_trace import LoadTrace, trace_of_log
 from lightloom.demand.log_formats import read_routing_log
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
 from lightloom.errors import InputError, echo
+from lightloom.fabric import Fabric
 from lightloom.inputs.arguments import function, instance, names, path_of, table
 from lightloom.inputs.strict import check
+from lightloom.models import Model
+from lightloom.models.record import model_record
 from lightloom.packets import Finished, Flows, PacketRun, read_flows
 from lightloom.packets.run import Record
 from lightloom.packets.run import simulate_flows as run_flows
@@ -49,11 +52,11 @@ _REGION_OPTIONS = {"experts_per_server": 1, "token_bytes": 8192, "method": "best
 
 
 def compare(
-    model: str | Path | Scenario,
+    model: str | Path | Model | Scenario,
     *,
     gpus: int | None = None,
     rate: float | str | None = None,
-    fabrics: Sequence[str | Path] | None = None,
+    fabrics: Sequence[str | Path | Fabric] | None = None,
     progress: Progress | None = None,
     allocator: CircuitAllocator | None = None,
     predictor: str | PredictorFactory | None = None,
@@ -64,14 +67,14 @@ def compare(
     Parameters
     ----------
     model
-        A name of ``lightloom models`` or the path of a ``config.json``; or a whole
-        :class:`Scenario`, which takes no other settings.
+        A name of ``lightloom models``, the path of a ``config.json``, or a :class:`Model`; or a
+        whole :class:`Scenario`, which takes no other settings.
     gpus
         Number of GPUs.
     rate
         Rate of a NIC, Gb/s or text such as ``"400 Gb/s"``.
     fabrics
-        Names of ``lightloom fabrics``, or TOML files; all by default.
+        Names of ``lightloom fabrics``, TOML files, or fabrics as objects; all by default.
     progress
         Called with the share that is done and what is being done; ``False`` stops.
     allocator
@@ -116,7 +119,7 @@ def compare(
 
 
 def _scenario(
-    model: str | Path | Scenario, given: Mapping[str, Any], options: dict[str, Any]
+    model: str | Path | Model | Scenario, given: Mapping[str, Any], options: dict[str, Any]
 ) -> Scenario:
     settings = {name: value for name, value in given.items() if value is not None}
     if isinstance(model, Scenario):
@@ -124,7 +127,8 @@ def _scenario(
         if extra is not None:
             raise InputError(f"compare: {extra} is part of the Scenario; set it there")
         return model
-    values: dict[str, Any] = {"model": _text(model), **options}
+    named = isinstance(model, Model) and {"model": model.name, "model_shape": model_record(model)}
+    values: dict[str, Any] = {**(named or {"model": _text(model)}), **options}
     values |= {key: settings[key] for key in ("gpus", "predictor") if key in settings}
     if "fabrics" in settings:
         names = settings["fabrics"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests import chakra_files
 from tests.kineto_files import Profile
+from tests.packages import code_of, entry_points_of, install
 from tests.trace_jobs import program
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,9 @@ NOT_RUN = (
 NEEDS_EXTRAS = ("--parquet ",)
 #: what ends with another status than 0, as its page says
 STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
+
+#: where packages that guides write are installed
+PACKAGES = "site-packages"
 
 FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIMAI = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 vpp: 1 ga: 1 \
@@ -76,39 +80,51 @@ def switch():
     process.communicate(timeout=30)
 
 
-@pytest.fixture
-def folder(tmp_path, switch):
-    """A folder with the files that pages name."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+def write_inputs(folder: Path) -> None:
+    """Write the files that pages name, but for that of a switch."""
+    shutil.copytree(ROOT / "examples", folder / "examples")
     samples = ROOT / "python/lightloom/samples"
-    (tmp_path / "path/to").mkdir(parents=True)
+    (folder / "path/to").mkdir(parents=True)
     for name, target in {
         "config.json": "path/to/config.json",
         "routing.jsonl": "log.jsonl",
         "demand.npy": "demand.npy",
         "flows.csv": "flows.csv",
     }.items():
-        shutil.copy(samples / name, tmp_path / target)
+        shutil.copy(samples / name, folder / target)
     table = (ROOT / "tests/golden/schedule_demand.csv").read_text()
     for name in ("demand.csv", "next.csv"):
-        (tmp_path / name).write_text(table)
-    (tmp_path / "four.toml").write_text(block_with("add-a-fabric.md", "kind ="))
-    (tmp_path / "trace.json").write_text(json.dumps(program(dp=8).to_json()))
-    (tmp_path / "workload.txt").write_text(SIMAI)
-    (tmp_path / "profiles").mkdir()
+        (folder / name).write_text(table)
+    (folder / "four.toml").write_text(block_with("add-a-fabric.md", "kind ="))
+    (folder / "trace.json").write_text(json.dumps(program(dp=8).to_json()))
+    (folder / "workload.txt").write_text(SIMAI)
+    (folder / "profiles").mkdir()
     profile = Profile(groups={"0": [0, 1]})
     profile.step(1, 0, 100)
     profile.kernel("gemm", 0, 50)
     profile.nccl("allreduce", 60, 20, 1024)
-    profile.write(tmp_path / "profiles/rank0.json")
+    profile.write(folder / "profiles/rank0.json")
     node = chakra_files.node(1, 7, micros=5, comm_type=0, comm_size=1024)
-    chakra_files.write(tmp_path / "chakra_traces", [node], [node])
+    chakra_files.write(folder / "chakra_traces", [node], [node])
+    (folder / "ports.csv").write_text(block_with("control-a-switch.md", "server,nic,ingress"))
+    (folder / "password").write_text("root\n")
+    (folder / "password").chmod(0o600)
+    (folder / "circuits.txt").write_text("0/1-1/0\n")
+    for module, page in (
+        ("lightloom_halved", "add-a-fabric.md"),
+        ("lightloom_rings", "add-an-allocator.md"),
+    ):
+        packages = folder / PACKAGES
+        packages.mkdir(exist_ok=True)
+        install(packages, module, code_of(page), entry_points_of(page))
+
+
+@pytest.fixture
+def folder(tmp_path, switch):
+    """A folder with the files that pages name."""
+    write_inputs(tmp_path)
     region = block_with("control-a-switch.md", "polatis+tl1")
     (tmp_path / "rack7.toml").write_text(region.replace("10.0.0.5:3082", f"127.0.0.1:{switch}"))
-    (tmp_path / "ports.csv").write_text(block_with("control-a-switch.md", "server,nic,ingress"))
-    (tmp_path / "password").write_text("root\n")
-    (tmp_path / "password").chmod(0o600)
-    (tmp_path / "circuits.txt").write_text("0/1-1/0\n")
     return tmp_path
 
 
@@ -119,7 +135,11 @@ def test_every_command_of_a_page_runs(installation, page, folder):
     commands = INSTALLATIONS[installation]
     if not (commands / "lightloom").exists():
         pytest.skip("no plain installation of the wheel: make plain")
-    environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(folder / PACKAGES),
+    }
     for command in commands_of(page):
         if command.startswith(NOT_RUN):
             continue

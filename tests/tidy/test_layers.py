@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
-    {"units", "errors", "progress", "lazy", "optional", "practice", "samples"},
+    {"units", "errors", "progress", "lazy", "optional", "plugins", "practice", "samples"},
     {"inputs"},
     {"models", "hardware"},
     {"parallel"},
@@ -26,7 +26,9 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 CORE_USERS = {"schedule", "simulate", "demand", "packets"}
 #: fabric/network.py and fabric/__init__ describe workers by the task graph's layout
-SAME_LAYER = {("fabric", "workload")} | {(n, "errors") for n in ("units", "optional", "samples")}
+SAME_LAYER = {("fabric", "workload")} | {
+    (n, "errors") for n in ("units", "optional", "plugins", "samples")
+}
 
 
 #: methods by which a result shows itself; they import how from the report, when they are called

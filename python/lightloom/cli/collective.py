@@ -96,9 +96,9 @@ def scenario_of(given: Given) -> CollectiveScenario:
     InputError
         If an option cannot be used.
     """
-    from lightloom.fabric import FABRICS
+    from lightloom.fabric.read import fabric_classes
 
-    tables: dict[str, type[Strict]] = {**FABRICS, "all": FabricOptions}
+    tables: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
     settings = read_settings(given.tables.pop("set", ()), tables, "mixnet.degree=4")
     for table, values in settings.items():
         for name, value in values.items():

@@ -292,9 +292,10 @@ def _check_job(given: Given) -> None:
 
 def _apply_settings(given: Given) -> None:
     """Add what ``--set`` gives to the tables."""
-    from lightloom.fabric import FABRICS, Counting
+    from lightloom.fabric import Counting
+    from lightloom.fabric.read import fabric_classes
 
-    fabrics: dict[str, type[Strict]] = {**FABRICS, "all": FabricOptions}
+    fabrics: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
     study: dict[str, type[Strict]] = {
         "cluster": ClusterOptions,
         "compute": ComputeOptions,

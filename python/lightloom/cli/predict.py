@@ -31,9 +31,9 @@ def _regimes() -> Sequence[str]:
 
 
 def _predictors() -> Sequence[str]:
-    from lightloom.demand.predictors import PREDICTORS
+    from lightloom.demand.predictors import predictor_names
 
-    return tuple(PREDICTORS)
+    return predictor_names()
 
 
 class PredictOptions(Strict):

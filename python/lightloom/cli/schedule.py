@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lightloom import plugins
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
@@ -39,15 +40,13 @@ def _regimes() -> Sequence[str]:
 
 
 def _methods() -> Sequence[str]:
-    from lightloom.schedule.installed import custom_schedulers
-
     # what --start-from adds
     ours = (name for name in choices("permutation method") if name != "previous")
-    return (*ours, *custom_schedulers())
+    return (*ours, *plugins.SCHEDULERS.installed())
 
 
 def _allocators() -> Sequence[str]:
-    return (*ALLOCATION_METHODS, "all")
+    return (*ALLOCATION_METHODS, "all", *plugins.ALLOCATORS.installed())
 
 
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]

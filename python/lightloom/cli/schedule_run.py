@@ -247,7 +247,8 @@ def _names(
         raise InputError(f"{called}: {expected_one_of(wrong, known)}")
     if "all" not in names:
         return names
-    return tuple(name for name in known[:-1] if name != "exact" or name in names)
+    quick = (name for name in schedulers.ALLOCATION_METHODS if name != "exact")
+    return tuple(dict.fromkeys([*quick, *(name for name in names if name != "all")]))
 
 
 def _print_drawings(found: ScheduleComparison, console: Console) -> None:

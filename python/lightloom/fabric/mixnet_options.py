@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from lightloom import plugins
 from lightloom.errors import FabricError, echo, expected_one_of
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.options import (
@@ -25,7 +26,6 @@ from lightloom.fabric.options import (
 )
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices, OneOf
-from lightloom.schedule.installed import custom_allocators
 from lightloom.schedule.named_sets import (
     ALLOCATION_METHODS,
     FIRST_ALL_TO_ALL_MODES,
@@ -46,11 +46,11 @@ def _or_words(*words: str) -> BeforeValidator:
 
 
 def _allocators() -> Sequence[str]:
-    return (*ALLOCATION_METHODS, *custom_allocators())
+    return (*ALLOCATION_METHODS, *plugins.ALLOCATORS.installed())
 
 
 def _known_allocator(name: str) -> str:
-    if name not in ALLOCATION_METHODS and name not in custom_allocators():
+    if name not in ALLOCATION_METHODS and name not in plugins.ALLOCATORS.installed():
         raise FabricError(
             f"allocator = {echo(name, quoted=False)}: {expected_one_of(name, _allocators())}"
         )

@@ -1,7 +1,8 @@
-"""Fabrics by name or from a user's TOML file.
+"""Fabrics as objects, by name, of installed packages, or from a user's TOML file.
 
 A file is flat: ``kind`` and any options of that kind, among them servers and rates of its own
-(``gpus_per_server``, ``nics_per_server``, ``nic_gbps`` ...). Its name is its label by default.
+(``gpus_per_server``, ``nics_per_server``, ``nic_gbps`` ...). Its name is its label by default. A
+package names its classes in the entry point group ``lightloom.fabrics``, by their kind.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from lightloom import plugins
 from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.chronos import Chronos
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
@@ -22,9 +25,12 @@ from lightloom.fabric.topoopt import TopoOpt
 from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
 
+if TYPE_CHECKING:
+    from lightloom.fabric.base import Fabric
+
 AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos
 
-#: class of each kind of fabric
+#: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
     FatTree.kind: FatTree,
     Oversub.kind: Oversub,
@@ -46,16 +52,54 @@ _OTHER_NAMES = {
     "crossbar": Chronos.kind,
 }
 
+#: what :class:`~lightloom.fabric.Fabric` has
+_PARTS = (
+    *("kind", "name", "adapt", "network", "bill_of_materials", "parameters", "effective"),
+    *("reconfiguration", "candidates", "without"),
+)
 
-def fabric_names(names: Sequence[str]) -> tuple[str, ...]:
+
+def fabric_kinds() -> tuple[str, ...]:
+    """Return every kind: the built-in ones, then those of installed packages."""
+    return tuple(dict.fromkeys([*FABRICS, *plugins.FABRICS.installed()]))
+
+
+def fabric_class(kind: str) -> type[AnyFabric]:
+    """Return the class of a kind, imported from its package if it is not built in.
+
+    Raises
+    ------
+    FabricError
+        If there is no such kind.
+    InputError
+        If a package has it and cannot be imported.
+    """
+    if kind in FABRICS:
+        return FABRICS[kind]
+    if kind not in plugins.FABRICS.installed():
+        raise FabricError(f"unknown fabric {echo(kind)}{unknown_fabric(kind)}")
+    found = plugins.FABRICS.load(kind)
+    if not (isinstance(found, type) and issubclass(found, FabricOptions)):
+        raise FabricError(f"fabric '{kind}': expected a class based on FabricOptions")
+    return cast("type[AnyFabric]", found)
+
+
+def fabric_classes() -> dict[str, type[AnyFabric]]:
+    """Return the class of every kind, see :func:`fabric_class`."""
+    return {kind: fabric_class(kind) for kind in fabric_kinds()}
+
+
+def fabric_names(names: Sequence[Any]) -> tuple[Any, ...]:
     """Return the names of fabrics to compare; ``all`` stands for every kind.
+
+    What is no name, an object or a table, stays as it is.
 
     Examples
     --------
     >>> fabric_names(["fat-tree", "mine.toml"])
     ('fat-tree', 'mine.toml')
     """
-    kinds = ((tuple(FABRICS) if name == "all" else (name,)) for name in names)
+    kinds = ((fabric_kinds() if name == "all" else (name,)) for name in names)
     return tuple(itertools.chain(*kinds))
 
 
@@ -63,17 +107,17 @@ def unknown_fabric(kind: str) -> str:
     """What follows the name of a fabric that there is not: what was meant, and what there is."""
     plain = re.sub(r"[\s_]+", "-", kind.strip().lower())
     other = _OTHER_NAMES.get(plain)
-    hint = f"; that is '{other}' here" if other else did_you_mean(plain, FABRICS)
-    return f"{hint}; known: {', '.join(FABRICS)}, or a .toml file"
+    hint = f"; that is '{other}' here" if other else did_you_mean(plain, fabric_kinds())
+    return f"{hint}; known: {', '.join(fabric_kinds())}, or a .toml file"
 
 
-def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> AnyFabric:
+def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Fabric:
     """Return a fabric by kind, or from a TOML file, with some options replaced.
 
     Parameters
     ----------
     name_or_path
-        A key of ``FABRICS``, or a path that ends in ``.toml``.
+        A kind of ``lightloom fabrics``, or a path that ends in ``.toml``.
     overrides
         Options that beat the defaults and the file.
 
@@ -81,6 +125,8 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     ------
     FabricError
         If the kind or an option is unknown, a value is wrong or the file cannot be read.
+    InputError
+        If a package has the kind and cannot be imported.
 
     Examples
     --------
@@ -95,22 +141,49 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
         options = read_toml(path, "fabric", FabricError)
         kind = options.pop("kind", None)
         if not isinstance(kind, str):
-            known = ", ".join(FABRICS)
+            known = ", ".join(fabric_kinds())
             raise FabricError(f'{path}: kind is needed, such as kind = "fat-tree"; known: {known}')
-        cls = _class(kind, f"{path}: ")
         options.setdefault("label", path.stem[:60])
-        return _build(cls, {**options, **replaced}, f"{path}: ")
-    return _build(_class(text, ""), replaced, "")
+        return _build(kind, {**options, **replaced}, f"{path}: ")
+    return _build(text, replaced, "")
 
 
-def _class(kind: str, where: str) -> type[AnyFabric]:
-    if kind not in FABRICS:
-        raise FabricError(f"{where}unknown fabric {echo(kind)}{unknown_fabric(kind)}")
-    return FABRICS[kind]
+def fabric_of(table: Mapping[str, Any]) -> Fabric:
+    """Return the fabric that a table describes: ``kind`` and options, as a file has them.
+
+    Raises
+    ------
+    FabricError, InputError
+        See :func:`load_fabric`.
+    """
+    options = dict(table)
+    kind = options.pop("kind", None)
+    if not isinstance(kind, str):
+        raise FabricError(f"fabrics: expected a name, or a table with a kind, got {echo(table)}")
+    return _build(kind, options, "fabrics: ")
 
 
-def _build(cls: type[AnyFabric], options: dict[str, Any], where: str) -> AnyFabric:
+def _build(kind: str, options: dict[str, Any], where: str) -> Fabric:
     try:
-        return cls(**options)
+        found = fabric_class(kind)(**options)
     except FabricError as error:
         raise FabricError(f"{where}{error}") from None
+    return check_fabric(found, f"{where}{kind}")
+
+
+def check_fabric(value: Any, what: str) -> Fabric:
+    """Return what can do all that a fabric does.
+
+    Raises
+    ------
+    FabricError
+        If a part of :class:`~lightloom.fabric.Fabric` is missing.
+    """
+    missing = [name for name in _PARTS if not hasattr(value, name)]
+    if isinstance(value, type) or missing:
+        lacks = f"a {type(value).__name__} without {', '.join(missing)}" if missing else "a class"
+        raise FabricError(
+            f"{what}: expected a fabric, see docs/how-to/add-a-fabric.md, got {lacks}"
+        )
+    found: Fabric = value
+    return found

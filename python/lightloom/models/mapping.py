@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lightloom import plugins
 from lightloom.errors import ModelError, did_you_mean, echo
 from lightloom.inputs.strict import check
 from lightloom.models.config_file import Config
@@ -113,6 +114,8 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
         for family in FAMILIES:
             if model_type in (family.name, *family.model_types):
                 return family, ()
+        if model_type in plugins.FAMILIES.installed():
+            return _installed_family(model_type), ()
         names = [name for family in FAMILIES for name in (family.name, *family.model_types)]
         raise ModelError(
             f"{where}: model_type {echo(model_type)} is not supported"
@@ -128,12 +131,22 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
             return family, (
                 f"architectures says {family.name} and is used, model_type {echo(model_type)}",
             )
+    if name in plugins.FAMILIES.installed():
+        return _installed_family(name), ()
     of_type = f" (model_type {echo(model_type)})" if model_type is not None else ""
     names = [known for family in FAMILIES for known in family.architectures]
     raise ModelError(
         f"{where}: architecture {echo(name)}{of_type} is not supported"
         f"{did_you_mean(name[:60], names)}; {_INSTEAD}"
     )
+
+
+def _installed_family(name: str) -> type[Family]:
+    """The family that a package has for an architecture or a model type."""
+    found = plugins.FAMILIES.load(name)
+    if not (isinstance(found, type) and issubclass(found, Family)):
+        raise ModelError(f"family '{name}': expected a class based on lightloom.models.Family")
+    return found
 
 
 def _not_one_name(architectures: object, where: str) -> ModelError:

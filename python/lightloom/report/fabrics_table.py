@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.cost import Cost, PartsCostModel
-from lightloom.errors import FabricError, echo
-from lightloom.fabric import FABRICS, Cluster, load_fabric
-from lightloom.fabric.read import unknown_fabric
+from lightloom.fabric import Cluster, load_fabric
+from lightloom.fabric.read import fabric_class, fabric_classes
 from lightloom.hardware import Prices, load_power
 from lightloom.inputs.fields import describe
 from lightloom.report.switches_table import boxes_of
@@ -29,11 +28,11 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
         ["fabric", "what it is", "cost", "per GPU", "kW", "switches"],
         texts=["what it is", "switches"],
     )
-    for name, fabric_class in FABRICS.items():
+    for name, its_class in fabric_classes().items():
         bill = load_fabric(name).bill_of_materials(cluster)
         cost, power = _MODEL.capital_cost(bill, prices), _MODEL.power(bill, load_power())
         table.add_row(
-            name, _first_sentence(fabric_class), show_usd(cost.total_usd),
+            name, _first_sentence(its_class), show_usd(cost.total_usd),
             show_usd(cost.per_gpu_usd), f"{power.total_w / 1000:,.1f}", boxes_of(bill.switches),
         )  # fmt: skip
     print_table(table, console)
@@ -45,10 +44,10 @@ def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
     fabrics = [
         {
             "fabric": name,
-            "meaning": _first_sentence(fabric_class),
+            "meaning": _first_sentence(its_class),
             **_bill_as_json(name, cluster, prices),
         }
-        for name, fabric_class in FABRICS.items()
+        for name, its_class in fabric_classes().items()
     ]
     return {"gpus": cluster.gpus, "rate_gbps": cluster.nic_gbps, "fabrics": fabrics}
 
@@ -64,7 +63,7 @@ def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, An
             "choices": list(field.choices),
             "meaning": field.sentence(),
         }
-        for field in describe(FABRICS[kind])
+        for field in describe(fabric_class(kind))
     ]
     return {
         "fabric": name,
@@ -104,8 +103,6 @@ def _kind_of(name: str) -> tuple[str, dict[str, Any] | None]:
     if name.endswith(".toml"):
         fabric = load_fabric(name)
         kind, given = fabric.kind, fabric.parameters()
-    if kind not in FABRICS:
-        raise FabricError(f"unknown fabric {echo(kind)}{unknown_fabric(kind)}")
     return kind, given
 
 
@@ -119,12 +116,12 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
     """
     kind, given = _kind_of(name)
     cost = _MODEL.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
-    fabric_class = FABRICS[kind]
-    console.print(inspect.getdoc(fabric_class), highlight=False, soft_wrap=True)
+    its_class = fabric_class(kind)
+    console.print(inspect.getdoc(its_class), highlight=False, soft_wrap=True)
     title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"
     headers = ["option", "value", "default" if given is None else "here", "meaning"]
     table = plain_table(title, headers, left=headers, texts=["meaning"])
-    for field in describe(fabric_class):
+    for field in describe(its_class):
         value = field.metavar or "on|off"
         default = field.default or ("off" if field.kind is bool else "")
         here = default if given is None or given.get(field.name) is None else str(given[field.name])

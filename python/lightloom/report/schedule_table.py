@@ -359,6 +359,7 @@ def verdict(found: ScheduleComparison) -> list[str]:
             f"Schedules of permutations and other systems have at most {MAX_LINES:,} lines: left "
             "out."
         )
+    sentences += [f"Left out: {reason}." for reason in found.left_out.values()]
     if found.interrupted:
         sentences.append("Interrupted: only finished results are shown.")
     return sentences

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         AllocatorCallback,
         CircuitAllocator,
         allocator_by_name,
+        custom_allocators,
     )
     from lightloom.schedule.bounds import (
         chunk_lateness_bound_s,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from lightloom.schedule.custom import (
         Scheduler,
+        custom_schedulers,
         schedule_by_name,
         schedule_of_arrays,
     )
@@ -63,7 +65,6 @@ if TYPE_CHECKING:
         HybridSchedule,
         decompose_hybrid,
     )
-    from lightloom.schedule.installed import custom_allocators, custom_schedulers
     from lightloom.schedule.matching import (
         BipartiteCertificate,
         GeneralCertificate,

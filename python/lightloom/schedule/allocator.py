@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom import _core
+from lightloom import _core, plugins
 from lightloom.errors import InputError
 from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import square_matrix
-from lightloom.schedule.circuits import Region, check_circuits, whole_ports
-from lightloom.schedule.installed import custom_allocators, expected_installed, in_one_line
+from lightloom.schedule.circuits import (
+    Allocation,
+    Region,
+    check_circuits,
+    request_of,
+    route,
+    whole_ports,
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,23 @@ class AllocationRequest:
 
 #: proposes circuits, ``(n, n)``, for each request of a decision
 CircuitAllocator = Callable[[Sequence[AllocationRequest]], Sequence[npt.ArrayLike]]
+
+
+def custom_allocators() -> Mapping[str, EntryPoint]:
+    """Return the allocators of installed packages, by name.
+
+    Returns
+    -------
+    Mapping
+        Entry points of the group ``lightloom.allocators``, which are not imported yet.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import custom_allocators
+    >>> "best" in custom_allocators()
+    False
+    """
+    return plugins.ALLOCATORS.installed()
 
 
 class AllocatorCallback:
@@ -90,15 +114,11 @@ def allocator_by_name(name: str) -> CircuitAllocator:
     InputError
         If no package has an allocator of this name, or it cannot be imported.
     """
-    known = custom_allocators()
     instance(name, str, "allocator", "a name")
-    if name not in known:
-        raise InputError(f"allocator '{name}': {expected_installed(name, known)}")
-    with in_one_line(f"allocator '{name}'"):
-        allocator: CircuitAllocator = known[name].load()
+    allocator: CircuitAllocator = plugins.ALLOCATORS.load(name)
 
     def checked(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
-        with in_one_line(f"allocator '{name}'"):
+        with plugins.ALLOCATORS.in_one_line(name):
             proposals = list(allocator(requests))
             if len(proposals) != len(requests):
                 raise InputError(
@@ -108,6 +128,28 @@ def allocator_by_name(name: str) -> CircuitAllocator:
 
     checked.__name__ = name
     return checked
+
+
+def allocate_by_name(
+    name: str,
+    demand: npt.ArrayLike,
+    region: Region,
+    previous: npt.ArrayLike | None = None,
+) -> Allocation:
+    """Let the allocator of an installed package turn the demand of a region into circuits.
+
+    Raises
+    ------
+    DemandError, InputError
+        See :func:`allocator_by_name` and :func:`allocate_region`.
+    """
+    allocator = allocator_by_name(name)
+    given = request_of(demand, region, previous)
+    working = replace(
+        region, ports=given.ports, eps_gbps=np.array(given.eps_bps) / 1e9, failed=None
+    )
+    (circuits,) = allocator([AllocationRequest(given.demand, working, given.previous)])
+    return replace(route(demand, circuits, region), chosen=name)
 
 
 def _admitted(request: AllocationRequest, proposal: npt.ArrayLike) -> npt.NDArray[np.uint16]:

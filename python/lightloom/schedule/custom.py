@@ -7,22 +7,40 @@ be given to ``lightloom schedule --methods``. Whatever it returns is checked, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import numpy.typing as npt
 
+from lightloom import plugins
 from lightloom.errors import DemandError, InputError
 from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import as_array, whole_list, whole_matrix
-from lightloom.schedule.installed import custom_schedulers, expected_installed, in_one_line
 from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule, decompose
 from lightloom.schedule.served import MAX_BYTES
 
 #: given demand ``(rows, columns)`` and the bytes that a port could send during a reconfiguration;
 #: returns permutations ``(k, rows)`` and holds in bytes ``(k,)``, see :func:`schedule_of_arrays`
 Scheduler = Callable[[npt.NDArray[np.uint64], int], tuple[npt.ArrayLike, npt.ArrayLike]]
+
+
+def custom_schedulers() -> Mapping[str, EntryPoint]:
+    """Return the schedulers of installed packages, by name.
+
+    Returns
+    -------
+    Mapping
+        Entry points of the group ``lightloom.schedulers``, which are not imported yet.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import custom_schedulers
+    >>> "bvn" in custom_schedulers()
+    False
+    """
+    return plugins.SCHEDULERS.installed()
 
 
 def schedule_of_arrays(
@@ -136,22 +154,17 @@ def schedule_by_name(
         If no package has a scheduler of this name, it cannot be imported or raises anything, or its
         schedule is wrong.
     """
-    known = custom_schedulers()
     instance(name, str, "scheduler", "a name")
-    if name not in known:
-        raise InputError(f"scheduler '{name}': {expected_installed(name, known)}")
-    what = f"scheduler '{name}'"
-    with in_one_line(what):
-        scheduler: Scheduler = known[name].load()
+    scheduler: Scheduler = plugins.SCHEDULERS.load(name)
     matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
     delay_bytes = decompose(
         matrix[:0, :0], delay_s=delay_s, rate_gbps=rate_gbps, method="round-robin"
     ).delay_bytes
     started = time.perf_counter()
-    with in_one_line(what):
+    with plugins.SCHEDULERS.in_one_line(name):
         permutations, holds = scheduler(matrix.copy(), delay_bytes)
     took = time.perf_counter() - started
-    with in_one_line(what):
+    with plugins.SCHEDULERS.in_one_line(name):
         found = schedule_of_arrays(
             matrix, permutations, holds, delay_s=delay_s, rate_gbps=rate_gbps, name=name
         )

@@ -9,6 +9,7 @@ A micro-batch is a step of the predictor.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.demand.predictors import DemandPredictor, make_predictor
+from lightloom.demand.predictors import BuiltInPredictor, DemandPredictor, make_predictor
 from lightloom.errors import InputError
 
 #: makes a predictor for a number of members
@@ -26,7 +27,7 @@ Tokens = npt.NDArray[np.uint64]
 
 
 def check_predictor(predictor: str | PredictorFactory) -> str | PredictorFactory:
-    """Return the name of a built-in predictor, or what makes a user's.
+    """Return the name of a built-in predictor, or what makes a user's or a package's.
 
     Raises
     ------
@@ -36,7 +37,9 @@ def check_predictor(predictor: str | PredictorFactory) -> str | PredictorFactory
         If it is neither a name nor something to call.
     """
     if isinstance(predictor, str):
-        make_predictor(predictor, 2)
+        made = make_predictor(predictor, 2)
+        if not isinstance(made, BuiltInPredictor):
+            return functools.partial(make_predictor, predictor)
     elif not callable(predictor):
         raise InputError(
             "predictor: expected a name, or a function that makes a predictor for a number of "

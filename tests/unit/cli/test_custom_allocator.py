@@ -1,10 +1,10 @@
 """Allocators of installed packages: called by name, checked, and refused in one line."""
 
 import json
-import tomllib
 
 import numpy as np
 import pytest
+from tests.packages import code_of, entry_points_of, install
 
 from lightloom.errors import InputError
 from lightloom.fabric import load_fabric
@@ -40,30 +40,18 @@ def words(requests):
 NAMES = ("greedily", "broken", "crowded", "one_way", "short", "words", "nowhere")
 
 
-def install(folder, monkeypatch, module, source, names):
-    """What an installer leaves on the path of Python."""
-    (folder / f"{module}.py").write_text(source)
-    about = folder / f"{module}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    lines = [f"{name} = {target}" for name, target in names.items()]
-    (about / "entry_points.txt").write_text("\n".join(["[lightloom.allocators]", *lines]))
-    monkeypatch.syspath_prepend(folder)
-
-
 @pytest.fixture
-def ring(request, tmp_path, monkeypatch):
-    folder = request.config.rootpath / "tests" / "packages" / "lightloom-rings"
-    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    (module,) = folder.glob("*.py")
-    names = project["entry-points"]["lightloom.allocators"]
-    install(tmp_path, monkeypatch, module.stem, module.read_text(), names)
+def ring(tmp_path, monkeypatch):
+    points = entry_points_of("add-an-allocator.md")
+    source = code_of("add-an-allocator.md")
+    monkeypatch.syspath_prepend(install(tmp_path, "lightloom_rings", source, points))
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     names = {name: f"some_allocators:{name}" for name in NAMES}
-    install(tmp_path, monkeypatch, "some_allocators", PACKAGE, names)
+    points = {"lightloom.allocators": names}
+    monkeypatch.syspath_prepend(install(tmp_path, "some_allocators", PACKAGE, points))
 
 
 def step_times(lightloom, allocator):

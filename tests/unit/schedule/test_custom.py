@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lightloom import plugins
 from lightloom.cli import run_command
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import (
@@ -15,7 +16,6 @@ from lightloom.schedule import (
     schedule_by_name,
     schedule_of_arrays,
 )
-from lightloom.schedule import installed as installed_schedulers
 
 DEMAND = np.array([[0, 5, 3], [7, 0, 2], [1, 4, 0]])
 
@@ -41,18 +41,20 @@ def broken(demand, delay_bytes):
 
 @pytest.fixture
 def installed(monkeypatch):
-    found = {
-        name: importlib.metadata.EntryPoint(
-            name, f"{__name__}:{function}", installed_schedulers.GROUP
-        )
+    found = [
+        importlib.metadata.EntryPoint(name, f"{__name__}:{function}", plugins.SCHEDULERS.group)
         for name, function in (
             ("shifts", "shifts"),
             ("short", "too_short"),
             ("broken", "broken"),
             ("missing", "not_there"),
         )
-    }
-    monkeypatch.setattr(installed_schedulers, "entry_points", lambda **_: tuple(found.values()))
+    ]
+    monkeypatch.setattr(
+        plugins,
+        "entry_points",
+        lambda group: [entry for entry in found if entry.group == group],
+    )
     monkeypatch.setattr(
         importlib.metadata.EntryPoint, "load", lambda self: globals()[self.value.split(":")[1]]
     )
@@ -136,7 +138,12 @@ def test_the_command_line_knows_installed_schedulers(tmp_path, monkeypatch, caps
     assert run_command([*command.split(), "short"]) != 0
     assert "scheduler 'short': schedule: row 0 still has 1 bytes" in capsys.readouterr().err
     assert run_command([*command.split(), "shifts", "--partial"]) != 0
-    assert "shifts: custom schedulers are for one all-stop crossbar" in capsys.readouterr().err
+    refusal = "scheduler 'shifts': it is for one switch that stops as a whole"
+    assert refusal in capsys.readouterr().err
+    assert run_command([*command.split(), "bvn,shifts,short", "--partial"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Left out: {refusal}." in shown
+    assert "Left out: scheduler 'short'" in shown
 
 
 @pytest.mark.usefixtures("installed")

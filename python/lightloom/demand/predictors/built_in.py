@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom import _core
-from lightloom.demand.predictors.protocol import Loads
+from lightloom import _core, plugins
+from lightloom.demand.predictors.protocol import DemandPredictor, Loads
 from lightloom.demand.source import MAX_INDEX, whole
 from lightloom.errors import DemandError, did_you_mean, echo
 
@@ -42,8 +42,9 @@ class BuiltInPredictor:
 
     def __init__(self, name: str, experts: int, *, window: int = 32) -> None:
         if name not in PREDICTORS:
-            hint = did_you_mean(name, PREDICTORS)
-            raise DemandError(f"unknown predictor '{name}'{hint}; known: {', '.join(PREDICTORS)}")
+            known = predictor_names()
+            hint = did_you_mean(name, known)
+            raise DemandError(f"unknown predictor '{name}'{hint}; known: {', '.join(known)}")
         self.experts = _check_index("experts", experts)
         with _refusals():
             self._core = _core.LoadPredictor(name, experts, _check_index("window", window))
@@ -68,14 +69,29 @@ class BuiltInPredictor:
             return self._core.predict(step, layer)
 
 
-def make_predictor(name: str, experts: int, *, window: int = 32) -> BuiltInPredictor:
-    """Make a built-in predictor; see :class:`BuiltInPredictor`.
+def predictor_names() -> tuple[str, ...]:
+    """Return the names of all predictors: the built-in ones, then those of installed packages."""
+    return tuple(dict.fromkeys([*PREDICTORS, *plugins.PREDICTORS.installed()]))
+
+
+def make_predictor(name: str, experts: int, *, window: int = 32) -> DemandPredictor:
+    """Make a predictor: a :class:`BuiltInPredictor`, or one of an installed package.
+
+    A package names, in the entry point group ``lightloom.predictors``, a function that makes a
+    predictor for a number of experts.
 
     Raises
     ------
     DemandError
         If the name is unknown, or it cannot be made for so many experts or such a window.
+    InputError
+        If a package's function cannot be imported or fails.
     """
+    if name not in PREDICTORS and name in plugins.PREDICTORS.installed():
+        make = plugins.PREDICTORS.load(name)
+        with plugins.PREDICTORS.in_one_line(name):
+            made: DemandPredictor = make(_check_index("experts", experts))
+        return made
     return BuiltInPredictor(name, experts, window=window)
 
 

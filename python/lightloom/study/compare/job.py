@@ -415,9 +415,11 @@ def load_fabrics(scenario: Scenario) -> tuple[Fabric, ...]:
 
 
 def fabrics_of(
-    listed: Sequence[str], fabric_options: Mapping[str, Mapping[str, Any]]
+    listed: Sequence[str | Fabric], fabric_options: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Fabric, ...]:
     """The fabrics by name or file, each with its options; those of ``all`` are for every fabric.
+
+    A fabric that is given as an object has its options already.
 
     Raises
     ------
@@ -428,15 +430,19 @@ def fabrics_of(
         raise FabricError("fabrics: expected at least one name, such as fat-tree,mixnet")
     options = {name: dict(values) for name, values in fabric_options.items()}
     shared = options.pop("all", {})
+    called = [name for name in listed if isinstance(name, str)]
     for name, values in options.items():
-        if values and name not in listed:
-            hint = did_you_mean(name, listed)
+        if values and name not in called:
+            hint = did_you_mean(name, called)
             raise FabricError(
                 f"{', '.join(values)}: for the fabric '{name}', which is not compared{hint}; add "
                 f"it to the fabrics, or leave the option out"
             )
     fabrics: list[Fabric] = [
-        load_fabric(name, {**shared, **options.get(name, {})}) for name in listed
+        load_fabric(given, {**shared, **options.get(given, {})})
+        if isinstance(given, str)
+        else given
+        for given in listed
     ]
     names = [fabric.name for fabric in fabrics]
     for name in names:

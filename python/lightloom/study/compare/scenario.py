@@ -8,11 +8,19 @@ needs can be moved together and run from anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import core_schema
 
 from lightloom.demand.imbalance import DEFAULT_IMBALANCE, IMBALANCES, DemandName, parse_demand
 from lightloom.errors import InputError
@@ -59,6 +67,36 @@ def _imbalances() -> Sequence[str]:
 
 def _transports() -> Sequence[str]:
     return tuple(choices("transport"))
+
+
+@dataclass(frozen=True)
+class FabricChoice:
+    """A name or a file of a fabric, a table of its kind and options, or the fabric itself.
+
+    Results record a fabric that was given as an object by such a table.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Return the schema of a name that lets tables and fabrics in."""
+
+        def read(value: Any, check_name: Callable[[Any], str]) -> Any:
+            from lightloom.fabric.read import check_fabric, fabric_of
+
+            if isinstance(value, str):
+                return check_name(value)
+            if isinstance(value, Mapping):
+                return fabric_of(value)
+            return check_fabric(value, "fabrics")
+
+        return core_schema.no_info_wrap_validator_function(
+            read,
+            handler(source),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: value if isinstance(value, str) else value.parameters()
+            ),
+        )
 
 
 ElementBytes = Annotated[Number, Field(gt=0, le=8)]
@@ -360,7 +398,7 @@ class Scenario(Strict):
     step_tokens: Whole | None = Field(
         None, description="Tokens that a step of a trace trains, for its throughput."
     )
-    fabrics: tuple[Name, ...] = Field(
+    fabrics: tuple[Annotated[Name, FabricChoice()], ...] = Field(
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
         description="Names from 'lightloom fabrics', 'all', or custom TOML files.",
     )
@@ -460,7 +498,7 @@ class Scenario(Strict):
 
     @field_validator("fabrics")
     @classmethod
-    def _named_fabrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _named_fabrics(cls, names: tuple[Any, ...]) -> tuple[Any, ...]:
         from lightloom.fabric.read import fabric_names
 
         return fabric_names(names)
@@ -559,8 +597,9 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
         is_path = name not in known and not {"/", "."}.isdisjoint(name)
         return str(folder / name) if is_path else name
 
-    def fabric(name: str) -> str:
-        return str(folder / name) if name.endswith(".toml") else name
+    def fabric(name: Any) -> Any:
+        is_path = isinstance(name, str) and name.endswith(".toml")
+        return str(folder / name) if is_path else name
 
     def model(name: str) -> str:
         is_name = hub_repository(name) and not (folder / name).exists()

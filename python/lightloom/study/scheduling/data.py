@@ -67,6 +67,7 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
         "winner": found.winner,
         "not_begun": found.not_begun,
         "too_large": found.too_large,
+        "left_out": found.left_out,
         "circuits": {row.method: _allocation(row) for row in found.allocations},
         "best_circuits": None if best is None else best.method,
         "break_even": None if found.decision is None else _decision(found.decision),

@@ -65,6 +65,8 @@ class ScheduleComparison:
         Methods and systems that the time limit left out.
     too_large
         Methods of ``auto`` whose slots would not fit into memory.
+    left_out
+        Why a scheduler or an allocator of an installed package has no row, by its name.
     allocations
         Circuits under the port budget.
     held
@@ -93,6 +95,7 @@ class ScheduleComparison:
     systems: dict[str, SystemRow] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
     too_large: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     allocations: list[AllocationRow] = field(default_factory=list)
     held: schedule.Allocation | None = None
     held_relayed: schedule.Relayed | None = None

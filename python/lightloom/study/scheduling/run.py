@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lightloom import schedule
+from lightloom import plugins, schedule
 from lightloom.errors import DemandError, InputError, did_you_mean, echo, expected_one_of
 from lightloom.progress import Progress
+from lightloom.schedule.allocator import allocate_by_name
 from lightloom.schedule.hybrid import MAX_HYBRID_LINES
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES, fits_memory
 from lightloom.study.scheduling.other_systems import SYSTEMS, SystemFabric, other_system
@@ -150,11 +151,11 @@ def check(problem: Problem, choice: MethodChoice) -> None:
     rows, columns = problem.demand.shape
     if choice.time_limit_s is not None and not choice.time_limit_s >= 0:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
-    installed = schedule.custom_schedulers()
-    permutations = (*schedule.PERMUTATION_METHODS, "auto", *installed)
+    permutations = (*schedule.PERMUTATION_METHODS, "auto", *plugins.SCHEDULERS.installed())
+    allocators = (*schedule.ALLOCATION_METHODS, *plugins.ALLOCATORS.installed())
     for what, names, known in (
         ("method", choice.methods, permutations),
-        ("circuits", choice.allocators, tuple(schedule.ALLOCATION_METHODS)),
+        ("circuits", choice.allocators, allocators),
     ):
         wrong = next((name for name in names if name not in known), None)
         if wrong is not None:
@@ -163,9 +164,6 @@ def check(problem: Problem, choice: MethodChoice) -> None:
     unknown = next((name for name in choice.systems if name not in SYSTEMS), None)
     if unknown is not None:
         raise InputError(f"system {echo(unknown)}: {expected_one_of(unknown, SYSTEMS)}")
-    name = next((name for name in choice.methods if name in installed), None)
-    if name is not None and (problem.partial or problem.switch_count > 1):
-        raise InputError(f"{name}: custom schedulers are for one all-stop crossbar")
     if problem.is_large and problem.ports is None:
         raise DemandError(
             f"{problem.name}: {rows} x {columns}: schedules of permutations have at most "
@@ -232,7 +230,10 @@ def _steps(
         if not fits and name not in choice.methods:
             found.too_large.append(name)
             continue
-        yield f"schedule {name}", partial(_decompose, found, name, clock)
+        step = partial(_decompose, found, name, clock)
+        if name in plugins.SCHEDULERS.installed():
+            step = partial(_unless_it_cannot, found, name, choice.methods, step)
+        yield f"schedule {name}", step
     if problem.eps_gbps is not None:
         clock = _Clock(choice.time_limit_s)
         # ours searches on until the limit
@@ -249,7 +250,10 @@ def _steps(
     if problem.ports is not None and choice.allocators:
         yield "held circuits", partial(_hold, found, choice.relay)
         for name in choice.allocators:
-            yield f"circuits {name}", partial(_allocate, found, name, choice)
+            step = partial(_allocate, found, name, choice)
+            if name in plugins.ALLOCATORS.installed():
+                step = partial(_unless_it_cannot, found, name, choice.allocators, step)
+            yield f"circuits {name}", step
         if choice.relay:
             yield "circuits for relaying", partial(_make_to_relay, found)
         yield "break-even", partial(_decide, found)
@@ -283,9 +287,7 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
     if method == "auto":
         left_s *= _AUTO_SHARE
     if method not in (*schedule.PERMUTATION_METHODS, "auto", KEPT):
-        found.schedules[method] = schedule.schedule_by_name(
-            method, problem.demand, delay_s=problem.delay_s, rate_gbps=problem.rate_gbps
-        )
+        found.schedules[method] = _decompose_by_package(problem, method)
         return
     found.schedules[method] = schedule.decompose(
         problem.demand,
@@ -300,6 +302,26 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
     )
     if "auto" in found.schedules:  # shown after those that it is compared with
         found.schedules["auto"] = found.schedules.pop("auto")
+
+
+def _unless_it_cannot(
+    found: ScheduleComparison, name: str, others: Sequence[str], step: Callable[[], None]
+) -> None:
+    """Leave out what an installed package cannot do, unless nothing is compared with it."""
+    try:
+        step()
+    except InputError as error:
+        if list(others) == [name]:
+            raise
+        found.left_out[name] = str(error)
+
+
+def _decompose_by_package(problem: Problem, method: str) -> schedule.PermutationSchedule:
+    if problem.partial or problem.switch_count > 1:
+        raise InputError(f"scheduler '{method}': it is for one switch that stops as a whole")
+    return schedule.schedule_by_name(
+        method, problem.demand, delay_s=problem.delay_s, rate_gbps=problem.rate_gbps
+    )
 
 
 def _divide(found: ScheduleComparison, method: str, clock: _Clock, relay: bool) -> None:
@@ -380,6 +402,8 @@ def _allocate(found: ScheduleComparison, method: str, choice: MethodChoice) -> N
     assert found.held is not None
     region, demand, held = _region(found.problem), found.problem.demand, found.held.circuits
     allocate = partial(schedule.allocate_region, method=method)
+    if method not in schedule.ALLOCATION_METHODS:
+        allocate = partial(allocate_by_name, method)
     if method == "exact":
         limit_s = DEFAULT_LIMIT_S if choice.time_limit_s is None else choice.time_limit_s
         allocate = partial(schedule.allocate_exactly, time_limit_s=max(limit_s, 1e-3))
