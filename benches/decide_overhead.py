@@ -39,12 +39,7 @@ def in_rust(servers: int, policy: Policy, held: Any, demands: Demands) -> tuple[
         "circuit_rate": 400 * BITS,
         "eps_rates": [800 * BITS] * servers,
         "eps_nics": 0,
-        "relay_cost": {
-            "staging_rate": None,
-            "chunk_bytes": 0,
-            "chunk_latency": 0,
-            "memory_limit": None,
-        },
+        "relay_cost": {"chunk_bytes": 0, "chunk_latency_s": 0.0},
         "failures": {"nics": [], "eps_nics": [], "servers": [], "planes": []},
     }
     chosen = {

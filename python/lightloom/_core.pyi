@@ -17,7 +17,7 @@ from lightloom.packets.requests import (
 )
 from lightloom.schedule.hybrid import HybridSchedule
 from lightloom.schedule.permutations import PermutationSchedule
-from lightloom.schedule.records import SwitchTiming
+from lightloom.schedule.records import RelayCost, SwitchTiming
 from lightloom.schedule.requests import (
     AssignmentClaim,
     ChunkClaim,
@@ -29,7 +29,6 @@ from lightloom.schedule.requests import (
     FabricShape,
     HybridPorts,
     MatchingClaim,
-    RelayCharges,
     RotorOptions,
     RoutingRequest,
     TopologyRequest,
@@ -131,9 +130,11 @@ class RecordField:
     @property
     def limits(self) -> tuple[float, float] | None: ...
     @property
+    def whole(self) -> bool: ...
+    @property
     def required(self) -> bool: ...
     @property
-    def default(self) -> bool | float | None: ...
+    def default(self) -> bool | int | float | None: ...
 
 def record_fields(name: str) -> list[RecordField]: ...
 def record_values(name: str, written: dict[str, Any]) -> dict[str, Any]: ...
@@ -478,7 +479,7 @@ class RelayedCircuits:
 
 def schedule_relay(request: RoutingRequest) -> RelayRouting: ...
 def schedule_allocate_relayed(
-    request: CircuitRequest, charges: RelayCharges, max_evaluations: int
+    request: CircuitRequest, charges: RelayCost, max_evaluations: int
 ) -> RelayedCircuits: ...
 def schedule_relay_as(
     request: RoutingRequest,
@@ -570,20 +571,9 @@ class DeciderRegion:
     @property
     def eps_nics(self) -> int: ...
     @property
-    def relay_cost(self) -> RegionRelayCost: ...
+    def relay_cost(self) -> dict[str, Any]: ...
     @property
     def failures(self) -> RegionFailures: ...
-
-@final
-class RegionRelayCost:
-    @property
-    def staging_bps(self) -> int | None: ...
-    @property
-    def chunk_bytes(self) -> int: ...
-    @property
-    def chunk_latency_ps(self) -> int: ...
-    @property
-    def memory_limit_bytes(self) -> int | None: ...
 
 @final
 class RegionFailures:
@@ -683,7 +673,7 @@ class Decider:
         cls,
         region: DeciderRegion,
         policy: object,
-        timing: object,
+        timing: SwitchTiming,
         allocator: Callable[[list[ProposalRequest]], list[npt.NDArray[np.uint16]]] | None,
     ) -> Decider: ...
     def start(self) -> Held: ...

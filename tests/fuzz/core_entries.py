@@ -186,18 +186,18 @@ def symmetric_weights(draw: Draws) -> tuple:
     return (draw.symmetric(np.int64, draw.rng.choice(["few", "signed"])),)
 
 
-def charges(draw: Draws) -> requests.RelayCharges:
-    return requests.RelayCharges(
-        draw.optional(lambda: draw.number(GBPS, 400 * GBPS, 1)),
-        draw.number(0, 1_000, 10**6),
-        draw.number(0, 1_000, 10**9),
-        draw.optional(draw.size),
+def relay_cost(draw: Draws) -> Any:
+    return draw.namespace(
+        nvswitch_gbps=draw.optional(lambda: draw.number(1, 400, 1e-9)),
+        chunk_bytes=draw.number(0, 1_000, 10**6),
+        chunk_latency_s=draw.number(0, 1e-9, 1e-3),
+        memory_limit_bytes=draw.optional(draw.size),
     )
 
 
 def routing(draw: Draws) -> requests.RoutingRequest:
     rate, eps = draw.number(400 * GBPS, GBPS, 1), draw.number(100 * GBPS, 0, 1)
-    return requests.RoutingRequest(draw.demand(), draw.symmetric(), rate, eps, charges(draw))
+    return requests.RoutingRequest(draw.demand(), draw.symmetric(), rate, eps, relay_cost(draw))
 
 
 def relay(draw: Draws) -> tuple:
@@ -211,7 +211,7 @@ def relay_bound(draw: Draws) -> tuple:
 
 def allocate_relayed(draw: Draws) -> tuple:
     request = circuit_request(draw, draw.optional(draw.symmetric))
-    return request, charges(draw), draw.number(0, 1, 3)
+    return request, relay_cost(draw), draw.number(0, 1, 3)
 
 
 def rotor(draw: Draws, slot: Any = None) -> requests.RotorOptions:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from tests.fuzz.core_entries import GBPS, NAMES, charges, nic_rows, text
+from tests.fuzz.core_entries import GBPS, NAMES, nic_rows, relay_cost, text
 from tests.fuzz.draws import Draws
 from tests.fuzz.outcomes import look
 from tests.fuzz.parser_inputs import damaged
@@ -41,7 +41,7 @@ def region_values(draw: Draws) -> Any:
         circuit_bps=draw.number(400 * GBPS, GBPS),
         eps_bps=draw.column(np.uint64, "rates"),
         eps_nics=draw.number(2, 2, 3),
-        relay_cost=draw.optional(lambda: charges(draw)),
+        relay_cost=draw.optional(lambda: relay_cost(draw)),
         failures=draw.optional(lambda: failures(draw)) if draw.chance(0.3) else None,
     )
 

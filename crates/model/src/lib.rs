@@ -20,7 +20,8 @@ pub use choice::Choice;
 pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{
-    Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
+    Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, RelayCost,
+    SwitchTiming,
 };
 pub use record::Record;
 pub use task_graph::{

@@ -104,6 +104,35 @@ impl SwitchTiming {
     }
 }
 
+records! {
+    /// What a server pays for passing bytes of others on.
+    ///
+    /// A relayed byte lands in the memory of the GPU whose NIC took it in and crosses the NVSwitch
+    /// once, to the GPU whose NIC sends it on. Bytes are passed on in chunks: a chunk must have
+    /// arrived and have been staged before it goes on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct RelayCost {
+        staging_rate = nvswitch_gbps: Option<Rate> = None,
+            "Rate at which one server can stage, per direction; no limit if infinite.";
+        chunk_bytes = chunk_bytes: u64,
+            "Size of a chunk.";
+        chunk_latency = chunk_latency_s: Duration,
+            "Time to notice a chunk and to start its copy and its sending.";
+        memory_limit = memory_limit_bytes: Option<u64> = None,
+            "Most bytes that one server may relay: without pacing, all may arrive before any leaves.";
+    }
+}
+
+impl RelayCost {
+    /// Seconds by which a relayed byte is later than one hop would be: chunks follow each other
+    /// without gaps, so only the first one shows, once on the wire and once across the NVSwitch.
+    pub fn latency(&self, circuit_rate: Rate) -> f64 {
+        let bits = self.chunk_bytes as f64 * 8.0;
+        let staging = self.staging_rate.map_or(0.0, |rate| bits / rate.0 as f64);
+        bits / circuit_rate.0 as f64 + staging + self.chunk_latency.0 as f64 * 1e-12
+    }
+}
+
 /// The chunks in which servers pass bytes on that are on their way to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RelayChunk {

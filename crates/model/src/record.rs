@@ -6,12 +6,21 @@
 //! else. What is written is checked once, where the record is made of it.
 
 use crate::invalid::Invalid;
-use crate::units::{Duration, PS_PER_S};
+use crate::units::{Duration, PS_PER_S, Rate};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The longest time that can be written, in seconds: times are whole picoseconds in 64 bits.
 pub const MAX_SECONDS: f64 = 1e6;
+
+/// The highest rate that can be written, in Gb/s.
+pub const MAX_GBPS: f64 = 1e9;
+
+/// The lowest rate that anything is sent at, in Gb/s.
+pub const MIN_GBPS: f64 = 1e-9;
+
+/// The largest size that can be written.
+const MAX_BYTES: u64 = 1 << 62;
 
 /// One field of a record, as users write it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +42,8 @@ pub enum Takes {
     Flag,
     /// A quantity in the unit of the name, within these limits.
     Quantity(f64, f64),
+    /// A whole number up to this one.
+    Whole(u64),
 }
 
 /// A value as users write it.
@@ -42,6 +53,10 @@ pub enum Plain {
     Flag(bool),
     /// A number in the unit of the name.
     Number(f64),
+    /// A whole number in the unit of the name.
+    Whole(u64),
+    /// No value at all, such as no limit.
+    Nothing,
 }
 
 impl From<bool> for Plain {
@@ -53,6 +68,18 @@ impl From<bool> for Plain {
 impl From<f64> for Plain {
     fn from(number: f64) -> Self {
         Self::Number(number)
+    }
+}
+
+impl From<u64> for Plain {
+    fn from(number: u64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Plain {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Nothing, Into::into)
     }
 }
 
@@ -101,6 +128,65 @@ impl Value for Duration {
     fn write(&self) -> f64 {
         self.as_seconds()
     }
+}
+
+/// In Gb/s; no limit if absent or infinite.
+impl Value for Option<Rate> {
+    const TAKES: Takes = Takes::Quantity(MIN_GBPS, MAX_GBPS);
+    type Written = Option<f64>;
+
+    fn read(written: Option<f64>, name: &str) -> Result<Self, Invalid> {
+        match written.filter(|gbps| *gbps != f64::INFINITY) {
+            Some(gbps) => rate_of(gbps, name, MIN_GBPS).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn write(&self) -> Option<f64> {
+        self.map(|rate| rate.0 as f64 / 1e9)
+    }
+}
+
+/// In bytes.
+impl Value for u64 {
+    const TAKES: Takes = Takes::Whole(MAX_BYTES);
+    type Written = u64;
+
+    fn read(written: u64, name: &str) -> Result<Self, Invalid> {
+        if written > MAX_BYTES {
+            return Err(Invalid(format!("{name}: expected at most 2^62, got {written}")));
+        }
+        Ok(written)
+    }
+
+    fn write(&self) -> u64 {
+        *self
+    }
+}
+
+/// In bytes; no limit if absent.
+impl Value for Option<u64> {
+    const TAKES: Takes = u64::TAKES;
+    type Written = Self;
+
+    fn read(written: Self, name: &str) -> Result<Self, Invalid> {
+        written.map(|bytes| u64::read(bytes, name)).transpose()
+    }
+
+    fn write(&self) -> Self {
+        *self
+    }
+}
+
+/// The rate of so many Gb/s, to the nearest whole bit per second, of two the even one.
+///
+/// # Errors
+/// If it is below the minimum or above [`MAX_GBPS`].
+pub fn rate_of(gbps: f64, name: &str, minimum: f64) -> Result<Rate, Invalid> {
+    if !(minimum..=MAX_GBPS).contains(&gbps) {
+        return Err(Invalid(format!("{name}: expected {minimum} to 1e9 Gb/s, got {gbps}")));
+    }
+    Ok(Rate((gbps * 1e9).round_ties_even() as u64))
 }
 
 /// A record that users write; implemented by [`records!`](crate::records).

@@ -3,7 +3,7 @@
 
 use crate::arrays::refuse;
 use lightloom_model::record::{Field, Plain, Takes};
-use lightloom_model::{Invalid, Record, SwitchTiming};
+use lightloom_model::{Invalid, Record, RelayCost, SwitchTiming};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -22,14 +22,11 @@ type Values<'py> = Bound<'py, PyAny>;
 type Entry = (&'static str, fn() -> Vec<Field>, for<'py> fn(&Values<'py>) -> PyResult<Values<'py>>);
 
 const fn entry<T: Record>() -> Entry {
-    (T::NAME, T::fields, |written| {
-        let values = pythonize::pythonize(written.py(), &from_values::<T>(written)?);
-        values.map_err(|error| refuse(Invalid(error.to_string())))
-    })
+    (T::NAME, T::fields, |written| to_values(written.py(), &from_values::<T>(written)?))
 }
 
 /// Every record that Python may make.
-const RECORDS: [Entry; 1] = [entry::<SwitchTiming>()];
+const RECORDS: [Entry; 2] = [entry::<RelayCost>(), entry::<SwitchTiming>()];
 
 fn find(name: &str) -> PyResult<&'static Entry> {
     RECORDS.iter().find(|(known, ..)| *known == name).ok_or_else(|| {
@@ -39,12 +36,14 @@ fn find(name: &str) -> PyResult<&'static Entry> {
     })
 }
 
-/// One field of a record; `limits` are those of a quantity, anything else is a flag.
+/// One field of a record; `limits` are those of a number, anything else is a flag. One that need
+/// not be written and has no default may be nothing.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct RecordField {
     name: &'static str,
     description: &'static str,
     limits: Option<(f64, f64)>,
+    whole: bool,
     required: bool,
     default: Option<Py<PyAny>>,
 }
@@ -56,7 +55,8 @@ fn record_fields(py: Python<'_>, name: &str) -> PyResult<Vec<RecordField>> {
         let default = match field.default {
             Some(Plain::Flag(flag)) => Some(flag.into_pyobject(py)?.to_owned().into_any().unbind()),
             Some(Plain::Number(number)) => Some(number.into_pyobject(py)?.into_any().unbind()),
-            None => None,
+            Some(Plain::Whole(number)) => Some(number.into_pyobject(py)?.into_any().unbind()),
+            Some(Plain::Nothing) | None => None,
         };
         Ok(RecordField {
             name: field.name,
@@ -64,8 +64,10 @@ fn record_fields(py: Python<'_>, name: &str) -> PyResult<Vec<RecordField>> {
             limits: match field.takes {
                 Takes::Flag => None,
                 Takes::Quantity(low, high) => Some((low, high)),
+                Takes::Whole(high) => Some((0.0, high as f64)),
             },
-            required: default.is_none(),
+            whole: matches!(field.takes, Takes::Whole(_)),
+            required: field.default.is_none(),
             default,
         })
     };
@@ -95,6 +97,11 @@ impl<T: Record> FromPyObject<'_, '_> for Written<T> {
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         from_values(&object.getattr("__dict__")?).map(Self)
     }
+}
+
+/// The values of a record by name, as users write it.
+pub(crate) fn to_values<'py, T: Record>(py: Python<'py>, record: &T) -> PyResult<Values<'py>> {
+    pythonize::pythonize(py, record).map_err(|error| refuse(Invalid(error.to_string())))
 }
 
 fn from_values<T: Record>(values: &Bound<'_, PyAny>) -> PyResult<T> {

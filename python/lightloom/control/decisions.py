@@ -64,7 +64,7 @@ class RegionDecider:
             raise
 
     def _make(self) -> Decider:
-        rates, policy = self._region.rates, self._region.policy
+        rates, policy, relay = self._region.rates, self._region.policy, self._region.relay
         return Decider(
             self.servers,
             Region(
@@ -75,7 +75,7 @@ class RegionDecider:
                 failed=self.failures if self.failures.parts else None,
                 eps_nics=rates.eps_nics,
             ),
-            policy=Policy(policy.allocator, policy.when),
+            policy=Policy(policy.allocator, policy.when, None if relay is None else relay.cost()),
             timing=self.timing,
             planes=self._port_map.planes,
             numa_nodes=policy.numa_nodes,

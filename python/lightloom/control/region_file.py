@@ -24,7 +24,8 @@ from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
 from lightloom.schedule.named_sets import ALLOCATORS, RECONFIGURE_POLICIES
 from lightloom.schedule.record_fields import keys_of, with_keys
-from lightloom.schedule.records import SwitchTiming
+from lightloom.schedule.records import RelayCost, SwitchTiming
+from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
 
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
@@ -188,6 +189,15 @@ class TimingSection(Section):
         return SwitchTiming(**times)
 
 
+@with_keys(keys_of(RelayCost.__name__, default=relay_default))
+class RelaySection(Section):
+    """That servers pass bytes of others on where that is faster, and what they pay for it."""
+
+    def cost(self) -> RelayCost:
+        """Return what they pay."""
+        return RelayCost(**self.model_dump())
+
+
 class ChangeSection(Section):
     """How a change is made, verified, and what becomes of it if a part fails."""
 
@@ -299,9 +309,20 @@ class RegionFile(Section):
     rates: RatesSection = Field(RatesSection(), description="Rates.")
     policy: PolicySection = Field(PolicySection(), description="Policy.")
     timing: TimingSection = Field(TimingSection(), description="Timing.")
+    relay: RelaySection | None = Field(
+        None, description="Relaying: servers pass bytes of others on where the table is there."
+    )
     change: ChangeSection = Field(ChangeSection(), description="Changes.")
     optics: OpticsSection = Field(OpticsSection(), description="Light.")
     serve: ServeSection = Field(ServeSection(), description="Service.")
+
+    @model_validator(mode="after")
+    def _relaying_makes_sense(self) -> RegionFile:
+        if self.relay is not None and not self.policy.split:
+            raise RegionFileError(
+                "relay divides the bytes of a pair: expected split = true in [policy]"
+            )
+        return self
 
     def files(self, folder: Path) -> list[Path]:
         """Every file that this one names, relative to its folder."""

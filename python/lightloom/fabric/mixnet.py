@@ -364,11 +364,12 @@ class MixNet(MixNetOptions):
     def _relaying(self) -> tuple[int, int] | None:
         if not self.relay:
             return None
-        charges = RelayCost().charges()
-        chunk, delay_ps = charges.chunk_bytes, charges.chunk_latency_ps
-        if self.relay_chunk_bytes is not None:
-            chunk = self.relay_chunk_bytes
-        return chunk, delay_ps if self.relay_delay_s is None else to_ps(self.relay_delay_s)
+        given: dict[str, Any] = {
+            "chunk_bytes": self.relay_chunk_bytes,
+            "chunk_latency_s": self.relay_delay_s,
+        }
+        cost = RelayCost(**{key: value for key, value in given.items() if value is not None})
+        return cost.chunk_bytes, to_ps(cost.chunk_latency_s)
 
     def switch_timing(self) -> SwitchTiming:
         """How long a switch takes."""

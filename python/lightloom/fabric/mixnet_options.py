@@ -134,6 +134,7 @@ class MixNetOptions(FabricOptions):
         description="Time until a new link carries traffic after its circuit has settled; by "
         "default as 'measured' on a NIC of today, 5.67 s. The MixNet paper leaves it out: 0.",
     )
+    keep_unchanged: Switch = _TIMING["keep_unchanged"][1]
     relay: Switch = Field(
         False, description="Relay bytes through other servers where that is faster."
     )

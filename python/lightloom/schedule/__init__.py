@@ -87,8 +87,7 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-    from lightloom.schedule.records import SwitchTiming
-    from lightloom.schedule.relay_cost import RelayCost
+    from lightloom.schedule.records import RelayCost, SwitchTiming
     from lightloom.schedule.relaying import (
         RELAY_KINDS,
         Relayed,

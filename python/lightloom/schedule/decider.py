@@ -32,9 +32,7 @@ from lightloom.schedule.circuits import (
 )
 from lightloom.schedule.failures import Failures, check_demand
 from lightloom.schedule.named_sets import PLANES, RECONFIGURE_POLICIES
-from lightloom.schedule.records import SwitchTiming
-from lightloom.schedule.relay_cost import RelayCost
-from lightloom.schedule.requests import RelayCharges
+from lightloom.schedule.records import RelayCost, SwitchTiming
 from lightloom.units import parse_quantity, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
@@ -88,7 +86,7 @@ class _RegionValues:
     circuit_bps: int
     eps_bps: npt.NDArray[np.uint64]
     eps_nics: int
-    relay_cost: RelayCharges | None
+    relay_cost: RelayCost | None
     failures: Failures | None
 
 
@@ -161,7 +159,7 @@ class Decider:
             circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9),
             eps_bps=np.array(eps_bps_of(region, count), np.uint64),
             eps_nics=_eps_nics(region),
-            relay_cost=None if policy.relaying is None else policy.relaying.charges(),
+            relay_cost=policy.relaying,
             failures=region.failed,
         )
         callback = None if allocator is None else AllocatorCallback(allocator)

@@ -20,3 +20,19 @@ class SwitchTiming:
     @classmethod
     def of(cls, timing: SwitchTiming | float | str) -> SwitchTiming: ...
     def expected_s(self, pairs: int) -> float: ...
+
+@dataclass(frozen=True, init=False)
+class RelayCost:
+    nvswitch_gbps: float | None
+    chunk_bytes: int
+    chunk_latency_s: float
+    memory_limit_bytes: int | None
+    def __init__(
+        self,
+        nvswitch_gbps: float | str | None = ...,
+        chunk_bytes: int = ...,
+        chunk_latency_s: float | str = ...,
+        memory_limit_bytes: int | None = ...,
+    ) -> None: ...
+    @classmethod
+    def free(cls) -> RelayCost: ...

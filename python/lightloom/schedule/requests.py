@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from lightloom.schedule.records import RelayCost
     from lightloom.schedule.topoopt import Ring
 
 
@@ -32,15 +33,6 @@ class CircuitRequest(NamedTuple):
     split: bool
 
 
-class RelayCharges(NamedTuple):
-    """What relaying costs; ``None`` where there is no limit."""
-
-    staging_bps: int | None
-    chunk_bytes: int
-    chunk_latency_ps: int
-    memory_limit_bytes: int | None
-
-
 class RoutingRequest(NamedTuple):
     """A demand to route over circuits, the EPS and relays."""
 
@@ -48,7 +40,7 @@ class RoutingRequest(NamedTuple):
     circuits: npt.NDArray[np.uint16]
     circuit_bps: int
     eps_bps: int
-    charges: RelayCharges
+    charges: RelayCost
 
 
 class FabricShape(NamedTuple):

@@ -75,13 +75,7 @@ class DecisionLog:
             The custom allocator of the run, if it had one.
         """
         values, ocs = self._regions[region], self.ocs
-        failed, charges = values.failures, values.relay_cost
-        cost = RelayCost(
-            float("inf") if charges.staging_bps is None else charges.staging_bps / 1e9,
-            charges.chunk_bytes,
-            charges.chunk_latency_ps / PS_PER_S,
-            charges.memory_limit_bytes,
-        )
+        failed, cost = values.failures, RelayCost(**values.relay_cost)
         return Decider(
             len(values.ports),
             Region(

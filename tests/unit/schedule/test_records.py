@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from lightloom import _core
-from lightloom.control.region_file import TimingSection
+from lightloom.control.region_file import RelaySection, TimingSection
 from lightloom.errors import InputError
 from lightloom.fabric import MixNet
 from lightloom.fabric.mixnet_options import TIMING_OPTIONS
@@ -21,6 +21,11 @@ from lightloom.schedule import record_fields, records
 
 STUB = Path(records.__file__).with_suffix(".pyi")
 KINDS = [kind for kind in vars(records).values() if dataclasses.is_dataclass(kind)]
+
+
+def has_default(field: dataclasses.Field) -> bool:
+    none = dataclasses.MISSING
+    return not (field.default is none and field.default_factory is none)
 
 
 def stub() -> str:
@@ -33,8 +38,7 @@ def stub() -> str:
         # what is read is a number, whatever was written
         lines += [f"    {field.name}: {field.type.replace(' | str', '')}" for field in fields]
         given = [
-            f"        {field.name}: {field.type}"
-            + ("," if field.default is dataclasses.MISSING else " = ...,")
+            f"        {field.name}: {field.type}" + (" = ...," if has_default(field) else ",")
             for field in fields
         ]
         lines += ["    def __init__(", "        self,", *given, "    ) -> None: ..."]
@@ -54,9 +58,9 @@ def test_a_class_has_the_fields_of_the_core(kind):
     assert [field.name for field in made] == [field.name for field in fields]
     for field, own in zip(fields, made, strict=True):
         assert f"{field.name}\n    {field.description.split()[0]}" in kind.__doc__
-        assert (own.default is dataclasses.MISSING) is field.required
-        if not field.required:
-            assert own.default == field.default
+        if own.default_factory is dataclasses.MISSING:
+            assert has_default(own) is not field.required
+            assert field.required or own.default == field.default
 
 
 def test_type_checkers_see_the_fields_of_the_core():
@@ -68,16 +72,23 @@ def test_every_part_of_the_timing_is_a_key_of_a_region_and_an_option_of_a_fabric
     for field in _core.record_fields("SwitchTiming"):
         assert TimingSection.model_fields[field.name].description
         assert described[TIMING_OPTIONS[field.name]]
+    for field in _core.record_fields("RelayCost"):
+        assert RelaySection.model_fields[field.name].description
 
 
 def test_a_field_that_the_core_gains_is_at_every_door(monkeypatch):
     gained = SimpleNamespace(
-        name="settle_s", description="What a test adds.", limits=(0, 2), required=False, default=1.0
+        name="settle_s",
+        description="What a test adds.",
+        limits=(0, 2),
+        whole=False,
+        required=False,
+        default=1.0,
     )
     fields = [*_core.record_fields("SwitchTiming"), gained]
     monkeypatch.setattr(_core, "record_fields", lambda _: fields)
     monkeypatch.setattr(_core, "record_values", lambda _, written: written)
-    kind = record_fields.record(type("SwitchTiming", (), {"__doc__": "A record."}))
+    kind = record_fields.record()(type("SwitchTiming", (), {"__doc__": "A record."}))
     assert kind(0, settle_s="500 ms").settle_s == 0.5
     assert "settle_s\n    What a test adds." in kind.__doc__
     table = record_fields.with_keys(record_fields.keys_of("SwitchTiming"))(BaseModel)

@@ -3,14 +3,14 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use super::allocation::{nic_circuit, nic_rows, square};
-use super::relay::RelayCharges;
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
-use crate::records::Written;
+use crate::records::{Written, to_values};
 use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
 use lightloom_model::{
-    Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, SwitchTiming,
+    Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, RelayCost,
+    SwitchTiming,
 };
 use lightloom_schedule::NicCircuit;
 use numpy::ndarray::Array2;
@@ -23,7 +23,6 @@ use std::sync::{Arc, Mutex, TryLockError};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyRegion>()?;
     module.add_class::<RegionFailures>()?;
-    module.add_class::<RegionRelayCost>()?;
     module.add_class::<PyHeld>()?;
     module.add_class::<PyUpcoming>()?;
     module.add_class::<PyDecision>()?;
@@ -55,7 +54,7 @@ struct RegionValues {
     circuit_bps: u64,
     eps_bps: Rates,
     eps_nics: u32,
-    relay_cost: Option<RelayCharges>,
+    relay_cost: Option<Written<RelayCost>>,
     failures: Option<PyFailures>,
 }
 
@@ -76,7 +75,7 @@ impl PyRegion {
             circuit_rate: Rate(values.circuit_bps),
             eps_rates: values.eps_bps.0,
             eps_nics: values.eps_nics,
-            relay_cost: values.relay_cost.map(|charges| charges.cost()).unwrap_or_default(),
+            relay_cost: values.relay_cost.map(|cost| cost.0).unwrap_or_default(),
             failures: values.failures.map(Failures::from).unwrap_or_default(),
         };
         region.validate().map_err(refuse)?;
@@ -119,16 +118,10 @@ impl PyRegion {
         self.0.eps_nics
     }
 
-    /// What relaying costs.
+    /// What relaying costs, by name, as users write it.
     #[getter]
-    fn relay_cost(&self) -> RegionRelayCost {
-        let cost = self.0.relay_cost;
-        RegionRelayCost {
-            staging_bps: cost.staging_rate.map(|rate| rate.0),
-            chunk_bytes: cost.chunk_bytes,
-            chunk_latency_ps: cost.chunk_latency.0,
-            memory_limit_bytes: cost.memory_limit,
-        }
+    fn relay_cost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_values(py, &self.0.relay_cost)
     }
 
     /// What has failed of its servers.
@@ -137,15 +130,6 @@ impl PyRegion {
         let Failures { nics, eps_nics, servers, planes } = self.0.failures.clone();
         RegionFailures { nics, eps_nics, servers, planes }
     }
-}
-
-/// `lightloom.schedule.requests.RelayCharges` of a region.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-pub(crate) struct RegionRelayCost {
-    staging_bps: Option<u64>,
-    chunk_bytes: u64,
-    chunk_latency_ps: u64,
-    memory_limit_bytes: Option<u64>,
 }
 
 /// `lightloom.schedule.Failures` of a region.
