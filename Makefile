@@ -1,4 +1,4 @@
-# make demo | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | same | library (for C)
+# make demo | quick | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | same | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -14,12 +14,19 @@ TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' exp
 TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --python .venv/torch torch==2.15.0 numpy
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo test torch browser plain check docs bench soak mutants tables golden same library clean
+.PHONY: demo quick test torch browser plain check docs bench soak mutants tables golden same library clean
 
 demo: .venv/installed
 	@mkdir -p out
 	$(DEMO) --html out/report.html --json out/results.json --timeline out/timeline.json.gz
 	@echo "Open out/report.html in a browser; load out/timeline.json.gz at https://ui.perfetto.dev"
+
+# What a change of one room is likely to break, in less than a minute; a room alone is one line, such
+# as .venv/bin/python -m pytest tests/unit/fabric or cargo test -p lightloom-flowsim.
+QUICK := tidy $(addprefix unit/,demand fabric hardware inputs models output parallel \
+	test_units.py test_errors.py test_workflows.py)
+quick: .venv/installed-test
+	$(BIN)/python -m pytest -n auto $(addprefix tests/,$(QUICK))
 
 # Cases of property tests are the same in each run: what passes once passes again, and `make soak`
 # draws others.
@@ -87,10 +94,18 @@ soak: .venv/installed-test torch
 		--requirement tests/soak/trace/requirements.txt
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
 
-# Injects faults one at a time and says which no test notices: make mutants ROOMS="execute flowsim"
-# Five of each room, drawn by a seed, take some two hours: make mutants SAMPLE=5 SEED=7
+# Puts faults into the lines that have changed since yesterday (or SINCE=COMMIT), one at a time, and
+# says which no test notices; where no line has, into a sample that changes with the day.
+SINCE ?= $(shell git rev-list -1 --before=yesterday HEAD)
 mutants: .venv/installed-test
-	$(BIN)/python benches/mutants/run.py $(ROOMS) $(SAMPLE:%=--sample %) $(SEED:%=--seed %)
+	@mkdir -p out
+	cargo mutants --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-mutants@27.1.0
+	$(BIN)/pip install --quiet cosmic-ray==8.7.0
+	git diff $(SINCE) -- 'crates/*.rs' > out/changed.diff
+	[ -s out/changed.diff ] && lines="--in-diff out/changed.diff" || lines="--shard $$(date +%-j)/367"; \
+		PROPTEST_RNG_SEED=1 cargo mutants --output out --exclude 'crates/python/**' $$lines \
+		|| [ $$? = 2 ] || [ $$? = 3 ]
+	$(BIN)/python benches/mutants.py $(SINCE)
 
 # Recomputes what experiments have measured and names each table that is out of date, in an hour or
 # two; all but those that need measurements that are not shipped.

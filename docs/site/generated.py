@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from lightloom import _core
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.commands import COMMANDS
 from lightloom.fabric import FABRICS
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ def words_to_avoid() -> str:
     entries = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]
     rows = ["| avoid | use |", "|---|---|"]
     for entry in entries:
-        listed = [*entry.get("text", []), *entry.get("names", []), *entry.get("types", [])]
+        listed = [*entry.get("text", []), *entry.get("names", [])]
         words = dict.fromkeys(word.replace("_", " ").lower() for word in listed)
         rows.append(f"| {', '.join(words)} | {entry['use']} |")
     return "\n".join(rows)

@@ -13,6 +13,7 @@ True
 from __future__ import annotations
 
 from lightloom.lazy import exports
+from lightloom.shown import shown_by
 
 #: what type checkers take for true; that of ``typing`` takes long to import
 TYPE_CHECKING = False
@@ -75,7 +76,9 @@ __all__ = [
 
 __version__: str
 
-_import_export = exports(__name__, __file__)
+shown_by("lightloom.report.views")
+
+_import_export = exports(__name__)
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,7 @@
 """The compiled core (``crates/python``)."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +15,25 @@ from lightloom.packets.requests import (
     PacketTopologyRequest,
     RunRequest,
 )
+from lightloom.progress import Progress
+from lightloom.schedule import AllocatorCallback
+from lightloom.schedule.chunks import ChunkSchedule
 from lightloom.schedule.hybrid import HybridSchedule
 from lightloom.schedule.permutations import PermutationSchedule
 from lightloom.schedule.records import RelayCost, SwitchTiming
 from lightloom.schedule.requests import (
     AssignmentClaim,
-    ChunkClaim,
     ChunkRequest,
     CircuitRequest,
-    ControllerOptions,
-    EpochOptions,
     FabricPaths,
     FabricShape,
-    HybridPorts,
     MatchingClaim,
-    RotorOptions,
     RoutingRequest,
-    TopologyRequest,
 )
 from lightloom.schedule.rotornet import RotorSchedule
+from lightloom.schedule.topoopt import Ring
 from lightloom.simulate.packet_options import Packets
-from lightloom.simulate.requests import StepCallbacks, StepOptions
+from lightloom.simulate.predictor import PredictorCallback
 from lightloom.workload.task_graph import TaskGraph
 
 __version__: str
@@ -48,23 +46,16 @@ def choices(key: str) -> list[tuple[str, str]]: ...
 
 @final
 class FoldedCounts:
-    @property
-    def tokens(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def rank_tokens(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def received(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def stayed(self) -> int: ...
+    tokens: Final[npt.NDArray[np.uint32]]
+    rank_tokens: Final[npt.NDArray[np.uint32]]
+    received: Final[npt.NDArray[np.int64]]
+    stayed: Final[int]
 
 @final
 class SummedCounts:
-    @property
-    def copies(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def largest(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def by_expert(self) -> npt.NDArray[np.int64]: ...
+    copies: Final[npt.NDArray[np.uint32]]
+    largest: Final[npt.NDArray[np.uint32]]
+    by_expert: Final[npt.NDArray[np.int64]]
 
 def demand_draw(request: DrawRequest) -> npt.NDArray[np.int64]: ...
 def demand_fold(request: DrawRequest, members: int, by_rank: bool) -> FoldedCounts: ...
@@ -85,18 +76,12 @@ class LoadPredictor:
 
 @final
 class CircuitAllocation:
-    @property
-    def circuits(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def eps_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def makespan_s(self) -> float: ...
-    @property
-    def port_bound_s(self) -> float: ...
-    @property
-    def line_bound_s(self) -> float: ...
-    @property
-    def chosen(self) -> str: ...
+    circuits: Final[npt.NDArray[np.uint16]]
+    eps_bytes: Final[npt.NDArray[np.uint64]]
+    makespan_s: Final[float]
+    port_bound_s: Final[float]
+    line_bound_s: Final[float]
+    chosen: Final[str]
 
 def schedule_allocate(
     method: str, request: CircuitRequest, tolerance: float
@@ -142,16 +127,11 @@ def switching_time_s(timing: SwitchTiming, pairs: int) -> float: ...
 
 @final
 class PlaneAssignment:
-    @property
-    def nics(self) -> npt.NDArray[np.uint32] | None: ...
-    @property
-    def reason(self) -> str | None: ...
-    @property
-    def left(self) -> list[tuple[int, int]]: ...
-    @property
-    def moves(self) -> int: ...
-    @property
-    def is_fewest(self) -> bool: ...
+    nics: Final[npt.NDArray[np.uint32] | None]
+    reason: Final[str | None]
+    left: Final[list[tuple[int, int]]]
+    moves: Final[int]
+    is_fewest: Final[bool]
 
 def schedule_assign_planes(
     circuits: npt.NDArray[np.uint16],
@@ -163,10 +143,8 @@ def schedule_assign_planes(
 
 @final
 class ChangePlan:
-    @property
-    def batches(self) -> list[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]: ...
-    @property
-    def dark(self) -> list[tuple[int, int]]: ...
+    batches: Final[list[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]]
+    dark: Final[list[tuple[int, int]]]
 
 def schedule_plan_batches(
     before: npt.NDArray[np.uint32],
@@ -189,46 +167,38 @@ def schedule_check_planes(
 
 @final
 class JobTopology:
-    @property
-    def circuits(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def cycles(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def routed_edges(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def route_offsets(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def route_servers(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def busiest_bytes(self) -> npt.NDArray[np.float64]: ...
+    circuits: Final[npt.NDArray[np.uint32]]
+    cycles: Final[npt.NDArray[np.uint32]]
+    routed_edges: Final[npt.NDArray[np.uint32]]
+    route_offsets: Final[npt.NDArray[np.uint32]]
+    route_servers: Final[npt.NDArray[np.uint32]]
+    busiest_bytes: Final[npt.NDArray[np.float64]]
 
-def schedule_topoopt(request: TopologyRequest) -> JobTopology: ...
+def schedule_topoopt(
+    servers: int,
+    degree: int,
+    max_routes: int,
+    rings: Sequence[Ring],
+    strides: str,
+    demand: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]],
+    phases: npt.NDArray[np.uint32],
+) -> JobTopology: ...
 
 @final
 class PermutationSlots:
-    @property
-    def matchings(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def hold_bytes(self) -> npt.NDArray[np.uint64]: ...
+    matchings: Final[npt.NDArray[np.int32]]
+    hold_bytes: Final[npt.NDArray[np.uint64]]
 
 @final
 class PermutationPlan:
-    @property
-    def slots(self) -> PermutationSlots | None: ...
-    @property
-    def switch_of_slot(self) -> npt.NDArray[np.int32] | None: ...
-    @property
-    def transfers(self) -> npt.NDArray[np.uint64] | None: ...
-    @property
-    def length_bytes(self) -> int: ...
-    @property
-    def lower_bound_bytes(self) -> int: ...
-    @property
-    def chosen(self) -> str: ...
-    @property
-    def new_slots(self) -> int | None: ...
-    @property
-    def time_spent_s(self) -> float: ...
+    slots: Final[PermutationSlots | None]
+    switch_of_slot: Final[npt.NDArray[np.int32] | None]
+    transfers: Final[npt.NDArray[np.uint64] | None]
+    length_bytes: Final[int]
+    lower_bound_bytes: Final[int]
+    chosen: Final[str]
+    new_slots: Final[int | None]
+    time_spent_s: Final[float]
 
 def schedule_decompose(
     demand: npt.NDArray[np.uint64],
@@ -251,109 +221,79 @@ def schedule_check_decomposition(
 
 @final
 class HybridPlan:
-    @property
-    def matchings(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def hold_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def eps_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def relays(self) -> npt.NDArray[np.uint64] | None: ...
-    @property
-    def relay_memory_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def length_bytes(self) -> int: ...
-    @property
-    def lower_bound_bytes(self) -> int: ...
-    @property
-    def time_spent_s(self) -> float: ...
+    matchings: Final[npt.NDArray[np.int32]]
+    hold_bytes: Final[npt.NDArray[np.uint64]]
+    eps_bytes: Final[npt.NDArray[np.uint64]]
+    relays: Final[npt.NDArray[np.uint64] | None]
+    relay_memory_bytes: Final[npt.NDArray[np.uint64]]
+    length_bytes: Final[int]
+    lower_bound_bytes: Final[int]
+    time_spent_s: Final[float]
 
 @final
 class ChunkPlan:
-    @property
-    def matchings(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def start_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def hold_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def transfers(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def end_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def length_bytes(self) -> int: ...
-    @property
-    def lower_bound_bytes(self) -> int: ...
-    @property
-    def lateness_bytes(self) -> int | None: ...
-    @property
-    def lateness_bound_bytes(self) -> int | None: ...
-    @property
-    def time_spent_s(self) -> float: ...
+    matchings: Final[npt.NDArray[np.int32]]
+    start_bytes: Final[npt.NDArray[np.uint64]]
+    hold_bytes: Final[npt.NDArray[np.uint64]]
+    transfers: Final[npt.NDArray[np.int64]]
+    end_bytes: Final[npt.NDArray[np.uint64]]
+    length_bytes: Final[int]
+    lower_bound_bytes: Final[int]
+    lateness_bytes: Final[int | None]
+    lateness_bound_bytes: Final[int | None]
+    time_spent_s: Final[float]
 
 def schedule_chunk_plan(
     request: ChunkRequest, method: str, time_limit_s: float | None
 ) -> ChunkPlan: ...
 def schedule_chunk_bound(request: ChunkRequest) -> tuple[int, int | None]: ...
-def schedule_check_chunks(request: ChunkRequest, schedule: ChunkClaim) -> None: ...
+def schedule_check_chunks(request: ChunkRequest, schedule: ChunkSchedule) -> None: ...
 def schedule_hybrid_plan(
     demand: npt.NDArray[np.uint64],
-    ports: HybridPorts,
+    ports: Mapping[str, int],
     method: str,
     time_limit_s: float | None,
     relay: bool,
 ) -> HybridPlan: ...
 def schedule_hybrid_bound(
-    demand: npt.NDArray[np.uint64], ports: HybridPorts, relay: bool
+    demand: npt.NDArray[np.uint64], ports: Mapping[str, int], relay: bool
 ) -> int: ...
 def schedule_check_hybrid(demand: npt.NDArray[np.uint64], schedule: HybridSchedule) -> None: ...
 
 @final
 class HeldMatchings:
-    @property
-    def matchings(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def turned(self) -> list[bool]: ...
+    matchings: Final[npt.NDArray[np.int32]]
+    turned: Final[list[bool]]
 
 @final
 class HeldSettings:
-    @property
-    def settings(self) -> list[tuple[int, int]]: ...
-    @property
-    def switches(self) -> HeldMatchings: ...
-    @property
-    def next(self) -> str: ...
+    settings: Final[list[tuple[int, int]]]
+    switches: Final[HeldMatchings]
+    next: Final[str]
 
 @final
 class QueueSlot:
-    @property
-    def hold_bytes(self) -> int: ...
-    @property
-    def moves(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def own(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def relayed(self) -> npt.NDArray[np.uint64]: ...
+    hold_bytes: Final[int]
+    moves: Final[npt.NDArray[np.uint64]]
+    own: Final[npt.NDArray[np.uint64]]
+    relayed: Final[npt.NDArray[np.uint64]]
 
 @final
 class PeriodColumns:
-    @property
-    def backlog(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def carried(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def turned(self) -> int: ...
+    backlog: Final[npt.NDArray[np.uint64]]
+    carried: Final[npt.NDArray[np.uint64]]
+    turned: Final[int]
 
 def schedule_helios_step(
     estimate: npt.NDArray[np.uint64],
     held: npt.NDArray[np.int32] | None,
-    options: EpochOptions,
+    options: Mapping[str, int],
     hysteresis: int | None,
 ) -> HeldMatchings: ...
 def schedule_xnest_step(
     measured: npt.NDArray[np.uint64],
     held: Sequence[tuple[int, int]],
-    options: EpochOptions,
+    options: Mapping[str, int],
     reading: str,
     turning: str,
     hysteresis: int | None,
@@ -361,13 +301,16 @@ def schedule_xnest_step(
 def schedule_rotor_slot(
     own: npt.NDArray[np.uint64],
     relayed: npt.NDArray[np.uint64],
-    options: RotorOptions,
+    options: Mapping[str, Any],
     turn: int,
 ) -> QueueSlot: ...
 def schedule_over_time(
     arrivals: Sequence[npt.NDArray[np.uint64]],
-    options: EpochOptions,
-    controller: ControllerOptions,
+    options: Mapping[str, int],
+    system: str,
+    estimator: str,
+    weight: int,
+    hysteresis: int | None,
 ) -> PeriodColumns: ...
 def schedule_color_edges(
     edges: npt.NDArray[np.uint32], colors: int | None
@@ -380,16 +323,11 @@ def schedule_check_coloring(
 
 @final
 class FabricSettings:
-    @property
-    def spine(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def core(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def leaf_switches(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def spine_switches(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def core_switches(self) -> npt.NDArray[np.int32]: ...
+    spine: Final[npt.NDArray[np.int32]]
+    core: Final[npt.NDArray[np.int32]]
+    leaf_switches: Final[npt.NDArray[np.int32]]
+    spine_switches: Final[npt.NDArray[np.int32]]
+    core_switches: Final[npt.NDArray[np.int32]]
 
 def schedule_route_permutation(
     permutation: npt.NDArray[np.int32], shape: FabricShape
@@ -402,14 +340,10 @@ def schedule_check_route(
 
 @final
 class BipartiteMatching:
-    @property
-    def column_of(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def weight(self) -> int: ...
-    @property
-    def row_duals(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def column_duals(self) -> npt.NDArray[np.int64]: ...
+    column_of: Final[npt.NDArray[np.int32]]
+    weight: Final[int]
+    row_duals: Final[npt.NDArray[np.int64]]
+    column_duals: Final[npt.NDArray[np.int64]]
 
 def schedule_assign(weights: npt.NDArray[np.int64]) -> BipartiteMatching: ...
 def schedule_check_assignment(
@@ -418,14 +352,10 @@ def schedule_check_assignment(
 
 @final
 class GraphMatching:
-    @property
-    def mate(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def weight(self) -> int: ...
-    @property
-    def doubled_duals(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def blossoms(self) -> list[tuple[list[int], int]]: ...
+    mate: Final[npt.NDArray[np.int32]]
+    weight: Final[int]
+    doubled_duals: Final[npt.NDArray[np.int64]]
+    blossoms: Final[list[tuple[list[int], int]]]
 
 def schedule_match_general(weights: npt.NDArray[np.int64]) -> GraphMatching: ...
 def schedule_check_general(
@@ -434,48 +364,30 @@ def schedule_check_general(
 
 @final
 class RelayRouting:
-    @property
-    def paths(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def size_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def makespan_s(self) -> float: ...
-    @property
-    def latency_s(self) -> float: ...
-    @property
-    def one_hop_s(self) -> float: ...
-    @property
-    def with_relays_s(self) -> float: ...
-    @property
-    def lower_bound_s(self) -> float: ...
-    @property
-    def verdict(self) -> str: ...
+    paths: Final[npt.NDArray[np.int32]]
+    size_bytes: Final[npt.NDArray[np.uint64]]
+    makespan_s: Final[float]
+    latency_s: Final[float]
+    one_hop_s: Final[float]
+    with_relays_s: Final[float]
+    lower_bound_s: Final[float]
+    verdict: Final[str]
 
 @final
 class RelayedLoads:
-    @property
-    def circuit_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def eps_out_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def eps_in_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def staging_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def makespan_s(self) -> float: ...
+    circuit_bytes: Final[npt.NDArray[np.uint64]]
+    eps_out_bytes: Final[npt.NDArray[np.uint64]]
+    eps_in_bytes: Final[npt.NDArray[np.uint64]]
+    staging_bytes: Final[npt.NDArray[np.uint64]]
+    makespan_s: Final[float]
 
 @final
 class RelayedCircuits:
-    @property
-    def circuits(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def routing(self) -> RelayRouting: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def evaluations(self) -> int: ...
-    @property
-    def port_bound_s(self) -> float: ...
+    circuits: Final[npt.NDArray[np.uint16]]
+    routing: Final[RelayRouting]
+    origin: Final[str]
+    evaluations: Final[int]
+    port_bound_s: Final[float]
 
 def schedule_relay(request: RoutingRequest) -> RelayRouting: ...
 def schedule_allocate_relayed(
@@ -500,48 +412,35 @@ def schedule_relay_bound(
 
 @final
 class RotorPlan:
-    @property
-    def turns(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def holds_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def moves(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def length_bytes(self) -> int: ...
-    @property
-    def largest_line_bytes(self) -> int: ...
+    turns: Final[npt.NDArray[np.uint64]]
+    holds_bytes: Final[npt.NDArray[np.uint64]]
+    moves: Final[npt.NDArray[np.uint64]]
+    length_bytes: Final[int]
+    largest_line_bytes: Final[int]
 
-def schedule_rotornet(demand: npt.NDArray[np.uint64], options: RotorOptions) -> RotorPlan: ...
+def schedule_rotornet(demand: npt.NDArray[np.uint64], options: Mapping[str, Any]) -> RotorPlan: ...
 def schedule_check_rotornet(demand: npt.NDArray[np.uint64], schedule: RotorSchedule) -> None: ...
 
 @final
 class EpochPlan:
-    @property
-    def matchings(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def turned(self) -> int: ...
-    @property
-    def length_bytes(self) -> int: ...
-    @property
-    def largest_line_bytes(self) -> int: ...
+    matchings: Final[npt.NDArray[np.int32]]
+    turned: Final[int]
+    length_bytes: Final[int]
+    largest_line_bytes: Final[int]
 
 @final
 class SwitchPlan:
-    @property
-    def weights_bytes(self) -> list[int]: ...
-    @property
-    def counts(self) -> list[int]: ...
-    @property
-    def settings(self) -> list[tuple[int, int]]: ...
-    @property
-    def phases(self) -> tuple[list[int], list[int]]: ...
+    weights_bytes: Final[list[int]]
+    counts: Final[list[int]]
+    settings: Final[list[tuple[int, int]]]
+    phases: Final[tuple[list[int], list[int]]]
 
-def schedule_helios(demand: npt.NDArray[np.uint64], options: EpochOptions) -> EpochPlan: ...
+def schedule_helios(demand: npt.NDArray[np.uint64], options: Mapping[str, int]) -> EpochPlan: ...
 def schedule_helios_matchings(
-    demand: npt.NDArray[np.uint64], options: EpochOptions
+    demand: npt.NDArray[np.uint64], options: Mapping[str, int]
 ) -> npt.NDArray[np.int32]: ...
 def schedule_xnest_plus(
-    demand: npt.NDArray[np.uint64], options: EpochOptions, reading: str
+    demand: npt.NDArray[np.uint64], options: Mapping[str, int], reading: str
 ) -> EpochPlan: ...
 def schedule_xnest_plan(
     demand: npt.NDArray[np.uint64],
@@ -552,6 +451,13 @@ def schedule_xnest_plan(
 def schedule_sub_matrices(nodes: int, reading: str) -> list[npt.NDArray[np.int32]]: ...
 
 # schedule: crates/python/src/schedule/decider.rs
+
+@final
+class RegionFailures:
+    nics: Final[list[tuple[int, int]]]
+    eps_nics: Final[list[tuple[int, int]]]
+    servers: Final[list[int]]
+    planes: Final[list[int]]
 
 @final
 class DeciderRegion:
@@ -576,24 +482,10 @@ class DeciderRegion:
     def failures(self) -> RegionFailures: ...
 
 @final
-class RegionFailures:
-    @property
-    def nics(self) -> list[tuple[int, int]]: ...
-    @property
-    def eps_nics(self) -> list[tuple[int, int]]: ...
-    @property
-    def servers(self) -> list[int]: ...
-    @property
-    def planes(self) -> list[int]: ...
-
-@final
 class Held:
-    @property
-    def circuits(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def nics(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def chosen(self) -> str: ...
+    circuits: Final[npt.NDArray[np.uint16]]
+    nics: Final[npt.NDArray[np.uint32]]
+    chosen: Final[str]
     def to_json(self) -> str: ...
     @staticmethod
     def from_json(text: str) -> Held: ...
@@ -609,61 +501,36 @@ class Upcoming:
         predicted: bool = False,
         requested: npt.NDArray[np.uint64] | None = None,
     ) -> Upcoming: ...
-    @property
-    def demand(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def predicted(self) -> bool: ...
-    @property
-    def requested(self) -> npt.NDArray[np.uint64] | None: ...
-    @property
-    def hidden_ps(self) -> int: ...
+    demand: Final[npt.NDArray[np.uint64]]
+    predicted: Final[bool]
+    requested: Final[npt.NDArray[np.uint64] | None]
+    hidden_ps: Final[int]
     def to_json(self) -> str: ...
     def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class Decision:
-    @property
-    def held(self) -> Held: ...
-    @property
-    def circuits(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def nics(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def chosen(self) -> str: ...
-    @property
-    def create(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def delete(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def keep(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def moved(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def lost(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def pairs(self) -> int: ...
-    @property
-    def reconfigure(self) -> bool: ...
-    @property
-    def ready_after_s(self) -> float: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def hold_s(self) -> float | None: ...
-    @property
-    def switch_s(self) -> float | None: ...
-    @property
-    def exposed_s(self) -> float | None: ...
-    @property
-    def compared_pairs(self) -> int | None: ...
-    @property
-    def demand(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def makespan_s(self) -> float: ...
-    @property
-    def bound_s(self) -> float: ...
-    @property
-    def saved_s(self) -> float: ...
+    held: Final[Held]
+    circuits: Final[npt.NDArray[np.uint16]]
+    nics: Final[npt.NDArray[np.uint32]]
+    chosen: Final[str]
+    create: Final[npt.NDArray[np.uint32]]
+    delete: Final[npt.NDArray[np.uint32]]
+    keep: Final[npt.NDArray[np.uint32]]
+    moved: Final[npt.NDArray[np.uint32]]
+    lost: Final[npt.NDArray[np.uint32]]
+    pairs: Final[int]
+    reconfigure: Final[bool]
+    ready_after_s: Final[float]
+    reason: Final[str]
+    hold_s: Final[float | None]
+    switch_s: Final[float | None]
+    exposed_s: Final[float | None]
+    compared_pairs: Final[int | None]
+    demand: Final[npt.NDArray[np.uint64]]
+    makespan_s: Final[float]
+    bound_s: Final[float]
+    saved_s: Final[float]
     def to_json(self) -> str: ...
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -690,262 +557,165 @@ class Decider:
 
 @final
 class ProposalRequest:
-    @property
-    def demand(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def ports(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def allowed(self) -> npt.NDArray[np.bool_] | None: ...
-    @property
-    def previous(self) -> npt.NDArray[np.uint16] | None: ...
-    @property
-    def circuit_bps(self) -> int: ...
-    @property
-    def eps_bps(self) -> list[int]: ...
-    @property
-    def split(self) -> bool: ...
+    demand: Final[npt.NDArray[np.uint64]]
+    ports: Final[npt.NDArray[np.uint32]]
+    allowed: Final[npt.NDArray[np.bool_] | None]
+    previous: Final[npt.NDArray[np.uint16] | None]
+    circuit_bps: Final[int]
+    eps_bps: Final[list[int]]
+    split: Final[bool]
 
 class NetworkInvalid(ValueError): ...  # noqa: N818
 
 @final
 class RoleRow:
-    @property
-    def name(self) -> str: ...
-    @property
-    def workers(self) -> int: ...
-    @property
-    def spent_ps(self) -> list[int]: ...
+    name: Final[str]
+    workers: Final[int]
+    spent_ps: Final[list[int]]
 
 @final
 class PurposeRow:
-    @property
-    def purpose(self) -> str: ...
-    @property
-    def carried_bytes(self) -> list[int]: ...
+    purpose: Final[str]
+    carried_bytes: Final[list[int]]
 
 @final
 class CircuitCounters:
-    @property
-    def decisions(self) -> int: ...
-    @property
-    def reconfigurations(self) -> int: ...
-    @property
-    def skipped(self) -> int: ...
-    @property
-    def pairs_changed(self) -> int: ...
-    @property
-    def delay_ps(self) -> int: ...
-    @property
-    def exposed_ps(self) -> int: ...
-    @property
-    def saved_s(self) -> float: ...
-    @property
-    def makespan_s(self) -> float: ...
-    @property
-    def bound_s(self) -> float: ...
-    @property
-    def relayed(self) -> int: ...
-    @property
-    def one_hop(self) -> int: ...
-    @property
-    def allocations(self) -> int: ...
-    @property
-    def shared(self) -> int: ...
+    decisions: Final[int]
+    reconfigurations: Final[int]
+    skipped: Final[int]
+    pairs_changed: Final[int]
+    delay_ps: Final[int]
+    exposed_ps: Final[int]
+    saved_s: Final[float]
+    makespan_s: Final[float]
+    bound_s: Final[float]
+    relayed: Final[int]
+    one_hop: Final[int]
+    allocations: Final[int]
+    shared: Final[int]
 
 @final
 class LinkRow:
-    @property
-    def name(self) -> str: ...
-    @property
-    def links(self) -> int: ...
-    @property
-    def carried_bytes(self) -> int: ...
-    @property
-    def mean(self) -> float: ...
-    @property
-    def max(self) -> float: ...
+    name: Final[str]
+    links: Final[int]
+    carried_bytes: Final[int]
+    mean: Final[float]
+    max: Final[float]
 
 @final
 class FlowWork:
-    @property
-    def recomputations(self) -> int: ...
-    @property
-    def links_touched(self) -> int: ...
-    @property
-    def flows_touched(self) -> int: ...
+    recomputations: Final[int]
+    links_touched: Final[int]
+    flows_touched: Final[int]
 
 @final
 class TimelineColumns:
-    @property
-    def worker(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def stream(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def start_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def end_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def waited_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def category(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def layer(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def micro_batch(self) -> npt.NDArray[np.uint16]: ...
+    worker: Final[npt.NDArray[np.uint32]]
+    stream: Final[npt.NDArray[np.uint8]]
+    start_ps: Final[npt.NDArray[np.uint64]]
+    end_ps: Final[npt.NDArray[np.uint64]]
+    waited_ps: Final[npt.NDArray[np.uint64]]
+    category: Final[npt.NDArray[np.uint8]]
+    layer: Final[npt.NDArray[np.uint16]]
+    micro_batch: Final[npt.NDArray[np.uint16]]
 
 @final
 class CircuitSpanColumns:
-    @property
-    def server_a(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def server_b(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def count(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def up_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def down_ps(self) -> npt.NDArray[np.uint64]: ...
+    server_a: Final[npt.NDArray[np.uint32]]
+    server_b: Final[npt.NDArray[np.uint32]]
+    count: Final[npt.NDArray[np.uint16]]
+    up_ps: Final[npt.NDArray[np.uint64]]
+    down_ps: Final[npt.NDArray[np.uint64]]
 
 @final
 class SnapshotRow:
-    @property
-    def time_ps(self) -> int: ...
-    @property
-    def ready_ps(self) -> int: ...
-    @property
-    def group(self) -> int: ...
-    @property
-    def layer(self) -> int: ...
-    @property
-    def micro_batch(self) -> int: ...
-    @property
-    def servers(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def demand(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def circuits(self) -> npt.NDArray[np.uint16]: ...
-    @property
-    def makespan_s(self) -> float: ...
-    @property
-    def chosen(self) -> str: ...
+    time_ps: Final[int]
+    ready_ps: Final[int]
+    group: Final[int]
+    layer: Final[int]
+    micro_batch: Final[int]
+    servers: Final[npt.NDArray[np.uint32]]
+    demand: Final[npt.NDArray[np.uint64]]
+    circuits: Final[npt.NDArray[np.uint16]]
+    makespan_s: Final[float]
+    chosen: Final[str]
 
 @final
 class StepOutcome:
-    @property
-    def categories(self) -> list[str]: ...
-    @property
-    def step_ps(self) -> int: ...
-    @property
-    def critical_path_ps(self) -> list[int]: ...
-    @property
-    def roles(self) -> list[RoleRow]: ...
-    @property
-    def straggler_wait_ps(self) -> int: ...
-    @property
-    def carriers(self) -> list[str]: ...
-    @property
-    def purposes(self) -> list[PurposeRow]: ...
-    @property
-    def circuits(self) -> CircuitCounters: ...
-    @property
-    def links(self) -> list[LinkRow]: ...
-    @property
-    def run_hash(self) -> str: ...
-    @property
-    def events(self) -> int: ...
-    @property
-    def flows(self) -> int: ...
-    @property
-    def tasks(self) -> int: ...
-    @property
-    def packet_hops(self) -> int: ...
-    @property
-    def flow_work(self) -> FlowWork: ...
-    @property
-    def timeline(self) -> TimelineColumns: ...
-    @property
-    def critical_category(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def critical_end_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def in_flight_interval_ps(self) -> int: ...
-    @property
-    def in_flight_bytes(self) -> list[npt.NDArray[np.uint64]]: ...
-    @property
-    def circuit_timeline(self) -> CircuitSpanColumns: ...
-    @property
-    def snapshots(self) -> list[SnapshotRow]: ...
-    @property
-    def decisions(self) -> RecordedDecisions | None: ...
+    categories: Final[list[str]]
+    step_ps: Final[int]
+    critical_path_ps: Final[list[int]]
+    roles: Final[list[RoleRow]]
+    straggler_wait_ps: Final[int]
+    carriers: Final[list[str]]
+    purposes: Final[list[PurposeRow]]
+    circuits: Final[CircuitCounters]
+    links: Final[list[LinkRow]]
+    run_hash: Final[str]
+    events: Final[int]
+    flows: Final[int]
+    tasks: Final[int]
+    packet_hops: Final[int]
+    flow_work: Final[FlowWork]
+    timeline: Final[TimelineColumns]
+    critical_category: Final[npt.NDArray[np.uint8]]
+    critical_end_ps: Final[npt.NDArray[np.uint64]]
+    in_flight_interval_ps: Final[int]
+    in_flight_bytes: Final[list[npt.NDArray[np.uint64]]]
+    circuit_timeline: Final[CircuitSpanColumns]
+    snapshots: Final[list[SnapshotRow]]
+    decisions: Final[RecordedDecisions | None]
 
 @final
 class RecordedDecisions:
-    @property
-    def regions(self) -> list[DeciderRegion]: ...
-    @property
-    def records(self) -> list[RecordedDecision]: ...
+    regions: Final[list[DeciderRegion]]
+    records: Final[list[RecordedDecision]]
 
 @final
 class RecordedDecision:
-    @property
-    def time_ps(self) -> int: ...
-    @property
-    def region(self) -> int: ...
-    @property
-    def held(self) -> Held: ...
-    @property
-    def upcoming(self) -> list[Upcoming]: ...
-    @property
-    def decision(self) -> Decision: ...
+    time_ps: Final[int]
+    region: Final[int]
+    held: Final[Held]
+    upcoming: Final[list[Upcoming]]
+    decision: Final[Decision]
 
 @final
 class SeenDemand:
-    @property
-    def layer(self) -> int: ...
-    @property
-    def index(self) -> int: ...
-    @property
-    def tokens(self) -> npt.NDArray[np.uint64]: ...
+    layer: Final[int]
+    index: Final[int]
+    tokens: Final[npt.NDArray[np.uint64]]
 
 @final
 class PredictionRequest:
-    @property
-    def group(self) -> int: ...
-    @property
-    def layer(self) -> int: ...
-    @property
-    def index(self) -> int: ...
-    @property
-    def seen(self) -> list[SeenDemand]: ...
+    group: Final[int]
+    layer: Final[int]
+    index: Final[int]
+    seen: Final[list[SeenDemand]]
 
 def execute(
     graph: TaskGraph,
     network: Network,
-    options: StepOptions,
-    callbacks: StepCallbacks,
     model: PhaseBook | Packets | None,
+    *,
+    timeline_workers: Sequence[int],
+    share_equal_work: bool,
+    record_decisions: bool,
+    progress: Progress | None,
+    allocator: AllocatorCallback | None,
+    predictor: PredictorCallback | str | None,
 ) -> StepOutcome: ...
 
 @final
 class PurposePhases:
-    @property
-    def purpose(self) -> str: ...
-    @property
-    def distinct(self) -> int: ...
-    @property
-    def simulated(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-    @property
-    def simulated_bytes(self) -> int: ...
-    @property
-    def mean(self) -> float: ...
-    @property
-    def minimum(self) -> float: ...
-    @property
-    def maximum(self) -> float: ...
-    @property
-    def packet_hops(self) -> int: ...
+    purpose: Final[str]
+    distinct: Final[int]
+    simulated: Final[int]
+    size_bytes: Final[int]
+    simulated_bytes: Final[int]
+    mean: Final[float]
+    minimum: Final[float]
+    maximum: Final[float]
+    packet_hops: Final[int]
 
 @final
 class PhaseBook:
@@ -966,140 +736,88 @@ class PhaseBook:
 
 class PacketsStuck(RuntimeError): ...  # noqa: N818
 
-def packet_profile(name: str, rate_bps: int) -> dict[str, dict[str, Any]]: ...
+def packet_profile(name: str, rate_bps: int) -> list[dict[str, Any]]: ...
 
 @final
 class PacketGraph:
-    @property
-    def names(self) -> list[str]: ...
-    @property
-    def source(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def destination(self) -> npt.NDArray[np.uint32]: ...
+    names: Final[list[str]]
+    source: Final[npt.NDArray[np.uint32]]
+    destination: Final[npt.NDArray[np.uint32]]
 
 def packet_topology(network: PacketTopologyRequest) -> PacketGraph: ...
 
 @final
 class FinishedColumns:
-    @property
-    def flow(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def start_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def received_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def done_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def slowdown(self) -> npt.NDArray[np.float64]: ...
+    flow: Final[npt.NDArray[np.uint32]]
+    start_ps: Final[npt.NDArray[np.uint64]]
+    received_ps: Final[npt.NDArray[np.uint64]]
+    done_ps: Final[npt.NDArray[np.uint64]]
+    slowdown: Final[npt.NDArray[np.float64]]
 
 @final
 class LinkUseColumns:
-    @property
-    def layer(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def source(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def destination(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def rate_bps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def sent_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def peak_queue_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def drops(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def control_drops(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def trims(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def marks(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def pauses(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def paused_ps(self) -> npt.NDArray[np.uint64]: ...
+    layer: Final[npt.NDArray[np.uint8]]
+    source: Final[npt.NDArray[np.uint32]]
+    destination: Final[npt.NDArray[np.uint32]]
+    rate_bps: Final[npt.NDArray[np.uint64]]
+    sent_bytes: Final[npt.NDArray[np.uint64]]
+    peak_queue_bytes: Final[npt.NDArray[np.uint64]]
+    drops: Final[npt.NDArray[np.uint64]]
+    control_drops: Final[npt.NDArray[np.uint64]]
+    trims: Final[npt.NDArray[np.uint64]]
+    marks: Final[npt.NDArray[np.uint64]]
+    pauses: Final[npt.NDArray[np.uint64]]
+    paused_ps: Final[npt.NDArray[np.uint64]]
 
 @final
 class SampleColumns:
-    @property
-    def begin_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def end_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def layer(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def carried_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def mean_utilization(self) -> npt.NDArray[np.float64]: ...
-    @property
-    def max_utilization(self) -> npt.NDArray[np.float64]: ...
-    @property
-    def busiest(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def mean_queue_bytes(self) -> npt.NDArray[np.float64]: ...
-    @property
-    def max_queue_bytes(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def longest(self) -> npt.NDArray[np.uint32]: ...
+    begin_ps: Final[npt.NDArray[np.uint64]]
+    end_ps: Final[npt.NDArray[np.uint64]]
+    layer: Final[npt.NDArray[np.uint8]]
+    carried_bytes: Final[npt.NDArray[np.uint64]]
+    mean_utilization: Final[npt.NDArray[np.float64]]
+    max_utilization: Final[npt.NDArray[np.float64]]
+    busiest: Final[npt.NDArray[np.uint32]]
+    mean_queue_bytes: Final[npt.NDArray[np.float64]]
+    max_queue_bytes: Final[npt.NDArray[np.uint64]]
+    longest: Final[npt.NDArray[np.uint32]]
 
 @final
 class EventColumns:
-    @property
-    def time_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def event(self) -> list[str]: ...
-    @property
-    def link(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def flow(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def number(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def kind(self) -> list[str]: ...
+    time_ps: Final[npt.NDArray[np.uint64]]
+    event: Final[list[str]]
+    link: Final[npt.NDArray[np.uint32]]
+    flow: Final[npt.NDArray[np.uint32]]
+    number: Final[npt.NDArray[np.uint32]]
+    kind: Final[list[str]]
 
 @final
 class OperationTimeColumns:
-    @property
-    def begin_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def end_ps(self) -> npt.NDArray[np.uint64]: ...
-    @property
-    def critical(self) -> npt.NDArray[np.uint32]: ...
-    @property
-    def makespan_ps(self) -> int: ...
+    begin_ps: Final[npt.NDArray[np.uint64]]
+    end_ps: Final[npt.NDArray[np.uint64]]
+    critical: Final[npt.NDArray[np.uint32]]
+    makespan_ps: Final[int]
 
 @final
 class PacketReport:
-    @property
-    def end_ps(self) -> int: ...
-    @property
-    def data_hops(self) -> int: ...
-    @property
-    def control_hops(self) -> int: ...
-    @property
-    def events(self) -> int: ...
-    @property
-    def peak_packets(self) -> int: ...
-    @property
-    def undivided(self) -> str | None: ...
-    @property
-    def run_hash(self) -> str: ...
-    @property
-    def nodes(self) -> list[str]: ...
-    @property
-    def layers(self) -> list[str]: ...
-    @property
-    def links(self) -> LinkUseColumns: ...
-    @property
-    def samples(self) -> SampleColumns | None: ...
-    @property
-    def trace(self) -> EventColumns: ...
-    @property
-    def operations(self) -> OperationTimeColumns | None: ...
+    end_ps: Final[int]
+    data_hops: Final[int]
+    control_hops: Final[int]
+    events: Final[int]
+    peak_packets: Final[int]
+    undivided: Final[str | None]
+    run_hash: Final[str]
+    nodes: Final[list[str]]
+    layers: Final[list[str]]
+    links: Final[LinkUseColumns]
+    samples: Final[SampleColumns | None]
+    trace: Final[EventColumns]
+    operations: Final[OperationTimeColumns | None]
 
 def packet_simulate(
     network: PacketTopologyRequest,
-    tables: dict[str, dict[str, Any]],
+    config: dict[str, Any],
+    transport: dict[str, Any],
     flows: FlowColumns,
     circuits: CircuitColumns | None,
     run: RunRequest,

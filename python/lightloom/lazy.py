@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def exports(package: str, path: str) -> Callable[[str], Any]:
+def exports(package: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports its exports on first use.
 
     Parameters
     ----------
-    package, path
-        ``__name__`` and ``__file__`` of the package.
+    package
+        Its ``__name__``.
     """
     modules: dict[str, str] = {}
 
     def get(name: str) -> Any:
         if not modules:
-            modules.update(_modules(path))
+            modules.update(_modules(package))
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(modules[name]), name)
@@ -40,17 +40,18 @@ def exports(package: str, path: str) -> Callable[[str], Any]:
     return get
 
 
-def _modules(path: str) -> dict[str, str]:
-    """The module of each name that a file imports below ``if TYPE_CHECKING:``."""
-    import ast
-    from pathlib import Path
+def _modules(package: str) -> dict[str, str]:
+    """The module of each name that a package imports, also below ``if TYPE_CHECKING:``.
 
-    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    return {
-        alias.name: node.module
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-        for alias in node.names
-    }
+    They are read off the compiled code, which is there without the source, too.
+    """
+    import dis
+
+    spec = sys.modules[package].__spec__
+    modules, module = {}, ""
+    for step in dis.get_instructions(spec.loader.get_code(package)):  # type: ignore[union-attr]
+        if step.opname == "IMPORT_NAME":
+            module = step.argval
+        elif step.opname == "IMPORT_FROM":
+            modules[step.argval] = module
+    return modules

@@ -65,7 +65,7 @@ def rotation(draw: Draws) -> list:
     demand, options = entries.rotornet(draw)
     found = _core.schedule_rotornet(demand, options)
     names = ("turns", "holds_bytes", "moves", "length_bytes", "largest_line_bytes")
-    return [demand, fields(found, *names, **options._asdict())]
+    return [demand, fields(found, *names, **options)]
 
 
 def hybrid(draw: Draws) -> list:
@@ -73,7 +73,7 @@ def hybrid(draw: Draws) -> list:
     found = _core.schedule_hybrid_plan(demand, ports, method, 0.0, relay)
     names = ("eps_bytes", "relays", "length_bytes", "lower_bound_bytes")
     slots = {"permutations": found.matchings, "holds_bytes": found.hold_bytes}
-    return [demand, fields(found, *names, **slots, **ports._asdict())]
+    return [demand, fields(found, *names, **slots, **ports)]
 
 
 def chunks(draw: Draws) -> list:

@@ -110,18 +110,15 @@ def topoopt(draw: Draws) -> tuple:
 
     count = draw.rng.randrange(5)
     ends = [draw.plain(U32, (count,), "indices") % U32(servers) for _ in range(2)]
-    request = requests.TopologyRequest(
+    return (
         draw.number(servers),
         draw.number(1, 2, 3, 4, 8),
         draw.number(0, 1, 2, 4),
         draw.pick([[ring() for _ in range(draw.rng.randrange(3))]]),
         draw.pick(NAMES["strides"]),
-        draw.pick([ends[0]]),
-        draw.pick([ends[1]]),
-        draw.array(U64, (count,), "bytes"),
+        (draw.pick([ends[0]]), draw.pick([ends[1]]), draw.array(U64, (count,), "bytes")),
         draw.array(U32, (draw.rng.choice([0, count, count]),), "few"),
     )
-    return (request,)
 
 
 def decompose(draw: Draws) -> tuple:
@@ -214,15 +211,15 @@ def allocate_relayed(draw: Draws) -> tuple:
     return request, relay_cost(draw), draw.number(0, 1, 3)
 
 
-def rotor(draw: Draws, slot: Any = None) -> requests.RotorOptions:
-    return requests.RotorOptions(
-        draw.number(1, 1, 2, 3, 8),
-        slot,
-        draw.size(),
-        draw.flag(),
-        draw.flag(),
-        draw.pick(NAMES["cycling"]),
-    )
+def rotor(draw: Draws, slot: Any = None) -> dict[str, Any]:
+    return {
+        "switches": draw.number(1, 1, 2, 3, 8),
+        "slot_bytes": slot,
+        "delay_bytes": draw.size(),
+        "held": draw.flag(),
+        "relay": draw.flag(),
+        "cycling": draw.pick(NAMES["cycling"]),
+    }
 
 
 def rotornet(draw: Draws) -> tuple:
@@ -230,10 +227,12 @@ def rotornet(draw: Draws) -> tuple:
     return draw.demand(), rotor(draw, slot)
 
 
-def epochs(draw: Draws) -> requests.EpochOptions:
-    return requests.EpochOptions(
-        draw.number(1, 2, 3, 4, 8), draw.number(10**6, 10**7, 10**9), draw.number(0, 10, 1_000)
-    )
+def epochs(draw: Draws) -> dict[str, Any]:
+    return {
+        "switches": draw.number(1, 2, 3, 4, 8),
+        "epoch_bytes": draw.number(10**6, 10**7, 10**9),
+        "delay_bytes": draw.number(0, 10, 1_000),
+    }
 
 
 def helios(draw: Draws) -> tuple:
@@ -264,8 +263,8 @@ def sub_matrices(draw: Draws) -> tuple:
 
 def helios_step(draw: Draws) -> tuple:
     options, held = epochs(draw), None
-    if draw.chance(0.7) and type(options.switches) is int:
-        count = max(0, min(options.switches, 9))
+    if draw.chance(0.7) and type(options["switches"]) is int:
+        count = max(0, min(options["switches"], 9))
         rows = [draw.permutation(draw.side) for _ in range(count)]
         held = np.array(rows, np.int32).reshape(count, draw.side)
     hysteresis = draw.optional(lambda: draw.number(0, 10, 1_000))
@@ -274,7 +273,7 @@ def helios_step(draw: Draws) -> tuple:
 
 def xnest_step(draw: Draws) -> tuple:
     options = epochs(draw)
-    count = min(options.switches, 9) if type(options.switches) is int else 2
+    count = min(options["switches"], 9) if type(options["switches"]) is int else 2
     held = draw.pick([[], settings(draw, count)])
     hysteresis = draw.optional(lambda: draw.number(0, 10, 1_000))
     return draw.demand(), held, options, reading(draw), draw.pick(NAMES["turning"]), hysteresis
@@ -292,19 +291,19 @@ def rotor_slot(draw: Draws) -> tuple:
 
 def over_time(draw: Draws) -> tuple:
     arrivals = [draw.demand() for _ in range(draw.rng.randrange(4))]
-    controller = requests.ControllerOptions(
+    controller = (
         draw.pick(["helios", "xnest-plus"]),
         draw.pick(NAMES["estimator"]),
         draw.number(1, 100, 500, 1_000),
         draw.optional(lambda: draw.number(0, 10, 1_000)),
     )
-    return draw.pick([arrivals]), epochs(draw), controller
+    return draw.pick([arrivals]), epochs(draw), *controller
 
 
-def ports(draw: Draws) -> requests.HybridPorts:
+def ports(draw: Draws) -> dict[str, Any]:
     circuit = draw.rng.choice([400 * GBPS, GBPS, 4])
     eps = draw.number(circuit // 4, circuit)
-    return requests.HybridPorts(draw.size(), draw.number(circuit), eps)
+    return {"delay_bytes": draw.size(), "circuit_bps": draw.number(circuit), "eps_bps": eps}
 
 
 def patience(draw: Draws) -> Any:
@@ -328,7 +327,9 @@ def chunk_request(draw: Draws) -> requests.ChunkRequest:
     if isinstance(chunks, np.ndarray) and chunks.shape[1:] == (5,) and draw.chance(0.5):
         chunks = chunks.copy()
         chunks[:, 4] = draw.plain(chunks.dtype, (len(chunks),), "due")
-    return requests.ChunkRequest(draw.number(rows), draw.number(columns), chunks, *ports(draw))
+    return requests.ChunkRequest(
+        draw.number(rows), draw.number(columns), chunks, *ports(draw).values()
+    )
 
 
 def chunk_plan(draw: Draws) -> tuple:

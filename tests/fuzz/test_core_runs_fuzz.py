@@ -58,12 +58,13 @@ def packet_request(rng, transport):
         np.zeros(0, np.uint32),
     )
     run = RunRequest(
-        transport, rng.randrange(3), rng.choice([*choices("routing")]), rng.choice([0, 10**5]),
         rng.choice([None, 10**8]), rng.choice([1, 10**6]), rng.choice([0, 10]),
         rng.choice([0, 100]), None, rng.random() < 0.5, failures(rng), operations(rng, count),
     )  # fmt: skip
-    tables = _core.packet_profile(transport, rate_bps)
-    return [parts(network), tables, parts(flows), circuits(rng), parts(run)]
+    config, parameters = _core.packet_profile(transport, rate_bps)
+    config["routing"], config["seed"] = rng.choice([*choices("routing")]), rng.randrange(3)
+    config["flowlet_gap_ps"] = rng.choice([0, 10**5])
+    return [parts(network), config, parameters, parts(flows), circuits(rng), parts(run)]
 
 
 def circuits(rng):
@@ -135,8 +136,8 @@ def make_small(thing, *names):
             setattr(thing, name, 64)
 
 
-def simulate(network, tables, flows, circuits, run, continues):
-    report = _core.packet_simulate(network, tables, flows, circuits, run, continues)
+def simulate(network, config, transport, flows, circuits, run, continues):
+    report = _core.packet_simulate(network, config, transport, flows, circuits, run, continues)
     look(report)
 
 
@@ -188,13 +189,13 @@ def step(rng, network):
 
 def play(request, model, continues):
     graph, network, options, packets = request
-    calls = SimpleNamespace(progress=continues, allocator=None, predictor=None)
+    calls = {"progress": continues, "allocator": None, "predictor": None, **vars(options)}
     if model == "phases":
         book = _core.PhaseBook(network, packets, 3, None)
-        _core.execute(graph, network, options, calls, book)
+        _core.execute(graph, network, book, **calls)
         book.simulate(continues)
         return
-    look(_core.execute(graph, network, options, calls, packets if model == "packets" else None))
+    look(_core.execute(graph, network, packets if model == "packets" else None, **calls))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import Scenario, compare
+from lightloom.fabric import FABRICS
 from lightloom.study.compare.results import Comparison, FabricResult
 
-FABRICS = ("fat-tree", "oversub", "rail", "topoopt", "mixnet", "chronos")
 #: four layers of 64 experts
 MODEL = Path(__file__).with_name("model.json")
 
@@ -99,7 +99,7 @@ def random_job(seed: int) -> Job:
             },
             "plan": plan,
             "demand": {"source": imbalance},
-            "fabrics": FABRICS,
+            "fabrics": tuple(FABRICS),
             "fabric_options": {
                 "all": {"interconnect": rng.choice(["measured", "ideal"])},
                 **dict.fromkeys(("fat-tree", "oversub", "rail"), layout),

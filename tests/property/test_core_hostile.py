@@ -52,15 +52,24 @@ PAIR = np.array([[0, 1], [1, 0]])
 MANY = 2**40
 
 
+def epochs(switches, epoch_bytes, delay_bytes):
+    return {"switches": switches, "epoch_bytes": epoch_bytes, "delay_bytes": delay_bytes}
+
+
+def rotor(switches, slot_bytes, delay_bytes, held):
+    options = {"slot_bytes": slot_bytes, "delay_bytes": delay_bytes, "held": held, "relay": held}
+    return {"switches": switches, "cycling": "shared", **options}
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("helios", (requests.EpochOptions(MANY, 100, 0),)),
-        ("helios_matchings", (requests.EpochOptions(MANY, 100, 0),)),
-        ("helios_step", (None, requests.EpochOptions(MANY, 100, 0), None)),
-        ("xnest_plus", (requests.EpochOptions(MANY, 100, 0), "pairings")),
+        ("helios", (epochs(MANY, 100, 0),)),
+        ("helios_matchings", (epochs(MANY, 100, 0),)),
+        ("helios_step", (None, epochs(MANY, 100, 0), None)),
+        ("xnest_plus", (epochs(MANY, 100, 0), "pairings")),
         ("xnest_plan", (MANY, "pairings", None)),
-        ("rotornet", (requests.RotorOptions(MANY, None, 0, True, True, "shared"),)),
+        ("rotornet", (rotor(MANY, None, 0, True),)),
     ],
 )
 def test_more_switches_than_any_planner_takes_are_refused(name, arguments):
@@ -98,10 +107,10 @@ def test_a_claimed_round_robin_needs_two_nodes_and_as_many_switches_as_there_can
 @pytest.mark.parametrize(
     ("call", "arguments", "text"),
     [
-        ("helios", (requests.EpochOptions(1, 100, 0),), "16384 epochs of 100 bytes do not serve"),
+        ("helios", (epochs(1, 100, 0),), "16384 epochs of 100 bytes do not serve"),
         (
             "rotornet",
-            (requests.RotorOptions(1, 100, 0, False, False, "shared"),),
+            (rotor(1, 100, 0, False),),
             "65536 slots of 100 bytes, or 1048576 moves, do not serve",
         ),
     ],
@@ -148,19 +157,17 @@ def test_vertices_are_numbered_without_large_gaps():
 )
 def test_a_topology_has_a_bounded_number_of_ports(servers, degree):
     none = np.zeros(0, np.uint32)
-    request = requests.TopologyRequest(
-        servers, degree, 2**32 - 1, [], "one", none, none, none.astype(U64), none
-    )
+    demand = none, none, none.astype(U64)
+    request = servers, degree, 2**32 - 1, [], "one", demand, none
     line = f"{servers} servers with {degree} ports each: expected at most 1048576 with 65536 each"
-    assert refusal(_core.schedule_topoopt, request) == f"{line}, 16777216 in all"
+    assert refusal(_core.schedule_topoopt, *request) == f"{line}, 16777216 in all"
 
 
 def test_any_number_of_routes_may_be_asked_for():
     ends = np.array([0, 1], np.uint32)
-    request = requests.TopologyRequest(
-        3, 2, 2**32 - 1, [], "one", ends, ends[::-1].copy(), np.ones(2, U64), ends[:0]
-    )
-    assert len(_core.schedule_topoopt(request).route_servers) >= 4
+    demand = ends, ends[::-1].copy(), np.ones(2, U64)
+    request = 3, 2, 2**32 - 1, [], "one", demand, ends[:0]
+    assert len(_core.schedule_topoopt(*request).route_servers) >= 4
 
 
 def test_phases_may_have_any_number_but_are_those_of_all_entries():
@@ -170,13 +177,13 @@ def test_phases_may_have_any_number_but_are_those_of_all_entries():
     def request(phases):
         sizes = np.array([1, 2**64 - 1, 2**63], U64)
         phases = np.array(phases, np.uint32)
-        return requests.TopologyRequest(3, 4, 2, rings, "one", ends, ends[[1, 2, 0]], sizes, phases)
+        return 3, 4, 2, rings, "one", (ends, ends[[1, 2, 0]], sizes), phases
 
-    found = _core.schedule_topoopt(request([last, 0, last]))
+    found = _core.schedule_topoopt(*request([last, 0, last]))
     assert found.busiest_bytes.shape == (4,)
     assert np.isfinite(found.busiest_bytes).all()
     line = "2 phases for 3 entries of demand"
-    assert refusal(_core.schedule_topoopt, request([last, 0])) == line
+    assert refusal(_core.schedule_topoopt, *request([last, 0])) == line
 
 
 def test_phases_are_at_most_sixty_four():
@@ -184,17 +191,17 @@ def test_phases_are_at_most_sixty_four():
     ends, sizes = np.zeros(65, np.uint32), np.ones(65, U64)
     phases = np.arange(65, dtype=np.uint32)
     rings = [Ring([0, 1], 1, phase) for phase in range(65)]
-    many = requests.TopologyRequest(2, 1, 2, [], "one", ends, ends + 1, sizes, phases)
+    many = 2, 1, 2, [], "one", (ends, ends + 1, sizes), phases
     line = "65 phases of {}: expected 64 at most"
-    assert refusal(_core.schedule_topoopt, many) == line.format("demand")
-    many = requests.TopologyRequest(2, 1, 2, rings, "one", ends, ends + 1, sizes, phases[:0])
-    assert refusal(_core.schedule_topoopt, many) == line.format("rings")
+    assert refusal(_core.schedule_topoopt, *many) == line.format("demand")
+    many = 2, 1, 2, rings, "one", (ends, ends + 1, sizes), phases[:0]
+    assert refusal(_core.schedule_topoopt, *many) == line.format("rings")
 
 
 def test_a_hybrid_schedule_without_a_delay_has_no_more_slots_than_pairs():
     """Of equal rates the longest hold is taken, not one byte 2^40 times."""
     demand = np.array([[2**40, 1], [0, 2**39]], U64)
-    ports = requests.HybridPorts(0, 4, 1)
+    ports = {"delay_bytes": 0, "circuit_bps": 4, "eps_bps": 1}
     for method in ("eclipse", "balanced"):
         found = _core.schedule_hybrid_plan(demand, ports, method, None, False)
         assert 1 <= len(found.hold_bytes) <= 4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lightloom.report.story import doubts, story
 from lightloom.study.compare.advice import advise
-from lightloom.study.compare.results import Comparison, FabricResult, LinkUp, LoadResult
+from lightloom.study.compare.results import Comparison, FabricResult, LinkUpResult, LoadResult
 
 TOKENS = 1e6
 NAMES = ("fat-tree", "oversub", "mixnet", "a custom one")
@@ -79,7 +79,7 @@ def comparisons(draw):
         if name == "mixnet":
             delay, other = draw(st.sampled_from([(0.0, 5.67), (5.67, 0.0)]))
             changed = draw(st.one_of(times, close.map(lambda x, own=step_s: x * own)))
-            link_up = LinkUp(delay, 5.67, step_s, other, changed)
+            link_up = LinkUpResult(delay, 5.67, step_s, other, changed)
         results.append(
             result(
                 name, step_s, draw(st.floats(1e5, 1e8)),
@@ -230,13 +230,17 @@ def test_nothing_is_decided_by_a_short_log():
 def test_doubts_by_hand():
     tree = result("fat-tree", 10.0, 1e7, loads=(load("balanced", 8.0), load("skewed", 20.0)))
     loads = (load("balanced", 8.0), load("skewed", 22.0))
-    mixnet = result("mixnet", 10.0, 5e6, loads=loads, link_up=LinkUp(0.0, 5.67, 10.0, 5.67, 12.5))
+    mixnet = result(
+        "mixnet", 10.0, 5e6, loads=loads, link_up=LinkUpResult(0.0, 5.67, 10.0, 5.67, 12.5)
+    )
     assert doubt(tree, mixnet) == (
         "One sample, so that no spread is known; under skewed load fat-tree is 10 % faster as "
         "compared with mixnet; mixnet would be 25 % slower if each reconfiguration waited 5.67 s "
         "for links to come up."
     )
-    included = dataclasses.replace(mixnet, link_up=LinkUp(5.67, 5.67, 10.0, 0.0, 10.0), loads=())
+    included = dataclasses.replace(
+        mixnet, link_up=LinkUpResult(5.67, 5.67, 10.0, 0.0, 10.0), loads=()
+    )
     assert doubt(tree, included).endswith(
         "; each reconfiguration waits 5.67 s for links to come up, without which mixnet would take "
         "the same time."

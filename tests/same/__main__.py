@@ -32,6 +32,8 @@ CLOCK = re.compile(r"\b(compared|simulated|computed|took|drew|scored) in [\d.,]+
 #: a table with a column of the time that was computed
 TIMED = re.compile(r"^.*\bcomputed\b.*\n(?:.*\S.*\n)*", re.MULTILINE)
 SHOWN = 40
+#: what packages of guides add
+INSTALLED = ("halved", "ring")
 
 
 def stable(value: object) -> object:
@@ -49,11 +51,14 @@ def output_of(command: str) -> str:
         folder = Path(name)
         write_inputs(folder)
         before = set(folder.iterdir())
-        paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        paths = [ROOT / "python", ROOT]
+        if any(word in command for word in INSTALLED):
+            paths.append(folder / PACKAGES)
         environment = {
             **os.environ,
-            "PATH": os.pathsep.join(paths),
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "python", ROOT, folder / PACKAGES))),
+            "PATH": os.pathsep.join(programs),
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "COLUMNS": "100",
             "PYTHONHASHSEED": "0",
         }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.fresh.test_commands import NOT_RUN, PAGES, commands_of
 
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.commands import COMMANDS
 from lightloom.packets import TRANSPORTS
 from lightloom.schedule import ALLOCATION_METHODS, RECONFIGURE_POLICIES
 
@@ -18,7 +18,7 @@ FABRICS = ("fat-tree", "oversub", "rail", "topoopt", "mixnet", "chronos")
 PLANS = (
     "mixtral-8x7b --gpus 64 --tp 2 --pp 2 --ep 8",
     "qwen-moe --gpus 128 --tp 1 --pp 4 --ep 16",
-    "deepseek-v2 --gpus 128 --tp 1 --pp 4 --ep 32 --schedule dualpipe --set memory_check=false",
+    "deepseek-v2 --gpus 128 --tp 1 --pp 4 --ep 32 --recompute full",
     "mixtral-8x7b --gpus 64 --tp 1 --pp 2 --ep 8 --ep-mode folded --vpp 2 --cp 2",
 )
 SMALL = "qwen-moe --gpus 64 --rate 100 --tp 1 --pp 2 --ep 16 --micro-batches 2 --seeds 1"
@@ -41,7 +41,7 @@ TOPOLOGIES = (
     "--planes 2 --plane-choice spray",
     "--routing adaptive",
     "--routing flowlet",
-    "--failure edge-0-0:agg-0-0@5us+20us",
+    "--failure tor-0:agg-0@5us+20us",
     "--threads 2",
 )
 

@@ -1,4 +1,4 @@
-"""The house has its rooms and its papers, and says nothing of where it was built."""
+"""The project says nothing of where it was built, and what each experiment is for."""
 
 import re
 import subprocess
@@ -7,14 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile"],
-)
-def test_papers_are_there(name):
-    assert (ROOT / name).stat().st_size > 200
 
 
 def tracked() -> list[Path]:
@@ -27,6 +19,7 @@ def tracked() -> list[Path]:
 
 
 def test_no_machine_paths_and_no_download_hosts():
+    """A lock file that names the mirror of the machine on which it was made."""
     # the pattern is assembled so that this file does not match itself
     forbidden = re.compile("|".join(["/" + "work/", "/" + "root/", "artifact" + "ory"]))
     texts = [p for p in tracked() if p.suffix in {".py", ".rs", ".md", ".toml", ".lock", ".yml"}]
@@ -37,6 +30,7 @@ def test_no_machine_paths_and_no_download_hosts():
 
 
 def test_experiments_say_what_they_are():
+    """A folder of tables of which nobody knows what they were to show."""
     folders = [p for p in (ROOT / "experiments").iterdir() if p.is_dir()]
     folders = [p for p in folders if p.name != "__pycache__"]
     assert folders

@@ -24,6 +24,7 @@ def declared() -> set[str]:
 
 
 def test_the_names():
+    """A name that type checkers see and a program does not, or the other way round."""
     assert len(lightloom.__all__) <= MAX_NAMES
     assert lightloom.__all__ == sorted(set(lightloom.__all__), key=lambda n: (n[0].islower(), n))
     assert set(lightloom.__all__) == declared()
@@ -34,6 +35,7 @@ def test_the_names():
 
 @pytest.mark.parametrize("name", lightloom.__all__)
 def test_every_name_has_an_example_that_runs(name, monkeypatch):
+    """An example that was true of an earlier signature."""
     monkeypatch.chdir(ROOT)
     thing = getattr(lightloom, name)
     examples = doctest.DocTestParser().get_doctest(thing.__doc__, {}, name, None, None)
@@ -44,11 +46,13 @@ def test_every_name_has_an_example_that_runs(name, monkeypatch):
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
+    """A lazy package that answers ``hasattr`` with a KeyError."""
     with pytest.raises(AttributeError, match="'lightloom' has no attribute 'comapre'"):
         lightloom.comapre  # noqa: B018
 
 
 def test_import_loads_nothing_heavy():
+    """Help that takes two seconds because some module imports polars."""
     code = (
         "import sys, lightloom; lightloom.__all__; "
         "print([m for m in ('numpy', 'pydantic', 'polars', 'rich') if m in sys.modules])"

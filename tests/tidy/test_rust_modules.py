@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 CRATES = Path(__file__).parents[2] / "crates"
 
 NAMES = sorted(path.name for path in CRATES.iterdir())
@@ -127,10 +125,10 @@ def cycle_in(edges: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("crate", NAMES)
-def test_files_import_each_other_one_way(crate):
-    cycle = cycle_in(edges_of(CRATES / crate / "src"))
-    assert not cycle, " -> ".join(cycle)
+def test_files_import_each_other_one_way():
+    """A part of `execute` that nobody could read or move without the engine which uses it."""
+    cycles = [cycle_in(edges_of(CRATES / crate / "src")) for crate in NAMES]
+    assert not any(cycles), [" -> ".join(cycle) for cycle in cycles if cycle]
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

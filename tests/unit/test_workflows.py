@@ -84,10 +84,29 @@ def test_artifacts_that_are_tried_are_built():
     assert len(built) == 7
 
 
-def test_only_the_job_that_publishes_has_a_token():
-    flow = read(ROOT / ".github/workflows/release.yml")
-    assert [name for name, job in flow["jobs"].items() if "permissions" in job] == ["publish"]
-    assert flow["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+def test_only_jobs_that_publish_have_a_token():
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    rights = {name: job["permissions"] for name, job in jobs.items() if "permissions" in job}
+    assert rights == {
+        "publish": {"id-token": "write"},
+        "site": {"id-token": "write", "pages": "write"},
+    }
+    for name in rights:
+        assert jobs[name]["if"] == "startsWith(github.ref, 'refs/tags/v')"
+
+
+def test_the_oldest_that_is_supported_is_tested():
+    job = read(ROOT / ".github/workflows/tests.yml")["jobs"]["oldest"]
+    commands = "".join(step.get("run", "") for step in job["steps"])
+    assert "--resolution lowest-direct" in commands
+    assert "rust-version" in commands
+    pythons = [step["with"]["python-version"] for step in job["steps"] if "setup" in str(step)]
+    assert PROJECT["requires-python"] == f">={pythons[0]}"
+
+
+def test_every_kind_of_dependency_is_kept_up_to_date():
+    updates = read(ROOT / ".github/dependabot.yml")["updates"]
+    assert [one["package-ecosystem"] for one in updates] == ["github-actions", "cargo", "pip"]
 
 
 def test_the_citation_is_of_this_version():

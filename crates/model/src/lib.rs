@@ -16,7 +16,7 @@ pub mod ocs;
 pub mod task_graph;
 pub mod units;
 
-pub use choice::Choice;
+pub use choice::{Choice, by_name};
 pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{

@@ -5,7 +5,8 @@
 //! loss. Marking on departure is earlier news by the time in the queue.
 
 use crate::error::PacketError;
-use lightloom_model::{Duration, choices};
+use lightloom_model::{Duration, by_name, choices};
+use serde::{Deserialize, Serialize};
 
 choices! {
     /// What happens to a data packet that finds its queue full.
@@ -25,22 +26,25 @@ choices! {
 
 /// Marking by queue length: never below `min_bytes`, always above `max_bytes`, in between with a
 /// probability that grows linearly to `probability`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ecn {
-    /// When.
-    pub marking: Marking,
     /// Kmin; bytes of data in the queue.
     pub min_bytes: u32,
     /// Kmax.
     pub max_bytes: u32,
     /// Pmax.
     pub probability: f64,
+    /// When.
+    #[serde(with = "by_name")]
+    pub marking: Marking,
 }
 
 /// Random early drops (RED, Floyd and Jacobson 1993, on the present queue): data that finds more
 /// than a share of the queue taken is treated as if the queue were full, with a probability that
 /// grows linearly to `probability` where it is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EarlyDrop {
     /// Share of the queue.
     pub share: f64,
@@ -49,7 +53,8 @@ pub struct EarlyDrop {
 }
 
 /// Priority flow control (IEEE 802.1Qbb), per ingress link of a switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pfc {
     /// The sender is paused once more than this is buffered of what came over a link.
     pub pause_bytes: u32,
@@ -58,7 +63,8 @@ pub struct Pfc {
 }
 
 /// How a packet's path is chosen among equal ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum PathChoice {
     /// One path per flow, by hash.
     Ecmp,
@@ -78,13 +84,17 @@ choices! {
     }
 }
 
-/// Sizes, queues, paths.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Sizes, queues, paths. What the run decides is no part of the serialized form, where a word
+/// stands for its packets (`mtu_bytes`) or its queues (`size_bytes`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties of a network")]
 pub struct Config {
     /// Payload of a full packet, in bytes.
+    #[serde(rename = "mtu_bytes")]
     pub mtu: u32,
     /// Header of a data packet, in bytes; a trimmed packet is this long.
+    #[serde(rename = "header_bytes")]
     pub header: u32,
     /// Whether the last packet of a flow is as long as the others on the wire.
     pub full_tail: bool,
@@ -93,10 +103,13 @@ pub struct Config {
     /// Whether control packets have a separate queue, served first.
     pub control_priority: bool,
     /// Data that a switch port queues, in bytes.
+    #[serde(rename = "size_bytes")]
     pub queue_bytes: u32,
     /// Control packets that it queues, in bytes.
+    #[serde(rename = "control_size_bytes")]
     pub control_queue_bytes: u32,
     /// What happens to more data.
+    #[serde(with = "by_name")]
     pub overflow: Overflow,
     /// Drops before the queue is full.
     pub early_drop: Option<EarlyDrop>,
@@ -106,20 +119,45 @@ pub struct Config {
     pub pfc: Option<Pfc>,
     /// Whether switches write into data packets what they know of the links over which they send
     /// them, and receivers echo it: in-band telemetry (INT).
+    #[serde(skip)]
     pub telemetry: bool,
     /// Whether links may fail during the run, so that even lossless networks lose packets.
+    #[serde(skip)]
     pub links_fail: bool,
     /// Paths.
     pub paths: PathChoice,
     /// How switches choose among them.
+    #[serde(rename = "routing", with = "by_name")]
     pub balancing: Balancing,
     /// With flowlets: from this time after a packet on, the next one may take another path.
+    #[serde(rename = "flowlet_gap_ps")]
     pub flowlet_gap: Duration,
     /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Config {
+    /// Packets of 4,096 B and headers and control packets of 64 B; queues without end.
+    pub const ENDLESS: Self = Self {
+        mtu: 4096,
+        header: 64,
+        full_tail: true,
+        control_bytes: 64,
+        control_priority: false,
+        queue_bytes: u32::MAX,
+        control_queue_bytes: u32::MAX,
+        overflow: Overflow::Drop,
+        early_drop: None,
+        ecn: None,
+        pfc: None,
+        telemetry: false,
+        links_fail: false,
+        paths: PathChoice::Ecmp,
+        balancing: Balancing::Hash,
+        flowlet_gap: Duration(50_000_000),
+        seed: 1,
+    };
+
     /// Bytes of a full packet on the wire.
     pub const fn packet_bytes(&self) -> u32 {
         self.mtu + self.header

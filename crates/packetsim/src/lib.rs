@@ -27,7 +27,6 @@ mod network;
 mod packet;
 mod planes;
 pub mod presets;
-mod profile;
 mod programs;
 mod report;
 mod run;
@@ -50,13 +49,13 @@ pub use network::halves::Balance;
 pub use network::telemetry::Stamp;
 pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
 pub use planes::{PlaneChoice, PlaneTurns};
-pub use profile::{TransportKind, TransportName, profile};
 pub use programs::{Action, Milestone, ProgramReport, Programs, Wait};
 pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};
 pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
 pub use scenario::{CircuitSwitching, PacketScenario};
 pub use topology::{Cable, Dragonfly, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
+pub use transport::{TransportKind, TransportName, profile};
 
 #[cfg(test)]
 mod tests;

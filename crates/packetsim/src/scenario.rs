@@ -4,10 +4,10 @@ use crate::config::Config;
 use crate::events::EventLogging;
 use crate::failure::Failure;
 use crate::flow::FlowSpec;
-use crate::profile::TransportKind;
 use crate::programs::Programs;
 use crate::sampling::Sampling;
 use crate::topology::{PacketLinkId, Topology};
+use crate::transport::TransportKind;
 use lightloom_model::Time;
 
 /// A circuit that goes dark or comes up.

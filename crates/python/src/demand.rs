@@ -1,7 +1,5 @@
 //! The functions of `lightloom.demand`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use crate::arrays::{Column, Cube, Given, Matrix, refuse};
 use lightloom_demand::{Gate, Rows, Stream, SummedRows};
 use lightloom_model::Invalid;

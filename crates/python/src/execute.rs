@@ -1,9 +1,6 @@
 //! The function of `lightloom.simulate`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use crate::allocator::{Caller, ProposalRequest};
-use crate::arrays::Given;
 use crate::errors::{NetworkInvalid, refuse};
 use crate::graph::GraphColumns;
 use crate::network::PyNetwork;
@@ -29,49 +26,31 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `lightloom.simulate.requests.StepOptions`.
-#[derive(FromPyObject)]
-struct StepOptions {
-    timeline_workers: Vec<u32>,
-    share_equal_work: bool,
-    record_decisions: bool,
-}
-
-/// `lightloom.simulate.requests.StepCallbacks`: functions, where there are any; a predictor may be
-/// the name of a built-in one.
-#[derive(FromPyObject)]
-struct StepCallbacks {
-    progress: Option<Py<PyAny>>,
-    allocator: Option<Py<PyAny>>,
-    predictor: Option<RunPredictor>,
-}
-
-impl From<StepOptions> for Options {
-    fn from(options: StepOptions) -> Self {
-        Self {
-            timeline_workers: options.timeline_workers.into_iter().map(WorkerId).collect(),
-            share_equal_work: options.share_equal_work,
-            record_decisions: options.record_decisions,
-        }
-    }
-}
-
-/// Plays a step; see `lightloom.simulate`. As fluid flows, unless there is another model.
+/// Plays a step; see `lightloom.simulate`. As fluid flows, unless there is another model; the last
+/// three are functions, or the name of a built-in predictor.
 #[pyfunction]
-#[pyo3(signature = (graph, network, options, callbacks, model))]
+#[pyo3(signature = (
+    graph, network, model, *, timeline_workers, share_equal_work, record_decisions, progress,
+    allocator, predictor
+))]
+#[allow(clippy::too_many_arguments, reason = "Python calls it by keywords")]
 fn execute(
     py: Python<'_>,
     graph: GraphColumns,
     network: PyNetwork,
-    options: Given<StepOptions>,
-    callbacks: Given<StepCallbacks>,
     model: Option<PacketModel<'_>>,
+    timeline_workers: Vec<u32>,
+    share_equal_work: bool,
+    record_decisions: bool,
+    progress: Option<Py<PyAny>>,
+    allocator: Option<Py<PyAny>>,
+    mut predictor: Option<RunPredictor>,
 ) -> PyResult<StepOutcome> {
     let graph = graph.into_graph()?;
     let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
-    let Given(StepCallbacks { progress, allocator, mut predictor }) = callbacks;
-    let options = Options::from(options.0);
+    let timeline_workers = timeline_workers.into_iter().map(WorkerId).collect();
+    let options = Options { timeline_workers, share_equal_work, record_decisions };
     let mut watcher = Watcher::new(progress, total_tasks(&graph));
     let mut caller = allocator.map(|function| Caller { function, error: None });
     let result = py.detach(|| {

@@ -1,6 +1,7 @@
 //! Builds `lightloom._core`: conversions and calls only, one file per room of the Python package.
 
 #![warn(unreachable_pub)]
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use pyo3::prelude::*;
 
@@ -20,6 +21,7 @@ mod predictor;
 mod records;
 mod schedule;
 mod watcher;
+mod written;
 
 /// The compiled core of Lightloom.
 #[pymodule]
@@ -30,7 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     execute::register(module)?;
     load_predictor::register(module)?;
     packets::register(module)?;
-    records::register(module)?;
+    written::register(module)?;
     schedule::register(module)?;
     // Kept by PyO3 as names are added; `_core.pyi` is the list of them.
     module.delattr("__all__")

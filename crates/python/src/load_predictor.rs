@@ -1,7 +1,5 @@
 //! The built-in predictors of expert loads, for `lightloom.demand.predictors`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use crate::arrays::{Column, refuse};
 use lightloom_predict::{LoadPredictor, PredictorChoice};
 use numpy::{IntoPyArray, PyArray1};

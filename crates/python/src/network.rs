@@ -3,7 +3,7 @@
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
 use crate::errors::NetworkInvalid;
-use crate::records::Written;
+use crate::written::Written;
 use crate::schedule::decider::PyFailures;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{

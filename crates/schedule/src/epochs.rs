@@ -6,6 +6,7 @@
 
 use crate::demand::{check_square, check_switches, length_of};
 use lightloom_model::Invalid;
+use serde::Deserialize;
 
 /// No partner.
 pub const NONE: u32 = u32::MAX;
@@ -17,15 +18,19 @@ const MAX_TIME: u64 = 1 << 53;
 const MAX_EPOCHS: usize = 1 << 14;
 
 /// Sizes that all planners share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Epochs {
-    /// Number of nodes (top-of-rack switches, or servers).
+    /// Number of nodes (top-of-rack switches, or servers), which the demand says.
+    #[serde(skip)]
     pub nodes: usize,
     /// Circuit switches; each node has a port at each.
     pub switches: usize,
     /// Bytes that a circuit carries in an epoch after a reconfiguration.
+    #[serde(rename = "epoch_bytes")]
     pub epoch: u64,
     /// Bytes that it could carry while its switch turns.
+    #[serde(rename = "delay_bytes")]
     pub delay: u64,
 }
 

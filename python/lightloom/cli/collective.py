@@ -22,7 +22,6 @@ NOTES = (
     "With --bytes an all-to-all is balanced unless --demand says otherwise; with --model it has "
     "the published gate. The levels of a ring collective, in servers and across, take turns."
 )
-RENAMED = {"--fabric": "--fabrics", "--imbalance": "--demand"}
 
 
 def command() -> Command:
@@ -32,7 +31,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option, put
-from lightloom.cli.outputs import Outputs
-from lightloom.cli.run import output_panel
+from lightloom.cli.outputs import Outputs, comparison_outputs
 from lightloom.cli.settings import read_settings
 from lightloom.errors import InputError
 from lightloom.fabric.fabric_options import FabricOptions
@@ -30,30 +29,6 @@ EXAMPLES = (
     "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
     "lightloom compare --workload trace.json --rate 400 --gpu h100 --fabrics fat-tree,mixnet",
 )
-RENAMED = {
-    "--circuits": "--allocator",
-    "--degree": "--set mixnet.degree=VALUE",
-    "--imbalance": "--demand",
-    "--reconfig-delay": "--reconfiguration-delay",
-    "--trace": "--timeline",
-    "--ratio": "--set oversub.ratio=VALUE",
-    "--region-servers": "--set mixnet.region_servers=VALUE",
-    "--split": "--set mixnet.split=on",
-    "--no-split": "--set mixnet.split=off",
-    "--no-relay": "--set mixnet.relay=off",
-    "--first": "--set mixnet.first=VALUE",
-    "--link-up": "--set mixnet.link_up_delay_s=VALUE",
-    "--tiers": "--set counting.tiers=VALUE",
-    "--host-links": "--set counting.host_links=VALUE",
-    "--ocs-ports": "--set counting.ocs_ports_per_nic=VALUE",
-    "--nics": "--set counting.include_nics=on",
-    "--no-nics": "--set counting.include_nics=off",
-    "--fiber-length": "--set counting.fiber_length_m=VALUE",
-    "--deduplicate": "--set demand.deduplicate=on",
-    "--no-deduplicate": "--set demand.deduplicate=off",
-    "--dispatch-gradient-bytes": "--set demand.dispatch_gradient_element_bytes=VALUE",
-    "--combine-gradient-bytes": "--set demand.combine_gradient_element_bytes=VALUE",
-}
 
 
 class Settings(Strict):
@@ -69,11 +44,10 @@ def command() -> Command:
     """Describe the command."""
     return Command(
         panels=(_job(), _plan(), _overlap(), _demand(), _fabrics(), _cost(), _simulation(),
-                _packets(), output_panel()),
+                _packets(), comparison_outputs()),
         run=compare,
         examples=EXAMPLES,
         needed=("model", "gpus"),
-        renamed=RENAMED,
     )  # fmt: skip
 
 

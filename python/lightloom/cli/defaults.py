@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lightloom.cli.commands import COMMANDS, described
 from lightloom.cli.options import Option
 from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.formats import read_toml
@@ -73,8 +74,6 @@ def _refuse_unknown(path: Path, keys: list[str]) -> None:
     """Refuse keys that no command has; only then all commands are imported."""
     if not keys:
         return
-    from lightloom.cli.root import COMMANDS, described
-
     known = {
         option.flag.removeprefix("--")
         for name in COMMANDS

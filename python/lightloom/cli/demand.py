@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import text_outputs
+from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import Name, Number, Strict, Switch, Whole
 
@@ -22,7 +22,6 @@ NOTES = (
     "A regime is drawn for 8 ranks, 8 experts, 16384 tokens and 2 experts per token by default; a "
     "matrix or a log has its own numbers."
 )
-RENAMED = {"--top-k": "--experts-per-token"}
 
 Index = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 
@@ -90,7 +89,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 
@@ -132,4 +130,6 @@ def _view() -> Panel:
 def _run(given: Given) -> None:
     from lightloom.cli.demand_run import demand
 
-    demand(given)
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    demand(given.build(DemandRequest), outputs)

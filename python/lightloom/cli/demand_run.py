@@ -7,13 +7,11 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.cli.demand import DemandRequest
-from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import results_console, terminal
@@ -42,6 +40,9 @@ from lightloom.models import load_model
 from lightloom.output.files import whole_file, write_json
 from lightloom.report.demand_table import MatrixPicture, print_figures, print_picture
 
+if TYPE_CHECKING:
+    from lightloom.cli.demand import DemandRequest
+
 SCHEMA_VERSION = 1
 
 #: regimes that were measured on one model
@@ -50,7 +51,7 @@ _MODELS = {"mixtral": "mixtral-8x7b"}
 _DEFAULTS = {"ranks": 8, "experts": 8, "tokens": 16_384, "experts_per_token": 2}
 
 
-def demand(given: Given) -> None:
+def demand(request: DemandRequest, outputs: Outputs) -> None:
     """Print how skewed a demand is and draw its matrix: who sends how many tokens to whom.
 
     Raises
@@ -58,9 +59,6 @@ def demand(given: Given) -> None:
     InputError
         If an option or the demand cannot be used.
     """
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    request = given.build(DemandRequest)
     source = open_source(request, _parameters(request.set))
     _check_layer(request)
     names = ("group", "layer", "micro_batch", "step")

@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -315,8 +315,6 @@ class Command:
         Sentences below the examples.
     needed
         Keys that the usual call gives, although a file or another option may stand for them.
-    renamed
-        What replaces an option of former versions, by its name.
     """
 
     panels: tuple[Panel, ...]
@@ -324,7 +322,6 @@ class Command:
     examples: tuple[str, ...]
     notes: str = ""
     needed: tuple[str, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def callback(self) -> Callable[..., None]:
         """The function that typer calls, with one parameter for each option."""

@@ -280,3 +280,18 @@ def text_outputs() -> tuple[Option, Option]:
         json_output(),
         option(Outputs, "csv_target", "--csv", common=True, below="output", metavar="PATH|-"),
     )
+
+
+def comparison_outputs() -> Panel:
+    """The files that a comparison writes."""
+    return Panel(
+        "Output",
+        (
+            option(Outputs, "html", common=True, below="output"),
+            option(Outputs, "open", below="output"),
+            *text_outputs(),
+            option(Outputs, "timeline", common=True, below="output"),
+            option(Outputs, "parquet", below="output"),
+            option(Outputs, "launch", below="output"),
+        ),
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
-from lightloom.cli.packets import EventOptions
+from lightloom.cli.packets_options import EventOptions
 from lightloom.cli.packets_run import (
     PATIENCE_S,
     keep_input,

@@ -11,8 +11,7 @@ import numpy as np
 
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, say_written, write_each
-from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
-from lightloom.cli.points import lists_of
+from lightloom.cli.packets_options import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError, StuckError, echo
@@ -37,9 +36,8 @@ from lightloom.packets.columns import (
     unfinished_columns,
 )
 from lightloom.packets.programs import operation_rows
-from lightloom.packets.scenario import below
-from lightloom.packets.settings import resolve
-from lightloom.packets.several import LISTS
+from lightloom.packets.scenario import TRANSPORTS, below
+from lightloom.packets.settings import profile_of, resolve
 from lightloom.report.packets_table import print_packets
 
 _MAX_EVENTS, _SAMPLES = 100_000, 500
@@ -55,20 +53,10 @@ _CHOICES = {
     "network.topology": ("hosts", "rate_gbps", "link_delay_s"),
     "network.links": ("hosts", "rate_gbps", "link_delay_s"),
 }
-#: keys of a first window, which transports call differently
-_WINDOWS = dict.fromkeys(("dctcp", "mptcp"), "transport.initial_window")
 
 
-def packets(given: Given) -> None:
+def simulate_one(given: Given, outputs: Outputs) -> None:
     """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
-    outputs = given.take(Outputs, "output").with_page()
-    outputs.check(given.tables)
-    lists = lists_of(given, LISTS)
-    if lists:
-        from lightloom.cli.packets_lists import simulate_lists
-
-        simulate_lists(given, lists, outputs)
-        return
     record = record_of(given.take(EventOptions, "events"), outputs)
     scenario, called = scenario_of(given)
     resolve(scenario, called)
@@ -229,11 +217,17 @@ def _shortcut_keys(shortcuts: Shortcuts, transport: Any) -> dict[str, Any]:
     """The keys that options of several or changing names give, and their values."""
     keys: dict[str, Any] = {}
     if shortcuts.initial_window is not None:
-        keys[_WINDOWS.get(transport, "transport.window")] = shortcuts.initial_window
+        keys[_window_key(transport)] = shortcuts.initial_window
     if shortcuts.paths is not None:
         keys["transport.paths"] = shortcuts.paths
     keys |= _thresholds("ecn", shortcuts.ecn, ("min_bytes", "max_bytes", "probability"))
     return keys | _thresholds("pfc", shortcuts.pfc, ("pause_bytes", "resume_bytes"))
+
+
+def _window_key(transport: Any) -> str:
+    """The key of a first window, which transports call differently."""
+    known = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
+    return "transport.initial_window" if "initial_window" in known else "transport.window"
 
 
 def _thresholds(name: str, text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import text_outputs
+from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import File, Name, Number, Strict, Switch, Whole, quantity
 
@@ -21,7 +21,6 @@ NOTES = (
     "A synthetic log has 200 steps of 4 layers with 64 experts, 16384 tokens and 2 experts per "
     "token by default."
 )
-RENAMED = {"--top-k": "--busiest"}
 
 
 def _regimes() -> Sequence[str]:
@@ -99,7 +98,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 
@@ -147,4 +145,6 @@ def _region() -> Panel:
 def _run(given: Given) -> None:
     from lightloom.cli.predict_run import predict
 
-    predict(given)
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    predict(given.build(PredictOptions), outputs)

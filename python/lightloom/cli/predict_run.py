@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lightloom.cli.options import Given
+from typing import TYPE_CHECKING
+
 from lightloom.cli.outputs import Outputs, say_written, write_each
-from lightloom.cli.predict import PredictOptions
 from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
@@ -19,6 +19,9 @@ from lightloom.report.prediction_table import print_prediction
 from lightloom.schedule import Region
 from lightloom.study.prediction import Evaluation, RegionOptions, score_predictors
 
+if TYPE_CHECKING:
+    from lightloom.cli.predict import PredictOptions
+
 #: what a synthetic log has unless options say otherwise
 _DEFAULTS = {"steps": 200, "layers": 4, "experts": 64, "tokens": 16_384, "experts_per_token": 2}
 
@@ -30,7 +33,7 @@ _MAX_EXPERTS = {"copilot": 0, "copilot-gradient": 64}
 _SERVERS = 8
 
 
-def predict(given: Given) -> None:
+def predict(options: PredictOptions, outputs: Outputs) -> None:
     """Score predictors of expert loads on a multi-step log, and the circuits chosen by them.
 
     Raises
@@ -38,9 +41,6 @@ def predict(given: Given) -> None:
     InputError
         If an option or the log cannot be used.
     """
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(PredictOptions)
     window = options.window
     region = _region(options)
     size = bytes_per_token(options.hidden, options.element_bytes)

@@ -8,152 +8,15 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 import typer.core
 import typer.main
 
+from lightloom.cli.commands import COMMANDS, END, FAMILIES, SUMMARY, CommandEntry
 from lightloom.cli.help import group_help, make_command
-from lightloom.cli.options import Command
 from lightloom.cli.terminal import common_parameters
-
-SUMMARY = "Plan, compare and simulate network fabrics for training Mixture-of-Experts models."
-END = """Start with:
-  lightloom compare mixtral-8x22b --gpus 1024 --rate 400
-  lightloom models
-
-Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
-Every command has --help, and --help-all where it has more options.
-In a shell, --install-completion completes commands and options."""
-
-
-@dataclass(frozen=True)
-class CommandEntry:
-    """A command of a group: the module that describes it, its heading, what it does."""
-
-    module: str
-    section: str
-    summary: str
-
-
-#: every command, in the order of the help
-COMMANDS = {
-    "compare": CommandEntry(
-        "compare",
-        "Compare fabrics",
-        "Compare fabrics for one training job: step time, cost, power, where the time goes.",
-    ),
-    "run": CommandEntry("run", "Compare fabrics", "Run the comparison that a TOML file describes."),
-    "explain": CommandEntry(
-        "explain",
-        "Compare fabrics",
-        "Explain the difference in step time between two fabrics by their critical paths.",
-    ),
-    "price": CommandEntry(
-        "price",
-        "Compare fabrics",
-        "Price results again: other prices, tokens to train, a budget, a limit of power.",
-    ),
-    "memory": CommandEntry(
-        "memory",
-        "Look into a job",
-        "Show the memory of a job per GPU, by pipeline stage and part, and whether it fits.",
-    ),
-    "collective": CommandEntry(
-        "collective",
-        "Look into a job",
-        "Simulate one collective alone on fabrics: time, bandwidth, what carries it.",
-    ),
-    "traffic": CommandEntry(
-        "traffic",
-        "Look into a job",
-        "Show who sends how many bytes to whom in a step, GPU by GPU, by parallelism.",
-    ),
-    "schedule": CommandEntry(
-        "schedule",
-        "Schedule circuits",
-        "Compare circuit schedulers on one demand and decide whether to reconfigure.",
-    ),
-    "predict": CommandEntry(
-        "predict",
-        "Schedule circuits",
-        "Score predictors of expert loads, and the circuits that are chosen by them.",
-    ),
-    "demand": CommandEntry(
-        "demand",
-        "Schedule circuits",
-        "Show how skewed a demand is, and its matrix: who sends how many tokens to whom.",
-    ),
-    "packets": CommandEntry(
-        "packets",
-        "Simulate packets",
-        "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
-    ),
-    "trace record": CommandEntry(
-        "trace.record", "Trace programs", "Record what a training program communicates."
-    ),
-    "trace inspect": CommandEntry(
-        "trace.inspect", "Trace programs", "Show volumes by group, and whether ranks agree."
-    ),
-    "trace expand": CommandEntry(
-        "trace.expand", "Trace programs", "Expand one rank of each role to all ranks."
-    ),
-    "trace permutations": CommandEntry(
-        "trace.permutations", "Trace programs", "Expand a step to permutations of all ranks."
-    ),
-    "trace slots": CommandEntry(
-        "trace.slots", "Trace programs", "Find the time slots with which a step takes least time."
-    ),
-    "calibrate": CommandEntry(
-        "calibrate",
-        "Measure",
-        "Measure the operators of this machine's GPU, for --profile of other commands.",
-    ),
-    "control plan": CommandEntry(
-        "control.plan", "Control switches", "Show how the circuits of a region would change."
-    ),
-    "control apply": CommandEntry(
-        "control.apply", "Control switches", "Change the circuits of a region."
-    ),
-    "control watch": CommandEntry(
-        "control.watch", "Control switches", "Report what the switches of a region hold."
-    ),
-    "control serve": CommandEntry(
-        "control.serve", "Control switches", "Serve circuits to a training job by its demand."
-    ),
-    "control rollback": CommandEntry(
-        "control.rollback", "Control switches", "Return to the circuits before a change."
-    ),
-    "control audit": CommandEntry(
-        "control.audit", "Control switches", "List the changes of a region: who, why, what, when."
-    ),
-    "control tour": CommandEntry(
-        "control.tour", "Control switches", "Show all of it on an emulated switch, step by step."
-    ),
-    "ocs-emulator": CommandEntry(
-        "ocs_emulator",
-        "Control switches",
-        "Emulate an optical circuit switch, with its protocols and with faults on demand.",
-    ),
-    "models": CommandEntry(
-        "models", "Look up", "List the models known by name, or show one model's parameters."
-    ),
-    "fabrics": CommandEntry(
-        "fabrics", "Look up", "List fabrics with their network cost, or the options of one."
-    ),
-    "example": CommandEntry(
-        "example", "Look up", "Write a small file to try the other commands with."
-    ),
-}
-
-
-#: what the commands of a family do together, by its name
-FAMILIES = {
-    "trace": "Trace training programs without GPUs: record, inspect, expand, permutations, slots.",
-    "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
-}
 
 
 class CommandGroup(typer.core.TyperGroup):
@@ -188,18 +51,6 @@ class CommandGroup(typer.core.TyperGroup):
             if row not in rows:
                 rows.append(row)
         formatter.write(group_help(ctx.command_path, self.summary, sections.items(), self.end))
-
-
-def load_command(name: str) -> Any:
-    """Import one command and make it ready to run."""
-    return make_entry(name, COMMANDS[name])
-
-
-def described(name: str) -> Command:
-    """Import one command and return its description."""
-    module = importlib.import_module(f"lightloom.cli.{COMMANDS[name].module}")
-    made: Command = module.command()
-    return made
 
 
 def make_entry(name: str, entry: CommandEntry) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import Outputs, text_outputs
+from lightloom.cli.outputs import Outputs, comparison_outputs
 from lightloom.cli.terminal import remarks_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Strict, check
@@ -21,7 +21,6 @@ EXAMPLES = (
     "lightloom run examples/study.toml --json - > results.json",
     "lightloom run results.json",
 )
-RENAMED = {"--trace": "--timeline"}
 
 
 class RunOptions(Strict):
@@ -39,11 +38,10 @@ def command() -> Command:
         panels=(
             Panel("Study", (option(RunOptions, "study", "STUDY", common=True),)),
             _changes(),
-            output_panel(),
+            comparison_outputs(),
         ),
         run=_run,
         examples=EXAMPLES,
-        renamed=RENAMED,
     )
 
 
@@ -59,21 +57,6 @@ def _changes() -> Panel:
         tuple(
             replace(options[key], optional=True, is_typed=True, common=key in shown)
             for key in chosen
-        ),
-    )
-
-
-def output_panel() -> Panel:
-    """The files that a comparison writes."""
-    return Panel(
-        "Output",
-        (
-            option(Outputs, "html", common=True, below="output"),
-            option(Outputs, "open", below="output"),
-            *text_outputs(),
-            option(Outputs, "timeline", common=True, below="output"),
-            option(Outputs, "parquet", below="output"),
-            option(Outputs, "launch", below="output"),
         ),
     )
 

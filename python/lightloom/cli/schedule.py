@@ -25,12 +25,6 @@ NOTES = (
     "A synthetic demand is one micro-batch with an EP rank of 16384 tokens on each server by "
     "default. Without --degree, only schedules of permutations are compared."
 )
-RENAMED = {
-    "--circuits": "--allocators",
-    "--delay": "--reconfiguration-delay",
-    "--method": "--methods",
-    "--previous": "--held-circuits",
-}
 
 
 def _regimes() -> Sequence[str]:
@@ -160,7 +154,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 
@@ -230,4 +223,6 @@ def _output() -> Panel:
 def _run(given: Given) -> None:
     from lightloom.cli.schedule_run import schedule
 
-    schedule(given)
+    outputs = given.take(Outputs, "output").with_page()
+    outputs.check(given.tables)
+    schedule(given.build(ScheduleOptions), outputs, given)

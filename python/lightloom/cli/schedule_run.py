@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,6 @@ from rich.console import Console
 from lightloom import schedule as schedulers
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs, write_each
-from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.byte_matrix import (
@@ -45,6 +45,13 @@ from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.units import show_bytes, show_time
 
+if TYPE_CHECKING:
+    from lightloom.cli.schedule import ScheduleOptions
+
+_EXAMPLE = (
+    "lightloom schedule --synthetic mixtral --servers 8 --reconfiguration-delay 10us --html "
+    "page.html"
+)
 #: options of a demand that is drawn, and of circuits
 _DRAWN = ("servers", "tokens", "seed")
 _FOR_CIRCUITS = ("allocators", "held_circuits", "failed", "relay", "planes")
@@ -52,7 +59,7 @@ _FOR_CIRCUITS = ("allocators", "held_circuits", "failed", "relay", "planes")
 _EPS_NICS = 2
 
 
-def schedule(given: Given) -> None:
+def schedule(options: ScheduleOptions, outputs: Outputs, given: Given) -> None:
     """Compare circuit schedulers on one demand, decide whether to reconfigure, draw the schedule.
 
     Raises
@@ -60,9 +67,6 @@ def schedule(given: Given) -> None:
     InputError
         If an option cannot be used.
     """
-    outputs = given.take(Outputs, "output").with_page()
-    outputs.check(given.tables)
-    options = given.build(ScheduleOptions)
     choice = MethodChoice(
         methods=_names(given, options, "methods", options.methods),
         allocators=_names(given, options, "allocators", options.allocators or ("all",)),
@@ -136,7 +140,7 @@ def _demand(options: ScheduleOptions) -> tuple[str, npt.NDArray[np.uint64]]:
     if (regime is None) == (path is None):
         both = "both are given" if path is not None else "neither is given"
         raise InputError(
-            f"expected a demand FILE or --synthetic REGIME, {both}; for example: {EXAMPLES[1]}"
+            f"expected a demand FILE or --synthetic REGIME, {both}; for example: {_EXAMPLE}"
         )
     if path is not None:
         unread = (name for name in _DRAWN if getattr(options, name) is not None)

@@ -62,8 +62,6 @@ def read_settings(
             raise InputError(f"{given}: expected TABLE.KEY=VALUE, such as {example}")
         if name not in fields:
             hint = did_you_mean(name, fields) or f"; known: {', '.join(fields)}"
-            if name in tables[table].renamed:
-                hint = f"; it is now '{tables[table].renamed[name]}'"
             raise InputError(f"{given}: {table} has no option '{echo(name, quoted=False)}'{hint}")
         if name in found.get(table, {}):
             raise InputError(f"--set {key} is given twice; leave one of them out")

@@ -24,7 +24,6 @@ NOTES = (
     "pipelines send between GPUs at the same place of their servers; inside a server bytes are "
     "divided evenly."
 )
-RENAMED = {"--imbalance": "--demand"}
 
 
 class TrafficOptions(Strict):
@@ -46,7 +45,6 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes=NOTES,
-        renamed=RENAMED,
     )
 
 

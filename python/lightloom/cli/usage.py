@@ -52,9 +52,6 @@ def _general(error: Exception, command: str) -> str:
 
 def _unknown_option(option: str, context: Any, command: str) -> str:
     named = getattr(context, "command", None)
-    new = getattr(getattr(named, "described", None), "renamed", {}).get(option)
-    if new is not None:
-        return f"{option} is now {new}"
     known = [name for parameter in getattr(named, "params", []) for name in _names(parameter)]
     if (called := ours(option, known)) is not None:
         return f"no option {option}; here it is {called}; see {command} --help"

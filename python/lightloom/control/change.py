@@ -76,9 +76,9 @@ class RegionChange:
     def created(self) -> list[PlacedConnect]:
         """Cross-connects to create."""
         return [
-            PlacedConnect(switch, one)
+            PlacedConnect(switch, connect)
             for switch, command in self.commands.items()
-            for one in command.creates
+            for connect in command.creates
         ]
 
     @property
@@ -150,10 +150,10 @@ def plan_commands(
     others = gone - managed
     replaced: set[PlacedConnect] = set()
     if others or observed.strangers or observed.crossing:
-        owners = {one: circuit for circuit in new for one in port_map.cross_connects(circuit)}
+        owners = {pair: circuit for circuit in new for pair in port_map.cross_connects(circuit)}
         ours = frozenset(_connects(port_map, managed | goal))
         present = (observed.strangers & owners.keys()) - observed.broken
-        creates = [one for one in creates if one not in present]
+        creates = [pair for pair in creates if pair not in present]
         deletes = list({*deletes, *((observed.strangers & ours) - present)})
         foreign = {*_connects(port_map, others), *(observed.strangers - ours)}
         replaced = _replaced(owners, foreign, observed.crossing, mode)
@@ -180,7 +180,7 @@ def _replaced(
     mode: ConflictMode,
 ) -> set[PlacedConnect]:
     """Cross-connects of somebody else to delete; refuses what the mode does not permit."""
-    needed = {port: circuit for one, circuit in creates.items() for port in _ports(one)}
+    needed = {port: circuit for placed, circuit in creates.items() for port in _ports(placed)}
     for placed in sorted(crossing):
         for port in _ports(placed):
             if port in needed:
@@ -190,7 +190,7 @@ def _replaced(
                 )
     if mode is ConflictMode.OVERWRITE:
         return foreign
-    found = set()
+    replaced = set()
     for placed in sorted(foreign):
         busy = next((port for port in _ports(placed) if port in needed), None)
         if busy is None:
@@ -200,29 +200,29 @@ def _replaced(
                 f"circuit {needed[busy]} needs {busy}, which cross-connect {placed} uses that this "
                 "controller did not make; use mode 'update' to replace it"
             )
-        found.add(placed)
-    return found
+        replaced.add(placed)
+    return replaced
 
 
 def _ports(placed: PlacedConnect) -> tuple[SwitchPort, SwitchPort]:
-    one = placed.cross_connect
-    return SwitchPort(placed.switch, one.ingress), SwitchPort(placed.switch, one.egress)
+    connect = placed.cross_connect
+    return SwitchPort(placed.switch, connect.ingress), SwitchPort(placed.switch, connect.egress)
 
 
 def _by_switch(
     port_map: PortMap, deletes: Collection[PlacedConnect], creates: Collection[PlacedConnect]
 ) -> dict[str, SwitchChange]:
-    found = {
+    changes = {
         switch: SwitchChange(_on(switch, deletes), _on(switch, creates))
         for switch in port_map.switches
     }
-    return {switch: change for switch, change in found.items() if not change.is_empty}
+    return {switch: change for switch, change in changes.items() if not change.is_empty}
 
 
 def _on(switch: str, all_placed: Collection[PlacedConnect]) -> tuple[CrossConnect, ...]:
-    found = [cross_connect for name, cross_connect in all_placed if name == switch]
-    found.sort(key=_BY_INGRESS)
-    return tuple(found)
+    connects = [cross_connect for name, cross_connect in all_placed if name == switch]
+    connects.sort(key=_BY_INGRESS)
+    return tuple(connects)
 
 
 def _pair_up(deletes: Sequence[NicPair], creates: Sequence[NicPair]) -> list[MovedCircuit]:

@@ -27,7 +27,7 @@ def parse_circuits(text: str, name: str, port_map: PortMap) -> frozenset[NicPair
     InputError
         Naming the line of the first one that is wrong.
     """
-    found: set[NicPair] = set()
+    circuits: set[NicPair] = set()
     taken: set[tuple[int, int]] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         place = f"{name}, line {number}"
@@ -47,9 +47,9 @@ def parse_circuits(text: str, name: str, port_map: PortMap) -> frozenset[NicPair
                 raise InputError(f"{place}: {word}: a circuit joins two servers")
             circuit = NicPair(*a, *b)
             if any(
-                port_map.by_nic[one].ingress.switch != port_map.by_nic[other].egress.switch
-                for one, other in ((a, b), (b, a))
+                port_map.by_nic[end].ingress.switch != port_map.by_nic[other].egress.switch
+                for end, other in ((a, b), (b, a))
             ):
                 raise InputError(f"{place}: {word}: these NICs are on different switches")
-            found.add(circuit)
-    return frozenset(found)
+            circuits.add(circuit)
+    return frozenset(circuits)

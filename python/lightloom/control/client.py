@@ -172,5 +172,5 @@ class ControlClient:
         }
         if hidden_s is not None:
             facts["hidden_s"] = list(hidden_s)
-        given = {name: value for name, value in facts.items() if value is not None}
-        return await self.request("demand", matrices.tobytes(), **given)
+        known_facts = {name: value for name, value in facts.items() if value is not None}
+        return await self.request("demand", matrices.tobytes(), **known_facts)

@@ -190,11 +190,11 @@ class RegionController:
             self.decider.exclude(failures)
             if switches != self.switches.excluded:
                 self.switches.excluded = switches
-                self.held = frozenset(one for one in self.held if not self._uses(one, switches))
+                self.held = frozenset(pair for pair in self.held if not self._uses(pair, switches))
                 await self._synchronize()
 
     def _uses(self, circuit: NicPair, switches: frozenset[str]) -> bool:
-        return any(one.switch in switches for one in self.port_map.cross_connects(circuit))
+        return any(connect.switch in switches for connect in self.port_map.cross_connects(circuit))
 
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
@@ -255,13 +255,13 @@ class RegionController:
         """
         async with self._lock:
             await self._synchronize()
-            found = self.observed.circuits
-            intent = ChangeIntent("adopt", reason, self.held, found, {}, 0.0)
+            circuits = self.observed.circuits
+            intent = ChangeIntent("adopt", reason, self.held, circuits, {}, 0.0)
             number = self._recorder.begin(intent)
-            self._recorder.end(number, ChangeOutcome("done", found))
-            self.held = found
+            self._recorder.end(number, ChangeOutcome("done", circuits))
+            self.held = circuits
             self._compare()
-        return found
+        return circuits
 
     async def roll_back(self, number: int | None, reason: ChangeReason) -> ChangeReport:
         """Return to the circuits before a change, by default the last one that changed any.
@@ -297,10 +297,10 @@ class RegionController:
             return await self._attempt(change, reason, kind, self.region.change.retries)
 
     def _mode(self, kind: str) -> ConflictMode:
-        given = self.region.change.conflicts
-        if kind in {"reapply", "roll-back"} and given is ConflictMode.SAFE:
+        mode = self.region.change.conflicts
+        if kind in {"reapply", "roll-back"} and mode is ConflictMode.SAFE:
             return ConflictMode.UPDATE
-        return given
+        return mode
 
     async def _resolve_drift(self, reason: ChangeReason) -> None:
         """Make again what is missing, if the region's file says so; else refuse."""
@@ -327,8 +327,8 @@ class RegionController:
             if again is None or again.is_empty:
                 break
             report = await self._make(again, why, "retry")
-        known = self.state is not RegionState.UNKNOWN
-        if report.failed and known and self.region.change.on_failure == "roll-back":
+        is_known = self.state is not RegionState.UNKNOWN
+        if report.failed and is_known and self.region.change.on_failure == "roll-back":
             return replace(await self._undo(snapshot, report, reason), change=change)
         return replace(report, change=change)
 

@@ -119,25 +119,25 @@ class RegionDecider:
         DemandError
             If it has another shape, is no whole bytes, or more bytes than a run can have.
         """
-        given = demand[np.newaxis] if demand.ndim == 2 else demand
+        array = demand[np.newaxis] if demand.ndim == 2 else demand
         shape = (self.ranks, self.ranks)
-        if given.ndim != 3 or given.shape[1:] != shape or not 1 <= len(given) <= MAX_UPCOMING:
+        if array.ndim != 3 or array.shape[1:] != shape or not 1 <= len(array) <= MAX_UPCOMING:
             raise DemandError(
                 f"demand: expected {self.ranks} x {self.ranks} bytes from rank to rank "
                 f"({self.servers} servers of {self._region.job.ranks_per_server} ranks), or up to "
                 f"{MAX_UPCOMING} of these, got shape {demand.shape}"
             )
-        if given.dtype.kind not in "iu":
-            raise DemandError(f"demand: expected whole numbers, got {given.dtype}")
-        each = self._region.job.ranks_per_server
-        is_negative = given.dtype.kind == "i" and given.min(initial=0) < 0
-        if is_negative or int(given.max(initial=0)) * self.ranks**2 >= _MAX_TOTAL_BYTES:
+        if array.dtype.kind not in "iu":
+            raise DemandError(f"demand: expected whole numbers, got {array.dtype}")
+        ranks_each = self._region.job.ranks_per_server
+        is_negative = array.dtype.kind == "i" and array.min(initial=0) < 0
+        if is_negative or int(array.max(initial=0)) * self.ranks**2 >= _MAX_TOTAL_BYTES:
             raise DemandError(
                 "demand: expected 0 bytes or more from each rank to each, and less than 2^63 in all"
             )
-        values = given.astype(np.uint64, copy=False)
-        rows = values.reshape(len(given), self.servers, each, self.ranks).sum(axis=2)
-        return np.add.reduceat(rows, np.arange(0, self.ranks, each), axis=2)
+        values = array.astype(np.uint64, copy=False)
+        rows = values.reshape(len(array), self.servers, ranks_each, self.ranks).sum(axis=2)
+        return np.add.reduceat(rows, np.arange(0, self.ranks, ranks_each), axis=2)
 
 
 def circuits_of(held: Held | Decision) -> frozenset[NicPair]:

@@ -42,13 +42,13 @@ def delegates_of(
     gpus
         GPUs of every server.
     """
-    found: dict[tuple[int, int], list[Delegate]] = {}
+    delegates: dict[tuple[int, int], list[Delegate]] = {}
     for server, nic, peer, peer_nic in sorted(circuits):
         gpu = gpu_of_nic(nic, nics_per_server[server], gpus)
         peer_gpu = gpu_of_nic(peer_nic, nics_per_server[peer], gpus)
-        found.setdefault((server, peer), []).append(Delegate(nic, gpu, peer_nic, peer_gpu))
-        found.setdefault((peer, server), []).append(Delegate(peer_nic, peer_gpu, nic, gpu))
-    return {pair: tuple(delegates) for pair, delegates in sorted(found.items())}
+        delegates.setdefault((server, peer), []).append(Delegate(nic, gpu, peer_nic, peer_gpu))
+        delegates.setdefault((peer, server), []).append(Delegate(peer_nic, peer_gpu, nic, gpu))
+    return {pair: tuple(delegates) for pair, delegates in sorted(delegates.items())}
 
 
 def delegates_as_json(
@@ -61,8 +61,8 @@ def delegates_as_json(
     """
     return {
         "circuits": [
-            [source, destination, [list(delegate) for delegate in found]]
-            for (source, destination), found in delegates.items()
+            [source, destination, [list(delegate) for delegate in pairs]]
+            for (source, destination), pairs in delegates.items()
         ],
         "otherwise": "eps",
         "relays": [list(relay) for relay in relays],

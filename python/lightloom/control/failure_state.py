@@ -96,8 +96,8 @@ class RegionFailures:
         JournalError
             If it cannot be written.
         """
-        found = frozenset(self._parsed(text) for text in texts)
-        return await self._set(self.parts | found)
+        parts = frozenset(self._parsed(text) for text in texts)
+        return await self._set(self.parts | parts)
 
     async def remove(self, texts: Iterable[str]) -> FailureResponse:
         """Use parts again that have been repaired; return what follows.
@@ -106,11 +106,11 @@ class RegionFailures:
         ------
         As :meth:`add`.
         """
-        found = frozenset(self._parsed(text) for text in texts)
-        unknown = sorted(found - self.parts)
+        parts = frozenset(self._parsed(text) for text in texts)
+        unknown = sorted(parts - self.parts)
         if unknown:
             raise InputError(f"{unknown[0]} has not failed")
-        return await self._set(self.parts - found)
+        return await self._set(self.parts - parts)
 
     async def _set(self, parts: frozenset[RegionPart], *, store: bool = True) -> FailureResponse:
         if parts == self.parts:
@@ -138,17 +138,17 @@ class RegionFailures:
         lost = [name for name in switches.active if name not in switches.connected]
         return [f"switch:{name}" for name in lost] if len(lost) < len(switches.active) else []
 
-    def blame(self, failed: Mapping[NicPair, str], made: Iterable[NicPair]) -> list[str]:
+    def blame(self, failed: Mapping[NicPair, str], circuits: Iterable[NicPair]) -> list[str]:
         """Return NICs that failed with several peers, and clear those that work.
 
         Parameters
         ----------
         failed
             Circuits that could not be made.
-        made
+        circuits
             Circuits that are there.
         """
-        for circuit in made:
+        for circuit in circuits:
             self._suspected.pop((circuit.server, circuit.nic), None)
             self._suspected.pop((circuit.peer, circuit.peer_nic), None)
         blamed = []

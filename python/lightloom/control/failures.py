@@ -171,9 +171,9 @@ class FailureResponse:
         lines += [f"circuit {circuit} is lost; its bytes go over the EPS" for circuit in self.lost]
         for server, peer in self.relays:
             lines.append(f"server {server} reaches the EPS through server {peer}")
-        for one in self.replacements:
-            path = "over the EPS" if one.via < 0 else f"through server {one.via}"
-            lines.append(f"{one.failed} is replaced by {one.backup}, reached {path}")
+        for swap in self.replacements:
+            path = "over the EPS" if swap.via < 0 else f"through server {swap.via}"
+            lines.append(f"{swap.failed} is replaced by {swap.backup}, reached {path}")
         lines += [f"{gpu} has no backup" for gpu in self.unreplaced]
         lines += [f"server {server} is isolated" for server in self.isolated]
         return lines
@@ -222,8 +222,8 @@ def check_part(part: RegionPart, shape: RegionShape, port_map: PortMap | None = 
         raise InputError(f"{part}: a region has no such part; name its switch, as switch:ocs")
     if part.kind is PartKind.SWITCH:
         if part.switch not in shape.switches:
-            known = ", ".join(shape.switches)
-            raise InputError(f"{part}: expected a switch of {known}")
+            switches = ", ".join(shape.switches)
+            raise InputError(f"{part}: expected a switch of {switches}")
         return part
     if part.kind is PartKind.PORT:
         entry = None
@@ -267,14 +267,15 @@ def respond(
             nics |= {(s, nic) for s, count in enumerate(shape.optical_nics) for nic in range(count)}
     excluded = Failures(sorted(nics), sorted(eps), servers, planes)
     circuits = sorted(held)
-    lost = tuple(one for one in circuits if not _works(one, excluded, shape))
-    alive = [one for one in circuits if one not in set(lost)]
+    lost = tuple(pair for pair in circuits if not _works(pair, excluded, shape))
+    alive = [pair for pair in circuits if pair not in set(lost)]
     cut = _without_eps(shape, eps, servers)
     relays, isolated = _relays(cut, alive)
     gpus = [GpuPlace(part.server, part.number) for part in failed if part.kind is PartKind.GPU]
     gpus = [gpu for gpu in gpus if gpu.server not in servers]
     gpus += [GpuPlace(server, gpu) for server in servers for gpu in range(shape.gpus)]
-    replacements, unreplaced = _replace(gpus, shape, servers, {one.server: one for one in relays})
+    by_server = {relay.server: relay for relay in relays}
+    replacements, unreplaced = _replace(gpus, shape, servers, by_server)
     return FailureResponse(excluded, relays, replacements, unreplaced, isolated, lost)
 
 
@@ -302,7 +303,7 @@ def _relays(
     cut: Sequence[int], circuits: Sequence[NicPair]
 ) -> tuple[tuple[EpsRelay, ...], tuple[int, ...]]:
     """For each server without EPS an optical peer: few relays each, then many circuits."""
-    found: list[EpsRelay] = []
+    relays: list[EpsRelay] = []
     isolated = []
     for server in cut:
         count: dict[int, int] = {}
@@ -311,14 +312,14 @@ def _relays(
                 peer = circuit.peer if circuit.server == server else circuit.server
                 if peer not in cut:
                     count[peer] = count.get(peer, 0) + 1
-        busy = [relay.peer for relay in found]
+        busy = [relay.peer for relay in relays]
         if not count:
             isolated.append(server)
             continue
-        found.append(
-            EpsRelay(server, min(count, key=lambda one: (busy.count(one), -count[one], one)))
+        relays.append(
+            EpsRelay(server, min(count, key=lambda peer: (busy.count(peer), -count[peer], peer)))
         )
-    return tuple(found), tuple(isolated)
+    return tuple(relays), tuple(isolated)
 
 
 def _replace(
@@ -339,7 +340,7 @@ def _replace(
         backup = None
         if gpu.server not in servers and spares:
             # of the same server if there is one: then NVSwitch reaches it
-            backup = min(spares, key=lambda one: (one.server != gpu.server, one))
+            backup = min(spares, key=lambda spare: (spare.server != gpu.server, spare))
             spares.remove(backup)
         else:
             backup = next(pool, None)
@@ -366,7 +367,7 @@ def failed_ports(
         Power at an ingress port up to which its NIC, transceiver or fiber is taken to have failed;
         a port without a monitor proves nothing.
     """
-    found = []
+    parts = []
     for entry in port_map.nics:
         for port in dict.fromkeys((entry.ingress, entry.egress)):
             status = statuses.get(port)
@@ -374,6 +375,6 @@ def failed_ports(
                 continue
             dark = status.power_dbm is not None and status.power_dbm <= dark_dbm
             if status.state is PortState.FAILED or (port == entry.ingress and dark):
-                found.append(RegionPart(PartKind.NIC, entry.server, entry.nic))
+                parts.append(RegionPart(PartKind.NIC, entry.server, entry.nic))
                 break
-    return found
+    return parts

@@ -170,11 +170,11 @@ def encode_circuits(circuits: Iterable[NicPair]) -> str:
 
 def decode_circuits(text: str) -> frozenset[NicPair]:
     """Return the circuits of :func:`encode_circuits`."""
-    found = set()
+    circuits = set()
     for circuit in text.split():
         ends = [end.split("/") for end in circuit.split("-")]
-        found.add(NicPair(*(int(number) for end in ends for number in end)))
-    return frozenset(found)
+        circuits.add(NicPair(*(int(number) for end in ends for number in end)))
+    return frozenset(circuits)
 
 
 class Journal:
@@ -316,12 +316,12 @@ class Journal:
 
     def _lost_lease(self, revision: int) -> LeaseError:
         """Why an intent of this revision was not written."""
-        found = self._connection.execute(
+        row = self._connection.execute(
             "SELECT holder, revision FROM leases WHERE region = ?", (self.region,)
         ).fetchone()
-        if found is not None and found[1] == revision:
+        if row is not None and row[1] == revision:
             return LeaseError(f"{self.region}: the lease has expired; it was not renewed in time")
-        holder = "nobody" if found is None else found[0]
+        holder = "nobody" if row is None else row[0]
         return LeaseError(
             f"{self.region}: the lease was lost to {holder}; this controller does nothing more"
         )
@@ -403,24 +403,24 @@ class Journal:
         JournalError
             If there is none of this number in this region.
         """
-        found = (
+        rows = (
             self._entries("intents.id = ?", (number,), "intents.id", 1)
             if number <= _MAX_NUMBER
             else []
         )
-        if not found:
+        if not rows:
             raise JournalError(f"{shown_path(self.path)}: {self.region} has no change {number}")
-        return found[0]
+        return rows[0]
 
     def held(self) -> frozenset[NicPair] | None:
         """Return the circuits after the last change that ended; None if there was none."""
         with self._failures("read"):
-            found = self._connection.execute(
+            row = self._connection.execute(
                 "SELECT after FROM outcomes JOIN intents ON intent = intents.id WHERE region = ? "
                 "ORDER BY intents.id DESC LIMIT 1",
                 (self.region,),
             ).fetchone()
-        return None if found is None else decode_circuits(found[0])
+        return None if row is None else decode_circuits(row[0])
 
     def _entries(
         self, condition: str, values: tuple[object, ...], order: str, limit: int

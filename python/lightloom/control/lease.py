@@ -74,15 +74,15 @@ class Lease:
         """
         now, region = self._clock(), self._journal.region
         with self._journal.lease_transaction() as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT holder, revision, expires FROM leases WHERE region = ?", (region,)
             ).fetchone()
-            if found is not None and found[2] > now and _is_alive(found[0]):
+            if row is not None and row[2] > now and _is_alive(row[0]):
                 raise LeaseError(
-                    f"{region}: {found[0]} holds the lease for another {found[2] - now:.0f} s; "
+                    f"{region}: {row[0]} holds the lease for another {row[2] - now:.0f} s; "
                     "stop it, or wait"
                 )
-            self.revision = 1 if found is None else found[1] + 1
+            self.revision = 1 if row is None else row[1] + 1
             self.expires = now + self._duration_s
             connection.execute(
                 "INSERT OR REPLACE INTO leases VALUES (?,?,?,?)",

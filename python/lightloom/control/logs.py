@@ -75,12 +75,12 @@ def _in_words(record: dict[str, Any]) -> str:
     facts = ", ".join(f"{name} {_word(value)}" for name, value in record.items() if value)
     line = f"{head}: {facts}" if facts else head
     # what is no character of a line is shown as an escape
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def _word(value: Any) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{name}: {_word(one)}" for name, one in value.items())
+        return " ".join(f"{name}: {_word(item)}" for name, item in value.items())
     return " ".join(map(_word, value)) if isinstance(value, list) else str(value)
 
 
@@ -98,7 +98,7 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return str(value)

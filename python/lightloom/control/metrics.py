@@ -114,8 +114,8 @@ class ControlMetrics:
         """Return all metrics as Prometheus reads them; empty without the library."""
         if self._client is None:
             return ""
-        found: bytes = self._client.generate_latest(self.registry)
-        return found.decode()
+        text: bytes = self._client.generate_latest(self.registry)
+        return text.decode()
 
     def count_request(self, kind: str) -> None:
         """Count a request, or what was refused."""
@@ -151,8 +151,8 @@ class ControlMetrics:
         """Note what is true of the region now."""
         if self._client is None:
             return
-        for one in RegionState:
-            self._state.labels(self._region, str(one)).set(one is state)
+        for label in RegionState:
+            self._state.labels(self._region, str(label)).set(label is state)
         count = len(drift.missing) + len(drift.extra) + len(drift.strangers)
         self._drift.labels(self._region).set(count)
         for name, number in circuits.items():

@@ -147,7 +147,7 @@ class PortMap:
                     "keep one"
                 )
         for server, name in enumerate(self.servers):
-            nics = sorted(nic for one, nic in counts if one == server)
+            nics = sorted(nic for place, nic in counts if place == server)
             if nics != list(range(len(nics))):
                 raise PortMapError(
                     f"{self.name}: {name} has NICs {', '.join(map(str, nics))}: "
@@ -155,11 +155,11 @@ class PortMap:
                 )
 
     def _check_ports(self) -> None:
-        one = [entry for entry in self.nics if entry.ingress == entry.egress]
-        if one and len(one) != len(self.nics):
+        simplex = [entry for entry in self.nics if entry.ingress == entry.egress]
+        if simplex and len(simplex) != len(self.nics):
             other = next(entry for entry in self.nics if entry.ingress != entry.egress)
             raise PortMapError(
-                f"{self.name}: {self.shown(one[0])} has one port for both directions and "
+                f"{self.name}: {self.shown(simplex[0])} has one port for both directions and "
                 f"{self.shown(other)} has two; expected the same of all"
             )
         seen: dict[SwitchPort, NicPorts] = {}
@@ -229,15 +229,15 @@ class PortMap:
         )
 
     def _switch_by_nic(self, verb: str, ports: Sequence[SwitchPort]) -> dict[int, str]:
-        found: dict[int, str] = {}
+        switches: dict[int, str] = {}
         for entry, port in zip(self.nics, ports, strict=True):
-            if found.setdefault(entry.nic, port.switch) != port.switch:
+            if switches.setdefault(entry.nic, port.switch) != port.switch:
                 raise PortMapError(
                     f"{self.name}: {self.shown(entry)} {verb} {port.switch}, that of another "
-                    f"server {verb} {found[entry.nic]}: with several switches, NIC i of every "
+                    f"server {verb} {switches[entry.nic]}: with several switches, NIC i of every "
                     "server belongs to switch i"
                 )
-        return found
+        return switches
 
     @cached_property
     def by_nic(self) -> Mapping[tuple[int, int], NicPorts]:
@@ -255,15 +255,15 @@ class PortMap:
 
     @cached_property
     def _owned(self) -> dict[str, frozenset[Port]]:
-        found: dict[str, set[Port]] = {}
+        ports: dict[str, set[Port]] = {}
         for owned in self.by_port:
-            found.setdefault(owned.switch, set()).add(owned.port)
-        return {switch: frozenset(ports) for switch, ports in found.items()}
+            ports.setdefault(owned.switch, set()).add(owned.port)
+        return {switch: frozenset(ports) for switch, ports in ports.items()}
 
     def cross_connects(self, circuit: NicPair) -> tuple[PlacedConnect, ...]:
         """Return the cross-connects that make a circuit: two, or one where ports are duplex."""
-        known = self._cross_connects.get(circuit)
-        if known is None:
+        connects = self._cross_connects.get(circuit)
+        if connects is None:
             server, nic, peer, peer_nic = circuit
             (switch, ingress), (_, egress) = self._ends[server, nic]
             (peer_switch, peer_ingress), (_, peer_egress) = self._ends[peer, peer_nic]
@@ -272,8 +272,8 @@ class PortMap:
             back = _new(PlacedConnect, (peer_switch, _new(CrossConnect, (peer_ingress, egress))))
             if len(self._cross_connects) >= _MAX_REMEMBERED:
                 self._cross_connects.clear()
-            known = self._cross_connects[circuit] = (there,) if self.is_duplex else (there, back)
-        return known
+            connects = self._cross_connects[circuit] = (there,) if self.is_duplex else (there, back)
+        return connects
 
     @cached_property
     def _ends(self) -> dict[tuple[int, int], tuple[SwitchPort, SwitchPort]]:
@@ -298,10 +298,10 @@ class PortMap:
         strangers: set[PlacedConnect] = set()
         crossing: set[PlacedConnect] = set()
         for switch, cross_connects in present.items():
-            for one in cross_connects:
-                placed = PlacedConnect(switch, one)
-                a = self.by_port.get(SwitchPort(switch, one.ingress))
-                b = self.by_port.get(SwitchPort(switch, one.egress))
+            for connect in cross_connects:
+                placed = PlacedConnect(switch, connect)
+                a = self.by_port.get(SwitchPort(switch, connect.ingress))
+                b = self.by_port.get(SwitchPort(switch, connect.egress))
                 if a is None and b is None:
                     continue
                 if a is None or b is None:
@@ -325,15 +325,15 @@ class PortMap:
         """Whether a cross-connect leads from what one NIC sends to what another receives."""
         return self.is_duplex or _joined(a, b) == placed
 
-    def canonical(self, switch: str, one: CrossConnect) -> CrossConnect:
+    def canonical(self, switch: str, connect: CrossConnect) -> CrossConnect:
         """A duplex cross-connect between owned ports in the order of the map, others as given."""
         if not self.is_duplex:
-            return one
-        a = self.by_port.get(SwitchPort(switch, one.ingress))
-        b = self.by_port.get(SwitchPort(switch, one.egress))
+            return connect
+        a = self.by_port.get(SwitchPort(switch, connect.ingress))
+        b = self.by_port.get(SwitchPort(switch, connect.egress))
         if a is None or b is None or (a.server, a.nic) < (b.server, b.nic):
-            return one
-        return CrossConnect(one.egress, one.ingress)
+            return connect
+        return CrossConnect(connect.egress, connect.ingress)
 
     def check_switch(self, switch: str, description: SwitchDescription) -> None:
         """Check that a switch has the ports of the map, on the sides where they must be.

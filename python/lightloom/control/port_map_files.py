@@ -135,7 +135,7 @@ def _port_map(
         )
         for place, entry in entries
     ]
-    return PortMap(name, servers, tuple(sorted(nics, key=lambda one: (one.server, one.nic))))
+    return PortMap(name, servers, tuple(sorted(nics, key=lambda nic: (nic.server, nic.nic))))
 
 
 def _ports(place: str, entry: NicEntry, switches: Sequence[str]) -> tuple[SwitchPort, SwitchPort]:
@@ -160,20 +160,20 @@ def _ports(place: str, entry: NicEntry, switches: Sequence[str]) -> tuple[Switch
     )
 
 
-def _switch(place: str, given: str | None, switches: Sequence[str]) -> str:
-    known = ", ".join(switches)
-    if given is None:
+def _switch(place: str, switch: str | None, switches: Sequence[str]) -> str:
+    names = ", ".join(switches)
+    if switch is None:
         if len(switches) != 1:
-            raise PortMapError(f"{place}: switch is missing; expected one of {known}")
+            raise PortMapError(f"{place}: switch is missing; expected one of {names}")
         return switches[0]
-    if given not in switches:
-        raise PortMapError(f"{place}: switch {echo(given)}: expected one of {known}")
-    return given
+    if switch not in switches:
+        raise PortMapError(f"{place}: switch {echo(switch)}: expected one of {names}")
+    return switch
 
 
 def _netbox_map(table: TextTable, name: str, switches: Sequence[str]) -> PortMap:
     """Combine the cables of each interface; see the module."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    by_name: dict[tuple[str, str], dict[str, Any]] = {}
     columns = {column: table.texts(column) for column in table.places}
     for row in range(len(table)):
         cells = {column: texts[row] for column, texts in columns.items()}
@@ -186,16 +186,16 @@ def _netbox_map(table: TextTable, name: str, switches: Sequence[str]) -> PortMap
         match = _DIRECTION.match(interface)
         assert match is not None
         stem, direction = match.groups()
-        entry = found.setdefault((server, stem), {"server": server, "place": table.place(row)})
+        entry = by_name.setdefault((server, stem), {"server": server, "place": table.place(row)})
         _join_cable(entry, interface, direction, switch, port)
-    if not found:
+    if not by_name:
         raise PortMapError(
             f"{name}: no connected cable ends at {' or '.join(switches)}; do the names of the "
             "switches agree with NetBox?"
         )
     entries = [
         (entry.pop("place"), check(NicEntry, {**entry, "nic": nic}, name))
-        for nic, entry in _numbered(found)
+        for nic, entry in _numbered(by_name)
     ]
     return _port_map(name, entries, switches)
 
@@ -229,14 +229,14 @@ def _join_cable(
 
 
 def _numbered(
-    found: Mapping[tuple[str, str], dict[str, Any]],
+    by_name: Mapping[tuple[str, str], dict[str, Any]],
 ) -> list[tuple[int, dict[str, Any]]]:
     """Number the interfaces of each server in the natural order of their names."""
     by_server: dict[str, list[str]] = {}
-    for server, stem in found:
+    for server, stem in by_name:
         by_server.setdefault(server, []).append(stem)
     return [
-        (nic, found[server, stem])
+        (nic, by_name[server, stem])
         for server in sorted(by_server, key=_natural)
         for nic, stem in enumerate(sorted(by_server[server], key=_natural))
     ]

@@ -107,6 +107,7 @@ def recovered_outcome(
     elif there == intent.before:
         result = "not-applied"
     missing = {
-        str(one): "not there when the switch was read back" for one in sorted(intent.wanted - there)
+        str(circuit): "not there when the switch was read back"
+        for circuit in sorted(intent.wanted - there)
     }
     return ChangeOutcome(f"recovered-{result}", held, missing)

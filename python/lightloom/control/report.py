@@ -129,20 +129,20 @@ def failures_of(
     readbacks
         What they hold now; without, their replies are believed.
     """
-    found: dict[NicPair, str] = {}
+    problems: dict[NicPair, str] = {}
     for circuit in change.wanted - change.before:
         for placed in port_map.cross_connects(circuit):
             problem = _create_problem(placed, replies, readbacks)
             if problem:
-                found[circuit] = problem
+                problems[circuit] = problem
                 break
     for circuit in change.before - change.wanted:
         for placed in port_map.cross_connects(circuit):
             problem = _delete_problem(placed, replies, readbacks)
             if problem:
-                found[circuit] = problem
+                problems[circuit] = problem
                 break
-    return found
+    return problems
 
 
 def _reply_problem(placed: PlacedConnect, replies: SwitchReplies) -> str:
@@ -199,11 +199,11 @@ def poor_light(
 ) -> dict[NicPair, str]:
     """Return what is wrong with the light of each new circuit, where it was measured."""
     problems = {
-        one.placed: f"{one.placed} is {one.verdict}: {one.loss_db:.1f} dB of loss"
-        if one.loss_db is not None
-        else f"{one.placed} is {one.verdict}"
-        for one in light
-        if one.verdict in {"lossy", "weak"}
+        signal.placed: f"{signal.placed} is {signal.verdict}: {signal.loss_db:.1f} dB of loss"
+        if signal.loss_db is not None
+        else f"{signal.placed} is {signal.verdict}"
+        for signal in light
+        if signal.verdict in {"lossy", "weak"}
     }
     return {
         circuit: problems[placed]

@@ -226,9 +226,9 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
 def observe(region: OpenRegion) -> None:
     """Bring the metrics of the region up to date."""
     controller = region.controller
-    drift, held = controller.drift, len(controller.held)
+    drift, number = controller.drift, len(controller.held)
     circuits = {
-        "connected": held - len(drift.missing),
+        "connected": number - len(drift.missing),
         "missing": len(drift.missing),
         "extra": len(drift.extra),
         "failed": len(controller.observed.broken),

@@ -171,11 +171,11 @@ class RegionSession:
 
     async def _drop_lost(self) -> None:
         """Release the ports of circuits whose parts have failed."""
-        held = self.controller.held
+        circuits = self.controller.held
         lost = frozenset(self.failures.current().lost)
         if lost and self.controller.state is RegionState.READY:
             reason = ChangeReason("service", "a part has failed")
-            await self._change(held, held - lost, reason)
+            await self._change(circuits, circuits - lost, reason)
 
     async def _demand(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
         received = time.perf_counter()
@@ -248,7 +248,7 @@ class RegionSession:
         members: list[ServiceMember] = []
         if self._members:
             dark = {server for circuit in before ^ wanted for server in circuit.servers}
-            members = [one for one in self._members if one.server in dark]
+            members = [member for member in self._members if member.server in dark]
             if members:
                 await self._drain(members, dark)
         try:
@@ -276,7 +276,7 @@ class RegionSession:
             async with asyncio.timeout(self._drain_timeout_s):
                 await asyncio.gather(*waiting)
         except TimeoutError:
-            late = sorted({one.server for one in members if not one.drained.is_set()}, key=str)
+            late = sorted({this.server for this in members if not this.drained.is_set()}, key=str)
             self._announce("ready", members, self._circuits())
             raise ControlError(
                 f"{self.name}: server {late[0]} has not drained within "
@@ -292,16 +292,16 @@ class RegionSession:
     def _circuits(self) -> dict[str, Any]:
         """Circuits that carry traffic now, and who sends over them."""
         controller = self.controller
-        held: frozenset[NicPair] = frozenset()
+        circuits: frozenset[NicPair] = frozenset()
         if controller.state is not RegionState.UNKNOWN:
-            held = controller.held & controller.observed.circuits
+            circuits = controller.held & controller.observed.circuits
         response = self.failures.current()
-        held -= frozenset(response.lost)
+        circuits -= frozenset(response.lost)
         nics = dict(enumerate(controller.port_map.nics_per_server))
-        delegates = delegates_of(held, nics, controller.region.job.gpus_per_server)
+        delegates = delegates_of(circuits, nics, controller.region.job.gpus_per_server)
         return {
             "state": str(controller.state),
-            "circuits": [list(circuit) for circuit in sorted(held)],
+            "circuits": [list(circuit) for circuit in sorted(circuits)],
             "delegates": delegates_as_json(delegates, response.relays),
             "failures": sorted(map(str, self.failures.parts)),
         }
@@ -346,9 +346,9 @@ def _whole(frame: Frame, name: str, minimum: int, maximum: int, default: Any = .
     if value is default and default is not ...:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        given = "nothing" if value is ... else echo(value)
+        shown = "nothing" if value is ... else echo(value)
         raise RequestError(
-            f"{name}: expected a whole number from {minimum} to {maximum}, got {given}"
+            f"{name}: expected a whole number from {minimum} to {maximum}, got {shown}"
         )
     return value
 
@@ -366,17 +366,17 @@ def _hidden(frame: Frame, count: int) -> list[float]:
     values = frame.header.get("hidden_s", [0.0] * count)
     good = isinstance(values, list) and len(values) == count
     if not good or not all(
-        isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= 1e6
-        for one in values
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e6
+        for value in values
     ):
         raise RequestError(f"hidden_s: expected a list of {count} times in seconds")
-    return [float(one) for one in values]
+    return [float(value) for value in values]
 
 
 def _parts(frame: Frame) -> list[str]:
     values = frame.header.get("parts")
     if not isinstance(values, list) or not 1 <= len(values) <= _MAX_PARTS:
         raise RequestError("parts: expected a list of parts such as nic:2/1")
-    if not all(isinstance(one, str) and len(one) <= _MAX_TEXT for one in values):
+    if not all(isinstance(value, str) and len(value) <= _MAX_TEXT for value in values):
         raise RequestError("parts: expected texts such as nic:2/1")
     return values

@@ -118,8 +118,8 @@ class SwitchSet:
             If one does not reply; it is connected again by :meth:`connect`.
         """
         names = self.active
-        found = await _all(self._read_back(name, ports) for name in names)
-        return dict(zip(names, found, strict=True))
+        readbacks = await _all(self._read_back(name, ports) for name in names)
+        return dict(zip(names, readbacks, strict=True))
 
     async def _read_back(self, name: str, ports: bool) -> Readback:
         try:
@@ -129,8 +129,8 @@ class SwitchSet:
             raise
         if not self._port_map.is_duplex:
             return readback
-        canonical = {one: self._port_map.canonical(name, one) for one in readback.cross_connects}
-        states = {canonical.get(one, one): state for one, state in readback.states.items()}
+        canonical = {pair: self._port_map.canonical(name, pair) for pair in readback.cross_connects}
+        states = {canonical.get(pair, pair): state for pair, state in readback.states.items()}
         return Readback(frozenset(canonical.values()), states, readback.ports)
 
     async def apply(self, commands: Mapping[str, SwitchChange]) -> SwitchReplies:
@@ -149,7 +149,7 @@ class SwitchSet:
                 errors[name] = reply
             else:
                 # creates come last: of a port that moved, what was created is what counts
-                results |= {PlacedConnect(name, one.cross_connect): one for one in reply}
+                results |= {PlacedConnect(name, result.cross_connect): result for result in reply}
         return SwitchReplies(results, errors)
 
     async def _apply(
@@ -215,11 +215,13 @@ def _same(before: Mapping[str, Readback], now: Mapping[str, Readback]) -> bool:
 
 async def _all(awaitables: Iterable[object]) -> list[Readback]:
     """Await all of them, also if one fails; then raise the first error."""
-    found = await asyncio.gather(*awaitables, return_exceptions=True)  # type: ignore[call-overload]
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return list(found)
+    results = await asyncio.gather(  # type: ignore[call-overload]
+        *awaitables, return_exceptions=True
+    )
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return list(results)
 
 
 def present_in(readbacks: Mapping[str, Readback]) -> dict[str, frozenset[CrossConnect]]:
@@ -230,13 +232,13 @@ def present_in(readbacks: Mapping[str, Readback]) -> dict[str, frozenset[CrossCo
 def broken_in(readbacks: Mapping[str, Readback]) -> frozenset[PlacedConnect]:
     """Return the cross-connects that the switches have, but that carry no light."""
     return frozenset(
-        PlacedConnect(name, one)
+        PlacedConnect(name, connect)
         for name, readback in readbacks.items()
-        for one, state in readback.states.items()
+        for connect, state in readback.states.items()
         if state is not CircuitState.CONNECTED
     )
 
 
 def has_pending(readbacks: Mapping[str, Readback]) -> bool:
     """Whether a switch is still busy with a cross-connect."""
-    return any(CircuitState.PENDING in one.states.values() for one in readbacks.values())
+    return any(CircuitState.PENDING in readback.states.values() for readback in readbacks.values())

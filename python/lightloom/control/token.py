@@ -51,6 +51,6 @@ def _make(path: Path) -> None:
         stream.write(f"{secrets.token_urlsafe(32)}\n")
 
 
-def is_token(given: object, token: str) -> bool:
+def is_token(presented: object, token: str) -> bool:
     """Whether what was given is the token."""
-    return isinstance(given, str) and hmac.compare_digest(given.encode(), token.encode())
+    return isinstance(presented, str) and hmac.compare_digest(presented.encode(), token.encode())

@@ -75,11 +75,11 @@ def _folder() -> Iterator[Path]:
 def _demand(controller: RegionController, distance: int) -> npt.NDArray[np.uint64]:
     """Demand in which every server sends much to the one ``distance`` further on."""
     ranks = controller.decider.ranks
-    each = ranks // _SERVERS
+    n = ranks // _SERVERS
     demand = np.full((ranks, ranks), _LITTLE, np.uint64)
     for server in range(_SERVERS):
         peer = (server + distance) % _SERVERS
-        demand[server * each : (server + 1) * each, peer * each : (peer + 1) * each] = _MUCH
+        demand[server * n : (server + 1) * n, peer * n : (peer + 1) * n] = _MUCH
     return demand
 
 
@@ -144,9 +144,8 @@ async def _cut(say: Say, controller: RegionController, emulator: Emulator) -> No
 
 async def _drift(say: Say, controller: RegionController, emulator: Emulator) -> None:
     circuit = min(controller.held)
-    emulator.matrix.change(
-        [int(one.cross_connect.ingress) for one in controller.port_map.cross_connects(circuit)], []
-    )
+    placed = controller.port_map.cross_connects(circuit)
+    emulator.matrix.change([int(connect.cross_connect.ingress) for connect in placed], [])
     await controller.check()
     say(f"7. Somebody deletes circuit {circuit} at the switch: the region has {controller.state}.")
     try:
@@ -164,7 +163,7 @@ async def _failed_nic(say: Say, controller: RegionController) -> None:
     for sentence in response.sentences():
         say(f"   {sentence}")
     report, _ = await _decide(controller, 1, 6)
-    avoided = all((2, 1) not in (one[:2], one[2:]) for one in report.after)
+    avoided = all((2, 1) not in (circuit[:2], circuit[2:]) for circuit in report.after)
     assert avoided
     say(f"   New circuits without that NIC: {len(report.after)}.")
 

@@ -74,4 +74,4 @@ __all__ = [
     "trace_of_source",
 ]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

@@ -176,8 +176,8 @@ def _long_columns(heads: list[str], name: str) -> tuple[int, int, int] | None:
             "--view rank --csv' (or --view server)"
         )
     other = next((head for head, kind in zip(heads, kinds, strict=True) if not kind), None)
-    found = tuple(kinds.count(kind) for kind in (*_ENDS, "bytes"))
-    if other is not None or found != (1, 1, 1):
+    counts = tuple(kinds.count(kind) for kind in (*_ENDS, "bytes"))
+    if other is not None or counts != (1, 1, 1):
         what = f"column {echo(other)}" if other is not None else f"columns {', '.join(heads[:6])}"
         raise DemandError(f"{name}: {what}: expected the columns src, dst and bytes alone")
     return kinds.index("source"), kinds.index("destination"), kinds.index("bytes")

@@ -166,8 +166,8 @@ def _by_member(by_rank: Tokens, members: int) -> npt.NDArray[np.int64]:
     between = np.array(by_rank, dtype=np.float64)
     between[..., np.arange(ranks), np.arange(ranks)] = 0
     shape = (*between.shape[:-2], members, per_member, members, per_member)
-    found: npt.NDArray[np.int64] = np.rint(between.reshape(shape).sum(axis=(-3, -1))).astype(int)
-    return found
+    copies: npt.NDArray[np.int64] = np.rint(between.reshape(shape).sum(axis=(-3, -1))).astype(int)
+    return copies
 
 
 def check_groups(shape: Shape, num_groups: int, top_groups: int) -> None:

@@ -70,10 +70,10 @@ class RankSums:
             If the ranks do not fill the members.
         """
         ranks = self.copies.shape[-1]
-        each = ranks_of_member(ranks, members)
-        if each == 1:
+        ranks_each = ranks_of_member(ranks, members)
+        if ranks_each == 1:
             return self.copies, self.largest
-        shape = (*self.copies.shape[:-1], members, each)
+        shape = (*self.copies.shape[:-1], members, ranks_each)
         return (
             along_last(np.add, self.copies.reshape(shape)),
             along_last(np.maximum, self.largest.reshape(shape)),

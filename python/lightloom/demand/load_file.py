@@ -192,12 +192,12 @@ def _trace(
     layers, layer = np.unique(indices["layer"], return_inverse=True)
     rank = indices.get("rank", np.zeros(len(loads), dtype=np.int64))
     needed = int(indices["expert"].max()) + 1
-    known = needed if experts is None else experts
-    if known < needed:
-        raise DemandError(f"{path}: a table of at least {needed} experts, {known} were given")
-    if known > MAX_EXPERTS:
-        raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {known}")
-    shape = (len(steps), len(layers), int(rank.max()) + 1, known)
+    width = needed if experts is None else experts
+    if width < needed:
+        raise DemandError(f"{path}: a table of at least {needed} experts, {width} were given")
+    if width > MAX_EXPERTS:
+        raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {width}")
+    shape = (len(steps), len(layers), int(rank.max()) + 1, width)
     check_entries(str(path), shape)
     flat = np.ravel_multi_index((step, layer, rank, indices["expert"]), shape)
     first = np.unique(flat, return_index=True)[1]

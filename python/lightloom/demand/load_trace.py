@@ -126,8 +126,8 @@ def trace_of_source(
     check_entries(source.name, shape)
     counts = np.empty(shape)
     for step in range(steps):
-        found = source.tokens(group=0, layers=range(layers), micro_batches=1, step=step)
-        counts[step] = found[:, 0]
+        tokens = source.tokens(group=0, layers=range(layers), micro_batches=1, step=step)
+        counts[step] = tokens[:, 0]
         if progress is not None:
             progress((step + 1) / steps, "drawing loads")
     return LoadTrace(source.name, counts, True, synthetic, dict(source.provenance))
@@ -159,33 +159,33 @@ def trace_of_log(
     DemandError
         If an option does not fit the log, or ranks or layers of a step are not all there.
     """
-    known = _experts(log, experts)
+    number = _experts(log, experts)
     if log.streamed:
         if stages != 1:
             raise DemandError(f"{log.name}: the log is one stream; it has no pipeline stages")
-        return _of_stream(log, known, tokens_per_step)
+        return _of_stream(log, number, tokens_per_step)
     if tokens_per_step is not None:
         raise DemandError(f"{log.name}: the log has steps; leave out the tokens per step")
-    return _of_ranks(log, known, stages)
+    return _of_ranks(log, number, stages)
 
 
-def _experts(log: RoutingLog, given: int | None) -> int:
+def _experts(log: RoutingLog, number: int | None) -> int:
     minimum = log.largest_expert + 1
-    if given is None:
+    if number is None:
         if log.experts is None:
             raise DemandError(
                 f"{log.name}: the log does not say how many experts there are (at least "
                 f"{minimum}); give their number (--experts)"
             )
         return log.experts
-    if not whole(given) or not 1 <= given <= MAX_EXPERTS:
-        raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {echo(given)}")
-    if given < minimum or log.experts not in {None, given}:
+    if not whole(number) or not 1 <= number <= MAX_EXPERTS:
+        raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {echo(number)}")
+    if number < minimum or log.experts not in {None, number}:
         raise DemandError(
             f"{log.name}: a log of {log.experts or f'at least {minimum}'} experts, "
-            f"{given} were given"
+            f"{number} were given"
         )
-    return given
+    return number
 
 
 def _of_stream(log: RoutingLog, experts: int, tokens_per_step: int | None) -> LoadTrace:
@@ -241,10 +241,10 @@ def _passes(log: RoutingLog, step: int, layers: list[tuple[list[int], int]]) -> 
     wanted = len(log.calls.get((step, layers[0][0][0], layers[0][1]), []))
     for members, layer in layers:
         for rank in members:
-            found = len(log.calls.get((step, rank, layer), []))
-            if found != wanted or not found:
+            calls = len(log.calls.get((step, rank, layer), []))
+            if calls != wanted or not calls:
                 raise DemandError(
-                    f"{log.name}: step {step} has {found} router calls of layer {layer} by rank "
+                    f"{log.name}: step {step} has {calls} router calls of layer {layer} by rank "
                     f"{rank}, and {wanted} of layer {layers[0][1]} by rank {layers[0][0][0]}; "
                     "expected as many (a log cut off, or pipeline stages that were not stated)"
                 )

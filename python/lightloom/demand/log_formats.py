@@ -84,8 +84,8 @@ class RoutingLog:
     @property
     def largest_expert(self) -> int:
         """Largest expert number that a token chose."""
-        found = (call.max() for calls in self.calls.values() for call in calls if call.size)
-        return int(max(found, default=0))
+        largest = (call.max() for calls in self.calls.values() for call in calls if call.size)
+        return int(max(largest, default=0))
 
 
 def read_routing_log(path: Path | str, limits: Limits = Limits()) -> RoutingLog:

@@ -43,10 +43,10 @@ def kind_of(name: DemandName) -> Kind:
             return "matrix"
     except (OSError, ValueError):
         pass
-    known = (*ALIASES, *REGIMES)
+    regimes = (*ALIASES, *REGIMES)
     raise DemandError(
-        f"'{name}' is neither a regime ({', '.join(known)}) nor a number nor a file"
-        f"{did_you_mean(name, known)}"
+        f"'{name}' is neither a regime ({', '.join(regimes)}) nor a number nor a file"
+        f"{did_you_mean(name, regimes)}"
     )
 
 
@@ -85,12 +85,12 @@ def open_demand(
         kind of source.
     """
     kind = kind_of(name)
-    for option, given, needs in (
+    for option, is_given, needs in (
         ("resample", resample, "log"),
         ("layout", layout != LogLayout(), "log"),
         ("scale", scale, "matrix"),
     ):
-        if given and kind != needs:
+        if is_given and kind != needs:
             raise DemandError(f"demand '{name}' is a {kind}; '{option}' has no meaning for it")
     source = _open(parse_demand(name), shape, seed, (resample, scale, layout))
     return source if capacity_factor is None else CappedSource(source, capacity_factor)

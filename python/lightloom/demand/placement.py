@@ -175,12 +175,12 @@ def along_last(operation: np.ufunc, values: Tokens) -> Tokens:
 def _counts(tokens: Tokens) -> Tokens:
     """Token counts as an array, or refused."""
     try:
-        given = np.asarray(tokens)
+        counts = np.asarray(tokens)
     except ValueError:
         raise DemandError("tokens: expected an array, got rows of unequal length") from None
-    if given.dtype.kind not in "iuf":
+    if counts.dtype.kind not in "iuf":
         raise DemandError(f"tokens: expected numbers, got {echo(tokens)}")
-    return given
+    return counts
 
 
 def _sizes(tokens: Tokens) -> tuple[int, int]:

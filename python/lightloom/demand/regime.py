@@ -118,9 +118,9 @@ def _published() -> dict[str, dict[str, Provenance]]:
 def check_regime(name: str) -> str:
     """Return the regime that a name means, or refuse it with a suggestion."""
     if not isinstance(name, str) or (name not in REGIMES and name not in ALIASES):
-        known = (*ALIASES, *REGIMES)
-        hint = did_you_mean(str(name)[:MAX_ECHO], known)
-        raise DemandError(f"unknown demand regime {echo(name)}{hint}; known: {', '.join(known)}")
+        names = (*ALIASES, *REGIMES)
+        hint = did_you_mean(str(name)[:MAX_ECHO], names)
+        raise DemandError(f"unknown demand regime {echo(name)}{hint}; known: {', '.join(names)}")
     return ALIASES.get(name, name)
 
 
@@ -144,10 +144,10 @@ def build_regime(name: str, changes: Mapping[str, float]) -> tuple[Regime, dict[
         )
     values = {key: entry.value for key, entry in published.items()}
     provenance = {key: str(entry) for key, entry in published.items()}
-    given = dict(changes)
-    if "logit_sd" in given:
-        given.setdefault("logit_sd_start", given["logit_sd"])
-    for key, value in given.items():
+    options = dict(changes)
+    if "logit_sd" in options:
+        options.setdefault("logit_sd_start", options["logit_sd"])
+    for key, value in options.items():
         values[key] = _checked(key, value)
         provenance[key] = f"{value:g} (given)"
     if values["topics"] and values["hold_steps"]:

@@ -51,16 +51,16 @@ def read_routed_experts(path: Path) -> dict[int, npt.NDArray[np.uint16]]:
         If the file is no such array, or a token chooses an expert twice.
     """
     name = str(path)
-    found = _of_numpy(path, name) if path.suffix.lower() == ENDING else _of_json(path, name)
-    if found.ndim != 3 or not found.size or found.dtype.kind not in "iu":
-        shape = " x ".join(map(str, found.shape))
-        raise DemandError(f"{name}: {_EXPECTED}, got {shape} of {found.dtype}")
-    if found.min() < 0 or found.max() >= MAX_EXPERTS:
-        wrong = found.max() if found.max() >= MAX_EXPERTS else found.min()
+    array = _of_numpy(path, name) if path.suffix.lower() == ENDING else _of_json(path, name)
+    if array.ndim != 3 or not array.size or array.dtype.kind not in "iu":
+        shape = " x ".join(map(str, array.shape))
+        raise DemandError(f"{name}: {_EXPECTED}, got {shape} of {array.dtype}")
+    if array.min() < 0 or array.max() >= MAX_EXPERTS:
+        wrong = array.max() if array.max() >= MAX_EXPERTS else array.min()
         raise DemandError(f"{name}: expected expert numbers below {MAX_EXPERTS}, got {wrong}")
     layers = {}
-    for layer in range(found.shape[1]):
-        choices = np.ascontiguousarray(found[:, layer], dtype=np.uint16)
+    for layer in range(array.shape[1]):
+        choices = np.ascontiguousarray(array[:, layer], dtype=np.uint16)
         if choices.shape[1] > 1 and not choices.any():
             continue
         ordered = np.sort(choices, axis=1)
@@ -93,10 +93,10 @@ def _of_numpy(path: Path, name: str) -> npt.NDArray[Any]:
             if dtype.hasobject or size != path.stat().st_size - stream.tell():
                 raise ValueError
             stream.seek(0)
-            found: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+            array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
         except (KeyError, ValueError, EOFError, TypeError, OSError, SyntaxError):
             raise DemandError(f"{name}: not a whole array of numpy.save; {_EXPECTED}") from None
-    return found
+    return array
 
 
 def _of_json(path: Path, name: str) -> npt.NDArray[Any]:

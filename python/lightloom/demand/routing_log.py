@@ -211,22 +211,22 @@ class ReplaySource(_LogSource):
     ) -> list[tuple[tuple[int, int, int], Choices]]:
         """The tokens of each (layer, micro-batch, rank) asked for."""
         check_index(group, layers, micro_batches, step)
-        for what, value, held in (
+        for what, value, number in (
             ("step", step, len(self._steps)),
             ("EP group", group, self._groups),
             *(("MoE layer", layer, len(self._layers)) for layer in layers),
         ):
-            if value >= held:
+            if value >= number:
                 raise DemandError(
-                    f"{self._log.name}: {what} {value} of a log of {held}; use a log of this job "
+                    f"{self._log.name}: {what} {value} of a log of {number}; use a log of this job "
                     "or resample"
                 )
-        found = []
+        calls = []
         for place, layer in enumerate(layers):
             for micro_batch, rank in np.ndindex(micro_batches, self.shape.ranks):
                 call = self._call(self._steps[step], group, layer, (micro_batch, rank))
-                found.append(((place, micro_batch, rank), call))
-        return found
+                calls.append(((place, micro_batch, rank), call))
+        return calls
 
     def _call(self, step: int, group: int, layer: int, place: tuple[int, int]) -> Choices:
         """The tokens of one (micro-batch, rank)."""

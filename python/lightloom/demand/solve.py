@@ -98,8 +98,8 @@ def _solved(ratio: float, shape: Shape) -> tuple[tuple[str, float], ...]:
         return (("logit_sd", _root(lambda value: spread(value) - ratio, 0.0, top)),)
     # the texts of the sources alone make it more uneven: let them differ less
     low, high = (math.log(value) for value in (regime.concentration, BOUNDS["concentration"][1]))
-    found = math.exp(_root(lambda log: ratio - texts(log), low, high))
-    return ("logit_sd", 0.0), ("concentration", found)
+    concentration = math.exp(_root(lambda log: ratio - texts(log), low, high))
+    return ("logit_sd", 0.0), ("concentration", concentration)
 
 
 @functools.lru_cache(maxsize=64)
@@ -122,11 +122,6 @@ def solve_imbalance(ratio: float, shape: Shape) -> dict[str, float]:
         If no gate of this shape is as skewed.
     """
     return dict(_solved(ratio, shape))
-
-
-def expected_imbalance(regime: Regime, shape: Shape) -> float:
-    """Expected load of the busiest EP rank over the mean load, topics left out."""
-    return _Expectation(shape).of(regime)
 
 
 def ceiling(shape: Shape) -> float:

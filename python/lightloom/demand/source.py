@@ -30,8 +30,8 @@ MAX_INDEX = 2**48
 
 def shown_divisors(number: int) -> str:
     """Numbers that divide another, for messages: all, or the first and the last ones."""
-    found = [str(one) for one in range(1, number + 1) if number % one == 0]
-    return ", ".join(found if len(found) <= 16 else [*found[:12], "...", *found[-3:]])
+    divisors = [str(divisor) for divisor in range(1, number + 1) if number % divisor == 0]
+    return ", ".join(divisors if len(divisors) <= 16 else [*divisors[:12], "...", *divisors[-3:]])
 
 
 @dataclass(frozen=True)

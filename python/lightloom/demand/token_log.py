@@ -69,9 +69,9 @@ class TokenLines:
         return len(chosen)
 
     def _request(self, name: Any, where: str) -> int:
-        known = self._requests.get(name) if isinstance(name, str | int) else None
-        if known is not None:
-            return known
+        request = self._requests.get(name) if isinstance(name, str | int) else None
+        if request is not None:
+            return request
         if not (whole(name) or isinstance(name, str)) or len(str(name)) > MAX_NAME:
             raise DemandError(
                 f"{where}: req_id: expected text of up to {MAX_NAME} characters or a whole "
@@ -110,16 +110,16 @@ class TokenLines:
         first = next(iter(self._keys))
         order, tokens = self._sorted(first)
         self.repeated = int((tokens[1:] == tokens[:-1]).sum())
-        found = {}
+        by_layer = {}
         for layer in sorted(self._keys):
-            own, keys = self._sorted(layer)
+            rows, keys = self._sorted(layer)
             if len(keys) != len(tokens) or (keys != tokens).any():
                 raise DemandError(f"{name}: {self._difference(keys, tokens, layer, first)}")
             table = np.frombuffer(self._chosen[layer], np.uint16).reshape(-1, self.top_k)
             placed = np.empty_like(table)
-            placed[order] = table[own]
-            found[layer] = placed
-        return found
+            placed[order] = table[rows]
+            by_layer[layer] = placed
+        return by_layer
 
     def _sorted(self, layer: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Order of the tokens of a layer, and their keys in it; repetitions as they came."""
@@ -141,11 +141,11 @@ class TokenLines:
                 f"{self._words(int(other[0]))} is in only one of the layers {first} and {layer}; "
                 "expected every token in every layer"
             )
-        known, times = np.unique(keys, return_counts=True)
+        words, times = np.unique(keys, return_counts=True)
         _, expected = np.unique(tokens, return_counts=True)
         place = int(np.argmax(times != expected))
         return (
-            f"{self._words(int(known[place]))} is {expected[place]:,} times in layer {first} and "
+            f"{self._words(int(words[place]))} is {expected[place]:,} times in layer {first} and "
             f"{times[place]:,} times in layer {layer}; expected every token in every layer"
         )
 

@@ -44,12 +44,12 @@ def tokens_per_expert_files(path: Path) -> dict[int, Path]:
         inner = path / FOLDER
         folder = inner if inner.is_dir() else path
         files = sorted(folder.glob("*.jsonl"))
-        named = {int(found[1]): one for one in files if (found := _NAME.fullmatch(one.name))}
+        named = {int(match[1]): file for file in files if (match := _NAME.fullmatch(file.name))}
         return named if named and all(map(_is_one, named.values())) else {}
     if path.suffix != ".jsonl" or not _is_one(path):
         return {}
-    named = {int(found[1]): path for found in [_NAME.fullmatch(path.name)] if found}
-    others = [one for one in path.parent.glob("rank*.jsonl") if _NAME.fullmatch(one.name)]
+    named = {int(match[1]): path for match in [_NAME.fullmatch(path.name)] if match}
+    others = [file for file in path.parent.glob("rank*.jsonl") if _NAME.fullmatch(file.name)]
     if named and len(others) > 1:
         raise DemandError(
             f"{path}: has the experts of one rank of {len(others)}; give the folder {path.parent}"
@@ -103,13 +103,13 @@ def read_tokens_per_expert(
             if row.get("block") != "decoder":
                 left_out += 1
                 continue
-            key, found = _line(row, where)
+            key, batches = _line(row, where)
             if rank in loads.setdefault(key, {}):
                 raise DemandError(
                     f"{where}: iteration {key[0]}, layer {key[1]} occurs more than once: a run "
                     "that was started again?"
                 )
-            loads[key][rank] = found
+            loads[key][rank] = batches
     if not loads:
         raise DemandError(f"{path}: no layer of the decoder; nothing to read")
     notes = {"loads": f"{path} (Megatron-LM's tokens per expert)"}
@@ -136,13 +136,13 @@ def _line(row: dict[str, Any], where: str) -> tuple[tuple[int, int], Loads]:
             not width
             or not isinstance(batch, list)
             or len(batch) != width
-            or not all(whole(one) and 0 <= one <= MAX_COPIES for one in batch)
+            or not all(whole(count) and 0 <= count <= MAX_COPIES for count in batch)
         ):
             raise DemandError(
                 f"{where}: {KEY}: expected a list of counts for each micro-batch, got {echo(batch)}"
             )
-    found: Loads = np.array(batches, dtype=np.float64).sum(axis=0)
-    return (step, layer), found
+    loads: Loads = np.array(batches, dtype=np.float64).sum(axis=0)
+    return (step, layer), loads
 
 
 def _together(
@@ -152,26 +152,26 @@ def _together(
     experts: int | None,
 ) -> Loads:
     """Loads ``(steps, layers, 1, experts)`` of all ranks and stages."""
-    widths = {len(found) for by_rank in loads.values() for found in by_rank.values()}
+    widths = {len(row) for by_rank in loads.values() for row in by_rank.values()}
     if len(widths) > 1:
         raise DemandError(
             f"{name}: ranks have {' and '.join(map(str, sorted(widths)))} experts; expected as many"
         )
     (local,) = widths
-    known = local * len(stages[0]) if experts is None else experts
-    if known % local or len(stages[0]) % (known // local or 1) or not 0 < known <= MAX_EXPERTS:
+    number = local * len(stages[0]) if experts is None else experts
+    if number % local or len(stages[0]) % (number // local or 1) or not 0 < number <= MAX_EXPERTS:
         raise DemandError(
             f"{name}: {len(stages[0])} ranks of {local} experts each are not EP groups of "
-            f"{known} experts"
+            f"{number} experts"
         )
-    group = known // local
+    group = number // local
     steps = sorted({step for step, _ in loads})
     layers = [
         (members, layer)
         for members in stages
-        for layer in sorted({layer for (_, layer), one in loads.items() if set(members) & set(one)})
+        for layer in sorted({layer for (_, layer), row in loads.items() if set(members) & set(row)})
     ]
-    shape = (len(steps), len(layers), 1, known)
+    shape = (len(steps), len(layers), 1, number)
     check_entries(name, shape)
     counts = np.zeros(shape)
     for row, step in enumerate(steps):

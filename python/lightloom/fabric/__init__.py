@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         job_context,
         mean_demand,
     )
-    from lightloom.fabric.fabric_options import FabricOptions
+    from lightloom.fabric.fabric_options import FabricOptions, Setting
     from lightloom.fabric.fat_tree import FatTree
     from lightloom.fabric.mixnet import MixNet
     from lightloom.fabric.oversub import Oversub
@@ -45,6 +45,7 @@ __all__ = [
     "Oversub",
     "Rail",
     "RingDemand",
+    "Setting",
     "Switches",
     "TopoOpt",
     "job_context",
@@ -52,4 +53,4 @@ __all__ = [
     "mean_demand",
 ]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

@@ -14,7 +14,7 @@ from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all, 
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.fabric.fabric_options import FabricOptions, Setting
 from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Eps, Network, Part
 from lightloom.fabric.options import (
@@ -73,11 +73,13 @@ class Fabric(Protocol):
         """Return how circuits follow the demand; ``None`` if none do."""
         ...
 
-    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Fabric]:
-        """Return what a setting that is left open may be, by name, the estimated best first.
+    def candidates(
+        self, cluster: Cluster, context: FabricContext | None
+    ) -> Mapping[Setting, Fabric]:
+        """Return the fabric with each value that a setting may have that is left open.
 
-        Each is the fabric with that setting, as ``all_to_all=flat``. The names of those that can
-        differ on the job alone; empty if nothing is left open.
+        The estimated best is first. Those that can differ on the job alone; empty if nothing is
+        left open.
         """
         ...
 
@@ -120,12 +122,12 @@ class PacketSwitched(FabricOptions):
         """Return the fabric without more parts, under its name."""
         return self.replace(failed=(*self.failed, *parts), label=self.name)
 
-    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
+    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[Setting, Self]:
         """Return the strategies for all-to-alls that can differ, unless one was asked for."""
         if self.all_to_all != "best":
             return {}
         names = all_to_all_candidates(self.adapt(cluster), context, self.planes)
-        return {f"all_to_all={name}": self.replace(all_to_all=name) for name in names}
+        return {Setting("all_to_all", name): self.replace(all_to_all=name) for name in names}
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
 #: what is assumed of the rates that NVLink and NICs reach
 InterconnectChoice = Annotated[str, OneOf(INTERCONNECTS)]
+
+
+class Setting(NamedTuple):
+    """A value of an option that a fabric leaves open."""
+
+    option: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.option}={self.value}"
 
 
 class FabricOptions(OptionModel):
@@ -153,7 +163,9 @@ class FabricOptions(OptionModel):
         """Return how circuits follow the demand; ``None`` if none do."""
         return None
 
-    def candidates(self, _cluster: Cluster, _context: FabricContext | None) -> Mapping[str, Self]:
+    def candidates(
+        self, _cluster: Cluster, _context: FabricContext | None
+    ) -> Mapping[Setting, Self]:
         """Return what a setting that is left open may be; none, as none is."""
         return {}
 

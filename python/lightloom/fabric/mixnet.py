@@ -28,6 +28,7 @@ from lightloom.fabric.base import (
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import Setting
 from lightloom.fabric.mixnet_options import TIMING_OPTIONS, MixNetOptions
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
@@ -138,7 +139,7 @@ class MixNet(MixNetOptions):
             "switch_ports": other_ports(rate, ports),
         }
 
-    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[str, Self]:
+    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[Setting, Self]:
         """Return the fabric with its ``split`` on and off, unless one was asked for.
 
         On evens out all-to-alls that have the packet NICs to themselves, and is the estimate. It
@@ -148,7 +149,7 @@ class MixNet(MixNetOptions):
         if not self._may_split(self._regions(self.adapt(cluster), context)):
             return {}
         return {
-            f"split={name}": self.replace(split=split)
+            Setting("split", name): self.replace(split=split)
             for name, split in (("on", True), ("off", False))
         }
 

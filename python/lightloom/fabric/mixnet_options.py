@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
@@ -75,10 +75,6 @@ class MixNetOptions(FabricOptions):
 
     kind: ClassVar[str] = "mixnet"
     title: ClassVar[str] = "mixnet"
-    renamed: ClassVar[Mapping[str, str]] = {
-        "circuits": "allocator",
-        "switch_delay_s": "reconfiguration_delay_s",
-    }
 
     degree: Count = Field(6, description="Number of optical links of a server.")
     ecmp: Share | None = ECMP

@@ -163,5 +163,5 @@ def decision_times(name: str) -> DecisionTimes:
     """
     file = _file()
     table = entry_of(file.decisions, name, "decision")
-    found = resolve(table, file.sources)
-    return DecisionTimes(name, {int(ports): value for ports, value in found.items()})
+    values = resolve(table, file.sources)
+    return DecisionTimes(name, {int(ports): value for ports, value in values.items()})

@@ -62,8 +62,8 @@ def packet_switches(rate_gbps: float) -> tuple[PacketSwitch, ...]:
     """
     file = read_toml(None, PACKAGED, PacketSwitchFile)
     check_rates(file.rates, PACKAGED)
-    known = sorted(file.rates, key=float)
-    row = next((key for key in known if float(key) >= rate_gbps), known[-1])
+    rates = sorted(file.rates, key=float)
+    row = next((key for key in rates if float(key) >= rate_gbps), rates[-1])
     return tuple(
         PacketSwitch(
             title=table.title,

@@ -89,18 +89,18 @@ def resolve(values: Mapping[str, Value], sources: Mapping[str, Source]) -> dict[
 
 def values_of(table: Table) -> dict[str, Value]:
     """Return the values that a table has, by name."""
-    found = {name: getattr(table, name) for name in type(table).model_fields}
-    return {name: value for name, value in found.items() if isinstance(value, Value)}
+    fields = {name: getattr(table, name) for name in type(table).model_fields}
+    return {name: value for name, value in fields.items() if isinstance(value, Value)}
 
 
-def entry_of(entries: Mapping[str, Item], key: str, what: str, given: str | None = None) -> Item:
+def entry_of(entries: Mapping[str, Item], key: str, what: str, written: str | None = None) -> Item:
     """Return what a file has by name.
 
     Parameters
     ----------
     entries, key
         What there is, and the name to look up.
-    what, given
+    what, written
         What the entries are, and how the name was written, for the message.
 
     Raises
@@ -109,9 +109,9 @@ def entry_of(entries: Mapping[str, Item], key: str, what: str, given: str | None
         If the name is unknown.
     """
     if key not in entries:
-        known = ", ".join(entries)
+        names = ", ".join(entries)
         hint = did_you_mean(key, entries)
-        raise HardwareError(f"unknown {what} '{given or key}'{hint}; known: {known}")
+        raise HardwareError(f"unknown {what} '{written or key}'{hint}; known: {names}")
     return entries[key]
 
 
@@ -131,8 +131,8 @@ def read_toml(
         If the file cannot be read or parsed, has an unknown or missing key, or a wrong value.
     """
     if path is None:
-        known: Schema = _read_packaged(packaged, schema)
-        return known
+        data: Schema = _read_packaged(packaged, schema)
+        return data
     if recorded is not None:
         return check(schema, recorded, str(path))
     return check(schema, formats.read_toml(path, "table of values", HardwareError), str(path))
@@ -161,9 +161,9 @@ def row_at_rate(rows: Mapping[str, Schema], rate_gbps: float, what: str) -> Sche
         raise HardwareError(f"{what}: expected a link rate above 0 Gb/s, got {rate_gbps:g}")
     key = f"{rate_gbps:g}"
     if key not in rows:
-        known = ", ".join(sorted(rows, key=float))
+        rates = ", ".join(sorted(rows, key=float))
         raise HardwareError(
-            f"{what}: nothing for {key} Gb/s links; known rates: {known} Gb/s"
+            f"{what}: nothing for {key} Gb/s links; known rates: {rates} Gb/s"
             " (rates between are not interpolated); add a row to a custom file"
         )
     return rows[key]

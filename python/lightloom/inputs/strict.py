@@ -22,9 +22,6 @@ from pydantic import (
     WrapValidator,
 )
 
-# pydantic exports its metaclass nowhere else
-from pydantic._internal._model_construction import ModelMetaclass
-
 from lightloom.errors import (
     MAX_ECHO,
     InputError,
@@ -56,11 +53,11 @@ def _usable(value: Any, path_of: ValidatorFunctionWrapHandler) -> Path:
 File = Annotated[Path, WrapValidator(_usable)]
 
 
-class _RefusesInOneLine(ModelMetaclass):
+class _RefusesInOneLine(type(BaseModel)):  # type: ignore[misc]
     """Makes a wrong argument of a constructor an error of this package."""
 
     # nested tables are made without a call, so that their errors keep the place of the whole
-    def __call__(self: type[Kind], *arguments: Any, **values: Any) -> Kind:  # type: ignore[misc]
+    def __call__(self: type[Kind], *arguments: Any, **values: Any) -> Kind:
         try:
             return type.__call__(self, *arguments, **values)  # type: ignore[no-any-return]
         except ValidationError as error:
@@ -72,21 +69,22 @@ class _RefusesInOneLine(ModelMetaclass):
             raise type(error)(f"{whose}: {error}") from None
 
 
-class Strict(BaseModel, metaclass=_RefusesInOneLine):
+# mypy takes the metaclass for that of pydantic, whose name is private
+_METACLASS: Any = _RefusesInOneLine
+
+
+class Strict(BaseModel, metaclass=_METACLASS):  # type: ignore[metaclass]
     """A table of which every key is known and every number is finite.
 
     Attributes
     ----------
     error_class
         Class of the error that is raised for a wrong value.
-    renamed
-        New names of keys, by those that they had in former versions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     error_class: ClassVar[type[InputError]] = InputError
-    renamed: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def whose(cls) -> str:
@@ -260,9 +258,6 @@ def literal_words(problem: Mapping[str, Any]) -> list[str]:
 def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
     known = keys_at(kind, location[:-1])
     key = str(location[-1])
-    table = _table(kind, location[:-1])
-    if table is not None and issubclass(table, Strict) and key in table.renamed:
-        return f"; it is now '{table.renamed[key]}'"
     if other := _elsewhere(kind, key[:MAX_ECHO].lstrip("-").replace("-", "_"), location[:-1]):
         return f"; did you mean {other}?"
     return did_you_mean(key[:MAX_ECHO], known) or f"; known: {', '.join(known)}"

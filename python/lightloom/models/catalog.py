@@ -195,12 +195,12 @@ def load_model(name_or_path: str) -> Model:
     """
     if not isinstance(name_or_path, str):
         raise ModelError(f"model = {echo(name_or_path)}: expected a name or a path, as text")
-    known = catalog()
-    if name_or_path in known:
-        return known[name_or_path]
+    models = catalog()
+    if name_or_path in models:
+        return models[name_or_path]
     if not _is_path(name_or_path):
         raise ModelError(
-            f"unknown model {echo(name_or_path)}{did_you_mean(name_or_path.lower()[:60], known)}; "
+            f"unknown model {echo(name_or_path)}{did_you_mean(name_or_path.lower()[:60], models)}; "
             "expected a name from 'lightloom models' or the path of a config.json"
         )
     path = Path(name_or_path)
@@ -239,8 +239,8 @@ def _refuse_name_of_hub(text: str, path: Path) -> None:
     repository = hub_repository(text)
     if not repository or len(text) > _MAX_HUB or path.exists():
         return
-    known = {model.sources["config"].partition(" (")[0].lower(): name for name, model in _catalog()}
-    name = known.get(f"{_HUB_ADDRESS}{repository}/blob/main/config.json".lower())
+    names = {model.sources["config"].partition(" (")[0].lower(): name for name, model in _catalog()}
+    name = names.get(f"{_HUB_ADDRESS}{repository}/blob/main/config.json".lower())
     if name is not None:
         raise ModelError(f"{text}: no such file, but the catalog has this model: '{name}'")
     plain = repository.rpartition("/")[2].lower()
@@ -262,7 +262,7 @@ def _published(model: Model) -> Model:
     if not equal:
         return model
     plain = model.name.lower().replace("_", "-")
-    entry = next((one for one in equal if one.name in plain), equal[-1])
+    entry = next((model for model in equal if model.name in plain), equal[-1])
     positions = model.max_positions or entry.max_positions
     return replace(entry, name=model.name, notes=model.notes, max_positions=positions)
 

@@ -116,9 +116,9 @@ class NemotronH(GroupedQuery):
         types = self.layer_types or []
         return replace(
             self.base_model(name, mixing["attention"]),
-            attention_by_layer=tuple(mixing.get(one, NO_ATTENTION) for one in types),
-            moe_layers=tuple(one == "moe" for one in types),
-            ffn_by_layer=tuple(self.intermediate_size * (one == "mlp") for one in types),
+            attention_by_layer=tuple(mixing.get(kind, NO_ATTENTION) for kind in types),
+            moe_layers=tuple(kind == "moe" for kind in types),
+            ffn_by_layer=tuple(self.intermediate_size * (kind == "mlp") for kind in types),
             ffn_size=self.intermediate_size if "mlp" in types else 0,
             gated_ffn=False,
             num_experts=self.num_experts,
@@ -192,17 +192,19 @@ class NemotronNas(Family):
         heads, hidden = self.num_attention_heads, self.hidden_size
         attentions = tuple(
             NO_ATTENTION
-            if one.attention.no_op
+            if block.attention.no_op
             else Attention(
                 kind="gqa",
                 num_heads=heads,
-                num_kv_heads=heads // (one.attention.n_heads_in_group or 1),
+                num_kv_heads=heads // (block.attention.n_heads_in_group or 1),
                 head_dim=hidden // heads,
             )
-            for one in self.block_configs
+            for block in self.block_configs
         )
-        multiples = [0 if one.ffn.no_op else one.ffn.ffn_mult or 0 for one in self.block_configs]
-        widths = tuple(-(-int(2 * one * hidden / 3) // 256) * 256 for one in multiples)
+        multiples = [
+            0 if block.ffn.no_op else block.ffn.ffn_mult or 0 for block in self.block_configs
+        ]
+        widths = tuple(-(-int(2 * multiple * hidden / 3) // 256) * 256 for multiple in multiples)
         return Model(
             name=name,
             family=self.name,
@@ -262,11 +264,11 @@ class Jamba(Mixture):
         return replace(
             self.mixture(name, softmax),
             attention_by_layer=tuple(
-                softmax if one % self.attn_layer_period == self.attn_layer_offset else mamba
-                for one in layers
+                softmax if layer % self.attn_layer_period == self.attn_layer_offset else mamba
+                for layer in layers
             ),
             moe_layers=tuple(
-                one % self.expert_layer_period == self.expert_layer_offset for one in layers
+                layer % self.expert_layer_period == self.expert_layer_offset for layer in layers
             ),
             ffn_size=self.intermediate_size,
         )
@@ -332,8 +334,8 @@ class GraniteHybrid(GroupedQuery):
         return replace(
             self.base_model(name, softmax),
             attention_by_layer=tuple(
-                softmax if "attention" in one and one != "linear_attention" else mamba
-                for one in self.layer_types or ()
+                softmax if "attention" in kind and kind != "linear_attention" else mamba
+                for kind in self.layer_types or ()
             ),
             moe_layers=(routed,) * self.num_hidden_layers,
             ffn_size=self.shared_intermediate_size,

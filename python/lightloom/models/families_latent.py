@@ -173,7 +173,7 @@ class GlmDsa(DeepseekV32):
 
     def _choosing(self) -> tuple[bool, ...]:
         if self.indexer_types is not None:
-            return tuple(one == "full" for one in self.indexer_types)
+            return tuple(kind == "full" for kind in self.indexer_types)
         first, every = self.index_skip_topk_offset - 1, self.index_topk_freq
         return tuple(max(layer - first, 0) % every == 0 for layer in range(self.num_hidden_layers))
 
@@ -288,7 +288,7 @@ class DeepseekV4(SharedExperts, GroupedQuery):
             return tuple(self.compress_ratios or ())[: self.num_hidden_layers]
         rates = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
         rates |= self.compress_rates or {}
-        return tuple(rates.get(one, 0) for one in self.layer_types)
+        return tuple(rates.get(kind, 0) for kind in self.layer_types)
 
     def _attention(self, ratio: int, chosen: bool) -> Attention:
         return Attention(
@@ -310,7 +310,9 @@ class DeepseekV4(SharedExperts, GroupedQuery):
         """Return the shape: an indexer where entries are of the fewest tokens."""
         ratios = self._ratios()
         shortest = min((ratio for ratio in ratios if ratio), default=0)
-        attentions = tuple(self._attention(one, bool(one) and one == shortest) for one in ratios)
+        attentions = tuple(
+            self._attention(rate, bool(rate) and rate == shortest) for rate in ratios
+        )
         model = self.with_experts(self.base_model(name, attentions[0]), (1, 1))
         return replace(
             model,

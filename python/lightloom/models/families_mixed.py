@@ -88,7 +88,7 @@ class Qwen3Next(QwenMoe):
         return replace(
             self.mixture(name, softmax),
             attention_by_layer=tuple(
-                linear if one == "linear_attention" else softmax for one in types
+                linear if kind == "linear_attention" else softmax for kind in types
             ),
             shared_expert_ffn_size=self.shared_expert_intermediate_size,
             shared_expert_gate=self.shared_expert_intermediate_size > 0,
@@ -158,7 +158,7 @@ class MiniMax(Mixture):
 
     @staticmethod
     def _softmax_flags(types: list[LayerType]) -> list[int]:
-        return [int(one == "full_attention") for one in types]
+        return [int(kind == "full_attention") for kind in types]
 
     def to_model(self, name: str) -> Model:
         """Return the shape: lightning attention has a key head per value head, and a gate."""
@@ -232,7 +232,7 @@ class Llama4(GroupedQuery):
         return replace(
             self.base_model(name, full),
             attention_by_layer=tuple(
-                full if one == "full_attention" else chunked for one in self._types()
+                full if kind == "full_attention" else chunked for kind in self._types()
             ),
             moe_layers=tuple(layer in mixtures for layer in range(layers)),
             ffn_size=self.intermediate_size_mlp,

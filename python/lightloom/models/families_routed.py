@@ -69,7 +69,7 @@ def with_expert_width(values: Any) -> Any:
 
 def _one_of(value: Any) -> Any:
     """The number that a list has for every layer; anything else as it is."""
-    same = isinstance(value, list) and value and all(one == value[0] for one in value)
+    same = isinstance(value, list) and value and all(item == value[0] for item in value)
     return value[0] if same and isinstance(value[0], int) else value
 
 
@@ -220,11 +220,11 @@ class Hunyuan(Routed):
 
     def attentions(self) -> tuple[Attention, ...]:
         """One layer in so many makes keys and values, which those after it use."""
-        own = replace(self.softmax(), qk_norm=self.qk_norm)
+        computed = replace(self.softmax(), qk_norm=self.qk_norm)
         every = self.cla_share_factor if self.use_cla else 1
-        reused = replace(own, kv_projections=0)
+        reused = replace(computed, kv_projections=0)
         return tuple(
-            own if layer % every == 0 else reused for layer in range(self.num_hidden_layers)
+            computed if layer % every == 0 else reused for layer in range(self.num_hidden_layers)
         )
 
     def to_model(self, name: str) -> Model:

@@ -88,7 +88,7 @@ class MiMoV2(Routed):
         )
         slides = self.windowed_layers()
         if self.layer_types is not None:
-            slides = tuple(one == "sliding_attention" for one in self.layer_types)
+            slides = tuple(kind == "sliding_attention" for kind in self.layer_types)
         return tuple(local if slid else full for slid in slides)
 
 
@@ -154,7 +154,7 @@ class Step35(Routed):
         """Those that are listed, in either of two ways, or all after the dense ones."""
         if self.moe_layers_enum is None or self.mlp_layer_types is not None:
             return super().mixtures()
-        listed = {int(one) for one in self.moe_layers_enum.split(",") if one.strip()}
+        listed = {int(number) for number in self.moe_layers_enum.split(",") if number.strip()}
         return tuple(layer in listed for layer in range(self.num_hidden_layers))
 
     def attentions(self) -> tuple[Attention, ...]:
@@ -168,7 +168,7 @@ class Step35(Routed):
             or full.num_heads,
         )
         types = self.layer_types or ["full_attention"] * self.num_hidden_layers
-        return tuple(local if one == "sliding_attention" else full for one in types)
+        return tuple(local if kind == "sliding_attention" else full for kind in types)
 
 
 class SparseTable(Strict):
@@ -315,7 +315,7 @@ class Gemma4(GroupedQuery):
         return replace(
             self.base_model(name, local),
             attention_by_layer=tuple(
-                local if one == "sliding_attention" else whole for one in self.layer_types or ()
+                local if kind == "sliding_attention" else whole for kind in self.layer_types or ()
             ),
             moe_layers=(routed,) * self.num_hidden_layers,
             ffn_size=self.intermediate_size,

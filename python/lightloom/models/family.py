@@ -95,10 +95,10 @@ class Family(Strict, abc.ABC):
     @model_validator(mode="after")
     def _check_layer_types(self) -> Family:
         check_each("layer_types", self.layer_types, self.num_hidden_layers)
-        for one in self.layer_types or ():
-            if one not in self.kinds:
+        for kind in self.layer_types or ():
+            if kind not in self.kinds:
                 raise ValueError(
-                    f"layer_types has {one}; layers of {self.name} models are "
+                    f"layer_types has {kind}; layers of {self.name} models are "
                     f"{' or '.join(self.kinds)}"
                 )
         return self
@@ -124,13 +124,13 @@ class Family(Strict, abc.ABC):
             return model
         slides = self.windowed_layers()
         if self.layer_types is not None:
-            slides = tuple(one == "sliding_attention" for one in self.layer_types)
+            slides = tuple(kind == "sliding_attention" for kind in self.layer_types)
         layers = model.attention_by_layer or (model.attention,) * model.num_layers
         return replace(
             model,
             attention_by_layer=tuple(
-                replace(one, window=self.sliding_window) if slid and not one.linear else one
-                for one, slid in zip(layers, slides, strict=True)
+                replace(layer, window=self.sliding_window) if slid and not layer.linear else layer
+                for layer, slid in zip(layers, slides, strict=True)
             ),
         )
 
@@ -203,7 +203,7 @@ class SharedExperts(Family):
     def mixtures(self) -> tuple[bool, ...]:
         """Which layers have experts: those listed, or all after the dense ones."""
         if self.mlp_layer_types is not None:
-            return tuple(one != "dense" for one in self.mlp_layer_types)
+            return tuple(kind != "dense" for kind in self.mlp_layer_types)
         return tuple(
             layer >= self.first_k_dense_replace and layer % self.moe_layer_freq == 0
             for layer in range(self.num_hidden_layers)

@@ -45,9 +45,9 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
     _refuse_unknown(values, written, family, where)
     _refuse_missing(values, family, where)
     read = {key: value for key, value in values.items() if key in family.model_fields}
-    known = check(family, read, where, lambda key: _as_written(key, written))
+    checked = check(family, read, where, lambda key: _as_written(key, written))
     model = replace(
-        known.with_windows(known.to_model(name)),
+        checked.with_windows(checked.to_model(name)),
         active_embeddings=family.active_embeddings,
         active_router=family.active_router,
     )
@@ -134,7 +134,7 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
     if name in plugins.FAMILIES.installed():
         return _installed_family(name), ()
     of_type = f" (model_type {echo(model_type)})" if model_type is not None else ""
-    names = [known for family in FAMILIES for known in family.architectures]
+    names = [architecture for family in FAMILIES for architecture in family.architectures]
     raise ModelError(
         f"{where}: architecture {echo(name)}{of_type} is not supported"
         f"{did_you_mean(name[:60], names)}; {_INSTEAD}"
@@ -143,10 +143,10 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
 
 def _installed_family(name: str) -> type[Family]:
     """The family that a package has for an architecture or a model type."""
-    found = plugins.FAMILIES.load(name)
-    if not (isinstance(found, type) and issubclass(found, Family)):
+    family = plugins.FAMILIES.load(name)
+    if not (isinstance(family, type) and issubclass(family, Family)):
         raise ModelError(f"family '{name}': expected a class based on lightloom.models.Family")
-    return found
+    return family
 
 
 def _not_one_name(architectures: object, where: str) -> ModelError:
@@ -201,10 +201,10 @@ def _refuse_unknown(
         if key in NEUTRAL or any(key in other.model_fields for other in FAMILIES):
             raise ModelError(f"{where}: {shown} is not part of the shape of {family.name} models")
         aliases = _aliases(family)
-        known = fields | IGNORED | {alias for key in fields for alias in aliases.get(key, ())}
+        names = fields | IGNORED | {alias for key in fields for alias in aliases.get(key, ())}
         raise ModelError(
             f"{where}: {shown} is an unknown key that may change the shape of the model"
-            f"{did_you_mean(key[:60], known)}; remove it if it does not"
+            f"{did_you_mean(key[:60], names)}; remove it if it does not"
         )
 
 

@@ -241,7 +241,7 @@ class Model:
     @property
     def num_blocks(self) -> int:
         """Residual blocks: every attention, feed-forward and mixture of all layers."""
-        mixing = sum(count for one, count in self.attentions.items() if one.kind != "none")
+        mixing = sum(count for kind, count in self.attentions.items() if kind.kind != "none")
         return mixing + self.num_moe_layers + sum(self.ffn_widths.values())
 
     @property
@@ -281,4 +281,6 @@ class Model:
         """For each of :attr:`attentions`, the model as if every layer had it."""
         if not self.attention_by_layer:
             return (self,)
-        return tuple(replace(self, attention=one, attention_by_layer=()) for one in self.attentions)
+        return tuple(
+            replace(self, attention=kind, attention_by_layer=()) for kind in self.attentions
+        )

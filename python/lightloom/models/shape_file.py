@@ -114,8 +114,8 @@ class AttentionTable(_Table):
         if missing:
             raise ModelError(f"{where}: {missing[0]} is missing; kind {self.kind} needs it")
         if self.index_top_k and self.kind not in _INDEXED:
-            known = ", ".join(_INDEXED)
-            raise ModelError(f"{where}: index_top_k is for kinds {known}, got {self.kind}")
+            indexed = ", ".join(_INDEXED)
+            raise ModelError(f"{where}: index_top_k is for kinds {indexed}, got {self.kind}")
         kv_heads = self.num_kv_heads or self.num_heads
         if self.num_heads % kv_heads:
             raise ModelError(
@@ -171,7 +171,7 @@ def read_shapes(path: Path) -> Model:
     """
     where = str(path)
     file = check(ShapeFile, read_toml(path, "description of a model", ModelError), where)
-    kinds = {key: one.made(f"{where}: attention.{key}") for key, one in file.attention.items()}
+    kinds = {key: table.made(f"{where}: attention.{key}") for key, table in file.attention.items()}
     attentions, mixtures, widths = [], [], []
     for number, layers in enumerate(file.layers):
         if layers.attention is None and layers.dense_width == 0:
@@ -182,8 +182,8 @@ def read_shapes(path: Path) -> Model:
                 f"{where}: layers[{number}].attention = {echo(layers.attention)}{hint}; known: "
                 f"{', '.join(kinds)}"
             )
-        one = NO_ATTENTION if layers.attention is None else kinds[layers.attention]
-        attentions += [one] * layers.repeat
+        attention = NO_ATTENTION if layers.attention is None else kinds[layers.attention]
+        attentions += [attention] * layers.repeat
         mixtures += [layers.dense_width is None] * layers.repeat
         widths += [layers.dense_width or 0] * layers.repeat
         if len(attentions) > 4096:

@@ -75,4 +75,4 @@ __all__ = [
     "simulate_flows",
 ]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

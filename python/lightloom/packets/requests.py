@@ -97,10 +97,6 @@ class OperationColumns(NamedTuple):
 class RunRequest(NamedTuple):
     """How flows are simulated and what is recorded; 0 samples or events are none."""
 
-    transport: str
-    seed: int
-    routing: str
-    flowlet_gap_ps: int
     until_ps: int | None
     sample_every_ps: int
     max_samples: int

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from lightloom.optional import need
 from lightloom.packets.flows import Flows
 from lightloom.packets.programs import OperationTimes
 from lightloom.packets.scenario import PacketScenario
 from lightloom.packets.settings import PacketSettings
+from lightloom.shown import Shown, views
 from lightloom.units import show_time
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class LayerUse:
 
 
 @dataclass(frozen=True, repr=False)
-class PacketRun:
+class PacketRun(Shown):
     """The outcome of a packet simulation.
 
     Attributes
@@ -233,17 +233,6 @@ class PacketRun:
             f"{self.settings.transport} in {show_time(self.end_s)})"
         )
 
-    def print(self, console: Console | None = None) -> None:
-        """Print the tables, to the terminal by default."""
-        from lightloom.report.packets_table import print_packets
-
-        print_packets(self, self.scenario, console or Console(highlight=False))
-
-    def _repr_html_(self) -> str:
-        from lightloom.report.figure import html_of
-
-        return html_of(self.print)
-
     def to_polars(self) -> polars.DataFrame:
         """Return a row per flow, in the order of the flows."""
         need("polars", "to_polars")
@@ -265,9 +254,7 @@ class PacketRun:
         ValueError
             If no flow has finished.
         """
-        from lightloom.report.figure import packets_figure
-
-        return packets_figure(self)
+        return views().draw(self)
 
     @property
     def unfinished(self) -> npt.NDArray[np.int64]:

@@ -35,7 +35,7 @@ from lightloom.packets.results import (
     QueueSamples,
 )
 from lightloom.packets.scenario import NetworkTable, PacketScenario
-from lightloom.packets.settings import PacketSettings, flowlet_gap_of, resolve, topology_of
+from lightloom.packets.settings import PacketSettings, resolve, topology_of
 from lightloom.progress import Monitor
 from lightloom.units import PS_PER_S, show_count, show_time, to_ps
 
@@ -105,11 +105,8 @@ def simulate_flows(
     _check_record(record, len(flows))
     collect = _Collect(flows, scenario, settings, monitor or Monitor())
     columns, circuits, failures = _of_graph(flows, scenario.network, topology)
+    config, transport = settings.for_core(scenario.network, scenario.seed)
     request = RunRequest(
-        transport=settings.transport,
-        seed=scenario.seed,
-        routing=scenario.network.routing,
-        flowlet_gap_ps=to_ps(flowlet_gap_of(scenario.network)),
         until_ps=None if scenario.until_s is None else to_ps(scenario.until_s),
         sample_every_ps=to_ps(record.sample_s),
         max_samples=record.samples,
@@ -122,7 +119,7 @@ def simulate_flows(
     begin = time.perf_counter()
     try:
         report = _core.packet_simulate(
-            topology, settings.for_core(), columns, circuits, request, collect
+            topology, config, transport, columns, circuits, request, collect
         )
     except _core.PacketsStuck as error:
         raise StuckError(str(error)) from None

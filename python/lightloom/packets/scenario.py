@@ -7,9 +7,8 @@ a unit in its name; text may carry its own. What is absent is as the transport's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -66,8 +65,6 @@ class NetworkTable(Strict):
     :mod:`.graph`. With several ``planes`` every host has a NIC of ``rate_gbps`` on each copy of
     the fabric.
     """
-
-    renamed: ClassVar[Mapping[str, str]] = {"circuits": "outages"}
 
     topology: Topology = Field(
         "fat-tree",

@@ -1,8 +1,8 @@
 """The parameters of a run: those of the transport's reference, and those that were given.
 
-A transport's *profile* (``crates/packetsim/src/profile.rs``) is the parameters that its reference
-has, for packets and queues as well. What a scenario gives takes their place, and
-:class:`Settings` remembers which.
+A transport's *profile* is the parameters that its reference has, for packets and queues as well;
+it is in the file of the transport (``crates/packetsim/src/transport``). What a scenario gives takes
+their place, and :class:`PacketSettings` remembers which.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
 from lightloom.packets.requests import PacketTopologyRequest
-from lightloom.packets.scenario import MAX_HOSTS, TRANSPORTS, NetworkTable, PacketScenario
+from lightloom.packets.scenario import (
+    MAX_HOSTS,
+    TRANSPORTS,
+    NetworkTable,
+    PacketScenario,
+    PacketTable,
+    Queue,
+)
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
 
 #: tables that are there or not: what their keys are before any is given
@@ -70,9 +77,18 @@ class PacketSettings:
         """Every key, its value as text, and whether it was given."""
         return [(key, _text(key, value), key in self.given) for key, value in _flat(self.tables)]
 
-    def for_core(self) -> Tables:
-        """The tables in the core's units."""
-        return {name: _for_core(table) for name, table in self.tables.items()}
+    def for_core(self, network: NetworkTable, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The configuration of the network and of the transport, in the core's units."""
+        transport = dict(self.tables["transport"])
+        config = {
+            **self.tables["packet"],
+            **self.tables["queue"],
+            "paths": transport.pop("paths", None),
+            "routing": network.routing,
+            "flowlet_gap_s": flowlet_gap_of(network),
+            "seed": seed,
+        }
+        return _for_core(config), {"name": self.transport, **_for_core(transport)}
 
 
 def profile_of(transport: str, rate_gbps: float) -> Tables:
@@ -89,9 +105,13 @@ def profile_of(transport: str, rate_gbps: float) -> Tables:
         raise InputError(
             f"transport {echo(transport, quoted=False)}: {expected_one_of(transport, TRANSPORTS)}"
         )
+    config, parameters = map(_from_core, _core.packet_profile(transport, to_bps(rate_gbps)))
+    del parameters["name"]
+    paths = {} if config["paths"] is None else {"paths": config["paths"]}
     return {
-        name: _from_core(table)
-        for name, table in _core.packet_profile(transport, to_bps(rate_gbps)).items()
+        "packet": {key: config[key] for key in PacketTable.model_fields},
+        "queue": {key: config[key] for key in Queue.model_fields},
+        "transport": {**paths, **parameters},
     }
 
 

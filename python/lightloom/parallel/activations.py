@@ -123,8 +123,8 @@ def _linear_widths(attention: Attention) -> float:
     products of keys within a chunk.
     """
     values = attention.num_heads * attention.v_dim
-    made = 2 * attention.num_kv_heads * attention.qk_dim + values
-    kept = 2 * made if attention.conv_width else made
+    width = 2 * attention.num_kv_heads * attention.qk_dim + values
+    kept = 2 * width if attention.conv_width else width
     if attention.kind in {"delta", "kda"}:
         kept += attention.num_heads * CHUNK_TOKENS[attention.kind]
     if attention.kind == "kda":

@@ -101,16 +101,16 @@ def choose_plan(
     PlanError
         If an override is unknown or the plan is impossible; if no plan fits.
     """
-    given = _given(gpus, overrides)
-    plan, notes = _stated(model, gpus, given, gpus_per_server)
+    degrees = _given(gpus, overrides)
+    plan, notes = _stated(model, gpus, degrees, gpus_per_server)
     if plan is not None:
         return plan
     if gpus > gpus_per_server and gpus % gpus_per_server:
         raise PlanError(unfilled_servers(gpus, gpus_per_server))
     limits = (gpu_memory_bytes, gpus_per_server, memory or MemoryOptions())
-    plan = _by_rule(model, gpus, given, limits)
+    plan = _by_rule(model, gpus, degrees, limits)
     text = f"rule: EP first, then the least TP x PP that fits {gpu_memory_bytes / 1e9:.0f} GB"
-    return dataclasses.replace(plan, provenance=(text, *notes, *_fold_note(plan, given)))
+    return dataclasses.replace(plan, provenance=(text, *notes, *_fold_note(plan, degrees)))
 
 
 def stated_plan(
@@ -133,60 +133,60 @@ def stated_plan(
 
 
 def _given(gpus: int, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    for name in given:
+    degrees = {name: value for name, value in (overrides or {}).items() if value is not None}
+    for name in degrees:
         if name not in (*FIELDS, BATCH):
             raise PlanError(f"unknown plan option '{name}'{did_you_mean(name, FIELDS)}")
-    check_numbers({"gpus": gpus, **given})
-    return given
+    check_numbers({"gpus": gpus, **degrees})
+    return degrees
 
 
 def _stated(
-    model: Model, gpus: int, given: Mapping[str, Any], gpus_per_server: int
+    model: Model, gpus: int, degrees: Mapping[str, Any], gpus_per_server: int
 ) -> tuple[Plan | None, tuple[str, ...]]:
     """The plan that is given or published, if any, and notes on what is not."""
-    texts = ", ".join(f"{name.replace('_', '-')} {given[name]}" for name in sorted(given))
-    notes = (f"given: {texts}",) if given else ()
-    has_ep = "ep" in given or (model.plan is None and not model.num_moe_layers)
-    if has_ep and {"tp", "pp"} <= given.keys():
-        values, left_out = _with_published(model, gpus, given)
-        plan = _checked(gpus, _folded(gpus, values, given), model, gpus_per_server)
-        provenance = (_scaling(plan, given), *notes, *_fold_note(plan, given), *left_out)
+    texts = ", ".join(f"{name.replace('_', '-')} {degrees[name]}" for name in sorted(degrees))
+    notes = (f"given: {texts}",) if degrees else ()
+    has_ep = "ep" in degrees or (model.plan is None and not model.num_moe_layers)
+    if has_ep and {"tp", "pp"} <= degrees.keys():
+        values, left_out = _with_published(model, gpus, degrees)
+        plan = _checked(gpus, _folded(gpus, values, degrees), model, gpus_per_server)
+        provenance = (_scaling(plan, degrees), *notes, *_fold_note(plan, degrees), *left_out)
         return dataclasses.replace(plan, provenance=provenance), notes
     if model.plan is None:
         return None, notes
     try:
-        values, left_out = _with_published(model, gpus, given)
-        plan = _checked(gpus, _folded(gpus, values, given), model, gpus_per_server)
+        values, left_out = _with_published(model, gpus, degrees)
+        plan = _checked(gpus, _folded(gpus, values, degrees), model, gpus_per_server)
     except PlanError as error:
-        if not given.keys().isdisjoint(DEGREES):
+        if not degrees.keys().isdisjoint(DEGREES):
             raise
         return None, (*notes, f"not the published plan ({model.plan.source}): {error}")
-    text = f"published: {model.plan.source}; {_scaling(plan, given)}"
-    provenance = (text, *notes, *_fold_note(plan, given), *left_out)
+    text = f"published: {model.plan.source}; {_scaling(plan, degrees)}"
+    provenance = (text, *notes, *_fold_note(plan, degrees), *left_out)
     return dataclasses.replace(plan, origin="published", provenance=provenance), notes
 
 
-def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:
-    return "dp as given" if "dp" in given else f"dp scaled to {plan.dp}"
+def _scaling(plan: Plan, degrees: Mapping[str, Any]) -> str:
+    return "dp as given" if "dp" in degrees else f"dp scaled to {plan.dp}"
 
 
 def _with_published(
-    model: Model, gpus: int, given: Mapping[str, Any]
+    model: Model, gpus: int, degrees: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What the model's publication says, overridden by what the user gave; what was left out."""
     values: dict[str, Any] = {}
     published = model.plan
     if published is None:
-        values = {"zero1": True, "seq_len": usual_length(model), **given}
+        values = {"zero1": True, "seq_len": usual_length(model), **degrees}
         return _with_batch(gpus, _with_mode(values)), ()
     names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
     values = {name: getattr(published, name) for name in names}
-    if published.etp is not None and published.etp != given.get("tp", published.tp):
+    if published.etp is not None and published.etp != degrees.get("tp", published.tp):
         values["etp"] = published.etp
     # sharded optimizer states are what everybody trains with
     values["zero1"] = published.zero1 is not False
-    values = _with_batch(gpus, _with_mode({**values, **given}))
+    values = _with_batch(gpus, _with_mode({**values, **degrees}))
     practice = {name: getattr(published, name) for name in PRACTICE}
     practice = {
         name: value for name, value in practice.items() if value is not None and name not in values
@@ -262,25 +262,25 @@ def _with_batch(gpus: int, values: dict[str, Any]) -> dict[str, Any]:
         return values
     size = values.get("micro_batch_size", 1)
     ranks = max(1, gpus // math.prod(values.get(name, 1) for name in ("tp", "pp", "cp")))
-    each = ranks * size
-    count, rest = divmod(sequences, each)
+    multiple = ranks * size
+    count, rest = divmod(sequences, multiple)
     if rest or not count:
-        fitting = f"{count * each} or {(count + 1) * each}" if count else f"{each}"
+        fitting = f"{count * multiple} or {(count + 1) * multiple}" if count else f"{multiple}"
         raise PlanError(
             f"global-batch-size {sequences}: {ranks} data-parallel ranks with micro-batches of"
-            f" {size} take multiples of {each}; give {fitting}, or another micro-batch size"
+            f" {size} take multiples of {multiple}; give {fitting}, or another micro-batch size"
         )
     values["micro_batches"] = count
     return values
 
 
-def _folded(gpus: int, values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _folded(gpus: int, values: dict[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
     """The values with experts folded over TP and CP, where the user's degrees fit no other way.
 
     Since 2024 Megatron-Core folds them: a user who names TP and EP means the same GPUs.
     """
-    named = "ep" in given and ("tp" in given or "cp" in given)
-    if not named or not given.keys().isdisjoint({"expert_mode", "etp", "dp"}):
+    named = "ep" in stated and ("tp" in stated or "cp" in stated)
+    if not named or not stated.keys().isdisjoint({"expert_mode", "etp", "dp"}):
         return values
     degrees = [values.get(name, 1) for name in ("tp", "cp", "ep", "pp")]
     if values.get("etp") or gpus % math.prod(degrees) == 0 or not folds({**values, "gpus": gpus}):
@@ -288,10 +288,10 @@ def _folded(gpus: int, values: dict[str, Any], given: Mapping[str, Any]) -> dict
     return {**values, "expert_mode": "folded", "etp": 1}
 
 
-def _fold_note(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
-    if plan.expert_mode == "axis" or not given.keys().isdisjoint({"expert_mode", "etp"}):
+def _fold_note(plan: Plan, degrees: Mapping[str, Any]) -> tuple[str, ...]:
+    if plan.expert_mode == "axis" or not degrees.keys().isdisjoint({"expert_mode", "etp"}):
         return ()
-    if "ep" not in given or plan.etp != 1:
+    if "ep" not in degrees or plan.etp != 1:
         return ()
     return ("experts share the GPUs of TP and CP, as --ep-mode folded --etp 1",)
 
@@ -322,14 +322,15 @@ def divisors(number: int) -> list[int]:
 
 
 def _candidates(
-    model: Model, gpus: int, given: Mapping[str, Any], gpus_per_server: int
+    model: Model, gpus: int, degrees: Mapping[str, Any], gpus_per_server: int
 ) -> Iterator[dict[str, Any]]:
     """Degrees that could work, the most wanted first."""
     experts = model.num_experts if model.num_moe_layers else 1
-    tps = [given["tp"]] if "tp" in given else divisors(min(gpus, gpus_per_server))
-    pps = [given["pp"]] if "pp" in given else [d for d in divisors(gpus) if d <= model.num_layers]
-    eps = [given["ep"]] if "ep" in given else divisors(experts)
-    base = {"seq_len": usual_length(model), "zero1": True, **given}
+    tps = [degrees["tp"]] if "tp" in degrees else divisors(min(gpus, gpus_per_server))
+    pps = [d for d in divisors(gpus) if d <= model.num_layers]
+    pps = [degrees["pp"]] if "pp" in degrees else pps
+    eps = [degrees["ep"]] if "ep" in degrees else divisors(experts)
+    base = {"seq_len": usual_length(model), "zero1": True, **degrees}
     triples = [(tp, pp, ep) for tp in tps for pp in pps for ep in eps]
 
     def unwanted(triple: tuple[int, int, int]) -> tuple[int, ...]:
@@ -338,19 +339,19 @@ def _candidates(
 
     for tp, pp, ep in sorted(triples, key=unwanted):
         values = _with_mode({**base, "tp": tp, "pp": pp, "ep": ep})
-        yield _folded(gpus, values, given)
+        yield _folded(gpus, values, degrees)
 
 
 def _by_rule(
     model: Model,
     gpus: int,
-    given: Mapping[str, Any],
+    degrees: Mapping[str, Any],
     limits: tuple[float, int, MemoryOptions],
 ) -> Plan:
     gpu_memory_bytes, gpus_per_server, options = limits
     impossible: PlanError | None = None
     too_large: list[tuple[float, str, Plan]] = []
-    for values in _candidates(model, gpus, given, gpus_per_server):
+    for values in _candidates(model, gpus, degrees, gpus_per_server):
         try:
             plan = _scaled(gpus, _with_batch(gpus, values))
             check_model(plan, model)

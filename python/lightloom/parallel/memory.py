@@ -118,8 +118,8 @@ class MemoryOptions:
                 f"recompute = {echo(self.recompute)}: {expected_one_of(self.recompute, RECOMPUTE)}"
             )
         if self.state_precision not in _OPTIMIZER_BYTES:
-            known = expected_one_of(self.state_precision, _OPTIMIZER_BYTES)
-            raise PlanError(f"state precision = {echo(self.state_precision)}: {known}")
+            choices = expected_one_of(self.state_precision, _OPTIMIZER_BYTES)
+            raise PlanError(f"state precision = {echo(self.state_precision)}: {choices}")
         if not 0 <= self.reserve < 1:
             raise PlanError(f"memory reserve = {self.reserve}: expected a share from 0 to below 1")
 
@@ -248,11 +248,11 @@ def stage_memory(
     passes alternate, what one layer keeps, since its forward pass ends before it frees another.
     """
     options = options or MemoryOptions()
-    held = plan.held_stages(stage)
+    stages = plan.held_stages(stage)
     by_stage = plan.layers(model.num_layers)
-    chunks = [chunk for one in held for chunk in by_stage[one]]
+    chunks = [chunk for index in stages for chunk in by_stage[index]]
     layers = {layer: layer_parameters(model, plan, layer) for chunk in chunks for layer in chunk}
-    counts = _Shards(plan, [stage_parameters(model, plan, one) for one in held])
+    counts = _Shards(plan, [stage_parameters(model, plan, index) for index in stages])
     of_layers = _Shards(plan, list(layers.values()))
     largest = max((part.dense + part.expert for part in layers.values()), default=0.0)
     # a layer's BF16 weight gradients exist in addition to the accumulated ones
@@ -260,7 +260,7 @@ def stage_memory(
         max((part.dense for part in layers.values()), default=0.0) * options.activation_bytes
     )
     shares_parameters = options.sharded == "parameters"
-    inside, all_ = (one.count(shares_parameters) for one in (of_layers, counts))
+    inside, all_ = (layers.count(shares_parameters) for layers in (of_layers, counts))
     parameters = inside * options.layer_parameter_bytes
     parameters += (all_ - inside) * max(options.parameter_bytes, options.activation_bytes)
     if shares_parameters and plan.zero1:
@@ -276,7 +276,7 @@ def stage_memory(
     added = (full if alternates else full - kept for kept, full in sizes.values())
     activations += max(added, default=0.0)
     logits = 0.0
-    if plan.pp - 1 in held:
+    if plan.pp - 1 in stages:
         tokens = plan.micro_batch_size * plan.seq_len / plan.cp
         # sharded over the vocabulary
         logits = options.logit_bytes * tokens * model.vocab_size / plan.tp

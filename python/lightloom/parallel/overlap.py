@@ -120,12 +120,12 @@ def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
     """Fields that the model rules out, each with one line."""
     if plan["context_parallel"] == "ulysses":
         yield from _divided_heads(model, plan)
-    for name, given in (
+    for name, enabled in (
         ("overlap_all_to_all", plan["overlap_all_to_all"] != "none"),
         ("overlap_shared_experts", plan["overlap_shared_experts"]),
     ):
         flag = name.replace("_", "-")
-        if not given:
+        if not enabled:
             continue
         if not model.num_moe_layers:
             yield name, f"{flag}: {model.name} has no experts; leave it out"

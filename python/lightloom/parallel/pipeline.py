@@ -73,15 +73,15 @@ def _one_forward_one_backward(plan: Plan, stage: int) -> list[Turn]:
     else:
         warm_up = 2 * (plan.pp - stage - 1) + (plan.vpp - 1) * plan.pp + alternates
     warm_up = min(warm_up, total)
-    found: list[Turn] = [(_pass(plan, index, forward=True),) for index in range(warm_up)]
+    turns: list[Turn] = [(_pass(plan, index, forward=True),) for index in range(warm_up)]
     for index in range(warm_up, total):
         both = (
             _pass(plan, index, forward=True),
             _pass(plan, index - warm_up, forward=False),
         )
-        found += [both] if alternates else [(step,) for step in both]
-    found += [(_pass(plan, index, forward=False),) for index in range(total - warm_up, total)]
-    return found
+        turns += [both] if alternates else [(step,) for step in both]
+    turns += [(_pass(plan, index, forward=False),) for index in range(total - warm_up, total)]
+    return turns
 
 
 def _pass(plan: Plan, index: int, *, forward: bool) -> Step:
@@ -198,7 +198,7 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     alternates = plan.overlap_all_to_all == "batch"
     if plan.vpp == 1 and plan.schedule == "1f1b" and not alternates:
         return min(plan.pp - stage, plan.micro_batches) * weight[0]
-    held = peak = 0.0
+    in_flight = peak = 0.0
     # what is in flight repeats once the pipeline is full: four rounds of it have the peak
     few = 4 * plan.pp + plan.micro_batches % plan.pp
     if few < plan.micro_batches:
@@ -206,10 +206,10 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     for turn in turns(plan, stage):
         for step in turn:
             if step.forward:
-                held += weight[step.chunk]
+                in_flight += weight[step.chunk]
             elif step.part != "input":
-                held -= weight[step.chunk]
+                in_flight -= weight[step.chunk]
             if not alternates:
-                peak = max(peak, held)
-        peak = max(peak, held)
+                peak = max(peak, in_flight)
+        peak = max(peak, in_flight)
     return peak

@@ -27,7 +27,7 @@ CARRIERS = {
 
 
 def print_collectives(
-    scenario: CollectiveScenario, found: Sequence[CollectiveResult], console: Console
+    scenario: CollectiveScenario, results: Sequence[CollectiveResult], console: Console
 ) -> None:
     """Print times, bandwidths and carriers of each collective and fabric."""
     group = scenario.group_gpus or scenario.gpus
@@ -42,8 +42,8 @@ def print_collectives(
         ),
         soft_wrap=True,
     )
-    repeats = any(abs(one.repeated_s / one.time_s - 1) > SHOWN for one in found)
-    labels, times, carried = _labels(found), _times(found, repeats), _carried(found)
+    repeats = any(abs(one.repeated_s / one.time_s - 1) > SHOWN for one in results)
+    labels, times, carried = _labels(results), _times(results, repeats), _carried(results)
     title = "Time, bandwidth, and what carries how much, per GPU"
     whole = _table(title, labels | times | carried)
     if table_width(whole, console) <= console.width:
@@ -52,7 +52,7 @@ def print_collectives(
         print_table(_table("Time and bandwidth", labels | times), console)
         print_table(_table("What carries how much, per GPU", labels | carried), console)
     console.print()
-    for note in _notes(scenario, found, repeats):
+    for note in _notes(scenario, results, repeats):
         console.print(Text(note, style="dim"), soft_wrap=True)
 
 
@@ -63,48 +63,49 @@ def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
     return table
 
 
-def _labels(found: Sequence[CollectiveResult]) -> dict[str, list[str]]:
+def _labels(results: Sequence[CollectiveResult]) -> dict[str, list[str]]:
     """What a row is about; no column for what all have in common."""
     columns = {
-        "collective": [one.collective for one in found],
-        "fabric": [_fabric(one) for one in found],
-        "buffer\nper GPU": [show_bytes(one.buffer_bytes) for one in found],
+        "collective": [one.collective for one in results],
+        "fabric": [_fabric(one) for one in results],
+        "buffer\nper GPU": [show_bytes(one.buffer_bytes) for one in results],
     }
     if len(set(columns["collective"])) == 1:
         del columns["collective"]
     return columns
 
 
-def _times(found: Sequence[CollectiveResult], repeats: bool) -> dict[str, list[str]]:
+def _times(results: Sequence[CollectiveResult], repeats: bool) -> dict[str, list[str]]:
     return {
-        "time": [show_time(one.time_s) for one in found],
-        **({"repeated": [show_time(one.repeated_s) for one in found]} if repeats else {}),
-        "algorithm\n[GB/s]": show_column((one.algorithm_bandwidth / 1e9 for one in found), 3),
-        "bus\n[GB/s]": show_column((one.bus_bandwidth / 1e9 for one in found), 3),
-        "of NIC\nrate": [f"{one.nic_share:.0%}" for one in found],
+        "time": [show_time(one.time_s) for one in results],
+        **({"repeated": [show_time(one.repeated_s) for one in results]} if repeats else {}),
+        "algorithm\n[GB/s]": show_column((one.algorithm_bandwidth / 1e9 for one in results), 3),
+        "bus\n[GB/s]": show_column((one.bus_bandwidth / 1e9 for one in results), 3),
+        "of NIC\nrate": [f"{one.nic_share:.0%}" for one in results],
     }
 
 
-def _carried(found: Sequence[CollectiveResult]) -> dict[str, list[str]]:
+def _carried(results: Sequence[CollectiveResult]) -> dict[str, list[str]]:
     return {
         f"{words}\n[MB]": show_column(
-            (one.carried_bytes[name] / one.gpus / 1e6 or None for one in found), 3
+            (one.carried_bytes[name] / one.gpus / 1e6 or None for one in results), 3
         )
         for name, words in CARRIERS.items()
-        if any(one.carried_bytes[name] for one in found)
+        if any(one.carried_bytes[name] for one in results)
     }
 
 
-def _fabric(one: CollectiveResult) -> str:
+def _fabric(result: CollectiveResult) -> str:
     """The fabric and what it chose, in a few characters."""
-    chosen = one.setting.partition("=")[2] if one.setting.startswith("all_to_all") else one.setting
-    if not chosen or one.collective in RINGS:
-        return one.fabric
-    return f"{one.fabric} ({chosen})"
+    setting = result.setting
+    if setting is None or result.collective in RINGS:
+        return result.fabric
+    chosen = setting.value if setting.option == "all_to_all" else str(setting)
+    return f"{result.fabric} ({chosen})"
 
 
 def _notes(
-    scenario: CollectiveScenario, found: Sequence[CollectiveResult], repeats: bool
+    scenario: CollectiveScenario, results: Sequence[CollectiveResult], repeats: bool
 ) -> list[str]:
     counted = "algorithm: buffer over time; bus: what a GPU sends over time, as NCCL's tests count"
     notes = [counted]
@@ -118,6 +119,6 @@ def _notes(
             "repeated: an equal one that follows at once, with its circuits set and members that"
             " are done early ahead of others"
         )
-    if any(one.left_out for one in found):
+    if any(one.left_out for one in results):
         notes.append("flat all-to-alls of that many uneven flows are tried with --all-to-all flat")
     return notes

@@ -29,14 +29,14 @@ def failures_table(results: Sequence[FabricResult]) -> Table:
 def failures_sentence(results: Sequence[FabricResult]) -> str:
     """What such failures cost on average, or nothing where no rate is known."""
     lost = [(result.fabric, result.lost_to_failures) for result in results]
-    known = [f"{name} {100 * share:.2g} %" for name, share in lost if share is not None]
-    if not known:
+    shares = [f"{name} {100 * share:.2g} %" for name, share in lost if share is not None]
+    if not shares:
         return ""
     rates = load_failure_rates()
     days = rates.repair_days.value
     return (
         f"If all parts of these kinds cost as much and take {days:g} day{'s' * (days != 1)} to"
-        f" repair, failures cost this share of the pace on average: {', '.join(known)}; restarts"
+        f" repair, failures cost this share of the pace on average: {', '.join(shares)}; restarts"
         " are left out."
     )
 
@@ -55,17 +55,17 @@ def _by_fabrics(
     outcomes: Sequence[tuple[str, FailureResult]],
 ) -> list[tuple[list[str], FailureResult]]:
     """Outcomes of one part by fabric; those that lack it for the same reason are together."""
-    found: dict[str, tuple[list[str], FailureResult]] = {}
+    together: dict[str, tuple[list[str], FailureResult]] = {}
     for fabric, one in outcomes:
         key = one.response if one.is_unaffected else fabric
-        found.setdefault(key, ([], one))[0].append(fabric)
-    return list(found.values())
+        together.setdefault(key, ([], one))[0].append(fabric)
+    return list(together.values())
 
 
-def _cells(one: FailureResult) -> tuple[str, str, str]:
-    if one.is_unaffected:
-        return "", "0 %", one.response
-    if one.step_time_s is None or one.longer_share is None:
-        return "-", "stops", one.response
-    share = f"{100 * one.longer_share:.1f}"
-    return f"{one.step_time_s:.4g}", f"{share.replace('-0.0', '0.0')} %", one.response
+def _cells(failure: FailureResult) -> tuple[str, str, str]:
+    if failure.is_unaffected:
+        return "", "0 %", failure.response
+    if failure.step_time_s is None or failure.longer_share is None:
+        return "-", "stops", failure.response
+    share = f"{100 * failure.longer_share:.1f}"
+    return f"{failure.step_time_s:.4g}", f"{share.replace('-0.0', '0.0')} %", failure.response

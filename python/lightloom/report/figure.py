@@ -89,14 +89,14 @@ def html_of(show: Callable[[Console], Any]) -> str:
     )
 
 
-def comparison_figure(found: Comparison) -> Figure:
+def comparison_figure(comparison: Comparison) -> Figure:
     """Tokens per second of each fabric against the cost of its network."""
-    styles = fabric_styles([(result.fabric, result.kind) for result in found.results])
-    points = pareto_points(found.results, styles)
+    styles = fabric_styles([(result.fabric, result.kind) for result in comparison.results])
+    points = pareto_points(comparison.results, styles)
     return Figure("Speed against cost of the network", str(pareto(points, "the network")), 430)
 
 
-def schedule_figure(found: ScheduleComparison) -> Figure:
+def schedule_figure(comparison: ScheduleComparison) -> Figure:
     """The shortest schedule: to whom each source sends when.
 
     Raises
@@ -104,10 +104,10 @@ def schedule_figure(found: ScheduleComparison) -> Figure:
     ValueError
         If an interrupt left no schedule.
     """
-    drawn = shortest_drawn(found)
+    drawn = shortest_drawn(comparison)
     if drawn is None:
         raise ValueError("there is no schedule to draw: the comparison was interrupted")
-    title = schedule_title(found)
+    title = schedule_title(comparison)
     return Figure(title, str(drawn.drawing(title)), round(drawn.height) + 60)
 
 

@@ -25,15 +25,15 @@ PARTS = {
 }
 
 
-def memory_as_json(found: JobMemory) -> dict[str, Any]:
+def memory_as_json(memory: JobMemory) -> dict[str, Any]:
     """The memory of a job, as plain values."""
     return {
-        "model": found.model.name,
-        "gpu": found.gpu.name,
-        "gpus": found.fitted.plan.gpus,
-        "plan": dataclasses.asdict(found.fitted.plan),
-        "options": dataclasses.asdict(found.fitted.options),
-        "memory": found.fitted.as_dict(found.gpu),
+        "model": memory.model.name,
+        "gpu": memory.gpu.name,
+        "gpus": memory.fitted.plan.gpus,
+        "plan": dataclasses.asdict(memory.fitted.plan),
+        "options": dataclasses.asdict(memory.fitted.options),
+        "memory": memory.fitted.as_dict(memory.gpu),
         "recomputation": [
             {
                 "recompute": level,
@@ -42,17 +42,17 @@ def memory_as_json(found: JobMemory) -> dict[str, Any]:
                 "total_bytes": largest.total_bytes,
                 "activations_bytes": largest.activations_bytes,
             }
-            for level, (largest, unfit) in found.by_recompute.items()
+            for level, (largest, unfit) in memory.by_recompute.items()
         ],
-        "remedy": found.remedy,
+        "remedy": memory.remedy,
         "measured_peaks": [dataclasses.asdict(error) for error in ERRORS],
     }
 
 
-def print_memory(found: JobMemory, console: Console) -> None:
+def print_memory(memory: JobMemory, console: Console) -> None:
     """Print the plan, its memory by stage, what recomputation changes, and whether it fits."""
-    plan, options = found.fitted.plan, found.fitted.options
-    lines = [f"{found.model.name} on {plan.describe()}"]
+    plan, options = memory.fitted.plan, memory.fitted.options
+    lines = [f"{memory.model.name} on {plan.describe()}"]
     if plan.provenance:
         lines.append(f"plan from: {'; '.join(plan.provenance)}")
     lines.append(
@@ -62,44 +62,46 @@ def print_memory(found: JobMemory, console: Console) -> None:
     )
     for line in lines:
         console.print(Text(line), soft_wrap=True)
-    _print_stages(found, console)
-    _print_levels(found, console)
+    _print_stages(memory, console)
+    _print_levels(memory, console)
     console.print()
     print_sentence(f"Of measured peaks, {'; '.join(e.text for e in ERRORS)}.", console)
-    print_sentence(verdict(found), console, "bold")
+    print_sentence(verdict(memory), console, "bold")
 
 
-def verdict(found: JobMemory) -> str:
+def verdict(memory: JobMemory) -> str:
     """Whether the plan fits, in a sentence."""
-    largest, unfit = found.by_recompute[found.fitted.options.recompute]
+    largest, unfit = memory.by_recompute[memory.fitted.options.recompute]
     if unfit is not None:
-        return f"The plan does not fit {found.gpu.title}: {unfit}; {found.remedy}."
-    size, limit = show_number(largest.total_bytes / 1e9, 3), show_bytes(found.limit_bytes, 3)
-    repaired = found.fitted.repaired
-    level = found.fitted.options.recompute
+        return f"The plan does not fit {memory.gpu.title}: {unfit}; {memory.remedy}."
+    size, limit = show_number(largest.total_bytes / 1e9, 3), show_bytes(memory.limit_bytes, 3)
+    repaired = memory.fitted.repaired
+    level = memory.fitted.options.recompute
     how = "" if repaired is None else f" with --recompute {level} (without, {repaired})"
     return (
-        f"The plan fits {found.gpu.title}{how}: stage {largest.stage} needs {size} of "
-        f"{limit}, all but {found.fitted.options.reserve:.0%} of its memory."
+        f"The plan fits {memory.gpu.title}{how}: stage {largest.stage} needs {size} of "
+        f"{limit}, all but {memory.fitted.options.reserve:.0%} of its memory."
     )
 
 
-def _print_stages(found: JobMemory, console: Console) -> None:
-    plan, limit = found.fitted.plan, found.limit_bytes
+def _print_stages(memory: JobMemory, console: Console) -> None:
+    plan, limit = memory.fitted.plan, memory.limit_bytes
     headers = ["stage", "layers", *PARTS.values(), "total\n[GB]", "of the\nlimit"]
-    level = found.fitted.options.recompute
+    level = memory.fitted.options.recompute
     title = f"Peak memory per GPU, in GB; activations recomputed: {level}"
     table = plain_table(title, headers)
-    by_stage = plan.layers(found.model.num_layers)
-    for one in found.fitted.memory:
-        layers = sum(len(chunk) for held in plan.held_stages(one.stage) for chunk in by_stage[held])
-        is_over = one.total_bytes > limit
+    by_stage = plan.layers(memory.model.num_layers)
+    for peak in memory.fitted.memory:
+        layers = sum(
+            len(chunk) for held in plan.held_stages(peak.stage) for chunk in by_stage[held]
+        )
+        is_over = peak.total_bytes > limit
         table.add_row(
-            str(one.stage),
+            str(peak.stage),
             str(layers),
-            *(f"{_part(one, name) / 1e9:.2f}" for name in PARTS),
-            f"{one.total_bytes / 1e9:.2f}",
-            f"{one.total_bytes / limit:.0%}",
+            *(f"{_part(peak, name) / 1e9:.2f}" for name in PARTS),
+            f"{peak.total_bytes / 1e9:.2f}",
+            f"{peak.total_bytes / limit:.0%}",
             style="bold red" if is_over else "",
         )
     print_table(table, console)
@@ -110,10 +112,10 @@ def _part(stage: StageMemory, name: str) -> float:
     return size
 
 
-def _print_levels(found: JobMemory, console: Console) -> None:
+def _print_levels(memory: JobMemory, console: Console) -> None:
     headers = ["recompute", "largest\nstage", "activations\n[GB]", "total\n[GB]", "fits"]
     table = plain_table("What recomputation changes, by the largest stage", headers)
-    for level, (largest, unfit) in found.by_recompute.items():
+    for level, (largest, unfit) in memory.by_recompute.items():
         table.add_row(
             level,
             str(largest.stage),

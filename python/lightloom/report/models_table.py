@@ -24,7 +24,7 @@ _CONVENTIONS = {
 }
 
 
-def print_catalog(console: Console, known: dict[str, Model]) -> None:
+def print_catalog(console: Console, models: dict[str, Model]) -> None:
     """Print the models known by name and where their shapes are from."""
     # as narrow as a terminal of 80 columns
     headers = [
@@ -38,7 +38,7 @@ def print_catalog(console: Console, known: dict[str, Model]) -> None:
     ]
     plan = "published\nplan"
     table = plain_table("Models known by name", [*headers, plan], left=[plan])
-    for name, model in known.items():
+    for name, model in models.items():
         table.add_row(
             name,
             str(model.num_layers),
@@ -61,7 +61,7 @@ def print_catalog(console: Console, known: dict[str, Model]) -> None:
         "\nSources of the shapes; published counts that they were checked against\n"
         "(sources of counts and plans: lightloom models NAME)"
     )
-    for name, model in known.items():
+    for name, model in models.items():
         source = f"{escape(model.sources['config'])}; {_published_counts(model)}"
         console.print(f"  {name}: {source}", soft_wrap=True)
 

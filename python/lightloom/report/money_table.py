@@ -36,9 +36,9 @@ def money_table(results: Sequence[FabricResult]) -> Table:
     return table
 
 
-def ownership_words(own: Ownership) -> str:
+def ownership_words(ownership: Ownership) -> str:
     """What dollars and joules of a hall count, for captions."""
     return (
-        f"a PUE of {own.pue.value:g}; $: the price over {own.life_years.value:g} years and "
-        f"electricity at {own.electricity_usd_per_kwh.value:g} $/kWh"
+        f"a PUE of {ownership.pue.value:g}; $: the price over {ownership.life_years.value:g} "
+        f"years and electricity at {ownership.electricity_usd_per_kwh.value:g} $/kWh"
     )

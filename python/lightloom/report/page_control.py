@@ -22,7 +22,7 @@ from lightloom.units import show_things
 def write_control_page(
     region: str,
     servers: Sequence[str],
-    held: Collection[NicPair],
+    pairs: Collection[NicPair],
     entries: Sequence[JournalEntry],
     path: Path,
     command: str = "",
@@ -35,7 +35,7 @@ def write_control_page(
         Name of the region.
     servers
         Names of its servers, in the order of their indices.
-    held
+    pairs
         The circuits that it has.
     entries
         Changes, the newest first.
@@ -49,19 +49,19 @@ def write_control_page(
     OutputError
         If it cannot be written.
     """
-    write_text(render_control(region, servers, held, entries, command), path)
+    write_text(render_control(region, servers, pairs, entries, command), path)
 
 
 def render_control(
     region: str,
     servers: Sequence[str],
-    held: Collection[NicPair],
+    pairs: Collection[NicPair],
     entries: Sequence[JournalEntry],
     command: str = "",
 ) -> str:
     """Text of the page."""
     matrix = np.zeros((len(servers), len(servers)), dtype=np.int64)
-    for circuit in held:
+    for circuit in pairs:
         one, other = circuit.servers
         matrix[one, other] += 1
         matrix[other, one] += 1
@@ -73,7 +73,7 @@ def render_control(
     labels = list(servers)
     context: dict[str, Any] = {
         "version": __version__,
-        "title": f"{region}: {show_things(len(held), 'circuit')} between "
+        "title": f"{region}: {show_things(len(pairs), 'circuit')} between "
         f"{show_things(len(servers), 'server')}",
         "heading": "Circuits by the journal; the switches are not read: "
         "lightloom control watch does that",

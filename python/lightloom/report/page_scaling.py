@@ -33,7 +33,7 @@ _LEFT = {"tokens_per_s": "thousand tokens/s", "perf_per_cluster_usd": "tokens/s 
 _SCALE = {"tokens_per_s": 1e-3, "perf_per_cluster_usd": 1e3}
 
 
-def write_scaling_page(found: Scaling, path: Path) -> None:
+def write_scaling_page(scaling: Scaling, path: Path) -> None:
     """Write the page; ``path`` appears only when it is whole.
 
     Raises
@@ -41,43 +41,43 @@ def write_scaling_page(found: Scaling, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    write_text(render_scaling(found), path)
+    write_text(render_scaling(scaling), path)
 
 
-def render_scaling(found: Scaling) -> str:
+def render_scaling(scaling: Scaling) -> str:
     """Text of the page."""
-    return render_page("scaling.html", _context(found))
+    return render_page("scaling.html", _context(scaling))
 
 
-def _context(found: Scaling) -> dict[str, Any]:
-    first = found.results[min(found.results)]
-    kinds = {r["fabric"]: r["kind"] for n in found.results for r in found.results[n]["results"]}
+def _context(scaling: Scaling) -> dict[str, Any]:
+    first = scaling.results[min(scaling.results)]
+    kinds = {r["fabric"]: r["kind"] for n in scaling.results for r in scaling.results[n]["results"]}
     styles = fabric_styles(list(kinds.items()))
     return {
         "version": __version__,
-        "title": f"{first['inputs']['model']['name']} at {len(found.results)} points",
-        "heading": _heading(found),
-        "verdict": verdicts(found),
+        "title": f"{first['inputs']['model']['name']} at {len(scaling.results)} points",
+        "heading": _heading(scaling),
+        "verdict": verdicts(scaling),
         "legend": list(styles.values()),
-        "plots": _plots(found, styles),
-        "summary": opening(found),
-        "warnings": warnings(found),
-        "command": found.command,
-        "files": files_of("results", found.to_json(), [], ""),
-        "tables": [*([] if (plans := plans_grid(found)) is None else [plans]), scaling_grid(found)],
+        "plots": _plots(scaling, styles),
+        "summary": opening(scaling),
+        "warnings": warnings(scaling),
+        "command": scaling.command,
+        "files": files_of("results", scaling.to_json(), [], ""),
+        "tables": [grid for grid in (plans_grid(scaling), scaling_grid(scaling)) if grid],
         "crossovers": [
-            (METRICS[one.metric], _where(found, one.fixed), one.below, one.above,
+            (METRICS[one.metric], _where(scaling, one.fixed), one.below, one.above,
              f"{one.low:,g} to {one.high:,g} {_UNIT[one.axis]}",
              f"{float(f'{one.at:.3g}'):,g} {_UNIT[one.axis]}")
-            for one in found.crossovers()
+            for one in scaling.crossovers()
         ],
-        "failures": [(found.points[n].title, reason) for n, reason in found.failures.items()],
+        "failures": [(scaling.points[n].title, reason) for n, reason in scaling.failures.items()],
     }  # fmt: skip
 
 
-def _heading(found: Scaling) -> str:
+def _heading(scaling: Scaling) -> str:
     """The values of each axis once."""
-    points = [found.points[number] for number in sorted(found.results)]
+    points = [scaling.points[number] for number in sorted(scaling.results)]
     texts = []
     for name in points[0].values:
         values = dict.fromkeys(point.values[name] for point in points)
@@ -87,37 +87,39 @@ def _heading(found: Scaling) -> str:
     return "; ".join(texts)
 
 
-def _where(found: Scaling, fixed: dict[str, Any]) -> str:
-    return ScalingPoint(fixed, found.points[0].scenario).title
+def _where(scaling: Scaling, fixed: dict[str, Any]) -> str:
+    return ScalingPoint(fixed, scaling.points[0].scenario).title
 
 
-def _plots(found: Scaling, styles: dict[str, FabricStyle]) -> list[tuple[str, list[Markup]]]:
+def _plots(scaling: Scaling, styles: dict[str, FabricStyle]) -> list[tuple[str, list[Markup]]]:
     """Curves of every line with two points or more: its title, and a drawing for each metric."""
     plots = []
-    for axis in found.numeric_axes:
-        for line in found.lines(axis):
+    for axis in scaling.numeric_axes:
+        for line in scaling.lines(axis):
             if len(line) > 1:
-                values = found.points[line[0]].values
-                where = _where(found, {k: v for k, v in values.items() if k != axis})
-                drawn = [_curves(found, axis, line, metric, styles) for metric in METRICS]
+                values = scaling.points[line[0]].values
+                where = _where(scaling, {k: v for k, v in values.items() if k != axis})
+                drawn = [_curves(scaling, axis, line, metric, styles) for metric in METRICS]
                 plots.append((f"{where}, over {_BELOW[axis]}".removeprefix(", "), drawn))
     return plots
 
 
 def _curves(
-    found: Scaling, axis: str, line: list[int], metric: str, styles: dict[str, FabricStyle]
+    scaling: Scaling, axis: str, line: list[int], metric: str, styles: dict[str, FabricStyle]
 ) -> Markup:
     """A metric of every fabric along a line of points; the horizontal scale is logarithmic."""
-    places = [math.log2(found.points[number].values[axis]) for number in line]
+    places = [math.log2(scaling.points[number].values[axis]) for number in line]
     scale = _SCALE[metric]
     values = [
-        {name: scale * one for name, one in found.metric(number, metric).items()} for number in line
+        {name: scale * one for name, one in scaling.metric(number, metric).items()}
+        for number in line
     ]
     every = [one for row in values for one in row.values()]
     x = Axis(*padded(places, 0.06), 80, _WIDTH - 16)
     y = Axis(*padded([0.0, *every], 0.06), _HEIGHT - 58, 16)
     below = [
-        (place, f"{found.points[n].values[axis]:,g}") for place, n in zip(places, line, strict=True)
+        (place, f"{scaling.points[n].values[axis]:,g}")
+        for place, n in zip(places, line, strict=True)
     ]
     parts = [*grid_lines(x, y, below), *axis_names(x, y, _BELOW[axis], _LEFT[metric])]
     for name, style in styles.items():

@@ -17,7 +17,7 @@ from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.units import show_bytes, show_time
 
 
-def write_schedule_page(found: ScheduleComparison, path: Path, command: str = "") -> None:
+def write_schedule_page(comparison: ScheduleComparison, path: Path, command: str = "") -> None:
     """Write the page; ``path`` appears only when it is whole.
 
     ``command`` is what made it, for the reader to copy.
@@ -27,10 +27,10 @@ def write_schedule_page(found: ScheduleComparison, path: Path, command: str = ""
     OutputError
         If it cannot be written.
     """
-    write_text(render_schedule(found, command), path)
+    write_text(render_schedule(comparison, command), path)
 
 
-def write_schedule_drawing(found: ScheduleComparison, path: Path) -> None:
+def write_schedule_drawing(comparison: ScheduleComparison, path: Path) -> None:
     """Write the shortest schedule as an SVG file; nothing if an interrupt left none.
 
     Raises
@@ -38,35 +38,37 @@ def write_schedule_drawing(found: ScheduleComparison, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    drawn = shortest_drawn(found)
+    drawn = shortest_drawn(comparison)
     if drawn is None:
         return
-    text = standalone(drawn, schedule_title(found), f"{found.problem.name}; {_shown(found)}")
+    text = standalone(
+        drawn, schedule_title(comparison), f"{comparison.problem.name}; {_shown(comparison)}"
+    )
     write_text(text + "\n", path)
 
 
-def render_schedule(found: ScheduleComparison, command: str = "") -> str:
+def render_schedule(comparison: ScheduleComparison, command: str = "") -> str:
     """Text of the page."""
-    return render_page("schedule.html", _context(found) | {"command": command})
+    return render_page("schedule.html", _context(comparison) | {"command": command})
 
 
-def _context(found: ScheduleComparison) -> dict[str, Any]:
-    rows, said = as_rows(found), verdict(found)
-    drawn = shortest_drawn(found)
-    demand = found.problem.demand
+def _context(comparison: ScheduleComparison) -> dict[str, Any]:
+    rows, said = as_rows(comparison), verdict(comparison)
+    drawn = shortest_drawn(comparison)
+    demand = comparison.problem.demand
     square = demand.shape[0] == demand.shape[1]
     names = [str(index) for index in range(max(demand.shape))]
-    best = found.best_allocation
+    best = comparison.best_allocation
     return {
         "version": __version__,
-        "title": said[0] if said else f"Circuits for {found.problem.name}",
-        "heading": profile_text(found),
+        "title": said[0] if said else f"Circuits for {comparison.problem.name}",
+        "heading": profile_text(comparison),
         "verdict": said[1:],
-        "tables": grids(found),
-        "files": files_of("schedule", as_json(found), rows, "a row per method"),
-        "schedule_title": schedule_title(found),
-        "schedule_note": _shown(found),
-        "schedule": None if drawn is None else drawn.drawing(schedule_title(found)),
+        "tables": grids(comparison),
+        "files": files_of("schedule", as_json(comparison), rows, "a row per method"),
+        "schedule_title": schedule_title(comparison),
+        "schedule_note": _shown(comparison),
+        "schedule": None if drawn is None else drawn.drawing(schedule_title(comparison)),
         "legend": [] if drawn is None else drawn.legend,
         "demand": matrix_drawing(demand, names, show_bytes, "demand") if square else None,
         "circuits": None
@@ -81,26 +83,26 @@ def _context(found: ScheduleComparison) -> dict[str, Any]:
     }
 
 
-def schedule_title(found: ScheduleComparison) -> str:
+def schedule_title(comparison: ScheduleComparison) -> str:
     """The title of the shortest schedule."""
-    if found.winner is None:
+    if comparison.winner is None:
         return "No schedule"
-    length = show_time(found.schedules[found.winner].length_s)
-    return f"Schedule by {found.winner}: {length}"
+    length = show_time(comparison.schedules[comparison.winner].length_s)
+    return f"Schedule by {comparison.winner}: {length}"
 
 
-def shortest_drawn(found: ScheduleComparison) -> Gantt | None:
+def shortest_drawn(comparison: ScheduleComparison) -> Gantt | None:
     """The shortest schedule of the busiest sources; nothing if an interrupt left none."""
-    if found.winner is None:
+    if comparison.winner is None:
         return None
-    rows = busiest(found.problem.demand, MAX_SOURCES)
-    times = port_times(found.schedules[found.winner], found.problem.demand, rows)
+    rows = busiest(comparison.problem.demand, MAX_SOURCES)
+    times = port_times(comparison.schedules[comparison.winner], comparison.problem.demand, rows)
     return gantt(times, rows)
 
 
-def _shown(found: ScheduleComparison) -> str:
+def _shown(comparison: ScheduleComparison) -> str:
     """Which sources are drawn."""
-    sources = found.profile.sources
+    sources = comparison.profile.sources
     if sources <= MAX_SOURCES:
         return f"{sources} sources"
     return f"the {MAX_SOURCES} busiest of {sources} sources"

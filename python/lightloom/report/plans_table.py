@@ -55,14 +55,14 @@ def _degrees(plan: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _gain(
-    known: Sequence[Mapping[str, Any]],
+    candidates: Sequence[Mapping[str, Any]],
     plan: Mapping[str, Any],
-    own: Mapping[str, Any],
+    candidate: Mapping[str, Any],
     fabric: str,
 ) -> float | None:
     """How many times faster a fabric's own plan is there, as predicted."""
-    times = {_degrees(one): one["predicted_by_fabric_s"].get(fabric) for one in known}
-    there, best = times.get(_degrees(plan)), times.get(_degrees(own))
+    times = {_degrees(one): one["predicted_by_fabric_s"].get(fabric) for one in candidates}
+    there, best = times.get(_degrees(plan)), times.get(_degrees(candidate))
     return there / best if there and best else None
 
 
@@ -107,12 +107,12 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] =
     )
 
 
-def _on(one: Mapping[str, Any], fabric: str, scale: float) -> str:
-    seconds = one["predicted_by_fabric_s"].get(fabric)
+def _on(candidate: Mapping[str, Any], fabric: str, scale: float) -> str:
+    seconds = candidate["predicted_by_fabric_s"].get(fabric)
     return "-" if seconds is None else f"{scale * seconds:.4g}"
 
 
-def _share(one: Mapping[str, Any]) -> float:
+def _share(candidate: Mapping[str, Any]) -> float:
     """Sequences of a step on so many GPUs, but for a factor that all plans share."""
-    ranks: float = one["tp"] * one["pp"] * one["cp"]
-    return float(one["micro_batches"] * one["micro_batch_size"]) / ranks
+    ranks: float = candidate["tp"] * candidate["pp"] * candidate["cp"]
+    return float(candidate["micro_batches"] * candidate["micro_batch_size"]) / ranks

@@ -27,7 +27,7 @@ CELLS = """
 """
 
 
-def write_traffic_drawing(found: JobTraffic, path: Path) -> None:
+def write_traffic_drawing(traffic: JobTraffic, path: Path) -> None:
     """Write the drawing; ``path`` appears only when it is whole.
 
     Raises
@@ -35,21 +35,21 @@ def write_traffic_drawing(found: JobTraffic, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    write_text(traffic_drawing(found) + "\n", path)
+    write_text(traffic_drawing(traffic) + "\n", path)
 
 
-def traffic_drawing(found: JobTraffic) -> str:
+def traffic_drawing(traffic: JobTraffic) -> str:
     """Text of the drawing: all kinds that send anything, and what crosses servers."""
-    matrix = found.matrix
-    title, across = shown_matrix(found, None)
+    matrix = traffic.matrix
+    title, across = shown_matrix(traffic, None)
     panels = [(f"all, {title}", across)]
     panels += [(kind.upper(), matrix.of(kind)) for kind in matrix.kinds if matrix.of(kind).any()]
     labels = [str(index) for index in range(len(across))]
     unit = {"gpu": "GPUs", "server": "servers"}[matrix.unit]
     parts = [tag("style", Markup(STYLE + CELLS))]
-    heading = f"{found.job.name}: who sends how many bytes to whom in a step"
+    heading = f"{traffic.job.name}: who sends how many bytes to whom in a step"
     parts.append(tag("text", heading, x=16.0, y=30.0, class_="title"))
-    note = f"{found.job.plan.describe()}; rows send to columns, {unit}; each has its own scale"
+    note = f"{traffic.job.plan.describe()}; rows send to columns, {unit}; each has its own scale"
     parts.append(tag("text", note, x=16.0, y=54.0, class_="note"))
     for index, (name, sent) in enumerate(panels):
         x, y = 16 + index % COLUMNS * WIDTH, HEAD + index // COLUMNS * HEIGHT

@@ -21,9 +21,11 @@ from lightloom.units import show_column, show_time
 SAME_S = 1e-12
 
 
-def print_prediction(found: Prediction, console: Console, *, with_sources: bool = False) -> None:
+def print_prediction(
+    prediction: Prediction, console: Console, *, with_sources: bool = False
+) -> None:
     """Print the loads, with the sources of their parameters or not, the scores and remarks."""
-    evaluation, inputs = found.evaluation, found.inputs
+    evaluation, inputs = prediction.evaluation, prediction.inputs
     trace = evaluation.trace
     kind = "SYNTHETIC loads, drawn by the generator" if trace.synthetic else "log"
     console.print(
@@ -34,7 +36,7 @@ def print_prediction(found: Prediction, console: Console, *, with_sources: bool 
         soft_wrap=True,
     )
     print_provenance(trace.provenance, console, with_sources=with_sources)
-    print_table(_table(evaluation, found.scores), console)
+    print_table(_table(evaluation, prediction.scores), console)
     console.print()
     for line in _remarks(evaluation, inputs):
         console.print(Text(line, style="dim"), soft_wrap=True)
@@ -43,9 +45,9 @@ def print_prediction(found: Prediction, console: Console, *, with_sources: bool 
             Text(f"warning: too short to judge a predictor: {reason}", style="yellow"),
             soft_wrap=True,
         )
-    if found.interrupted:
+    if prediction.interrupted:
         console.print(Text("warning: interrupted; finished predictors only", style="yellow"))
-    console.print(Text(f"\n{verdict(found.scores)}"), soft_wrap=True)
+    console.print(Text(f"\n{verdict(prediction.scores)}"), soft_wrap=True)
 
 
 def verdict(scores: Sequence[Score]) -> str:

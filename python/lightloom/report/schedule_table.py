@@ -14,8 +14,8 @@ from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule
 from lightloom.study.scheduling import AllocationRow, Kept, ScheduleComparison, kept_of
 from lightloom.study.scheduling.chunked import ChunkTimes
 from lightloom.study.scheduling.data import dark_share
+from lightloom.study.scheduling.earlier import KEPT
 from lightloom.study.scheduling.other_systems import SYSTEMS
-from lightloom.study.scheduling.results import KEPT
 from lightloom.units import show_bytes, show_number, show_time
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
@@ -32,23 +32,23 @@ LESS_IS_BETTER = (
 )
 
 
-def print_scheduling(found: ScheduleComparison, console: Console) -> None:
+def print_scheduling(comparison: ScheduleComparison, console: Console) -> None:
     """Print the demand's profile, the tables and the conclusions."""
-    print_sentence(profile_text(found), console)
-    for grid in grids(found):
+    print_sentence(profile_text(comparison), console)
+    for grid in grids(comparison):
         print_table(as_rich(grid), console)
     console.print()
-    for sentence in verdict(found):
+    for sentence in verdict(comparison):
         print_sentence(sentence, console)
 
 
-def profile_text(found: ScheduleComparison) -> str:
+def profile_text(comparison: ScheduleComparison) -> str:
     """The demand in one line."""
-    of = found.profile
+    of = comparison.profile
     alike = "every source has nearly the same mix"
     kind = alike if of.rank_one_distance < _SKEWED else "each source has a mix of its own"
     return (
-        f"{found.problem.name}: {of.sources} x {of.destinations}, "
+        f"{comparison.problem.name}: {of.sources} x {of.destinations}, "
         f"{show_bytes(of.total_bytes)} in {of.pairs:,} pairs; "
         f"busiest port {show_bytes(of.busiest_bytes)}, {of.line_over_mean:.2f} x mean; "
         f"largest pair {of.pair_over_mean:.2f} x mean, CV {of.pair_cv:.2f}; "
@@ -56,33 +56,33 @@ def profile_text(found: ScheduleComparison) -> str:
     )
 
 
-def grids(found: ScheduleComparison) -> list[Grid]:
+def grids(comparison: ScheduleComparison) -> list[Grid]:
     """The tables with content."""
     tables = []
-    if found.schedules:
-        tables.append(_schedules(found))
-    if found.hybrids:
-        tables.append(_hybrids(found))
-    if found.chunked:
-        tables.append(_chunked(found))
-    if found.systems:
-        tables.append(_systems(found))
-    if found.allocations:
-        tables.append(_allocations(found))
+    if comparison.schedules:
+        tables.append(_schedules(comparison))
+    if comparison.hybrids:
+        tables.append(_hybrids(comparison))
+    if comparison.chunked:
+        tables.append(_chunked(comparison))
+    if comparison.systems:
+        tables.append(_systems(comparison))
+    if comparison.allocations:
+        tables.append(_allocations(comparison))
     return tables
 
 
-def _clock(found: ScheduleComparison) -> tuple[float, str]:
+def _clock(comparison: ScheduleComparison) -> tuple[float, str]:
     """One unit of time for all tables, so that their numbers can be compared."""
-    tables = (found.schedules, found.hybrids, found.chunked, found.systems)
+    tables = (comparison.schedules, comparison.hybrids, comparison.chunked, comparison.systems)
     times = [row.length_s for table in tables for row in table.values()]
-    times += [row.split.makespan_s for row in found.allocations]
+    times += [row.split.makespan_s for row in comparison.allocations]
     return time_unit(max(filter(math.isfinite, times), default=1.0))
 
 
-def _schedules(found: ScheduleComparison) -> Grid:
-    problem = found.problem
-    unit_s, unit = _clock(found)
+def _schedules(comparison: ScheduleComparison) -> Grid:
+    problem = comparison.problem
+    unit_s, unit = _clock(comparison)
     switches = problem.switch_count
     stops = "only the ports that it moves" if problem.partial else "all ports"
     if switches > 1:
@@ -91,17 +91,19 @@ def _schedules(found: ScheduleComparison) -> Grid:
         [
             f"auto ({row.chosen})" if name == "auto" else name,
             _in_unit(row.length_s, unit_s),
-            _over_bound(found, row),
+            _over_bound(comparison, row),
             f"{row.configurations:,}",
             100 * dark_share(row),
             f"{1e6 * row.time_spent_s:,.0f}",
         ]
-        for name, row in found.schedules.items()
+        for name, row in comparison.schedules.items()
     ]
     rows += [
-        [name, "-", "-", "-", "-", "time limit"] for name in found.not_begun if name not in SYSTEMS
+        [name, "-", "-", "-", "-", "time limit"]
+        for name in comparison.not_begun
+        if name not in SYSTEMS
     ]
-    rows += [[name, "-", "-", "-", "-", "memory"] for name in found.too_large]
+    rows += [[name, "-", "-", "-", "-", "memory"] for name in comparison.too_large]
     return Grid(
         less_is_better=LESS_IS_BETTER,
         title=f"Schedules of permutations: {switches} switch{'es' * (switches > 1)}, "
@@ -116,26 +118,26 @@ def _schedules(found: ScheduleComparison) -> Grid:
             ("computed", "us"),
         ],
         rows=rows,
-        best=list(found.schedules).index(found.winner) if found.winner else -1,
-        caption=f"* shortest; bound: {_bound_text(found)}; dark: time in which the mean port "
+        best=list(comparison.schedules).index(comparison.winner) if comparison.winner else -1,
+        caption=f"* shortest; bound: {_bound_text(comparison)}; dark: time in which the mean port "
         "reconfigures",
     )
 
 
-def _bound_bytes(found: ScheduleComparison, row: PermutationSchedule) -> int:
+def _bound_bytes(comparison: ScheduleComparison, row: PermutationSchedule) -> int:
     """The largest bound known; what ``auto`` has proved of few lines is one for all methods."""
     return max(
-        one.lower_bound_bytes for one in found.schedules.values() if one.partial == row.partial
+        one.lower_bound_bytes for one in comparison.schedules.values() if one.partial == row.partial
     )
 
 
-def _bound_text(found: ScheduleComparison) -> str:
+def _bound_text(comparison: ScheduleComparison) -> str:
     """How long the bound is, and what it is."""
-    problem, switches = found.problem, found.problem.switch_count
-    row = next(one for one in found.schedules.values())
-    bound = _bound_bytes(found, row)
+    problem, switches = comparison.problem, comparison.problem.switch_count
+    row = next(one for one in comparison.schedules.values())
+    bound = _bound_bytes(comparison, row)
     time = show_time(bound * 8 / row.rate_bps)
-    if bound > min(one.lower_bound_bytes for one in found.schedules.values()):
+    if bound > min(one.lower_bound_bytes for one in comparison.schedules.values()):
         return f"{time}, which auto has proved that no schedule can beat"
     peers = "each of its peers" if problem.partial else "each peer of the port with most peers"
     shared = f", both divided by {switches} switches" if switches > 1 else ""
@@ -143,19 +145,19 @@ def _bound_text(found: ScheduleComparison) -> str:
     return f"{time}, {what}{shared}"
 
 
-def _over_bound(found: ScheduleComparison, row: PermutationSchedule) -> str | float:
+def _over_bound(comparison: ScheduleComparison, row: PermutationSchedule) -> str | float:
     """Length over the bound."""
-    bound = _bound_bytes(found, row)
+    bound = _bound_bytes(comparison, row)
     return OPTIMAL if row.length_bytes == bound else row.length_bytes / bound
 
 
-def _hybrids(found: ScheduleComparison) -> Grid:
-    problem, best = found.problem, found.best_hybrid
+def _hybrids(comparison: ScheduleComparison) -> Grid:
+    problem, best = comparison.problem, comparison.best_hybrid
     assert problem.eps_gbps is not None
     assert best is not None
-    unit_s, unit = _clock(found)
-    sent = max(found.profile.total_bytes, 1)
-    relays = any(row.relays is not None for row in found.hybrids.values())
+    unit_s, unit = _clock(comparison)
+    sent = max(comparison.profile.total_bytes, 1)
+    relays = any(row.relays is not None for row in comparison.hybrids.values())
     return Grid(
         less_is_better=LESS_IS_BETTER,
         title=f"Circuits and packets: {problem.rate_gbps:g} Gb/s per circuit, "
@@ -180,25 +182,25 @@ def _hybrids(found: ScheduleComparison) -> Grid:
                 *([100 * row.relayed_bytes / sent] if relays else []),
                 f"{1e6 * row.time_spent_s:,.0f}",
             ]
-            for name, row in found.hybrids.items()
+            for name, row in comparison.hybrids.items()
         ],
-        best=list(found.hybrids).index(best),
+        best=list(comparison.hybrids).index(best),
         caption="* shortest; bound: lines over circuits and the EPS at once, and per number of "
         "configurations what they leave to packets",
     )
 
 
-def _chunked(found: ScheduleComparison) -> Grid:
-    problem, best, chunks = found.problem, found.best_chunked, found.problem.chunks
+def _chunked(comparison: ScheduleComparison) -> Grid:
+    problem, best, chunks = comparison.problem, comparison.best_chunked, comparison.problem.chunks
     assert chunks is not None
     assert best is not None
-    unit_s, unit = _clock(found)
-    sent = max(found.profile.total_bytes, 1)
+    unit_s, unit = _clock(comparison)
+    sent = max(comparison.profile.total_bytes, 1)
     late = chunks.needed_s is not None
     needed = f", needed over {show_time(chunks.needed_s)}" if chunks.needed_s is not None else ""
     eps = f", {problem.eps_gbps:g} Gb/s of each port into the EPS" if problem.eps_gbps else ""
     rows = []
-    for name, row in found.chunked.items():
+    for name, row in comparison.chunked.items():
         lateness = [
             _in_unit(value_s, unit_s)
             for value_s in (row.lateness_s, row.lateness_bound_s)
@@ -231,7 +233,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
             ("computed", "us"),
         ],
         rows=rows,
-        best=list(found.chunked).index(best),
+        best=list(comparison.chunked).index(best),
         caption=f"* {'least late' if late else 'shortest'}; length: from the start of compute to "
         "the last byte" + ("; late by: compute that begins then never waits" if late else ""),
     )
@@ -244,10 +246,10 @@ def _produced(chunks: ChunkTimes) -> str:
     return f"released from {show_time(first)} to {show_time(last)}"
 
 
-def _systems(found: ScheduleComparison) -> Grid:
-    problem = found.problem
+def _systems(comparison: ScheduleComparison) -> Grid:
+    problem = comparison.problem
     switches = problem.switch_count
-    unit_s, unit = _clock(found)
+    unit_s, unit = _clock(comparison)
     rows = [
         [
             name,
@@ -258,9 +260,9 @@ def _systems(found: ScheduleComparison) -> Grid:
             row.relayed_bytes / 1e9 if row.relayed_bytes else "-",
             f"{1e6 * row.time_spent_s:,.0f}",
         ]
-        for name, row in found.systems.items()
+        for name, row in comparison.systems.items()
     ]
-    rows += [[name, *["-"] * 5, "time limit"] for name in found.not_begun if name in SYSTEMS]
+    rows += [[name, *["-"] * 5, "time limit"] for name in comparison.not_begun if name in SYSTEMS]
     return Grid(
         less_is_better=LESS_IS_BETTER,
         title=f"Other systems: {switches} switch{'es' * (switches > 1)} of "
@@ -281,16 +283,16 @@ def _systems(found: ScheduleComparison) -> Grid:
     )
 
 
-def _allocations(found: ScheduleComparison) -> Grid:
-    ports, best = found.problem.ports, found.best_allocation
+def _allocations(comparison: ScheduleComparison) -> Grid:
+    ports, best = comparison.problem.ports, comparison.best_allocation
     assert ports is not None
-    rows = found.allocations
-    unit_s, unit = _clock(found)
+    rows = comparison.allocations
+    unit_s, unit = _clock(comparison)
     relayed = rows[0].relayed is not None
     return Grid(
         less_is_better=LESS_IS_BETTER,
         title=f"Circuits: {ports.degree} port{'s' * (ports.degree > 1)} of "
-        f"{found.problem.rate_gbps:g} Gb/s and "
+        f"{comparison.problem.rate_gbps:g} Gb/s and "
         f"{ports.eps_gbps:g} Gb/s EPS per server"
         + ("" if ports.failed is None else f"; failed: {ports.failed.parts}"),
         headers=[
@@ -321,7 +323,7 @@ def _allocations(found: ScheduleComparison) -> Grid:
         "over line rate: split, over the time of the busiest server's bytes on all of its ports; "
         "no split: a "
         "pair with circuits uses only these (MixNet); split: it may send its excess over the EPS; "
-        f"pairs changed from {_held(found)}"
+        f"pairs changed from {_held(comparison)}"
         + ("; relayed: split, and over third servers where that is faster" if relayed else ""),
     )
 
@@ -330,44 +332,44 @@ def _in_unit(value_s: float, unit_s: float) -> str | float:
     return value_s / unit_s if math.isfinite(value_s) else "never"
 
 
-def _held(found: ScheduleComparison) -> str:
-    ports = found.problem.ports
+def _held(comparison: ScheduleComparison) -> str:
+    ports = comparison.problem.ports
     assert ports is not None
     return "the circuits given" if ports.previous is not None else "the static circulant"
 
 
-def verdict(found: ScheduleComparison) -> list[str]:
+def verdict(comparison: ScheduleComparison) -> list[str]:
     """Conclusions, a sentence each, the shortest schedule first."""
-    sentences = [] if found.winner is None else [_shortest(found, found.winner)]
-    exact = next((row for row in found.allocations if row.method == "exact"), None)
+    sentences = [] if comparison.winner is None else [_shortest(comparison, comparison.winner)]
+    exact = next((row for row in comparison.allocations if row.method == "exact"), None)
     if exact is not None and 0 < exact.split.bound_s <= exact.split.makespan_s < math.inf:
         sentences.append(
             f"No circuits beat {show_time(exact.split.bound_s)} (proved with split); exact is "
             f"within {exact.split.makespan_s / exact.split.bound_s - 1:.2%} of it."
         )
-    kept = kept_of(found)
+    kept = kept_of(comparison)
     if kept is not None:
-        sentences.append(_kept(found, kept))
-    if found.decision is not None:
-        sentences.append(_break_even(found))
-    if found.planes is not None:
-        sentences.append(_planes(found, found.planes))
-    if found.best_relayed is not None:
-        sentences.append(_relaying(found, found.best_relayed))
-    if found.problem.is_large:
+        sentences.append(_kept(comparison, kept))
+    if comparison.decision is not None:
+        sentences.append(_break_even(comparison))
+    if comparison.planes is not None:
+        sentences.append(_planes(comparison, comparison.planes))
+    if comparison.best_relayed is not None:
+        sentences.append(_relaying(comparison, comparison.best_relayed))
+    if comparison.problem.is_large:
         sentences.append(
             f"Schedules of permutations and other systems have at most {MAX_LINES:,} lines: left "
             "out."
         )
-    sentences += [f"Left out: {reason}." for reason in found.left_out.values()]
-    if found.interrupted:
+    sentences += [f"Left out: {reason}." for reason in comparison.left_out.values()]
+    if comparison.interrupted:
         sentences.append("Interrupted: only finished results are shown.")
     return sentences
 
 
-def _shortest(found: ScheduleComparison, winner: str) -> str:
-    row = found.schedules[winner]
-    bound = _bound_bytes(found, row)
+def _shortest(comparison: ScheduleComparison, winner: str) -> str:
+    row = comparison.schedules[winner]
+    bound = _bound_bytes(comparison, row)
     name = winner if row.chosen in {winner, ""} else f"{winner} ({row.chosen})"
     text = f"The shortest schedule of permutations is by {name}: {show_time(row.length_s)}"
     if row.length_bytes <= bound:
@@ -378,8 +380,8 @@ def _shortest(found: ScheduleComparison, winner: str) -> str:
     return f"{text}, {show_number(over)} times the bound of {limit}."
 
 
-def _kept(found: ScheduleComparison, kept: Kept) -> str:
-    row = found.schedules[KEPT]
+def _kept(comparison: ScheduleComparison, kept: Kept) -> str:
+    row = comparison.schedules[KEPT]
     text = (
         f"Kept {kept.matchings:,} of {kept.earlier:,} earlier matchings, with {kept.new:,} new "
         f"ones: {show_time(row.length_s)}"
@@ -394,15 +396,15 @@ def _kept(found: ScheduleComparison, kept: Kept) -> str:
     )
 
 
-def _break_even(found: ScheduleComparison) -> str:
-    best, decision = found.best_allocation, found.decision
+def _break_even(comparison: ScheduleComparison) -> str:
+    best, decision = comparison.best_allocation, comparison.decision
     assert best is not None
     assert decision is not None
     hold_s, switch_s, exposed_s = decision.hold_s, decision.switch_s, decision.exposed_s
     assert hold_s is not None
     assert switch_s is not None
     assert exposed_s is not None
-    what = _held(found)
+    what = _held(comparison)
     if math.isinf(best.split.makespan_s):
         return (
             "No circuits suffice: without an EPS every pair needs a circuit; "
@@ -426,8 +428,8 @@ def _break_even(found: ScheduleComparison) -> str:
     )
 
 
-def _relaying(found: ScheduleComparison, row: AllocationRow) -> str:
-    relayed, held = row.relayed, found.held_relayed
+def _relaying(comparison: ScheduleComparison, row: AllocationRow) -> str:
+    relayed, held = row.relayed, comparison.held_relayed
     assert relayed is not None
     assert held is not None
     if not relayed.pays and not held.pays:
@@ -436,20 +438,20 @@ def _relaying(found: ScheduleComparison, row: AllocationRow) -> str:
         return f"Relaying does not pay: {relayed.reason}."
     return (
         f"Relaying: {_never(held.time_s)} instead of {_never(held.one_hop_s)} over "
-        f"{_held(found)}, {_never(relayed.time_s)} over the circuits of {row.method}, where "
-        f"{show_bytes(relayed.relayed_bytes)} take two hops{_made(found)}."
+        f"{_held(comparison)}, {_never(relayed.time_s)} over the circuits of {row.method}, where "
+        f"{show_bytes(relayed.relayed_bytes)} take two hops{_made(comparison)}."
     )
 
 
-def _made(found: ScheduleComparison) -> str:
-    made = found.made_to_relay
+def _made(comparison: ScheduleComparison) -> str:
+    made = comparison.made_to_relay
     if made is None:
         return ""
     return f"; {_never(made.routing.time_s)} over circuits chosen for relaying ({made.origin})"
 
 
-def _planes(found: ScheduleComparison, plan: PlanePlan) -> str:
-    best, ports = found.best_allocation, found.problem.ports
+def _planes(comparison: ScheduleComparison, plan: PlanePlan) -> str:
+    best, ports = comparison.best_allocation, comparison.problem.ports
     assert best is not None
     assert ports is not None
     where = f"{ports.degree} plane{'s' * (ports.degree > 1)}, NIC i of every server on plane i"

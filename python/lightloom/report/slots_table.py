@@ -15,14 +15,14 @@ _CHOICES = ("best", "smallest")
 _TIERS = {1: ("crossbar",), 2: ("leaf", "spine"), 3: ("leaf", "spine", "core")}
 
 
-def print_slots(found: Pairs, tiers: int, console: Console) -> None:
+def print_slots(pairs: Pairs, tiers: int, console: Console) -> None:
     """Print the slots of each tier: the best length, and the one for the smallest transfer."""
     table = plain_table(
         "Time slots of the busiest role",
         ["tier", "slot for", "length", "payload [MB]", "slots", "time", "latency, guard",
          "rounding", "efficiency [%]"],
     )  # fmt: skip
-    for pair in found:
+    for pair in pairs:
         for choice, plan in zip(_CHOICES, pair, strict=True):
             table.add_row(
                 _TIERS[tiers][plan.tier - 1], choice, show_time(plan.slot_s),
@@ -31,11 +31,11 @@ def print_slots(found: Pairs, tiers: int, console: Console) -> None:
                 f"{100 * plan.efficiency:.1f}",
             )  # fmt: skip
     print_table(table, console)
-    if not found:
+    if not pairs:
         console.print("\nnothing is sent in this step")
 
 
-def slots_as_json(found: Pairs) -> dict[str, Any]:
+def slots_as_json(pairs: Pairs) -> dict[str, Any]:
     """The same as JSON."""
     return {
         "tiers": [
@@ -43,7 +43,7 @@ def slots_as_json(found: Pairs) -> dict[str, Any]:
                 "tier": pair[0].tier,
                 **{name: _as_json(plan) for name, plan in zip(_CHOICES, pair, strict=True)},
             }
-            for pair in found
+            for pair in pairs
         ]
     }
 

@@ -122,22 +122,22 @@ def confidence(comparison: Comparison) -> str:
     clauses = []
     if len(comparison.results) > 1:
         clauses.append(_certain(certainty(comparison.results)))
-    if (known := comparison.inputs.get("known_error")) is not None:
+    if (error := comparison.inputs.get("known_error")) is not None:
         clauses.append(
-            f"the speed of {known['runs']} public {known['name']} runs was predicted within "
-            f"{100 * known['median']:.2g} % in the median"
+            f"the speed of {error['runs']} public {error['name']} runs was predicted within "
+            f"{100 * error['median']:.2g} % in the median"
         )
     text = "; ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}." if clauses else ""
 
 
-def _certain(found: Certainty) -> str:
+def _certain(certain: Certainty) -> str:
     """How often the fabric that is usually best per dollar is best, and what would change it."""
     text = (
-        f"with prices from half to twice, under all loads, errors included, {found.best} trains "
-        f"the most per dollar in {100 * found.shares[found.best]:.0f} % of {DRAWS:,} draws"
+        f"with prices from half to twice, under all loads, errors included, {certain.best} trains "
+        f"the most per dollar in {100 * certain.shares[certain.best]:.0f} % of {DRAWS:,} draws"
     )
-    flip = found.flip
+    flip = certain.flip
     if flip is None:
         return text
     part = {**COMPONENTS, "machines": "GPUs and servers"}.get(flip.component, flip.component)

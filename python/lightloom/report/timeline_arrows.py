@@ -61,12 +61,12 @@ def circuits_up(circuits: CircuitSpans) -> list[tuple[float, int]]:
     return list(zip(instants.tolist(), np.cumsum(totals).tolist(), strict=True))
 
 
-def bytes_in_flight(found: BytesInFlight) -> Iterator[tuple[float, dict[str, int]]]:
+def bytes_in_flight(in_flight: BytesInFlight) -> Iterator[tuple[float, dict[str, int]]]:
     """Yield the mean bytes of each interval by purpose, without those that never had any."""
-    names = [name for name, mean in found.mean_bytes.items() if mean.any()]
-    columns = [found.mean_bytes[name].tolist() for name in names]
+    names = [name for name, mean in in_flight.mean_bytes.items() if mean.any()]
+    columns = [in_flight.mean_bytes[name].tolist() for name in names]
     before: tuple[int, ...] | None = None
     for number, values in enumerate(zip(*columns, strict=True)):
         if values != before:
-            yield number * found.interval_s, dict(zip(names, values, strict=True))
+            yield number * in_flight.interval_s, dict(zip(names, values, strict=True))
         before = values

@@ -20,9 +20,9 @@ from lightloom.units import show_bytes, show_column
 ROWS, CELL = 64, 2
 
 
-def traffic_rows(found: JobTraffic) -> Iterator[dict[str, Any]]:
+def traffic_rows(traffic: JobTraffic) -> Iterator[dict[str, Any]]:
     """One flat row for each kind and pair that sends anything."""
-    matrix = found.matrix
+    matrix = traffic.matrix
     for kind, sent in zip(matrix.kinds, matrix.size_bytes, strict=True):
         for source, destination in zip(*np.nonzero(sent), strict=True):
             yield {
@@ -33,19 +33,19 @@ def traffic_rows(found: JobTraffic) -> Iterator[dict[str, Any]]:
             }
 
 
-def traffic_as_json(found: JobTraffic) -> dict[str, Any]:
+def traffic_as_json(traffic: JobTraffic) -> dict[str, Any]:
     """The traffic of a job, as plain values; matrices row by row."""
-    matrix = found.matrix
+    matrix = traffic.matrix
     pairs = zip(matrix.kinds, matrix.size_bytes, strict=True)
     return {
-        "model": found.job.name,
-        "gpus": found.job.scenario.gpus,
-        "plan": found.job.plan.describe(),
+        "model": traffic.job.name,
+        "gpus": traffic.job.scenario.gpus,
+        "plan": traffic.job.plan.describe(),
         "unit": matrix.unit,
         "traffic": {
             kind: {
-                "total_bytes": found.workload.traffic[kind].total_bytes,
-                "network_bytes": found.workload.traffic[kind].network_bytes,
+                "total_bytes": traffic.workload.traffic[kind].total_bytes,
+                "network_bytes": traffic.workload.traffic[kind].network_bytes,
                 "size_bytes": np.rint(sent).astype(np.int64).tolist(),
             }
             for kind, sent in pairs
@@ -53,30 +53,30 @@ def traffic_as_json(found: JobTraffic) -> dict[str, Any]:
     }
 
 
-def traffic_arrays(found: JobTraffic) -> dict[str, npt.NDArray[np.uint64]]:
+def traffic_arrays(traffic: JobTraffic) -> dict[str, npt.NDArray[np.uint64]]:
     """A matrix of bytes for each kind, by its name; ``demand`` is what crosses servers."""
-    matrix = found.matrix
-    named = {**dict(zip(matrix.kinds, matrix.size_bytes, strict=True)), "demand": across(found)}
+    matrix = traffic.matrix
+    named = {**dict(zip(matrix.kinds, matrix.size_bytes, strict=True)), "demand": across(traffic)}
     return {name: np.rint(sent).astype(np.uint64) for name, sent in named.items()}
 
 
-def across(found: JobTraffic) -> npt.NDArray[np.float64]:
+def across(traffic: JobTraffic) -> npt.NDArray[np.float64]:
     """Bytes of all kinds between different servers, ``(n, n)``."""
-    matrix = found.matrix
-    per_unit = found.job.cluster.gpus_per_server if matrix.unit == "gpu" else 1
+    matrix = traffic.matrix
+    per_unit = traffic.job.cluster.gpus_per_server if matrix.unit == "gpu" else 1
     servers = np.arange(len(matrix.total)) // per_unit
     return np.where(servers[:, np.newaxis] != servers, matrix.total, 0.0)
 
 
-def print_traffic(found: JobTraffic, kind: str | None, console: Console) -> None:
+def print_traffic(traffic: JobTraffic, kind: str | None, console: Console) -> None:
     """Print bytes by kind, and a heat map of one or of what crosses servers."""
-    plan = found.job.plan
-    console.print(Text(f"{found.job.name} on {plan.describe()}"), soft_wrap=True)
+    plan = traffic.job.plan
+    console.print(Text(f"{traffic.job.name} on {plan.describe()}"), soft_wrap=True)
     if plan.provenance:
         console.print(Text(f"plan from: {'; '.join(plan.provenance)}"), soft_wrap=True)
-    _print_kinds(found, console)
-    title, drawn = shown_matrix(found, kind)
-    _print_map(title, drawn, found.matrix.unit, console)
+    _print_kinds(traffic, console)
+    title, drawn = shown_matrix(traffic, kind)
+    _print_map(title, drawn, traffic.matrix.unit, console)
 
 
 def _print_kinds(found: JobTraffic, console: Console) -> None:
@@ -103,14 +103,14 @@ def _print_kinds(found: JobTraffic, console: Console) -> None:
     print_table(table, console)
 
 
-def shown_matrix(found: JobTraffic, kind: str | None) -> tuple[str, npt.NDArray[np.float64]]:
+def shown_matrix(traffic: JobTraffic, kind: str | None) -> tuple[str, npt.NDArray[np.float64]]:
     """What a heat map shows: a kind, or what crosses servers if anything does."""
     if kind is not None:
-        return kind.upper(), found.matrix.of(kind)
-    crossing = across(found)
+        return kind.upper(), traffic.matrix.of(kind)
+    crossing = across(traffic)
     if crossing.any():
         return "between servers", crossing
-    return "inside the server", found.matrix.total
+    return "inside the server", traffic.matrix.total
 
 
 def _print_map(title: str, shown: npt.NDArray[np.float64], unit: str, console: Console) -> None:

@@ -231,4 +231,4 @@ __all__ = [
     "xnest_sub_matrices",
 ]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

@@ -143,7 +143,7 @@ def hybrid_lower_bound_s(
     matrix, ports = hybrid_arguments(demand, eps_gbps, delay_s, rate_gbps)
     relay = flag(relay, "relay")
     try:
-        return _core.schedule_hybrid_bound(matrix, ports, relay) * 8 / ports.circuit_bps
+        return _core.schedule_hybrid_bound(matrix, ports, relay) * 8 / ports["circuit_bps"]
     except ValueError as error:
         raise DemandError(str(error)) from None
 

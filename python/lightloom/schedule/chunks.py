@@ -10,7 +10,7 @@ out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, optional_seconds, rate_bps, time_bytes
 from lightloom.schedule.arrays import whole_matrix as _whole_matrix
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.requests import ChunkClaim, ChunkRequest
+from lightloom.schedule.requests import ChunkRequest
 from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.schedule.served import MAX_BYTES
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_ps
@@ -186,17 +186,7 @@ class ChunkSchedule(Result):
         transfers = np.column_stack((number[tuple(self.transfers[:, :3].T)], self.transfers[:, 3:]))
         ports = self.delay_bytes, self.circuit_bps, self.eps_bps
         request = _request(cube, self.releases_bytes, self.deadlines_bytes, ports)
-        claim = ChunkClaim(
-            self.permutations,
-            self.starts_bytes,
-            self.holds_bytes,
-            np.ascontiguousarray(transfers),
-            np.ascontiguousarray(self.ends_bytes[tuple(places.T)]),
-            self.length_bytes,
-            self.lower_bound_bytes,
-            self.lateness_bytes,
-            self.lateness_bound_bytes,
-        )
+        claim = replace(self, transfers=transfers, ends_bytes=self.ends_bytes[tuple(places.T)])
         try:
             _core.schedule_check_chunks(request, claim)
         except ValueError as error:

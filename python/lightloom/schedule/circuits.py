@@ -36,6 +36,7 @@ from lightloom.schedule.failures import Failures, check_demand, working_eps, wor
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
 from lightloom.schedule.requests import CircuitRequest
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
+from lightloom.shown import views
 from lightloom.units import show_bytes, show_time
 
 if TYPE_CHECKING:
@@ -113,9 +114,7 @@ class Allocation(Result):
 
     def plot(self) -> Figure:
         """Draw the circuits as a matrix."""
-        from lightloom.report.figure import circuits_figure
-
-        return circuits_figure(self.circuits, f"Circuits by {self.chosen}")
+        return views().draw(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
-from lightloom.schedule.requests import EpochOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 
 
@@ -90,12 +89,12 @@ def helios_epochs(
     return epoch_run(found, options, bits)
 
 
-def epoch_run(found: _core.EpochPlan, options: EpochOptions, bits: int) -> EpochRun:
+def epoch_run(found: _core.EpochPlan, options: dict[str, int], bits: int) -> EpochRun:
     """Return epochs as the core planned them; ``bits`` per second of a port."""
     return EpochRun(
         length_bytes=found.length_bytes,
         largest_line_bytes=found.largest_line_bytes,
-        switches=options.switches,
+        switches=options["switches"],
         rate_bps=bits,
         matchings=found.matchings,
         turned=found.turned,
@@ -140,11 +139,11 @@ def epoch_arguments(
     delay_s: float | str,
     rate_gbps: float,
     name: str = "demand",
-) -> tuple[npt.NDArray[np.uint64], EpochOptions, int]:
+) -> tuple[npt.NDArray[np.uint64], dict[str, int], int]:
     """Return demand, switches with their epochs, and bits per second."""
     matrix = square_matrix(demand, name, MAX_BYTES, DemandError)
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     epoch = time_bytes(epoch_s, "epoch_s", bits, minimum=1)
     delay = time_bytes(delay_s, "delay_s", bits)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
-    return matrix, EpochOptions(switches, epoch, delay), bits
+    return matrix, {"switches": switches, "epoch_bytes": epoch, "delay_bytes": delay}, bits

@@ -26,7 +26,6 @@ from lightloom.schedule.arrays import (
     whole_matrix,
 )
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.requests import HybridPorts
 from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.schedule.served import MAX_BYTES
 from lightloom.units import show_bytes, show_time
@@ -216,15 +215,16 @@ def decompose_hybrid(
         lower_bound_bytes=found.lower_bound_bytes,
         method=method,
         time_spent_s=found.time_spent_s,
-        **ports._asdict(),
+        **ports,
     )
 
 
 def hybrid_arguments(
     demand: npt.ArrayLike, eps_gbps: float, delay_s: float | str, rate_gbps: float
-) -> tuple[npt.NDArray[np.uint64], HybridPorts]:
+) -> tuple[npt.NDArray[np.uint64], dict[str, int]]:
     """Check a demand and its ports and return them as the core takes them."""
     circuit = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     eps = rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
-    ports = HybridPorts(time_bytes(delay_s, "delay_s", circuit), circuit, eps)
+    delay = time_bytes(delay_s, "delay_s", circuit)
+    ports = {"delay_bytes": delay, "circuit_bps": circuit, "eps_bps": eps}
     return whole_matrix(demand, "demand", MAX_BYTES, DemandError), ports

@@ -50,6 +50,7 @@ from lightloom.schedule.arrays import (
 )
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
+from lightloom.shown import views
 from lightloom.units import show_time
 
 if TYPE_CHECKING:
@@ -251,9 +252,7 @@ class PermutationSchedule(Result):
         InputError
             If the demand is of another shape.
         """
-        from lightloom.report.figure import permutations_figure
-
-        return permutations_figure(self, self._demand(demand))
+        return views().draw(self, self._demand(demand))
 
     def check(self, demand: npt.ArrayLike) -> None:
         """Verify the schedule against a demand, independently of how it was found.

@@ -25,6 +25,7 @@ from lightloom.schedule.named_sets import choices
 from lightloom.schedule.records import RelayCost
 from lightloom.schedule.requests import RoutingRequest
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
+from lightloom.shown import views
 from lightloom.units import show_bytes, show_time
 
 if TYPE_CHECKING:
@@ -242,9 +243,7 @@ class RelayedAllocation(Result):
 
     def plot(self) -> Figure:
         """Draw the circuits as a matrix."""
-        from lightloom.report.figure import circuits_figure
-
-        return circuits_figure(self.circuits, f"Circuits for relaying, from {self.origin}")
+        return views().draw(self)
 
 
 def allocate_relayed(

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from lightloom.schedule.records import RelayCost
-    from lightloom.schedule.topoopt import Ring
 
 
 class CircuitRequest(NamedTuple):
@@ -80,42 +79,6 @@ class MatchingClaim(NamedTuple):
     blossoms: list[tuple[list[int], int]]
 
 
-class RotorOptions(NamedTuple):
-    """How the switches of RotorNet turn; ``slot_bytes`` is chosen by the core if ``None``."""
-
-    switches: int
-    slot_bytes: int | None
-    delay_bytes: int
-    held: bool
-    relay: bool
-    cycling: str
-
-
-class ControllerOptions(NamedTuple):
-    """Who plans each period, and from which estimate; shares are thousandths."""
-
-    system: str
-    estimator: str
-    weight: int
-    hysteresis: int | None
-
-
-class EpochOptions(NamedTuple):
-    """Switches that are planned anew in every epoch."""
-
-    switches: int
-    epoch_bytes: int
-    delay_bytes: int
-
-
-class HybridPorts(NamedTuple):
-    """What a port sends over circuits and as packets, and the delay in bytes of a circuit."""
-
-    delay_bytes: int
-    circuit_bps: int
-    eps_bps: int
-
-
 class ChunkRequest(NamedTuple):
     """Rows of (row, column, bytes, release, deadline or 2^64 - 1), and the ports."""
 
@@ -125,31 +88,3 @@ class ChunkRequest(NamedTuple):
     delay_bytes: int
     circuit_bps: int
     eps_bps: int
-
-
-class ChunkClaim(NamedTuple):
-    """A schedule of chunks to check; transfers are (chunk, slot or -1, start, end, bytes)."""
-
-    permutations: npt.NDArray[np.int32]
-    starts_bytes: npt.NDArray[np.uint64]
-    holds_bytes: npt.NDArray[np.uint64]
-    transfers: npt.NDArray[np.int64]
-    ends_bytes: npt.NDArray[np.uint64]
-    length_bytes: int
-    lower_bound_bytes: int
-    lateness_bytes: int | None
-    lateness_bound_bytes: int | None
-
-
-class TopologyRequest(NamedTuple):
-    """The rings of a job, and all other traffic as columns."""
-
-    servers: int
-    degree: int
-    max_routes: int
-    rings: list[Ring]
-    strides: str
-    sources: npt.NDArray[np.uint32]
-    destinations: npt.NDArray[np.uint32]
-    size_bytes: npt.NDArray[np.uint64]
-    phases: npt.NDArray[np.uint32]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from lightloom.shown import Shown
 
 #: rows and columns of a matrix, and slots, that are printed
 MAX_SHOWN = 16
@@ -44,25 +43,12 @@ class Comparable:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Result(Comparable):
+class Result(Comparable, Shown):
     """A result that prints itself, and that a notebook shows."""
 
     def tables(self) -> list[ResultTable]:
         """Return the tables that are printed."""
         raise NotImplementedError
-
-    def print(self, console: Console | None = None) -> None:
-        """Print the tables, to the terminal by default."""
-        from rich.console import Console as Terminal
-
-        from lightloom.report.result_table import print_tables
-
-        print_tables(self.tables(), console or Terminal(highlight=False))
-
-    def _repr_html_(self) -> str:
-        from lightloom.report.figure import html_of
-
-        return html_of(self.print)
 
 
 def _equal(one: Any, other: Any) -> bool:

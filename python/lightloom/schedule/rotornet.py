@@ -9,6 +9,7 @@ one. Switches turn together or one after another; propagation is left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,6 @@ from lightloom.schedule.arrays import (
     whole_number,
 )
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.requests import RotorOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 from lightloom.units import show_bytes
 
@@ -202,11 +202,11 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
         turns=found.turns,
         holds_bytes=found.holds_bytes,
         moves=found.moves,
-        **options._asdict(),
+        **options,
     )
 
 
-def rotor_options(rotor: RotorSwitches) -> tuple[RotorOptions, int]:
+def rotor_options(rotor: RotorSwitches) -> tuple[dict[str, Any], int]:
     """Return the switches as the core reads them, and the bits per second of a port.
 
     Raises
@@ -221,4 +221,12 @@ def rotor_options(rotor: RotorSwitches) -> tuple[RotorOptions, int]:
     switches = whole_number(rotor.switches, "switches", 1, MAX_SWITCHES)
     held, relay = flag(rotor.held, "held"), flag(rotor.relay, "relay")
     one_of(rotor.cycling, "cycling", tuple(choices("cycling")))
-    return RotorOptions(switches, slot, delay, held, relay, rotor.cycling), bits
+    options = {
+        "switches": switches,
+        "slot_bytes": slot,
+        "delay_bytes": delay,
+        "held": held,
+        "relay": relay,
+        "cycling": rotor.cycling,
+    }
+    return options, bits

@@ -28,7 +28,6 @@ from lightloom.schedule.arrays import (
 )
 from lightloom.schedule.helios import epoch_arguments
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.requests import ControllerOptions, EpochOptions
 from lightloom.schedule.results import Comparable
 from lightloom.schedule.rotornet import RotorSwitches, rotor_options
 from lightloom.schedule.served import MAX_BYTES
@@ -175,7 +174,7 @@ def helios_step(
     ([[1, 0, -1]], (True,))
     """
     matrix, options = _arguments(estimate, periods, "estimate")
-    before = None if held is None else _peers(held, (options.switches, len(matrix)))
+    before = None if held is None else _peers(held, (options["switches"], len(matrix)))
     try:
         found = _core.schedule_helios_step(matrix, before, options, _thousandths(hysteresis))
     except ValueError as error:
@@ -289,7 +288,7 @@ def rotor_slot(
     """
     matrix = square_matrix(queues, "queues", MAX_BYTES, DemandError)
     options, _ = rotor_options(rotor)
-    if options.slot_bytes is None:
+    if options["slot_bytes"] is None:
         raise InputError("rotor: a slot needs its length; give slot_s, such as '50 us'")
     empty = np.zeros((0, 4), dtype=np.uint64)
     waiting = empty if relayed is None else whole_matrix(relayed, "relayed", MAX_BYTES, InputError)
@@ -364,30 +363,22 @@ def serve_over_time(
         raise InputError(f"weight: expected 0.001 to 1, got {echo(weight)}")
     nothing = np.zeros((2, 2), dtype=np.uint64)
     _, options = _arguments(nothing, periods, "arrivals")
-    controller = ControllerOptions(
-        system, estimator, round(1000 * weight), _thousandths(hysteresis)
-    )
-    return _over_time(matrices, options, controller)
+    thousandths = round(1000 * weight), _thousandths(hysteresis)
+    try:
+        found = _core.schedule_over_time(matrices, options, system, estimator, *thousandths)
+    except ValueError as error:
+        raise DemandError(f"arrivals: {error}") from None
+    return OverTime(found.backlog, found.carried, found.turned)
 
 
 def _arguments(
     demand: npt.ArrayLike, periods: Periods, name: str
-) -> tuple[npt.NDArray[np.uint64], EpochOptions]:
+) -> tuple[npt.NDArray[np.uint64], dict[str, int]]:
     instance(periods, Periods, "periods", 'Periods, such as Periods("1 ms")')
     matrix, options, _ = epoch_arguments(
         demand, periods.epoch_s, periods.switches, periods.delay_s, periods.rate_gbps, name
     )
     return matrix, options
-
-
-def _over_time(
-    matrices: list[npt.NDArray[np.uint64]], options: EpochOptions, controller: ControllerOptions
-) -> OverTime:
-    try:
-        found = _core.schedule_over_time(matrices, options, controller)
-    except ValueError as error:
-        raise DemandError(f"arrivals: {error}") from None
-    return OverTime(found.backlog, found.carried, found.turned)
 
 
 def _peers(held: npt.ArrayLike, shape: tuple[int, int]) -> npt.NDArray[np.int32]:

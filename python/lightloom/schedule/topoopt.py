@@ -13,7 +13,6 @@ from lightloom.errors import DemandError, FabricError, echo
 from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.requests import TopologyRequest
 from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
 
 _MAX_SERVERS = 1_000_000
@@ -207,14 +206,13 @@ def topoopt_topology(
         for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes))
     )
     one_of(strides, "strides", tuple(choices("strides")), FabricError)
-    sources, destinations, volumes = _checked_demand(demand, servers)
-    numbers = _checked_phases(phases, len(volumes))
+    columns = _checked_demand(demand, servers)
+    numbers = _checked_phases(phases, len(columns[2]))
     groups = _checked_rings(rings, servers)
-    request = TopologyRequest(
-        servers, degree, max_routes, groups, strides, sources, destinations, volumes, numbers
-    )
     try:
-        found = _core.schedule_topoopt(request)
+        found = _core.schedule_topoopt(
+            servers, degree, max_routes, groups, strides, columns, numbers
+        )
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
     return TopoOptTopology(

@@ -22,7 +22,7 @@ def core_errors(*callbacks: Callback | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if any(one is not None and one.raised is error for one in callbacks):
+        if any(callback is not None and callback.raised is error for callback in callbacks):
             raise
         if isinstance(error, _core.NetworkInvalid):
             raise FabricError(str(error)) from None

@@ -37,8 +37,8 @@ def check_predictor(predictor: str | PredictorFactory) -> str | PredictorFactory
         If it is neither a name nor something to call.
     """
     if isinstance(predictor, str):
-        made = make_predictor(predictor, 2)
-        if not isinstance(made, BuiltInPredictor):
+        built_in = make_predictor(predictor, 2)
+        if not isinstance(built_in, BuiltInPredictor):
             return functools.partial(make_predictor, predictor)
     elif not callable(predictor):
         raise InputError(

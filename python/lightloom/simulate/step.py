@@ -13,7 +13,6 @@ from lightloom.simulate.core_errors import core_errors
 from lightloom.simulate.packet_options import Packets
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorCallback, check_predictor
-from lightloom.simulate.requests import StepCallbacks, StepOptions
 from lightloom.simulate.result import Run, run_of
 from lightloom.workload.task_graph import TaskGraph
 
@@ -40,15 +39,19 @@ class StepRunner:
         if self.plugins.allocator is not None:
             allocator = AllocatorCallback(self.plugins.allocator)
         if self.plugins.predictor is not None:
-            given = check_predictor(self.plugins.predictor)
-            predictor = given if isinstance(given, str) else PredictorCallback(given)
-        options = StepOptions(
-            [int(worker) for worker in self.timeline_workers],
-            self.share_equal_work,
-            self.record_decisions,
-        )
-        callbacks = StepCallbacks(progress, allocator, predictor)
+            checked = check_predictor(self.plugins.predictor)
+            predictor = checked if isinstance(checked, str) else PredictorCallback(checked)
         with core_errors(allocator, None if isinstance(predictor, str) else predictor):
-            outcome = _core.execute(self.graph, self.network, options, callbacks, model)
+            outcome = _core.execute(
+                self.graph,
+                self.network,
+                model,
+                timeline_workers=[int(worker) for worker in self.timeline_workers],
+                share_equal_work=self.share_equal_work,
+                record_decisions=self.record_decisions,
+                progress=progress,
+                allocator=allocator,
+                predictor=predictor,
+            )
         name = None if allocator is None else allocator.name
         return run_of(outcome, name, self.network.part(Ocs))

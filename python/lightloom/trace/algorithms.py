@@ -107,8 +107,8 @@ def rounds_of(
         If the operation is not known.
     """
     if algorithm is Algorithm.AUTO:
-        others = [rounds_of(collective, one, servers) for one in Algorithm if one is not algorithm]
-        return min(others, key=lambda found: port_bytes(found[1], overhead_bytes))
+        others = [rounds_of(collective, way, servers) for way in Algorithm if way is not algorithm]
+        return min(others, key=lambda rounds: port_bytes(rounds[1], overhead_bytes))
     levels = servers if algorithm is Algorithm.HIERARCHICAL else None
     op, count = collective.op, collective.places
     if op in ("all_gather", "reduce_scatter", "all_reduce"):
@@ -120,7 +120,7 @@ def rounds_of(
     if op in ("broadcast", "reduce"):
         rounds = _tree(count, collective.root, collective.size_bytes)
         if op == "reduce":
-            rounds = [_reversed(one) for one in reversed(rounds)]
+            rounds = [_reversed(turn) for turn in reversed(rounds)]
         return "tree", rounds
     if op in ("gather", "scatter"):
         return "one by one", _one_by_one(collective)
@@ -134,7 +134,7 @@ def _gathering(
     count = collective.places
     if collective.op == "all_reduce" and algorithm is Algorithm.TREE:
         up = _tree(count, 0, collective.size_bytes)
-        return "tree", [_reversed(one) for one in reversed(up)] + up
+        return "tree", [_reversed(turn) for turn in reversed(up)] + up
     servers = np.arange(count)[None] if levels is None else levels
     gather = _gather_rounds(servers, -(-collective.size_bytes // count))
     scatter = gather[::-1]
@@ -144,7 +144,7 @@ def _gathering(
 
 def port_bytes(rounds: list[GroupRound], overhead_bytes: float) -> float:
     """What a port could send in the time that rounds take."""
-    return sum(one.repeats * (one.size_bytes + overhead_bytes) for one in rounds)
+    return sum(turn.repeats * (turn.size_bytes + overhead_bytes) for turn in rounds)
 
 
 def _gather_rounds(servers: Ints, chunk_bytes: int) -> list[GroupRound]:
@@ -187,22 +187,22 @@ def _two_level_all_to_all(collective: SizedCollective, servers: Ints) -> list[Gr
 def _tree(count: int, root: int, size_bytes: int) -> list[GroupRound]:
     """Broadcast: with each round twice as many places hold the data."""
     rounds = []
-    held = 1
-    while held < count:
+    reached = 1
+    while reached < count:
         destination = np.full(count, IDLE)
-        senders = np.arange(min(held, count - held))
-        destination[(root + senders) % count] = (root + senders + held) % count
+        senders = np.arange(min(reached, count - reached))
+        destination[(root + senders) % count] = (root + senders + reached) % count
         rounds.append(GroupRound(destination, 1, size_bytes))
-        held *= 2
+        reached *= 2
     return rounds
 
 
-def _reversed(one: GroupRound) -> GroupRound:
+def _reversed(turn: GroupRound) -> GroupRound:
     """The same transfers, from destination to source."""
-    destination = np.full(len(one.destination), IDLE)
-    senders = np.flatnonzero(one.destination != IDLE)
-    destination[one.destination[senders]] = senders
-    return GroupRound(destination, one.repeats, one.size_bytes)
+    destination = np.full(len(turn.destination), IDLE)
+    senders = np.flatnonzero(turn.destination != IDLE)
+    destination[turn.destination[senders]] = senders
+    return GroupRound(destination, turn.repeats, turn.size_bytes)
 
 
 def _one_by_one(collective: SizedCollective) -> list[GroupRound]:
@@ -211,6 +211,6 @@ def _one_by_one(collective: SizedCollective) -> list[GroupRound]:
     for distance in range(1, count):
         destination = np.full(count, IDLE)
         destination[root] = (root + distance) % count
-        one = GroupRound(destination, 1, -(-collective.size_bytes // count))
-        rounds.append(one if collective.op == "scatter" else _reversed(one))
+        turn = GroupRound(destination, 1, -(-collective.size_bytes // count))
+        rounds.append(turn if collective.op == "scatter" else _reversed(turn))
     return rounds

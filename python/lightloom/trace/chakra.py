@@ -97,13 +97,13 @@ def _node(rank: int, call: Call, waited: list[int], groups: GroupNumbers) -> byt
     parts = [_number(1, call.call_id), _text(2, name), _number(3, kind)]
     if waited:
         parts.append(_field(5, b"".join(map(_varint, waited))))
-    parts += [_field(10, _attribute(*one)) for one in attributes]
+    parts += [_field(10, _attribute(*attribute)) for attribute in attributes]
     return b"".join(parts)
 
 
 def _further(call: Call) -> list[tuple[str, int, _Value]]:
     """What Chakra has no place for, where there is something to say."""
-    found: list[tuple[str, int, _Value | None]] = [
+    typed: list[tuple[str, int, _Value | None]] = [
         ("output_size", _INT64, call.output_bytes),
         ("pg_desc", _STRING, call.group),
         ("dtype", _STRING, call.dtype),
@@ -117,7 +117,7 @@ def _further(call: Call) -> list[tuple[str, int, _Value]]:
         ("output_splits", _INT64_LIST, call.output_splits),
         ("routed", _INT64, call.routed),
     ]
-    return [(name, kind, value) for name, kind, value in found if value is not None]
+    return [(name, kind, value) for name, kind, value in typed if value is not None]
 
 
 def _attribute(name: str, field: int, value: _Value) -> bytes:
@@ -132,12 +132,12 @@ def _attribute(name: str, field: int, value: _Value) -> bytes:
 def _varint(value: int) -> bytes:
     """Seven bits a byte, lowest first; negative numbers as of 64 bits."""
     value &= (1 << 64) - 1
-    found = bytearray()
+    encoded = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _delimited(content: bytes) -> bytes:

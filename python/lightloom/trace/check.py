@@ -83,11 +83,11 @@ def _of_messages(trace: Trace) -> Iterator[str]:
                 f"rank {source} sends {len(there)} messages to rank {target}, "
                 f"which receives {len(here)}"
             )
-        for number, (one, other) in enumerate(zip(there, here, strict=False)):
-            if (one.input_bytes, one.dtype) != (other.output_bytes, other.dtype):
+        for number, (out, other) in enumerate(zip(there, here, strict=False)):
+            if (out.input_bytes, out.dtype) != (other.output_bytes, other.dtype):
                 yield (
-                    f"message {number} of rank {source} to rank {target}: {one.input_bytes} bytes "
-                    f"of {one.dtype} are sent, {other.output_bytes} of {other.dtype} expected"
+                    f"message {number} of rank {source} to rank {target}: {out.input_bytes} bytes "
+                    f"of {out.dtype} are sent, {other.output_bytes} of {other.dtype} expected"
                 )
 
 

@@ -51,7 +51,7 @@ class Expansion:
 
     def __init__(self, job: JobRoles) -> None:
         self.job = job
-        self.groups_of_rank = [_groups_of_rank(one, job.world_size) for one in job.families]
+        self.groups_of_rank = [_groups_of_rank(family, job.world_size) for family in job.families]
 
     def calls(self, rank: int) -> Iterator[Call]:
         """The calls of one rank.
@@ -115,8 +115,8 @@ class Expansion:
         for role in self.job.roles:
             for rank in role.recorded[1:]:
                 ranks += 1
-                found = zip(self.calls(rank), self.job.calls[rank], strict=True)
-                for expanded, recorded in found:
+                pairs = zip(self.calls(rank), self.job.calls[rank], strict=True)
+                for expanded, recorded in pairs:
                     _compare(rank, expanded, recorded)
                     calls += 1
                     sizes += _parts(expanded, _SIZES) == _parts(recorded, _SIZES)
@@ -125,12 +125,12 @@ class Expansion:
 
 def _groups_of_rank(family: RankFamily, world_size: int) -> list[list[int]]:
     """The groups of each rank, in the order of its places in them."""
-    found: list[list[tuple[int, int]]] = [[] for _ in range(world_size)]
+    placed: list[list[tuple[int, int]]] = [[] for _ in range(world_size)]
     for number, group in enumerate(family.groups.tolist()):
         for place, rank in enumerate(group):
-            found[rank].append((place, number))
-    shared = any(len(one) > 1 for one in found)
-    return [[number for _, number in (sorted(one) if shared else one)] for one in found]
+            placed[rank].append((place, number))
+    shared = any(len(row) > 1 for row in placed)
+    return [[number for _, number in (sorted(row) if shared else row)] for row in placed]
 
 
 def _parts(call: Call, names: tuple[str, ...]) -> list[object]:

@@ -81,12 +81,12 @@ def micro_batch_programs(
         If it names none, or the numbers do not lead from one to the last.
     """
     numbers = ",".join(map(str, micro_batches))
-    if not any(PLACEHOLDER in one for one in program):
+    if not any(PLACEHOLDER in word for word in program):
         raise InputError(
             f"--micro-batches {numbers}: write {PLACEHOLDER} where the program takes their number, "
             f"such as --num-microbatches {PLACEHOLDER}"
         )
-    rising = all(one < other for one, other in pairwise(micro_batches))
+    rising = all(count < other for count, other in pairwise(micro_batches))
     if len(micro_batches) < 3 or not rising or micro_batches[0] < 1:
         raise InputError(
             f"--micro-batches {numbers}: expected two or more numbers to record, and the number "
@@ -99,7 +99,7 @@ def micro_batch_programs(
                 f"--micro-batches {numbers}: {wanted} is not {first} and a multiple of the "
                 f"{second - first} that {second} adds"
             )
-    return [tuple(one.replace(PLACEHOLDER, str(n)) for one in program) for n in micro_batches]
+    return [tuple(word.replace(PLACEHOLDER, str(n)) for word in program) for n in micro_batches]
 
 
 def extend(traces: Sequence[Trace], micro_batches: Sequence[int]) -> Trace:
@@ -131,8 +131,8 @@ def extend(traces: Sequence[Trace], micro_batches: Sequence[int]) -> Trace:
         ranks.append(extension.repeated(wanted))
     before, after = (str(micro_batches[place]) for place in (0, -1))
     program = tuple(
-        one if one == other else one.replace(before, after)
-        for one, other in zip(first.program, second.program, strict=True)
+        word if word == other else word.replace(before, after)
+        for word, other in zip(first.program, second.program, strict=True)
     )
     return make_trace(first.world_size, program, ranks, first.groups)
 
@@ -146,11 +146,11 @@ def check_same(extended: RankTrace, recorded: RankTrace, micro_batches: int) -> 
         The first item that is another.
     """
     ours, theirs = list(_items(extended)), list(_items(recorded))
-    for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if (one.key, one.places, one.step) != (other.key, other.places, other.step):
+    for place, (item, other) in enumerate(zip(ours, theirs, strict=False)):
+        if (item.key, item.places, item.step) != (other.key, other.places, other.step):
             raise InputError(
                 f"rank {recorded.rank}: with {micro_batches} micro-batches item {place} of its "
-                f"calls and computes is {_shown(other.value)}, by extension {_shown(one.value)}"
+                f"calls and computes is {_shown(other.value)}, by extension {_shown(item.value)}"
             )
     if len(ours) != len(theirs):
         raise InputError(
@@ -177,17 +177,17 @@ class _Extension:
         self._lengths = set(accumulate(added, initial=0))
         self.periods: list[_Period] = []
         for start, end in pairwise([(0, 0), *zip(*ends, strict=True)]):
-            found = _period(
+            period = _period(
                 self.few_items[start[0] : end[0]], self.more_items[start[1] : end[1]],
                 start[1], self._lengths,
             )  # fmt: skip
-            if found is None:
+            if period is None:
                 raise InputError(
                     f"rank {few.rank}: {numbers} do not differ by a period that repeats; record "
                     "more micro-batches than the pipeline has stages, or, where it is "
                     "interleaved, multiples of its stages, such as 2 and 3 times as many"
                 )
-            self.periods.append(found)
+            self.periods.append(period)
         if not any(added):
             raise InputError(
                 f"rank {few.rank}: {numbers} make the same calls; does the program heed the "
@@ -196,21 +196,21 @@ class _Extension:
 
     def repeated(self, copies: int) -> RankTrace:
         """The recording with each period `copies` times as often as the longer one has it."""
-        made = list(self._moved(copies))
+        moved = list(self._moved(copies))
         counts, calls, computes = [(0, 0)], 0, 0
-        for value, _ in made:
+        for value, _ in moved:
             calls += isinstance(value, Call)
             computes += isinstance(value, Compute)
             counts.append((calls, computes))
-        found = _renumbered(made, counts)
-        known = {one.number: one for one in self.more.choices}
+        parts = _renumbered(moved, counts)
+        chosen = {choice.number: choice for choice in self.more.choices}
         choices: dict[int, RouterChoice] = {}
-        for call, original in zip(found[0], self._originals, strict=True):
-            if call.routed is not None and original in known:
-                choices[call.routed] = known[original]._replace(number=call.routed)
+        for call, original in zip(parts[0], self._originals, strict=True):
+            if call.routed is not None and original in chosen:
+                choices[call.routed] = chosen[original]._replace(number=call.routed)
         return replace(
             self.more,
-            calls=tuple(found[0]), computes=tuple(found[1]), stream_waits=tuple(found[2]),
+            calls=tuple(parts[0]), computes=tuple(parts[1]), stream_waits=tuple(parts[2]),
             choices=tuple(choices[number] for number in sorted(choices)),
             invented={
                 name: self.few.invented.get(name, 0)
@@ -246,10 +246,10 @@ class _Extension:
         """An item that both recordings have: what it refers to moves on by every copy."""
         few, more = self.few_items[few_place], self.more_items[place]
         places = []
-        for one, other in zip(few.places, more.places, strict=True):
-            if other - one not in self._lengths:
+        for earlier, other in zip(few.places, more.places, strict=True):
+            if other - earlier not in self._lengths:
                 raise self._moving(more)
-            places.append(one + copies * (other - one))
+            places.append(earlier + copies * (other - earlier))
         changes = {}
         for name, before, after in _counters(few.value, more.value):
             counted[name] = (copies - 1) * (after - before)
@@ -269,11 +269,11 @@ class _Extension:
         """An item of one copy of the period: what it refers to is in turn, or outside of all."""
         now, before = self.more_items[place], self.more_items[place - period.length]
         places = []
-        for one, earlier in zip(now.places, before.places, strict=True):
-            if one - earlier == period.length:
-                places.append(one + shift + copy * period.length)
-            elif one == earlier and not period.start < one < period.start + period.length:
-                places.append(one + self._shift(one, copies))
+        for current, earlier in zip(now.places, before.places, strict=True):
+            if current - earlier == period.length:
+                places.append(current + shift + copy * period.length)
+            elif current == earlier and not period.start < current < period.start + period.length:
+                places.append(current + self._shift(current, copies))
             else:
                 raise self._moving(now)
         changes = {
@@ -290,26 +290,26 @@ class _Extension:
     def _shift(self, place: int, copies: int) -> int:
         """By how much a place of the longer recording, outside of periods, moves."""
         return sum(
-            (copies - 1) * one.length for one in self.periods if one.start + one.length <= place
+            (copies - 1) * span.length for span in self.periods if span.start + span.length <= place
         )
 
 
-def _counters(one: Any, other: Any) -> Iterator[tuple[str, int, int]]:
+def _counters(item: Any, other: Any) -> Iterator[tuple[str, int, int]]:
     """What counts on, of two items that do the same."""
     for name in _COUNTERS:
-        before, after = getattr(one, name, None), getattr(other, name, None)
+        before, after = getattr(item, name, None), getattr(other, name, None)
         if before is not None and after is not None:
             yield name, before, after
 
 
 def _renumbered(
-    made: list[tuple[Any, tuple[int, ...]]], counts: list[tuple[int, int]]
+    moved: list[tuple[Any, tuple[int, ...]]], counts: list[tuple[int, int]]
 ) -> tuple[list[Call], list[Compute], list[StreamWait]]:
     """Items with indices among calls and computes in place of those among all items."""
     calls: list[Call] = []
     computes: list[Compute] = []
     waits: list[StreamWait] = []
-    for number, (value, places) in enumerate(made):
+    for number, (value, places) in enumerate(moved):
         if isinstance(value, Call):
             waited = value.waited_before
             waited_at = value.waited_at
@@ -352,16 +352,16 @@ def _items(recorded: RankTrace) -> Iterator[_Item]:
             calls += 1
         reached()
     before_call = {
-        one.call_id: place for place, one in enumerate(order) if isinstance(one, Call)
+        entry.call_id: place for place, entry in enumerate(order) if isinstance(entry, Call)
     } | {len(recorded.calls): len(order)}
     step = 0
-    for one in order:
-        if isinstance(one, StreamWait):
-            places: tuple[int, ...] = (of_place[one.until.calls, one.until.computes],)
+    for entry in order:
+        if isinstance(entry, StreamWait):
+            places: tuple[int, ...] = (of_place[entry.until.calls, entry.until.computes],)
         else:
-            step = one.step
-            places = _places(one, before_call, of_place) if isinstance(one, Call) else ()
-        yield _Item(one, step, _key(one, bool(recorded.choices)), places)
+            step = entry.step
+            places = _places(entry, before_call, of_place) if isinstance(entry, Call) else ()
+        yield _Item(entry, step, _key(entry, bool(recorded.choices)), places)
 
 
 def _places(
@@ -375,26 +375,26 @@ def _places(
     return places
 
 
-def _key(one: Call | Compute | StreamWait, by_data: bool) -> tuple[object, ...]:
+def _key(entry: Call | Compute | StreamWait, by_data: bool) -> tuple[object, ...]:
     """What is equal where two do the same; sizes only where they cannot depend on data."""
-    if isinstance(one, StreamWait):
-        return (StreamWait, one.at.stream, one.until.stream)
-    if isinstance(one, Compute):
-        operators: object = one.operators
+    if isinstance(entry, StreamWait):
+        return (StreamWait, entry.at.stream, entry.until.stream)
+    if isinstance(entry, Compute):
+        operators: object = entry.operators
         if by_data:
-            operators = frozenset(operator.kind for operator in one.operators)
-        return (Compute, one.stream, one.phase, one.layer, operators, one.duration_s)
-    sizes = () if one.routed is not None or one.input_splits is not None else _SIZES
-    at = None if one.waited_at is None else one.waited_at.stream
+            operators = frozenset(operator.kind for operator in entry.operators)
+        return (Compute, entry.stream, entry.phase, entry.layer, operators, entry.duration_s)
+    sizes = () if entry.routed is not None or entry.input_splits is not None else _SIZES
+    at = None if entry.waited_at is None else entry.waited_at.stream
     return (
-        Call, one.waited_before is None, at, one.routed is None,
-        *(getattr(one, name) for name in (*_SAME, *sizes)),
+        Call, entry.waited_before is None, at, entry.routed is None,
+        *(getattr(entry, name) for name in (*_SAME, *sizes)),
     )  # fmt: skip
 
 
 def _ends(items: list[_Item]) -> list[int]:
     """Where the items of each step end."""
-    lengths = [len(list(group)) for _, group in groupby(items, key=lambda one: one.step)]
+    lengths = [len(list(group)) for _, group in groupby(items, key=lambda item: item.step)]
     return [sum(lengths[: number + 1]) for number in range(len(lengths))]
 
 
@@ -426,9 +426,9 @@ def _period(few: list[_Item], more: list[_Item], start: int, moves: set[int]) ->
     return _Period(start + same, length)  # told by the item that is in the way
 
 
-def _refer_alike(one: _Item, other: _Item, moves: set[int]) -> bool:
+def _refer_alike(item: _Item, other: _Item, moves: set[int]) -> bool:
     """Whether what two items refer to is as far apart as it may be."""
-    pairs = zip(one.places, other.places, strict=True)
+    pairs = zip(item.places, other.places, strict=True)
     return all(later - earlier in moves for earlier, later in pairs)
 
 

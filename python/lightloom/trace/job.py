@@ -113,7 +113,7 @@ class JobRoles:
 def last_step(trace: Trace) -> int:
     """The last training step with calls."""
     steps = [
-        call.step for one in trace.ranks.values() for call in one.calls if call.phase != "setup"
+        call.step for rank in trace.ranks.values() for call in rank.calls if call.phase != "setup"
     ]
     if not steps:
         raise InputError("the trace holds no calls of a training step")
@@ -135,14 +135,14 @@ def find_job(trace: Trace, step: int | None = None) -> JobRoles:
     InputError
         If the step was not recorded, or ranks are missing: which ones.
     """
-    found, missing = _found(trace, step)
+    roles, missing = _found(trace, step)
     if missing:
-        recorded_too = ",".join(map(str, [*sorted(found.calls), *missing]))
+        recorded_too = ",".join(map(str, [*sorted(roles.calls), *missing]))
         raise InputError(
-            f"{len(missing)} of {len(found.roles)} roles were not recorded: record "
+            f"{len(missing)} of {len(roles.roles)} roles were not recorded: record "
             f"--rank {recorded_too}, or --rank roles"
         )
-    return found
+    return roles
 
 
 def missing_ranks(trace: Trace) -> list[int]:
@@ -182,17 +182,19 @@ def _found(trace: Trace, step: int | None) -> tuple[JobRoles, list[int]]:
 
 def _families(trace: Trace) -> tuple[RankFamily, ...]:
     """Families, in the order in which their first groups were made."""
-    found: dict[tuple[str, tuple[int, ...]], dict[tuple[int, ...], None]] = defaultdict(dict)
-    groups: Iterable[tuple[str, tuple[int, ...]]] = ((one.name, one.ranks) for one in trace.groups)
+    members_of: dict[tuple[str, tuple[int, ...]], dict[tuple[int, ...], None]] = defaultdict(dict)
+    groups: Iterable[tuple[str, tuple[int, ...]]] = (
+        (group.name, group.ranks) for group in trace.groups
+    )
     if not trace.groups:
-        issued = (call for _, one in sorted(trace.ranks.items()) for call in one.calls)
+        issued = (call for _, recorded in sorted(trace.ranks.items()) for call in recorded.calls)
         groups = dict.fromkeys((call.group, call.ranks) for call in issued)
     for name, ranks in groups:
         if len(ranks) > 1:
             lie = tuple((rank - ranks[0]) % trace.world_size for rank in ranks)
-            found[name, lie][ranks] = None
+            members_of[name, lie][ranks] = None
     families = []
-    for (name, _), members in found.items():
+    for (name, _), members in members_of.items():
         array = np.array(list(members), dtype=np.int64)
         if array.min() < 0 or array.max() >= trace.world_size:
             raise InputError(f"group {name} has ranks beyond the {trace.world_size} of the job")

@@ -128,9 +128,9 @@ def route_stack(stack: PermutationStack, sizes: ClosSizes) -> LocalStack:
             parts.append(part)
             routes.append(sizes.route(part))
     tiers = [sizes.tier_of(part) for part in parts]
-    circuits = np.array([np.bincount(one, minlength=sizes.tiers + 1)[1:] for one in tiers])
+    circuits = np.array([np.bincount(tier, minlength=sizes.tiers + 1)[1:] for tier in tiers])
     return LocalStack(
-        sizes, np.array(parents), np.stack(parts), np.array([one.max() for one in tiers]),
+        sizes, np.array(parents), np.stack(parts), np.array([tier.max() for tier in tiers]),
         circuits, tuple(routes),
     )  # fmt: skip
 
@@ -174,5 +174,5 @@ def local_arrays(local: LocalStack) -> dict[str, npt.NDArray[np.generic]]:
     return {
         "part_of_permutation": local.parent,
         "part_tier": local.tier,
-        **{name: np.stack([getattr(one, name) for one in local.routes]) for name in names},
+        **{name: np.stack([getattr(route, name) for route in local.routes]) for name in names},
     }

@@ -120,21 +120,21 @@ def covered(intervals: Floats, starts: Floats, ends: Floats) -> Floats:
     def until(at: Floats) -> Floats:
         place = np.searchsorted(intervals[:, 0], at, side="right") - 1
         inside = np.minimum(at, intervals[place, 1]) - intervals[place, 0]
-        found: Floats = np.where(place < 0, 0.0, before[place] + inside)
-        return found
+        covered_s: Floats = np.where(place < 0, 0.0, before[place] + inside)
+        return covered_s
 
     return until(ends) - until(starts)
 
 
 def _bounds(spans: Sequence[Span]) -> tuple[Floats, Floats]:
-    starts = np.array([one.start_s for one in spans])
-    return starts, starts + np.array([one.duration_s for one in spans])
+    starts = np.array([span.start_s for span in spans])
+    return starts, starts + np.array([span.duration_s for span in spans])
 
 
 def times_of(rank: int, step: int, spans: Sequence[Span]) -> StepTimes:
     """Where the time went that spans of one rank cover."""
     by_kind = {
-        kind: union(*_bounds([one for one in spans if one.kind == kind]))
+        kind: union(*_bounds([span for span in spans if span.kind == kind]))
         for kind in ("compute", "communication", "copy")
     }
     everything = union(*_bounds(spans))
@@ -150,13 +150,13 @@ def times_of(rank: int, step: int, spans: Sequence[Span]) -> StepTimes:
 
 def step_times(spans: Mapping[int, Sequence[Span]]) -> list[StepTimes]:
     """Where the time of each step of each rank went, by rank and step."""
-    found = []
+    times = []
     for rank, of_rank in sorted(spans.items()):
         by_step: dict[int, list[Span]] = defaultdict(list)
-        for one in of_rank:
-            by_step[one.step].append(one)
-        found += [times_of(rank, step, one) for step, one in sorted(by_step.items())]
-    return found
+        for span in of_rank:
+            by_step[span.step].append(span)
+        times += [times_of(rank, step, inside) for step, inside in sorted(by_step.items())]
+    return times
 
 
 def bus_factor(op: str, ranks: int) -> float:
@@ -168,18 +168,18 @@ def bus_factor(op: str, ranks: int) -> float:
 
 def collective_times(trace: Trace, spans: Mapping[int, Sequence[Span]]) -> list[CollectiveTimes]:
     """Times of calls by rank, group and operation; the longest first, rank by rank."""
-    found = []
+    times = []
     for rank, of_rank in sorted(spans.items()):
         calls = trace.ranks[rank].calls
-        timed = [one for one in of_rank if one.call is not None]
+        timed = [span for span in of_rank if span.call is not None]
         starts, ends = _bounds(timed)
-        computing = union(*_bounds([one for one in of_rank if one.kind == "compute"]))
+        computing = union(*_bounds([span for span in of_rank if span.kind == "compute"]))
         exposed = ends - starts - covered(computing, starts, ends)
         kinds: dict[tuple[str, int, str], list[int]] = defaultdict(list)
         sizes = []
-        for place, one in enumerate(timed):
-            assert one.call is not None
-            call = calls[one.call]
+        for place, span in enumerate(timed):
+            assert span.call is not None
+            call = calls[span.call]
             sizes.append(max(call.input_bytes, call.output_bytes))
             kinds[call.group, len(call.ranks), call.op].append(place)
         rows = [
@@ -191,5 +191,5 @@ def collective_times(trace: Trace, spans: Mapping[int, Sequence[Span]]) -> list[
             )
             for (group, size, op), places in kinds.items()
         ]  # fmt: skip
-        found += sorted(rows, key=lambda row: (-row.duration_s, row.group, row.op))
-    return found
+        times += sorted(rows, key=lambda row: (-row.duration_s, row.group, row.op))
+    return times

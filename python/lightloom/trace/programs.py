@@ -164,10 +164,10 @@ class _Builder:
             first = replace(first, op="all_reduce")
         root = 0 if first.root is None else first.ranks.index(first.root)
         sized = SizedCollective(first.op, count, size_bytes_of(calls), root)
-        for one in rounds_of(sized, Algorithm.RING)[1]:
-            senders = np.flatnonzero(one.destination != IDLE).tolist()
-            messages = [(place, int(one.destination[place]), one.size_bytes) for place in senders]
-            for _ in range(one.repeats):
+        for turn in rounds_of(sized, Algorithm.RING)[1]:
+            senders = np.flatnonzero(turn.destination != IDLE).tolist()
+            messages = [(place, int(turn.destination[place]), turn.size_bytes) for place in senders]
+            for _ in range(turn.repeats):
                 yield messages
 
     def _play(self, entries: list[_Entry], rounds: Iterable[_Round]) -> None:
@@ -184,8 +184,8 @@ class _Builder:
                 send, receive = self._message(entries[place], entries[peer], size_bytes)
                 sent[place].append(send)
                 received[peer].append(receive)
-                for operation, own in ((send, place), (receive, peer)):
-                    for other in ready[own]:
+                for operation, end in ((send, place), (receive, peer)):
+                    for other in ready[end]:
                         self.operations.wait(operation, other)
             for place in sent.keys() | received.keys():
                 ready[place] = received.get(place) or sent[place]
@@ -203,8 +203,8 @@ class _Builder:
             )
         self.flows.append((source.rank, destination.rank, size_bytes))
         send, receive = (
-            self.operations.add(kind, one.rank, f"{one.call.op} {one.call.call_id}", flow=flow)
-            for kind, one in (("send", source), ("receive", destination))
+            self.operations.add(kind, end.rank, f"{end.call.op} {end.call.call_id}", flow=flow)
+            for kind, end in (("send", source), ("receive", destination))
         )
         self.operations.wait(receive, send, Milestone.RECEIVED)
         return send, receive

@@ -260,7 +260,7 @@ def parse_roles(text: str, world_size: int) -> tuple[bool, list[int], int]:
     ranks = parse_ranks(numbers, world_size, also=", or random:2") if numbers else []
     if len(drawn) > 1:
         raise InputError(f"--rank {echo(text, quoted=False)}: expected random:NUMBER once")
-    return True, ranks, sum(parse_numbers(one, "--rank roles,random:")[0] for one in drawn)
+    return True, ranks, sum(parse_numbers(text, "--rank roles,random:")[0] for text in drawn)
 
 
 def split_command(program: Sequence[str]) -> tuple[str, list[str]]:
@@ -333,34 +333,34 @@ def _end(running: subprocess.Popen[bytes]) -> None:
 def _place(stack: Path) -> str:
     """Where the program is, by the stack that the recorder left, innermost first."""
     text = stack.read_text(encoding="utf-8", errors="replace") if stack.exists() else ""
-    found = re.findall(r'File "(.*)", line (\d+) in (\S+)', text)
-    own = [one for one in found if not _LIBRARIES.search(one[0])]
-    if not own:
+    frames = re.findall(r'File "(.*)", line (\d+) in (\S+)', text)
+    of_program = [frame for frame in frames if not _LIBRARIES.search(frame[0])]
+    if not of_program:
         return ""
-    name, line, function = own[0]
+    name, line, function = of_program[0]
     return f", at {echo(f'{name}:{line} in {function}', quoted=False, limit=MAX_SHOWN)}"
 
 
 def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]]:
     """The recording of a rank, and the groups of the job."""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if "killed" in found:
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if "killed" in record:
         raise TraceError(
-            f"rank {rank} was killed, by signal {found['killed'] & 127}"
+            f"rank {rank} was killed, by signal {record['killed'] & 127}"
             f"{_place(path.with_suffix('.stack'))}: a crash, or more memory than the machine has"
         )
-    if found.get("reason"):
-        raise TraceError(f"rank {rank}: {echo(found['reason'], quoted=False, limit=MAX_SHOWN)}")
-    if found["error"] or found["status"]:
-        last = found["error"].strip().splitlines()[-1:] or [f"exit status {found['status']}"]
-        where = f" at {found['place']}" if found.get("place") else ""
+    if record.get("reason"):
+        raise TraceError(f"rank {rank}: {echo(record['reason'], quoted=False, limit=MAX_SHOWN)}")
+    if record["error"] or record["status"]:
+        last = record["error"].strip().splitlines()[-1:] or [f"exit status {record['status']}"]
+        where = f" at {record['place']}" if record.get("place") else ""
         why = echo(last[0] + where, quoted=False, limit=MAX_SHOWN)
         raise TraceError(f"rank {rank} failed: {why}; its traceback is above")
-    if not found["steps"]:
+    if not record["steps"]:
         raise TraceError(
             f"rank {rank} ended without a training step: nothing called step() of an optimizer"
         )
-    return rank_trace(rank, found), found.get("groups", [])
+    return rank_trace(rank, record), record.get("groups", [])
 
 
 def _processes(memory_bytes: int) -> int:
@@ -397,7 +397,7 @@ class Recorder:
     def __init__(
         self, programs: Sequence[Sequence[str]], job: TracedJob, *, many: bool = False
     ) -> None:
-        self.programs, self.job = [tuple(map(str, one)) for one in programs], job
+        self.programs, self.job = [tuple(map(str, program)) for program in programs], job
         self._folder = tempfile.TemporaryDirectory(prefix="lightloom-trace-")
         self.folder = Path(self._folder.name)
         self._known: dict[tuple[int, int], RankTrace] = {}
@@ -456,7 +456,7 @@ class Recorder:
 
     def _start(self, many: bool) -> subprocess.Popen[bytes]:
         job = self.job
-        commands = [split_command(one) for one in self.programs]
+        commands = [split_command(program) for program in self.programs]
         specification = self.folder / "specification.json"
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         specification.write_text(

@@ -148,30 +148,30 @@ def transfers_of(stack: PermutationStack, local: LocalStack | None = None) -> li
         parts = [[] for _ in stack.permutations]
         for index, tier in zip(local.parent.tolist(), local.tier.tolist(), strict=True):
             parts[index].append(max(tier, 1))
-    tiers = sorted({tier for one in parts for tier in one})
-    found: dict[int, dict[int, Ints]] = {tier: {} for tier in tiers}
+    tiers = sorted({tier for tiers_of in parts for tier in tiers_of})
+    table: dict[int, dict[int, Ints]] = {tier: {} for tier in tiers}
     roles = len(stack.sequences)
-    issued = np.stack([np.bincount(one, minlength=len(stack.calls)) for one in stack.sequences])
+    issued = np.stack([np.bincount(calls, minlength=len(stack.calls)) for calls in stack.sequences])
     for number, call in enumerate(stack.calls):
         for block in call.blocks:
             if not block.size_bytes:
                 continue
             for tier in (tier for index in block.permutations for tier in parts[index]):
-                counts = found[tier].setdefault(block.size_bytes, np.zeros(roles, dtype=np.int64))
+                counts = table[tier].setdefault(block.size_bytes, np.zeros(roles, dtype=np.int64))
                 counts += issued[:, number] * block.repeats
     return [
         Transfers(
-            tier, np.array(sorted(one)), np.stack([one[size] for size in sorted(one)], axis=1)
+            tier, np.array(sorted(row)), np.stack([row[size] for size in sorted(row)], axis=1)
         )
-        for tier, one in found.items()
-        if one
+        for tier, row in table.items()
+        if row
     ]
 
 
 def plan_with(transfers: Transfers, timing: SlotTiming, payload_bytes: float) -> SlotPlan:
     """Slots of a given payload."""
-    each = _slots_each(transfers.size_bytes, np.array([payload_bytes]))[0]
-    slots = transfers.count @ each.astype(np.int64)
+    slots_each = _slots_each(transfers.size_bytes, np.array([payload_bytes]))[0]
+    slots = transfers.count @ slots_each.astype(np.int64)
     role = int(slots.argmax())
     sending = timing.sending_s(float(transfers.count[role] @ transfers.size_bytes))
     count = int(slots[role])
@@ -199,10 +199,10 @@ def best_slots(transfers: Transfers, timing: SlotTiming) -> SlotPlan:
     if timing.overhead_s <= 0:
         raise InputError("with neither latency nor guard time slots may be as short as can be")
     sizes = transfers.size_bytes.astype(np.float64)
-    known = np.unique(np.concatenate([sizes, np.geomspace(sizes.min(), sizes.max(), 64)]))
-    best = float(_times(transfers, timing, known).min())
-    sending = max(timing.sending_s(float(one @ sizes)) for one in transfers.count)
-    busiest = max(float(one @ sizes) for one in transfers.count)
+    tried = np.unique(np.concatenate([sizes, np.geomspace(sizes.min(), sizes.max(), 64)]))
+    best = float(_times(transfers, timing, tried).min())
+    sending = max(timing.sending_s(float(counts @ sizes)) for counts in transfers.count)
+    busiest = max(float(counts @ sizes) for counts in transfers.count)
     shortest = timing.overhead_s * busiest / max(best - sending, 1e-300)
     candidates = [sizes]
     for size in sizes.tolist():
@@ -228,6 +228,6 @@ def _slots_each(sizes: npt.NDArray[np.number], payloads: Floats) -> Floats:
 
 def _times(transfers: Transfers, timing: SlotTiming, payloads: Floats) -> Floats:
     """Time of the busiest role with each payload."""
-    each = _slots_each(transfers.size_bytes, payloads)
-    slots: Floats = (each @ transfers.count.T).max(axis=1)
+    slots_each = _slots_each(transfers.size_bytes, payloads)
+    slots: Floats = (slots_each @ transfers.count.T).max(axis=1)
     return slots * np.asarray(payloads * 8 / (timing.rate_gbps * 1e9) + timing.overhead_s)

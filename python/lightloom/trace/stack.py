@@ -150,19 +150,19 @@ class PermutationStack:
 
     def _check_call(self, call: StackedCall) -> int:
         wanted, sent = [], []
-        for one in call.rounds:
-            sender = np.flatnonzero(one.destination != IDLE)
+        for turn in call.rounds:
+            sender = np.flatnonzero(turn.destination != IDLE)
             pair = call.groups[:, sender] * self.world_size
-            pair += call.groups[:, one.destination[sender]]
-            wanted.append(_counted(pair.reshape(-1), one.repeats, one.size_bytes))
+            pair += call.groups[:, turn.destination[sender]]
+            wanted.append(_counted(pair.reshape(-1), turn.repeats, turn.size_bytes))
         for block in call.blocks:
             for index in block.permutations:
                 permutation = self.permutations[index].astype(np.int64)
                 sender = np.flatnonzero(permutation != IDLE)
                 pair = sender * self.world_size + permutation[sender]
                 sent.append(_counted(pair, block.repeats, block.size_bytes))
-        expected, found = _summed(wanted), _summed(sent)
-        if not np.array_equal(expected, found):
+        expected, actual = _summed(wanted), _summed(sent)
+        if not np.array_equal(expected, actual):
             raise InputError(
                 f"{call.op} of {call.group}: its transfers are not what its permutations carry"
             )

@@ -103,7 +103,7 @@ class _Builder:
         self.met: dict[_Instance, int] = {}
         self.sequences: list[list[int]] = []
         #: per family: the groups that act alike, and of each group which those are
-        self.alike = [groups_alike(one.groups, job.role_of_rank) for one in job.families]
+        self.alike = [groups_alike(family.groups, job.role_of_rank) for family in job.families]
 
     def stack(self) -> PermutationStack:
         calls = tuple(
@@ -113,7 +113,7 @@ class _Builder:
         permutations = np.stack(self.permutations or [np.full(world_size, IDLE, np.int32)])
         return PermutationStack(
             world_size, self.job.step, permutations, calls,
-            tuple(np.array(one, dtype=np.int64) for one in self.sequences), self.job.role_of_rank,
+            tuple(np.array(row, dtype=np.int64) for row in self.sequences), self.job.role_of_rank,
         )  # fmt: skip
 
     def add_role(self, role: int) -> None:
@@ -144,25 +144,25 @@ class _Builder:
                 self.counts[self.met[instance]] += 1
             sequence.append(self.met[instance])
         self.sequences.append(sequence)
-        for (family, groups), own in groups_of_role.items():
-            self.issued[family, groups][role] = seen[family, own]
+        for (family, groups), index in groups_of_role.items():
+            self.issued[family, groups][role] = seen[family, index]
 
     def check_counts(self) -> None:
         """Refuse a trace whose roles issue other numbers of calls in groups that they share."""
         for (family, groups), counts in self.issued.items():
             members = self.job.families[family].groups[self.alike[family][0][groups]]
             roles = np.unique(self.job.role_of_rank[members]).tolist()
-            found = {self.job.roles[role].recorded[0]: counts.get(role, 0) for role in roles}
-            if len(set(found.values())) > 1:
+            counted = {self.job.roles[role].recorded[0]: counts.get(role, 0) for role in roles}
+            if len(set(counted.values())) > 1:
                 raise InputError(
                     f"group {self.job.families[family].name}: ranks issue different numbers of "
-                    f"calls: {found}"
+                    f"calls: {counted}"
                 )
 
     def _same_call(self, rank: int, place: int, call: Call) -> list[Call]:
         """The call as every recorded rank of the role issued it."""
         role = int(self.job.role_of_rank[rank])
-        others = (self.job.calls[one] for one in self.job.roles[role].recorded[1:])
+        others = (self.job.calls[rank] for rank in self.job.roles[role].recorded[1:])
         return [call, *(issued[place] for issued in others)]
 
     def add_messages(self, role: int) -> None:
@@ -187,11 +187,11 @@ class _Builder:
         """A message of each rank of a role."""
         family, role, offset = route
         groups = self.job.families[family].groups
-        held = np.argwhere(np.isin(groups, self.job.roles[role].ranks))
-        target = held[:, 1] + offset
+        places = np.argwhere(np.isin(groups, self.job.roles[role].ranks))
+        target = places[:, 1] + offset
         fits = (target >= 0) & (target < groups.shape[1])
-        held, target = held[fits], target[fits]
-        pairs = np.stack([groups[held[:, 0], held[:, 1]], groups[held[:, 0], target]], axis=1)
+        places, target = places[fits], target[fits]
+        pairs = np.stack([groups[places[:, 0], places[:, 1]], groups[places[:, 0], target]], axis=1)
         roles = np.unique(self.job.role_of_rank[pairs])
         rounds = [GroupRound(np.array([1, IDLE]), 1, call.input_bytes)]
         key = ("message", *route)
@@ -218,11 +218,12 @@ class _Builder:
         rounds: list[GroupRound], on_demand: bool,
     ) -> int:  # fmt: skip
         """The index of a kind of call, which is expanded where it is new."""
-        sizes = tuple(one.size_bytes for one in rounds)
+        sizes = tuple(turn.size_bytes for turn in rounds)
         kind = (*key, call.op, call.phase, sizes)
         if kind not in self.kinds:
             blocks = tuple(
-                SlotBlock(*self._permutations(key, groups, one), one.size_bytes) for one in rounds
+                SlotBlock(*self._permutations(key, groups, turn), turn.size_bytes)
+                for turn in rounds
             )
             self.kinds[kind] = len(self.calls)
             self.calls.append(
@@ -235,19 +236,19 @@ class _Builder:
         return self.kinds[kind]
 
     def _permutations(
-        self, key: tuple[object, ...], groups: Ints, one: GroupRound
+        self, key: tuple[object, ...], groups: Ints, turn: GroupRound
     ) -> tuple[tuple[int, ...], int]:
-        whole = (*key, one.destination.tobytes())
+        whole = (*key, turn.destination.tobytes())
         if whole not in self.blocks:
-            senders = np.flatnonzero(one.destination != IDLE)
-            edges = np.stack([groups[:, senders], groups[:, one.destination[senders]]], axis=-1)
+            senders = np.flatnonzero(turn.destination != IDLE)
+            edges = np.stack([groups[:, senders], groups[:, turn.destination[senders]]], axis=-1)
             edges = edges.reshape(-1, 2)
             color = np.zeros(len(edges), dtype=np.int64)
             if any(len(np.unique(end)) < len(end) for end in edges.T):
                 color = color_edges(edges).astype(np.int64)
-            made = [self._made(edges[color == number]) for number in range(int(color.max()) + 1)]
-            self.blocks[whole] = (tuple(made), one.repeats)
-        return self.blocks[whole][0], one.repeats
+            parts = [self._made(edges[color == number]) for number in range(int(color.max()) + 1)]
+            self.blocks[whole] = (tuple(parts), turn.repeats)
+        return self.blocks[whole][0], turn.repeats
 
     def _made(self, edges: Ints) -> int:
         """The index of a permutation."""
@@ -296,13 +297,13 @@ def places_by_server(groups: Ints, local_size: int) -> Ints | None:
 
 def _lower_bound(groups: Ints, rounds: list[GroupRound], algorithm: str) -> int:
     """Transfers of the busiest port; of a tree at least its depth."""
-    each: dict[int, Ints] = defaultdict(lambda: np.zeros(groups.shape[1], dtype=np.int64))
-    for one in rounds:
-        senders = np.flatnonzero(one.destination != IDLE)
-        each[0][senders] += one.repeats
-        each[1][one.destination[senders]] += one.repeats
+    transfers_at: dict[int, Ints] = defaultdict(lambda: np.zeros(groups.shape[1], dtype=np.int64))
+    for turn in rounds:
+        senders = np.flatnonzero(turn.destination != IDLE)
+        transfers_at[0][senders] += turn.repeats
+        transfers_at[1][turn.destination[senders]] += turn.repeats
     busiest = 0
-    for transfers in each.values():
+    for transfers in transfers_at.values():
         of_rank = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(of_rank, groups.reshape(-1), np.tile(transfers, len(groups)))
         busiest = max(busiest, int(of_rank.max()))

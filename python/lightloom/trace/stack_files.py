@@ -50,11 +50,11 @@ def _call_as_json(call: StackedCall) -> dict[str, Any]:
         "slots": call.slots, "lower_bound_slots": call.lower_bound_slots,
         "blocks": [
             {
-                "permutations": list(one.permutations),
-                "repeats": one.repeats,
-                "size_bytes": one.size_bytes,
+                "permutations": list(block.permutations),
+                "repeats": block.repeats,
+                "size_bytes": block.size_bytes,
             }
-            for one in call.blocks
+            for block in call.blocks
         ],
     }  # fmt: skip
 

@@ -91,10 +91,10 @@ def group_volumes(trace: Trace, rank: int) -> list[GroupVolume]:
     for call in trace.ranks[rank].calls:
         sizes[call.group, len(call.ranks)].append(bytes_of(call))
     whole = max(1, sum(map(sum, sizes.values())))
-    found = [
-        GroupVolume(*kind, len(one), sum(one), sum(one) / whole) for kind, one in sizes.items()
+    rows = [
+        GroupVolume(*kind, len(sent), sum(sent), sum(sent) / whole) for kind, sent in sizes.items()
     ]
-    return sorted(found, key=lambda one: (-one.input_bytes, one.group, one.group_size))
+    return sorted(rows, key=lambda row: (-row.input_bytes, row.group, row.group_size))
 
 
 def largest_calls(trace: Trace, rank: int, number: int) -> list[Call]:
@@ -112,10 +112,11 @@ def skews(trace: Trace) -> list[SplitSkew]:
             if call.op == "all_to_all" and call.input_splits and sum(call.input_splits):
                 largest = max(call.input_splits) * len(call.input_splits) / sum(call.input_splits)
                 uneven[call.group, len(call.ranks)].append(largest)
-    found = [
-        SplitSkew(*kind, len(one), sum(one) / len(one), max(one)) for kind, one in uneven.items()
+    rows = [
+        SplitSkew(*kind, len(values), sum(values) / len(values), max(values))
+        for kind, values in uneven.items()
     ]
-    return sorted(found, key=lambda one: (-one.largest, one.group))
+    return sorted(rows, key=lambda row: (-row.largest, row.group))
 
 
 def volumes(trace: Trace, rank: int) -> list[Volume]:
@@ -123,8 +124,8 @@ def volumes(trace: Trace, rank: int) -> list[Volume]:
     sizes: dict[tuple[str, int, str, str], list[int]] = defaultdict(list)
     for call in trace.ranks[rank].calls:
         sizes[call.group, len(call.ranks), call.op, call.phase].append(bytes_of(call))
-    found = [Volume(*kind, len(one), sum(one), max(one)) for kind, one in sizes.items()]
-    return sorted(found, key=lambda one: (-one.input_bytes, one.group, one.op, one.phase))
+    rows = [Volume(*kind, len(sent), sum(sent), max(sent)) for kind, sent in sizes.items()]
+    return sorted(rows, key=lambda row: (-row.input_bytes, row.group, row.op, row.phase))
 
 
 def summary_as_json(trace: Trace) -> dict[str, object]:
@@ -134,34 +135,34 @@ def summary_as_json(trace: Trace) -> dict[str, object]:
         "program": list(trace.program),
         "calls_hash": trace.calls_hash,
         "volumes": {
-            str(rank): [asdict(one) for one in volumes(trace, rank)] for rank in sorted(trace.ranks)
+            str(rank): [asdict(row) for row in volumes(trace, rank)] for rank in sorted(trace.ranks)
         },
         "groups": {
-            str(rank): [asdict(one) for one in group_volumes(trace, rank)]
+            str(rank): [asdict(row) for row in group_volumes(trace, rank)]
             for rank in sorted(trace.ranks)
         },
         "largest_calls": {
             str(rank): [asdict(call) for call in largest_calls(trace, rank, LARGEST)]
             for rank in sorted(trace.ranks)
         },
-        "skew": [asdict(one) for one in skews(trace)],
+        "skew": [asdict(row) for row in skews(trace)],
         "disagreements": disagreements(trace),
     }
 
 
 def imported_as_json(imported: Imported) -> dict[str, object]:
     """The summary of any trace: what recorded it, and where time went if that is known."""
-    steps = [{**asdict(one), "overlap": one.overlap} for one in step_times(imported.spans)]
+    steps = [{**asdict(row), "overlap": row.overlap} for row in step_times(imported.spans)]
     collectives = [
-        {**asdict(one), "algorithm_gbps": one.algorithm_gbps, "bus_gbps": one.bus_gbps}
-        for one in collective_times(imported.trace, imported.spans)
+        {**asdict(row), "algorithm_gbps": row.algorithm_gbps, "bus_gbps": row.bus_gbps}
+        for row in collective_times(imported.trace, imported.spans)
     ]
     return {
         "form": imported.form,
         "remarks": list(imported.remarks),
         **summary_as_json(imported.trace),
         "computes_s": {
-            str(rank): sum(one.duration_s or 0.0 for one in recorded.computes)
+            str(rank): sum(compute.duration_s or 0.0 for compute in recorded.computes)
             for rank, recorded in sorted(imported.trace.ranks.items())
         },
         "steps": steps,

@@ -179,8 +179,8 @@ class Trace:
         digest = hashlib.sha256()
         for rank, recorded in sorted(self.ranks.items()):
             for call in recorded.calls:
-                found = asdict(call).items()
-                kept = {name: value for name, value in found if name not in NOT_HASHED}
+                values = asdict(call).items()
+                kept = {name: value for name, value in values if name not in NOT_HASHED}
                 digest.update(json.dumps([rank, kept], sort_keys=True).encode())
         return digest.hexdigest()
 
@@ -191,12 +191,12 @@ class Trace:
             "world_size": self.world_size,
             "program": list(self.program),
             "calls_hash": self.calls_hash,
-            "groups": [asdict(one) for one in self.groups],
-            "ranks": {str(rank): asdict(one) for rank, one in sorted(self.ranks.items())},
+            "groups": [asdict(group) for group in self.groups],
+            "ranks": {str(rank): asdict(recorded) for rank, recorded in sorted(self.ranks.items())},
         }
 
 
-def rank_trace(rank: int, found: object) -> RankTrace:
+def rank_trace(rank: int, record: object) -> RankTrace:
     """The recording of one rank from JSON.
 
     Raises
@@ -204,10 +204,10 @@ def rank_trace(rank: int, found: object) -> RankTrace:
     InputError
         If a field is missing or of another type.
     """
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise InputError(f"rank {rank} of a trace: expected a table")
-    known = {one.name for one in fields(RankTrace)}
-    values = {name: value for name, value in found.items() if name in known}
+    names = {field.name for field in fields(RankTrace)}
+    values = {name: value for name, value in record.items() if name in names}
     try:
         return TypeAdapter(RankTrace).validate_python(values | {"rank": rank})
     except ValidationError as error:
@@ -226,17 +226,17 @@ def read_trace(path: Path) -> Trace:
         If the file cannot be read or is no such trace.
     """
     content = read_compressed(path, "trace", MAX_FILE_BYTES)
-    found = parse_json(content, str(path))
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    data = parse_json(content, str(path))
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InputError(f"{path}: expected JSON of lightloom trace record, '{FORMAT}'")
-    ranks, program, size = (found.get(name) for name in ("ranks", "program", "world_size"))
+    ranks, program, size = (data.get(name) for name in ("ranks", "program", "world_size"))
     if not (isinstance(ranks, dict) and isinstance(program, list) and isinstance(size, int)):
         raise InputError(f"{path}: expected ranks, program and world_size")
     if not ranks or not all(rank.isascii() and rank.isdigit() for rank in ranks):
         raise InputError(f"{path}: expected the recordings of ranks by their numbers")
-    recorded = [rank_trace(int(rank), one) for rank, one in ranks.items()]
+    recorded = [rank_trace(int(rank), record) for rank, record in ranks.items()]
     try:
-        groups = TypeAdapter(tuple[ProcessGroup, ...]).validate_python(found.get("groups", ()))
+        groups = TypeAdapter(tuple[ProcessGroup, ...]).validate_python(data.get("groups", ()))
     except ValidationError:
         raise InputError(f"{path}: expected groups as names and ranks") from None
     return make_trace(size, program, recorded, groups)
@@ -249,5 +249,5 @@ def make_trace(
     groups: Iterable[ProcessGroup] = (),
 ) -> Trace:
     """Put recordings of ranks together."""
-    by_rank = {one.rank: one for one in ranks}
+    by_rank = {recorded.rank: recorded for recorded in ranks}
     return Trace(world_size, tuple(map(str, program)), by_rank, tuple(groups))

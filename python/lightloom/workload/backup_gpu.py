@@ -131,17 +131,17 @@ class _Writer:
 
     def program(self, ratio: float) -> Program:
         """The program; bytes that cross count ``ratio`` times, which is how long they take."""
-        found: list[dict[str, int]] = []
+        rows: list[dict[str, int]] = []
         for row in self._rows():
             if self._is_inside(row):
                 entry = self._inside_entry(row, max(ratio, 1.0))
-                found.append(row | {"inside": 0} | self._in_tables(entry))
+                rows.append(row | {"inside": 0} | self._in_tables(entry))
                 continue
             if _is_all_to_all(row):
                 placed = {name: row[name] for name in _PLACED}
-                found.append(_SHARE | placed | self._in_tables(self._share_entry(row, ratio)))
-            found.append(row)
-        return Program.from_rows([tuple(row.values()) for row in found])
+                rows.append(_SHARE | placed | self._in_tables(self._share_entry(row, ratio)))
+            rows.append(row)
+        return Program.from_rows([tuple(row.values()) for row in rows])
 
     def tables(self) -> tuple[WorkerTable, WorkerTable]:
         """What the busiest GPU of each worker moves, and what all of its GPUs move."""
@@ -249,8 +249,8 @@ class _Writer:
     def _member(self, family: int) -> tuple[int, int]:
         """The worker's group in a family, and its place there."""
         for index, group in enumerate(self.graph.families[family].groups()):
-            if len(found := np.flatnonzero(group == self.worker)):
-                return index, int(found[0])
+            if len(places := np.flatnonzero(group == self.worker)):
+                return index, int(places[0])
         raise AssertionError(f"worker {self.worker} takes part in no all-to-all of its program")
 
 

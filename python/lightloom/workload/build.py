@@ -231,8 +231,8 @@ def _graph(
         variants = add_variants(graph, tables, passes)
         experts = ExpertTables(variants, add_gathered_chunks(graph, job, folded))
     common = recipe(job, speed, groups, (tables, experts), workers.gpus_per_worker)
-    for stage, own in enumerate(everyone.reshape(stages, replicas * members)):
-        write_stage(common, stage, graph.role(f"stage {stage}", own))
+    for stage, of_stage in enumerate(everyone.reshape(stages, replicas * members)):
+        write_stage(common, stage, graph.role(f"stage {stage}", of_stage))
     return graph.build()
 
 

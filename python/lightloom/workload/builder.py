@@ -256,8 +256,8 @@ class ProgramBuilder:
                 row[_PLACES[name]] = int(value)
         except KeyError:
             unknown = sorted({*values, *placed} - _PLACES.keys())
-            known = "stream, priority, layer, micro_batch, handle, asynchronous"
-            raise InputError(f"a task has no {', '.join(unknown)}: expected {known}") from None
+            fields = "stream, priority, layer, micro_batch, handle, asynchronous"
+            raise InputError(f"a task has no {', '.join(unknown)}: expected {fields}") from None
         self._rows.append(row)
         if len(self._rows) >= _MAX_ROWS:
             self._keep()
@@ -341,7 +341,7 @@ class TaskGraphBuilder:
 
     def build(self) -> TaskGraph:
         """Return the task graph; circuits follow the groups of its experts."""
-        roles = tuple(Role(name, workers, one.build()) for name, workers, one in self._roles)
+        roles = tuple(Role(name, workers, rows.build()) for name, workers, rows in self._roles)
         graph = TaskGraph(
             gpus_per_worker=self._gpus_per_worker,
             worker_server=self._servers,
@@ -358,18 +358,18 @@ class TaskGraphBuilder:
 class _Categories:
     """The categories of a graph by name."""
 
-    def __init__(self, known: Sequence[Category]) -> None:
-        self._known = {category.name: category for category in known}
+    def __init__(self, categories: Sequence[Category]) -> None:
+        self._known = {category.name: category for category in categories}
         self._index = {name: index for index, name in enumerate(self._known)}
         self._found: dict[tuple[str, str], int] = {}
 
     def compute(self, name: str) -> int:
-        found = self._found.get(("compute", name))
-        return self._find(Category(name)) if found is None else found
+        category = self._found.get(("compute", name))
+        return self._find(Category(name)) if category is None else category
 
     def communication(self, name: str) -> int:
-        found = self._found.get(("communication", name))
-        return self._find(Category(name, "communication", name)) if found is None else found
+        category = self._found.get(("communication", name))
+        return self._find(Category(name, "communication", name)) if category is None else category
 
     def any(self, name: str) -> int:
         """A category of any use, such as a wait's, which charges what it waits for."""
@@ -382,10 +382,10 @@ class _Categories:
         return (*self._known.values(), *(wait for wait in waits if wait.used_for not in used))
 
     def _find(self, category: Category) -> int:
-        known = self._known.setdefault(category.name, category)
-        if known.used_for != category.used_for:
+        first = self._known.setdefault(category.name, category)
+        if first.used_for != category.used_for:
             raise InputError(
-                f"category '{category.name}' is of {known.used_for}: a task of "
+                f"category '{category.name}' is of {first.used_for}: a task of "
                 f"{category.used_for} needs another"
             )
         index = self._index.setdefault(category.name, len(self._index))

@@ -97,15 +97,15 @@ class ComputeModel:
     dispatch: Dispatch = ALL_TO_ALL
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("recompute", self.recompute, RECOMPUTE),
             ("state precision", self.state_precision, STATE_PRECISIONS),
             ("permutation", self.kernels.permutation, PERMUTATIONS),
             ("expert products", self.kernels.expert_products, EXPERT_PRODUCTS),
             ("dispatcher", self.dispatch.dispatcher, DISPATCHERS),
         ):
-            if value not in known:
-                raise HardwareError(f"{name} = {echo(value)}: {expected_one_of(value, known)}")
+            if value not in choices:
+                raise HardwareError(f"{name} = {echo(value)}: {expected_one_of(value, choices)}")
 
     @classmethod
     def load(  # noqa: PLR0913
@@ -139,10 +139,10 @@ class ComputeModel:
         HardwareError
             If the GPU is unknown or does not compute in ``precision``, or the profile is wrong.
         """
-        found = load_gpu(gpu)
+        description = load_gpu(gpu)
         kernels = Kernels(
-            found,
-            _load_efficiencies(found, profile),
+            description,
+            _load_efficiencies(description, profile),
             load_launches(),
             precision,
             permutation,

@@ -109,6 +109,6 @@ def expert_bias(kernels: Kernels, elements: Array, experts: int, backward: bool)
     """
     if kernels.expert_products == "grouped":
         return NOTHING
-    each, together = _BIAS_KERNELS[backward]
-    count = each * experts + together
+    per_expert, together = _BIAS_KERNELS[backward]
+    count = per_expert * experts + together
     return kernels.moved(elements * _BIAS_BYTES[backward], "elementwise", count)

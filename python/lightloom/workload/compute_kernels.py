@@ -112,15 +112,15 @@ class Kernels:
     def seconds(self, work: Work, *, captured: bool = True) -> float | Array:
         """Time of a part of a layer: of its kernels with their gaps, or of a slower host."""
         graph = self.cuda_graphs and captured
-        found = self.launches.seconds(work.kernel_s, (work.kernels, work.gaps), graph)
-        return float(found) if found.ndim == 0 else found
+        total = self.launches.seconds(work.kernel_s, (work.kernels, work.gaps), graph)
+        return float(total) if total.ndim == 0 else total
 
     def operator_seconds(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
         """Time of one measured operator that computes and moves so much, s."""
         curve = self.efficiencies.curves[name]
         peak = self.gpu.peak_flops(self.precision if name.endswith(FP8) else "bf16")
-        found = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
-        return found / self.efficiencies.sustained
+        seconds = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
+        return seconds / self.efficiencies.sustained
 
     def matmul(
         self, m: float, k: float, n: float, *, accumulate: bool = False, fp8: bool = False
@@ -257,8 +257,8 @@ class Kernels:
             If ``kind`` is none of the memory-bound operators.
         """
         if kind not in self.efficiencies.memory:
-            known = ", ".join(MEMORY_KINDS)
-            raise HardwareError(f"memory-bound operator '{kind}': known are {known}")
+            kinds = ", ".join(MEMORY_KINDS)
+            raise HardwareError(f"memory-bound operator '{kind}': known are {kinds}")
         memory = self.efficiencies.memory[kind]
         rate = self.gpu.hbm_bytes_per_s * memory.bandwidth_efficiency
         some = np.asarray(size_bytes) > 0

@@ -297,15 +297,15 @@ def _read_toml(profile: Path) -> EfficiencyFile:
 
 def _build(file: EfficiencyFile, name: str) -> Efficiencies:
     """Check names and turn tables into curves."""
-    for kind, known, given in (
+    for kind, names, keys in (
         ("operator", ALL_OPERATORS, file.operators),
         ("memory kind", MEMORY_KINDS, file.memory),
     ):
-        for key in given:
-            if key not in known:
-                hint = did_you_mean(key, known)
+        for key in keys:
+            if key not in names:
+                hint = did_you_mean(key, names)
                 raise HardwareError(
-                    f"{name}: unknown {kind} '{key}'{hint}; known: {', '.join(known)}"
+                    f"{name}: unknown {kind} '{key}'{hint}; known: {', '.join(names)}"
                 )
     curves = {
         key: Curve(
@@ -349,12 +349,12 @@ def _source(table: CurveTable | MemoryTable | Value, file: EfficiencyFile, name:
 
 
 def _override(base: Efficiencies, user: Efficiencies) -> Efficiencies:
-    given = user.provenance.keys()
+    changed = user.provenance.keys()
     return Efficiencies(
         curves={**base.curves, **user.curves},
         memory={**base.memory, **user.memory},
-        sustained=user.sustained if "sustained" in given else base.sustained,
-        assumed=(base.assumed - given) | user.assumed,
+        sustained=user.sustained if "sustained" in changed else base.sustained,
+        assumed=(base.assumed - changed) | user.assumed,
         provenance={**base.provenance, **user.provenance},
     )
 

@@ -139,12 +139,12 @@ def _data(model: Model, plan: Plan, options: WorkloadOptions) -> float:
     passes = 2 * options.gradient_bytes
     if plan.zero1:
         passes = options.gradient_bytes + options.parameter_bytes
-    held = [stage_parameters(model, plan, stage) for stage in range(plan.pp)]
+    parts = [stage_parameters(model, plan, stage) for stage in range(plan.pp)]
     grid = RankGrid(plan)
     total = 0.0
     for kind, parameters in (
-        ("dense-gradient", sum(part.dense for part in held)),
-        ("expert-dp", sum(part.expert for part in held)),
+        ("dense-gradient", sum(part.dense for part in parts)),
+        ("expert-dp", sum(part.expert for part in parts)),
     ):
         ranks = gradient_groups(grid, kind).shape[1]
         holders = plan.copies * plan.gpus / plan.pp

@@ -53,7 +53,7 @@ class ExpertPasses:
         """
         if (part, chunk) not in self._found:
             if part == "input":
-                whole, weight = (self.seconds(one, chunk=chunk) for one in ("whole", "weight"))
+                whole, weight = (self.seconds(part, chunk=chunk) for part in ("whole", "weight"))
                 self._found[part, chunk] = (whole[0] - weight[0], whole[1] - weight[1])
             else:
                 until, even = (self._pass(part, chunk, load) for load in self.loads)
@@ -83,8 +83,8 @@ def expert_seconds(
     experts = model.num_experts // plan.ep
 
     def once(back: bool) -> Seconds:
-        found = compute.experts(model, tokens, experts, plan.etp, back)
-        return np.asarray(found, dtype=np.float64)
+        seconds = compute.experts(model, tokens, experts, plan.etp, back)
+        return np.asarray(seconds, dtype=np.float64)
 
     again = backward and compute.recompute == "full"
     return once(backward) - once(False) if again else once(backward)

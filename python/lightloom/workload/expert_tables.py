@@ -66,13 +66,13 @@ def variants(plan: Plan) -> list[Variant]:
     parts: tuple[Part | None, ...] = (None, "whole")
     if plan.schedule != "1f1b":
         parts += ("input", "weight")
-    found = [
+    needed = [
         Variant(part, chunk)
         for part, chunk in itertools.product(parts, (False, in_chunks))
         if not (part == "weight" and chunk)
     ]
-    known = (Variant(None), Variant("whole"))
-    return [one for one in dict.fromkeys(found) if one not in known]
+    always = (Variant(None), Variant("whole"))
+    return [variant for variant in dict.fromkeys(needed) if variant not in always]
 
 
 def add_variants(
@@ -82,12 +82,12 @@ def add_variants(
 ) -> dict[Variant, ExpertTimes]:
     """Add the tables of a plan's variants; indices of all, the usual two included."""
     plan = passes.plan
-    found = {Variant(None): tables.forward, Variant("whole"): tables.backward}
-    for one in variants(plan):
-        name = "_".join([one.part or "forward", *["chunk"] * one.chunk])
-        until, even = passes.seconds(one.part, chunk=one.chunk)
-        found[one] = add_expert_times(graph, name, until, even)
-    return found
+    tables_of = {Variant(None): tables.forward, Variant("whole"): tables.backward}
+    for variant in variants(plan):
+        name = "_".join([variant.part or "forward", *["chunk"] * variant.chunk])
+        until, even = passes.seconds(variant.part, chunk=variant.chunk)
+        tables_of[variant] = add_expert_times(graph, name, until, even)
+    return tables_of
 
 
 def add_gathered_chunks(
@@ -106,7 +106,7 @@ def add_gathered_chunks(
     if count == 1 or not gathers_copies(plan, options):
         return []
     whole = expert_tp_bytes(model, plan, options, folded)
-    rest, each = (
+    rest, later = (
         tuple(
             graph.table(f"expert_tp_{name}_{what}_bytes", by_worker(values))
             for what, values in zip(("per_gpu", "total"), split, strict=True)
@@ -116,4 +116,4 @@ def add_gathered_chunks(
             ("chunk", [bytes_ // count for bytes_ in whole]),
         )
     )
-    return [(rest[0], rest[1]), *[(each[0], each[1])] * (count - 1)]
+    return [(rest[0], rest[1]), *[(later[0], later[1])] * (count - 1)]

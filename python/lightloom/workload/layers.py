@@ -134,125 +134,125 @@ class LayerWriter:
 
     # Experts
 
-    def _mixture(self, one: _Mixture) -> Pass:
+    def _mixture(self, mix: _Mixture) -> Pass:
         """The experts of a layer between their two all-to-alls."""
         if self.plan.overlap_all_to_all == "chunks":
-            self._in_chunks(one)
+            self._in_chunks(mix)
             return
-        away, back = self._ends(one)
+        away, back = self._ends(mix)
         if self.plan.overlap_shared_experts:
-            yield self._request(one, away, meanwhile=0)
-            self._expert_part(one)
-            yield self._request(one, back, meanwhile=1)
+            yield self._request(mix, away, meanwhile=0)
+            self._expert_part(mix)
+            yield self._request(mix, back, meanwhile=1)
             return
         if self.plan.ep > 1:
-            yield self._request(one, away)
-        if one.part is None:
-            self._expert_part(one)
-            self._shared_experts(one)
+            yield self._request(mix, away)
+        if mix.part is None:
+            self._expert_part(mix)
+            self._shared_experts(mix)
         else:
-            self._shared_experts(one)
-            self._expert_part(one)
+            self._shared_experts(mix)
+            self._expert_part(mix)
         if self.plan.ep > 1:
-            yield self._request(one, back)
+            yield self._request(mix, back)
 
-    def _in_chunks(self, one: _Mixture) -> None:
+    def _in_chunks(self, mix: _Mixture) -> None:
         """Dispatch, compute and combine chunks of the tokens, a step of each at a time."""
         count = self.plan.overlap_chunks
         away, back = (
-            [self._request(one, part) for part in _split(whole, count)] for whole in self._ends(one)
+            [self._request(mix, part) for part in _split(whole, count)] for whole in self._ends(mix)
         )
         start, wait = self.all_to_alls.start, self.all_to_alls.wait
         pending = [start(away[0])]
-        self._shared_half(one, 0)
+        self._shared_half(mix, 0)
         for index in range(count):
             for started in pending:
                 wait(*started, slows=started is pending[-1])
             pending = [start(away[index + 1])] if index + 1 < count else []
             pending += [start(back[index - 1])] if index else []
-            self._expert_part(one, chunk=index)
+            self._expert_part(mix, chunk=index)
         if not self.plan.overlap_shared_experts:
-            self._shared_experts(one)
+            self._shared_experts(mix)
         for started in pending:
             wait(*started, slows=started is pending[-1])
         started = start(back[-1])
-        self._shared_half(one, 1)
+        self._shared_half(mix, 1)
         wait(*started)
 
-    def _ends(self, one: _Mixture) -> tuple[Block, Block]:
+    def _ends(self, mix: _Mixture) -> tuple[Block, Block]:
         """What goes to the experts and what comes back."""
         size = self.recipe.bytes
         sizes = (size.dispatch, size.combine)
-        if one.part is not None:
+        if mix.part is not None:
             sizes = (size.combine_gradient, size.dispatch_gradient)
-        demand, block = self.recipe.tables.demand, self._block(one)
+        demand, block = self.recipe.tables.demand, self._block(mix)
         return (
-            Block(demand, block, sizes[0], first=one.first),
+            Block(demand, block, sizes[0], first=mix.first),
             Block(demand, block, sizes[1], transposed=True),
         )
 
     def _request(
-        self, one: _Mixture, demand: Block, meanwhile: int | None = None
+        self, mix: _Mixture, demand: Block, meanwhile: int | None = None
     ) -> AllToAllRequest:
         """An all-to-all, alongside which a half of the shared experts may run."""
-        placed = self._at(one.layer, one.micro_batch)
+        placed = self._at(mix.layer, mix.micro_batch)
         if meanwhile is None:
             return AllToAllRequest(demand, placed)
-        return AllToAllRequest(demand, placed, lambda: self._shared_half(one, meanwhile))
+        return AllToAllRequest(demand, placed, lambda: self._shared_half(mix, meanwhile))
 
-    def _expert_part(self, one: _Mixture, *, chunk: int | None = None) -> None:
+    def _expert_part(self, mix: _Mixture, *, chunk: int | None = None) -> None:
         """The routed experts with their TP collectives, of all tokens or of a chunk."""
-        self._expert_tp(one, chunk)
-        self._experts(one, chunked=chunk is not None)
-        self._expert_tp(one, chunk)
+        self._expert_tp(mix, chunk)
+        self._experts(mix, chunked=chunk is not None)
+        self._expert_tp(mix, chunk)
 
-    def _experts(self, one: _Mixture, *, chunked: bool = False) -> None:
-        table = self.recipe.experts.times[Variant(one.part, chunked)]
-        block, placed = self._block(one), self._at(one.layer, one.micro_batch)
+    def _experts(self, mix: _Mixture, *, chunked: bool = False) -> None:
+        table = self.recipe.experts.times[Variant(mix.part, chunked)]
+        block, placed = self._block(mix), self._at(mix.layer, mix.micro_batch)
         self.program.compute("expert", Entry(table.computation, block), **placed)
         if table.stragglers is not None:
             self.program.compute("straggler", Entry(table.stragglers, block), **placed)
 
-    def _expert_tp(self, one: _Mixture, chunk: int | None) -> None:
+    def _expert_tp(self, mix: _Mixture, chunk: int | None) -> None:
         """Gather what the experts need, or scatter what they give, over expert-TP ranks."""
         tables, whole = self.recipe.tables, self.recipe.bytes.expert_tp
         if not gathers_copies(self.plan, self.recipe.options):
             count = self.plan.overlap_chunks
             size = whole if chunk is None else _shares(whole, count)[chunk]
-            self.inside("tp", size, one.layer, one.micro_batch, peers=self.plan.etp - 1)
+            self.inside("tp", size, mix.layer, mix.micro_batch, peers=self.plan.etp - 1)
             return
         pair = tables.gathered if chunk is None else self.recipe.experts.gathered_chunks[chunk]
-        busiest, total = (Entry(table, self._block(one)) for table in pair)
-        placed = self._at(one.layer, one.micro_batch)
+        busiest, total = (Entry(table, self._block(mix)) for table in pair)
+        placed = self._at(mix.layer, mix.micro_batch)
         peers = self.plan.etp - 1
         self.program.inside(busiest, "tp", total=total, peers=peers, **placed)
 
-    def _shared_experts(self, one: _Mixture) -> None:
+    def _shared_experts(self, mix: _Mixture) -> None:
         """Shared experts where nothing hides them."""
         if self.model.shared_expert_ffn_size:
-            at, backward = (one.layer, one.micro_batch), one.part is not None
-            self._region("expert", self._shared_time(one), at, backward=backward)
+            at, backward = (mix.layer, mix.micro_batch), mix.part is not None
+            self._region("expert", self._shared_time(mix), at, backward=backward)
 
-    def _shared_half(self, one: _Mixture, half: int) -> None:
+    def _shared_half(self, mix: _Mixture, half: int) -> None:
         """The products of shared experts before or after their activation, if they are hidden."""
         if not self.plan.overlap_shared_experts:
             return
-        whole = self._shared_time(one)
+        whole = self._shared_time(mix)
         branches = 2 if self.model.gated_ffn else 1
         # forward, the products before the activation come first; backward, the one after it
-        before = branches if one.part is None else 1
+        before = branches if mix.part is None else 1
         first = whole * before // (branches + 1)
         duration = whole - first if half else first
-        at, backward = (one.layer, one.micro_batch), one.part is not None
+        at, backward = (mix.layer, mix.micro_batch), mix.part is not None
         last = bool(half)
         self._region("expert", duration, at, entry=not last, exit_=last, backward=backward and last)
 
-    def _shared_time(self, one: _Mixture) -> int:
-        times = self.recipe.forward if one.part is None else self.backward_times(one.part)
+    def _shared_time(self, mix: _Mixture) -> int:
+        times = self.recipe.forward if mix.part is None else self.backward_times(mix.part)
         return int(times.shared_experts)
 
-    def _block(self, one: _Mixture) -> int:
-        return self._moe_index[one.layer] * self.plan.micro_batches + one.micro_batch
+    def _block(self, mix: _Mixture) -> int:
+        return self._moe_index[mix.layer] * self.plan.micro_batches + mix.micro_batch
 
     # Regions of tensor parallelism
 

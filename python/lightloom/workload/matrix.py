@@ -102,29 +102,29 @@ class _Transfers:
         parts = (self._sends, self._inside, self._rings, self._buffers, self._blocks)
         for role in self._graph.roles:
             for number, purpose in enumerate(self._purposes):
-                own = role.program.category == number
-                if not purpose or not own.any():
+                of_category = role.program.category == number
+                if not purpose or not of_category.any():
                     continue
-                found = [transfers for part in parts for transfers in part(role, own)]
-                if found:
-                    yield purpose, found
+                transfers = [transfers for part in parts for transfers in part(role, of_category)]
+                if transfers:
+                    yield purpose, transfers
 
     # Between workers
 
-    def _sends(self, role: Role, own: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
+    def _sends(self, role: Role, of_category: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
         """Messages to the worker at the same place of another stage."""
         program = role.program
-        task = own & (program.kind == Kind.SEND)
+        task = of_category & (program.kind == Kind.SEND)
         sizes = program.size[task].astype(np.float64)
         volume = np.bincount(program.peer[task], sizes, len(self._graph.roles))
         for peer in np.flatnonzero(volume):
             there = self._graph.roles[peer].workers
             yield self._aligned(role.workers, there, np.full(len(there), volume[peer]))
 
-    def _rings(self, role: Role, own: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
+    def _rings(self, role: Role, of_category: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
         """Rings: every worker sends to the next one of its group, and GPUs inside theirs."""
         program = role.program
-        task = own & (program.kind == Kind.COLLECTIVE) & (program.family != NO_INDEX)
+        task = of_category & (program.kind == Kind.COLLECTIVE) & (program.family != NO_INDEX)
         task &= program.collective != Collective.ALL_TO_ALL
         for family in np.unique(program.family[task]):
             here = task & (program.family == family)
@@ -140,10 +140,10 @@ class _Transfers:
             local = self._groups_of(groups.name)
             yield from self._evenly(role.workers, float(program.inside[here].sum()), local)
 
-    def _buffers(self, role: Role, own: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
+    def _buffers(self, role: Role, of_category: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
         """All-to-alls of equal shares; a share that a worker keeps stays among its GPUs."""
         program = role.program
-        task = own & program.of(Collective.ALL_TO_ALL) & (program.demand == NO_INDEX)
+        task = of_category & program.of(Collective.ALL_TO_ALL) & (program.demand == NO_INDEX)
         for family in np.unique(program.family[task]):
             buffer = float(program.size[task & (program.family == family)].sum())
             groups = self._graph.families[family]
@@ -159,15 +159,15 @@ class _Transfers:
     def _aligned(self, here: Any, there: Any, size_bytes: Floats) -> Transfers:
         """From each GPU of workers to the one at the same place of others."""
         source, target = self._gpus[here], self._gpus[there]
-        each = np.repeat(size_bytes / source.shape[1], source.shape[1])
-        return source.ravel(), target.ravel(), each
+        shares = np.repeat(size_bytes / source.shape[1], source.shape[1])
+        return source.ravel(), target.ravel(), shares
 
     # Inside servers
 
-    def _inside(self, role: Role, own: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
+    def _inside(self, role: Role, of_category: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
         """Collectives among the GPUs of workers."""
         program = role.program
-        task = own & (program.kind == Kind.COLLECTIVE) & (program.family == NO_INDEX)
+        task = of_category & (program.kind == Kind.COLLECTIVE) & (program.family == NO_INDEX)
         plain = task & (program.total == NO_INDEX)
         for number, peers in {*zip(*_pairs(program, plain, "category", "peers"), strict=True)}:
             which = plain & (program.category == number) & (program.peers == peers)
@@ -214,11 +214,11 @@ class _Transfers:
 
     # Experts
 
-    def _blocks(self, role: Role, own: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
+    def _blocks(self, role: Role, of_category: npt.NDArray[np.bool_]) -> Iterator[Transfers]:
         """All-to-alls of token counts, of all blocks together."""
         program, graph = role.program, self._graph
         for number, demand in enumerate(graph.demands):
-            task = own & program.of(Collective.ALL_TO_ALL) & (program.demand == number)
+            task = of_category & program.of(Collective.ALL_TO_ALL) & (program.demand == number)
             if not task.any():
                 continue
             groups = np.array(graph.families[demand.family].groups())
@@ -236,15 +236,15 @@ class _Transfers:
         members = np.einsum("bij,b->ij", demand.counts[group], by_block)
         n = len(members)
         if demand.rank_counts is None:
-            each = self._gpus.shape[1] // self._plan.etp
-            weights = np.ones((n * each, n * each)) - np.eye(n * each)
+            ranks = self._gpus.shape[1] // self._plan.etp
+            weights = np.ones((n * ranks, n * ranks)) - np.eye(n * ranks)
         else:
             weights = np.einsum("bij,b->ij", demand.rank_counts[group], by_block)
             weights[np.arange(len(weights)), np.arange(len(weights))] = 0
-            each = len(weights) // n
-        if demand.deduplicated and each > 1:
-            weights = _by_rail(weights, each)
-        return _scaled(weights, members, each)
+            ranks = len(weights) // n
+        if demand.deduplicated and ranks > 1:
+            weights = _by_rail(weights, ranks)
+        return _scaled(weights, members, ranks)
 
     def _of_ranks(self, gpus: Ranks, between: Floats, *, goes_back: bool) -> Transfers:
         """From each GPU of an EP rank to the one at the same place of another rank."""
@@ -252,8 +252,8 @@ class _Transfers:
         if goes_back:
             between = between.T
         source, target = np.nonzero(between)
-        each = np.repeat(between[source, target] / by_rank.shape[1], by_rank.shape[1])
-        return by_rank[source].ravel(), by_rank[target].ravel(), each
+        shares = np.repeat(between[source, target] / by_rank.shape[1], by_rank.shape[1])
+        return by_rank[source].ravel(), by_rank[target].ravel(), shares
 
 
 def _pairs(program: Program, task: npt.NDArray[np.bool_], *names: str) -> list[list[int]]:
@@ -273,28 +273,28 @@ def _bytes_by_block(
     return sums[False], sums[True]
 
 
-def _by_rail(weights: Floats, each: int) -> Floats:
+def _by_rail(weights: Floats, ranks: int) -> Floats:
     """Tokens between servers go to the rank at their sender's place, and on from there."""
-    n = len(weights) // each
-    cube = weights.reshape(n, each, n, each)
-    found = np.zeros_like(cube)
-    places = np.arange(each)
+    n = len(weights) // ranks
+    cube = weights.reshape(n, ranks, n, ranks)
+    sums = np.zeros_like(cube)
+    places = np.arange(ranks)
     for here in range(n):
         for there in range(n):
             if here == there:
-                found[here, :, here, :] += cube[here, :, here, :]
+                sums[here, :, here, :] += cube[here, :, here, :]
                 continue
-            found[here, places, there, places] = cube[here, :, there, :].sum(axis=1)
+            sums[here, places, there, places] = cube[here, :, there, :].sum(axis=1)
             onward = cube[here, :, there, :].copy()
             onward[places, places] = 0
-            found[there, :, there, :] += onward
-    return np.asarray(found.reshape(weights.shape))
+            sums[there, :, there, :] += onward
+    return np.asarray(sums.reshape(weights.shape))
 
 
-def _scaled(weights: Floats, members: Floats, each: int) -> Floats:
+def _scaled(weights: Floats, members: Floats, ranks: int) -> Floats:
     """Weights of pairs of ranks, so scaled that those of two members add up to their bytes."""
     n = len(members)
-    cube = weights.reshape(n, each, n, each)
+    cube = weights.reshape(n, ranks, n, ranks)
     sums = cube.sum(axis=(1, 3))
     # without a weight an even share
     empty = (sums == 0) & (members > 0)

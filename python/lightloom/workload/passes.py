@@ -61,9 +61,9 @@ class AllToAlls:
         self._handles = handles
         self._taken = taken
 
-    def play(self, one: Pass) -> None:
+    def play(self, pass_: Pass) -> None:
         """Write a pass alone: its stream waits for each all-to-all."""
-        for request in one:
+        for request in pass_:
             if request.meanwhile is None:
                 self._program.all_to_all(self._family, request.demand, "ep", **request.placed)
             else:

@@ -47,11 +47,11 @@ class _Writer:
         self.held = self.plan.held_stages(stage)
         layers = self.plan.layers(self.model.num_layers)
         #: layers by chunk of a :class:`Step`
-        self.chunks = tuple(chunk for held in self.held for chunk in layers[held])
+        self.chunks = tuple(chunk for held_stage in self.held for chunk in layers[held_stage])
         self.handles = itertools.count(EMBEDDING_HANDLE + 1)
         moe_index: dict[int, int] = {}
-        for held in self.held:
-            moe_index |= _moe_index(self.model, layers[held])
+        for held_stage in self.held:
+            moe_index |= _moe_index(self.model, layers[held_stage])
         self.layers = LayerWriter(recipe, program, moe_index, self.handles)
         self.recomputes = recipe.compute.recompute == "full"
         self.reductions: list[int] = []
@@ -84,8 +84,8 @@ class _Writer:
         if len(passes) > 1 and self.plan.overlap_all_to_all == "batch":
             self.layers.all_to_alls.alternate(passes[::-1])
         else:
-            for one in passes:
-                self.layers.all_to_alls.play(one)
+            for pass_ in passes:
+                self.layers.all_to_alls.play(pass_)
 
     def _virtual(self, chunk: int) -> int:
         """Stage of the model, counted over chunks."""
@@ -225,8 +225,8 @@ class _Writer:
             self.program.wait(EMBEDDING_HANDLE, "dp")
 
     def _optimizer(self) -> None:
-        held = [stage_parameters(self.model, self.plan, stage) for stage in self.held]
-        dense, expert = sum(one.dense for one in held), sum(one.expert for one in held)
+        parts = [stage_parameters(self.model, self.plan, stage) for stage in self.held]
+        dense, expert = sum(part.dense for part in parts), sum(part.expert for part in parts)
         updated = dense + expert
         if self.plan.zero1:
             updated = dense / (self.plan.copies * self.plan.dense_dp * self.plan.cp)
@@ -254,20 +254,20 @@ class _Writer:
             if stage == 0:
                 parts.append((DENSE, -1, embedding_per_gpu(self.model, self.plan)))
             for layer in itertools.chain(*layers[stage]):
-                held = layer_parameters(self.model, self.plan, layer)
-                parts += [(DENSE, layer, held.dense), (EXPERT, layer, held.expert)]
+                parameters = layer_parameters(self.model, self.plan, layer)
+                parts += [(DENSE, layer, parameters.dense), (EXPERT, layer, parameters.expert)]
             if stage == self.plan.pp - 1:
                 parts.append((DENSE, self.model.num_layers, output_per_gpu(self.model, self.plan)))
-        known = self.recipe.collectives.groups
-        return [part for part in parts if part[0] in known and part[2]]
+        groups = self.recipe.collectives.groups
+        return [part for part in parts if part[0] in groups and part[2]]
 
     def _await_parameters(
         self, gathers: dict[tuple[str, int], tuple[int, int]], layer: int
     ) -> None:
         for scope in (DENSE, EXPERT):
-            found = gathers.pop((scope, layer), None)
-            if found is not None:
-                self.program.wait(found[0], "dp", **self._at(layer, NONE))
+            gather = gathers.pop((scope, layer), None)
+            if gather is not None:
+                self.program.wait(gather[0], "dp", **self._at(layer, NONE))
 
 
 def _moe_index(model: Model, chunks: tuple[tuple[int, ...], ...]) -> dict[int, int]:

@@ -59,28 +59,28 @@ def _grouped_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, 
     attention, hidden = model.attention, model.hidden_size
     heads = attention.num_heads / tp
     key_heads, values = max(attention.num_kv_heads / tp, 1), heads * attention.v_dim
-    made = heads * attention.head_dim
-    made += key_heads * (0, attention.head_dim, attention.kv_dim)[attention.kv_projections]
-    made += (values if attention.output_gate else 0) + (heads if attention.head_gate else 0)
+    width_out = heads * attention.head_dim
+    width_out += key_heads * (0, attention.head_dim, attention.kv_dim)[attention.kv_projections]
+    width_out += (values if attention.output_gate else 0) + (heads if attention.head_gate else 0)
     if attention.index_heads:
-        made += (attention.index_heads / tp + 1) * attention.index_head_dim
-    return Linear(tokens, hidden, made), Linear(tokens, values, hidden, quantized=False)
+        width_out += (attention.index_heads / tp + 1) * attention.index_head_dim
+    return Linear(tokens, hidden, width_out), Linear(tokens, values, hidden, quantized=False)
 
 
 def _compressed_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
     """Of DeepSeek-V4's attention: latents, keys and entries, whole on every rank as in MLA."""
     attention, hidden = model.attention, model.hidden_size
     width, rank, share = attention.head_dim, attention.q_lora_rank, tokens / tp
-    made = rank + width
+    width_out = rank + width
     if attention.compress:
-        made += compressor_outputs(attention, width)
+        width_out += compressor_outputs(attention, width)
     index = attention.index_heads * attention.index_head_dim
     if index:
-        made += compressor_outputs(attention, attention.index_head_dim) + attention.index_heads
+        width_out += compressor_outputs(attention, attention.index_head_dim) + attention.index_heads
     heads, groups = attention.num_heads / tp, attention.o_groups / tp
     grouped = attention.num_heads * width / attention.o_groups
     return (
-        Linear(share, hidden, made),
+        Linear(share, hidden, width_out),
         *((Linear(share, rank, index),) if index else ()),
         Linear(tokens, rank, heads * width),
         # each group has a matrix of its own
@@ -112,12 +112,13 @@ def _linear_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, .
             Linear(tokens, steps, values, quantized=False),
             result,
         )
-    made = 2 * keys + values + {"delta": 2, "kda": 1, "mamba2": 1}.get(attention.kind, 0) * heads
+    rates = {"delta": 2, "kda": 1, "mamba2": 1}.get(attention.kind, 0) * heads
+    width_out = 2 * keys + values + rates
     wide = [(attention.gate_rank, values)] if attention.output_gate else []
     wide += [(attention.decay_rank, keys)] if attention.kind == "kda" else []
-    made += sum(rank or width for rank, width in wide)
+    width_out += sum(rank or width for rank, width in wide)
     low = (Linear(tokens, rank, width, quantized=False) for rank, width in wide if rank)
-    return Linear(tokens, hidden, made), *low, result
+    return Linear(tokens, hidden, width_out), *low, result
 
 
 def latent_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:

@@ -58,8 +58,8 @@ class Recipe:
 
 def placed_at(model: Model, layer: int, micro_batch: int) -> dict[str, Any]:
     """Where in the model and the step a task belongs."""
-    known = 0 <= layer < model.num_layers
-    return {"layer": layer if known else NONE, "micro_batch": micro_batch}
+    is_layer = 0 <= layer < model.num_layers
+    return {"layer": layer if is_layer else NONE, "micro_batch": micro_batch}
 
 
 def recipe(

@@ -30,7 +30,7 @@ def regional_family(graph: TaskGraph) -> int | None:
         is_first = of_block & ((program.flags & FIRST) != 0)
         for families, tasks in ((unforeseen, is_first), (tabled, of_block), (every, between)):
             families.update(program.family[tasks].tolist())
-    found = sorted(unforeseen or tabled or every)
-    if len(found) < 2:
-        return found[0] if found else None
-    return max(found, key=lambda family: all_to_all_bytes(graph, family))
+    ranked = sorted(unforeseen or tabled or every)
+    if len(ranked) < 2:
+        return ranked[0] if ranked else None
+    return max(ranked, key=lambda family: all_to_all_bytes(graph, family))

@@ -70,7 +70,7 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
         tp=round(states * split),
         expert_tp=round(counted * (plan.etp - 1) / plan.etp),
         send=round(states * model.residual_streams / plan.tp * gpus_per_worker),
-        context=tuple(_context_sizes(one, plan, element) for one in model.attentions),
+        context=tuple(_context_sizes(kind, plan, element) for kind in model.attentions),
         dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),
         combine=bytes_per_token(hidden, options.combine_element_bytes),
         combine_gradient=bytes_per_token(hidden, options.combine_gradient_element_bytes),
@@ -150,7 +150,7 @@ def times(
         return to_ps(scale * (part(backward) - (part(False) if again else 0.0)))
 
     return Times(
-        attention=tuple(once(functools.partial(attention, one)) for one in model.variants),
+        attention=tuple(once(functools.partial(attention, variant)) for variant in model.variants),
         dense_ffn=tuple(once(functools.partial(dense, width)) for width in model.ffn_widths),
         gate=once(gate),
         shared_experts=once(shared),

@@ -294,10 +294,6 @@ class Layout:
         """Return the servers of each group."""
         return [self.worker_server[group] for group in self.groups]
 
-    def role_servers(self) -> list[Ints32]:
-        """Return the servers of each role's workers."""
-        return [self.worker_server[role] for role in self.roles]
-
 
 @dataclass(frozen=True)
 class TaskGraph:
@@ -332,14 +328,14 @@ class TaskGraph:
     @property
     def purposes(self) -> tuple[str, ...]:
         """Names of the purposes of communication, in the order of the categories."""
-        found = (category.purpose for category in self.categories)
-        return tuple(dict.fromkeys(purpose for purpose in found if purpose is not None))
+        purposes = (category.purpose for category in self.categories)
+        return tuple(dict.fromkeys(purpose for purpose in purposes if purpose is not None))
 
     @property
     def experts_demands(self) -> Iterator[tuple[int, DemandTable]]:
         """Tables of the experts' all-to-alls that leave a worker, each with its index."""
         tables = enumerate(self.demands)
-        return ((index, one) for index, one in tables if one.family == self.regional_family)
+        return ((index, table) for index, table in tables if table.family == self.regional_family)
 
     @cached_property
     def layout(self) -> Layout:

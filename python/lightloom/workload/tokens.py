@@ -168,8 +168,8 @@ def fold_demand(
     ]
     # a source that is written in Python gains nothing from threads, and may not expect them
     at_once = min(MAX_AT_ONCE, os.cpu_count() or 1) if isinstance(demand, FoldingSource) else 1
-    for place, found in zip(places, _each(fold, places, at_once), strict=True):
-        _add_group(folded, (plan, *place), found, demand.shape)
+    for place, tokens in zip(places, _each(fold, places, at_once), strict=True):
+        _add_group(folded, (plan, *place), tokens, demand.shape)
     return folded
 
 
@@ -188,23 +188,23 @@ def _each(
 
 
 def _add_group(
-    folded: Folded, of_plan: tuple[Plan, int, int], found: FoldedTokens, shape: Shape
+    folded: Folded, of_plan: tuple[Plan, int, int], tokens: FoldedTokens, shape: Shape
 ) -> None:
     plan, stage, replica = of_plan
-    blocks, members = found.tokens.shape[:2], folded.slowest.shape[2]
-    arrived = found.received.reshape(*blocks, members, folded.ranks_per_member)
+    blocks, members = tokens.tokens.shape[:2], folded.slowest.shape[2]
+    arrived = tokens.received.reshape(*blocks, members, folded.ranks_per_member)
     pairs: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = [
-        (folded.tokens, found.tokens),
+        (folded.tokens, tokens.tokens),
         (folded.slowest, arrived.max(axis=-1)),
         (folded.received, arrived.sum(axis=-1)),
     ]
-    if folded.rank_tokens is not None and found.rank_tokens is not None:
-        pairs.append((folded.rank_tokens, found.rank_tokens))
+    if folded.rank_tokens is not None and tokens.rank_tokens is not None:
+        pairs.append((folded.rank_tokens, tokens.rank_tokens))
     for kept, counts in pairs:
         _put(kept, (plan, stage), replica, counts)
-    folded.copies += int(found.received.sum())
+    folded.copies += int(tokens.received.sum())
     folded.routed += math.prod(blocks) * shape.ranks * shape.copies_per_rank
-    folded.stayed += found.stayed
+    folded.stayed += tokens.stayed
 
 
 def _put(

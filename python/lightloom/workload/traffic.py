@@ -93,7 +93,7 @@ def all_to_all_bytes(graph: TaskGraph, family: int) -> int:
                 _, across = _moved(graph, index, table)
                 moved = across[program.entry[blocks]].tolist()
                 sizes = program.size[blocks].tolist()
-                total += sum(one * size for one, size in zip(moved, sizes, strict=True))
+                total += sum(number * size for number, size in zip(moved, sizes, strict=True))
     return total
 
 
@@ -106,8 +106,8 @@ def _moved(
     """
     demand = graph.demands[table]
     first = np.array([group[0] for group in graph.families[demand.family].groups()])
-    own = np.isin(first, graph.roles[role].workers)
-    counts = demand.counts[own].astype(np.int64).sum(axis=0)
+    members = np.isin(first, graph.roles[role].workers)
+    counts = demand.counts[members].astype(np.int64).sum(axis=0)
     inside = np.trace(counts, axis1=-2, axis2=-1) if counts.size else counts
     across = counts.sum(axis=(-1, -2)) - inside if counts.size else counts
     return inside, across

@@ -66,9 +66,9 @@ def expert_weight_seconds(
     experts = model.num_experts // plan.ep
     width = model.expert_ffn_size // plan.etp
     up = (2 if model.gated_ffn else 1) * width
-    each = tokens / experts
+    tokens_each = tokens / experts
     products = sum(
-        compute.expert_weight_gradients(each, k, n)
+        compute.expert_weight_gradients(tokens_each, k, n)
         for k, n in ((model.expert_hidden, up), (width, model.expert_hidden))
     )
     return np.asarray(experts * products, dtype=np.float64)
@@ -82,7 +82,7 @@ def without(backward: Times, weights: Times) -> Times:
         if isinstance(whole, tuple):
             # a step without weight gradients apart has none of any attention
             pairs = zip(whole, apart or (0,) * len(whole), strict=True)
-            rest[field.name] = tuple(one - part for one, part in pairs)
+            rest[field.name] = tuple(whole - part for whole, part in pairs)
         else:
             rest[field.name] = whole - apart
     return Times(**rest)

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-SMALL = "compare mixtral-8x7b --gpus 128 --micro-batches 4 --no-policies --no-imbalances"
+SMALL = (
+    "compare mixtral-8x7b --gpus 128 --plan published --micro-batches 4 --no-policies "
+    "--no-imbalances"
+)
 FULL = f"{SMALL} --seeds 1 --rate 400 --fabrics fat-tree"
 
 

@@ -11,8 +11,8 @@ from lightloom.fabric import load_fabric
 from lightloom.schedule import AllocationRequest, Region, allocator_by_name
 
 COMPARE = (
-    "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 --fabrics mixnet "
-    "--reconfigure always --set mixnet.link_up_delay_s=0 --json -"
+    "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 --seeds 1 "
+    "--fabrics mixnet --reconfigure always --set mixnet.link_up_delay_s=0 --json -"
 )
 PACKAGE = """
 import numpy as np

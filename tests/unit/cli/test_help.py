@@ -5,8 +5,8 @@ from importlib import import_module
 
 import pytest
 
+from lightloom.cli.commands import COMMANDS, FAMILIES
 from lightloom.cli.help import command_help
-from lightloom.cli.root import COMMANDS, FAMILIES
 from lightloom.demand import REGIMES
 from lightloom.demand.imbalance import IMBALANCES
 from lightloom.demand.predictors import PREDICTORS
@@ -77,7 +77,6 @@ def test_no_option_is_defined_twice(name):
     assert len(flags) == len(set(flags))
     keys = [option.key for option in options(name)]
     assert len(keys) == len(set(keys))
-    assert not set(flags) & set(described(name).renamed)
 
 
 def test_an_option_means_the_same_in_every_command():
@@ -164,23 +163,3 @@ def test_help_of_a_narrow_terminal_is_narrow(monkeypatch):
     text = command_help("lightloom schedule", "Compare.", described("schedule"))
     body = text[: text.index("Examples")]
     assert max(len(line) for line in body.splitlines()) <= 72
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("compare --circuits best", "--circuits is now --allocator"),
-        ("compare --degree 4", "--degree is now --set mixnet.degree=VALUE"),
-        ("compare --trace t", "--trace is now --timeline"),
-        ("compare --ratio 2", "--ratio is now --set oversub.ratio=VALUE"),
-        ("compare --no-split", "--no-split is now --set mixnet.split=off"),
-        ("run study.toml --trace t", "--trace is now --timeline"),
-        ("packets --delay 1us", "--delay is now --link-delay"),
-        ("packets --trace t", "--trace is now --events"),
-        ("schedule --delay 1", "--delay is now --reconfiguration-delay"),
-        ("predict --top-k 2", "--top-k is now --busiest"),
-        ("demand pair --top-k 2", "--top-k is now --experts-per-token"),
-    ],
-)
-def test_a_former_name_is_refused_with_the_new_one(refused, command, expected):
-    assert refused(command) == expected

@@ -13,7 +13,7 @@ from tests.trace_jobs import GridJob
 from tests.unit.cli.conftest import SMALL
 
 from lightloom.cli import run_command
-from lightloom.cli.root import COMMANDS, described
+from lightloom.cli.commands import COMMANDS, described
 from lightloom.control.example import write_example
 from lightloom.errors import OutputError
 from lightloom.samples import SAMPLES

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.unit.cli.conftest import SMALL
 
-from lightloom.cli.root import described
+from lightloom.cli.commands import described
 from lightloom.models import load_model
 from lightloom.study.compare import PlanOptions
 from lightloom.study.compare.memory import one_replica

@@ -8,8 +8,8 @@ import signal
 import time
 
 SMALL = (
-    "compare mixtral-8x7b --micro-batches 4 --seeds 1 --fabrics fat-tree,mixnet "
-    "--no-policies --no-imbalances --compute-spread 0"
+    "compare mixtral-8x7b --plan published --micro-batches 4 --seeds 1 "
+    "--fabrics fat-tree,mixnet --no-policies --no-imbalances --compute-spread 0"
 )
 
 

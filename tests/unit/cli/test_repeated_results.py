@@ -7,8 +7,8 @@ from importlib import resources
 import pytest
 
 SMALL = (
-    "compare mixtral-8x7b --gpus 128 --micro-batches 4 --seeds 1 --fabrics fat-tree,mixnet "
-    "--no-policies --no-imbalances"
+    "compare mixtral-8x7b --gpus 128 --plan published --micro-batches 4 --seeds 1 "
+    "--fabrics fat-tree,mixnet --no-policies --no-imbalances"
 )
 
 

@@ -4,7 +4,12 @@ import json
 
 import pytest
 
-JOB = "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 --no-policies"
+from lightloom.fabric import FABRICS
+
+JOB = (
+    "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 --seeds 1 "
+    "--no-policies"
+)
 
 
 def scenario(lightloom, *options):
@@ -53,9 +58,8 @@ def test_set_is_the_same_as_the_option(lightloom):
          "--set mixnet..degree=4: expected KEY=VALUE, such as mixnet.degree=4"),
         ("--set mixnett.degree=4", "--set mixnett.degree=4: unknown table 'mixnett'; did you mean "
          "'mixnet'?"),
-        ("--set x.degree=4", "--set x.degree=4: unknown table 'x'; known: fat-tree, oversub, rail, "
-         "topoopt, mixnet, chronos, all, cluster, compute, memory, plan, demand, counting, "
-         "packets"),
+        ("--set x.degree=4", f"--set x.degree=4: unknown table 'x'; known: {', '.join(FABRICS)}, "
+         "all, cluster, compute, memory, plan, demand, counting, packets"),
         ("--set mixnet.degre=4", "--set mixnet.degre=4: mixnet has no option 'degre'; did you mean "
          "'degree'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "
@@ -74,8 +78,6 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set mixnet.link_up_delay_s=5Gbps", "mixnet: link_up_delay_s: cannot read '5Gbps' as a "
          "time such as '25 ms', or 'measured'"),
         ("--set mixnet.split=maybe", "mixnet: split = maybe: expected true or false"),
-        ("--set mixnet.circuits=best", "--set mixnet.circuits=best: mixnet has no option "
-         "'circuits'; it is now 'allocator'"),
         ("--set plan.tp=two", "plan.tp = two: expected a whole number"),
         ("--set cluster.nics_per_server=0",
          "cluster.nics_per_server = 0: expected at least 1"),

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from lightloom.cli import other_names
-from lightloom.cli.root import COMMANDS, described
+from lightloom.cli.commands import COMMANDS, described
 
 JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
 

@@ -11,12 +11,12 @@ OURS, THEIRS, NEW = NicPair(0, 0, 1, 0), NicPair(2, 0, 3, 0), NicPair(0, 1, 1, 1
 
 
 def observed(*circuits):
-    connects = [one.cross_connect for pair in circuits for one in MAP.cross_connects(pair)]
+    connects = [placed.cross_connect for pair in circuits for placed in MAP.cross_connects(pair)]
     return MAP.observe({"ocs": connects})
 
 
 def deletes_of(change):
-    return {one for command in change.commands.values() for one in command.deletes}
+    return {connect for command in change.commands.values() for connect in command.deletes}
 
 
 def connects_of(circuit):

@@ -321,13 +321,13 @@ def test_watch_reports_each_change_as_a_line_of_json_and_ends_with_its_reader(re
         first = json.loads(process.stdout.readline())
         assert first["region"]["state"] == "ready"
         assert first["region"]["held"] == ["0/0-1/0", "2/1-3/0"]
-        made = dict(emulator.matrix.circuits)
+        pairs = dict(emulator.matrix.circuits)
         emulator.matrix.change([1, 3], [])
         second = json.loads(process.stdout.readline())
         assert second["region"]["drift"]["missing"] == ["0/0-1/0"]
         assert second["at"] > first["at"]
         process.stdout.close()
-        emulator.matrix.change([], [(port, made[port]) for port in (1, 3)])
+        emulator.matrix.change([], [(port, pairs[port]) for port in (1, 3)])
         assert process.wait(timeout=60) == 1
     finally:
         process.kill()

@@ -81,7 +81,7 @@ def test_a_demand_becomes_circuits_on_the_switch(tmp_path):
             from lightloom.control.decisions import circuits_of
 
             wanted = circuits_of(decision)
-            assert {one.servers for one in wanted} >= {(0, 3), (1, 2)}
+            assert {pair.servers for pair in wanted} >= {(0, 3), (1, 2)}
             assert (await controller.apply(wanted, WHY)).result == "done"
             assert on_switch(controller, switch).circuits == wanted
 
@@ -382,10 +382,10 @@ def test_a_lossy_circuit_is_reported(tmp_path):
         switch.power_dbm |= {"1": 1.0, "3": 1.0, "13": -0.9, "15": -8.0}
         async with controlled(tmp_path, switch, verify="light") as (controller, _):
             expected = controller.loss_of(controller.plan(pairs("0/0-1/0")))
-            assert [one.output_dbm for one in expected] == [-0.5, -0.5]
+            assert [light.output_dbm for light in expected] == [-0.5, -0.5]
             report = await controller.apply(pairs("0/0-1/0"), WHY)
             assert report.failed == {pair("0/0-1/0"): "1-15 of ocs is lossy: 9.0 dB of loss"}
-            assert [one.verdict for one in report.light] == ["lossy", "within"]
+            assert [light.verdict for light in report.light] == ["lossy", "within"]
 
     run(scenario())
 

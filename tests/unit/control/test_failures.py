@@ -96,7 +96,7 @@ def test_a_backup_without_eps_is_reached_through_an_optical_peer():
 def test_a_server_is_replaced_by_the_pool_alone():
     response = response_to("server:1")
     assert response.excluded.servers == [1]
-    assert [one.backup.server for one in response.replacements] == [-1] * 8
+    assert [swap.backup.server for swap in response.replacements] == [-1] * 8
     assert not response.unreplaced
     response = response_to("server:1", "server:3")
     assert len(response.unreplaced) == 7  # the spare GPU of server 3 did nothing
@@ -122,9 +122,9 @@ def test_a_response_is_complete_and_never_uses_what_has_failed(parts):
     dead = set(response.excluded.servers)
     gpus = {GpuPlace(p.server, p.number) for p in parts if p.kind is PartKind.GPU}
     gpus |= {GpuPlace(server, gpu) for server in dead for gpu in range(8)}
-    replaced = {one.failed for one in response.replacements} | set(response.unreplaced)
+    replaced = {swap.failed for swap in response.replacements} | set(response.unreplaced)
     assert replaced == gpus - {GpuPlace(3, 7)}
-    backups = [one.backup for one in response.replacements]
+    backups = [swap.backup for swap in response.replacements]
     assert len(backups) == len(set(backups))
     assert not set(backups) & gpus
     assert all(backup.server not in dead for backup in backups)
@@ -132,12 +132,12 @@ def test_a_response_is_complete_and_never_uses_what_has_failed(parts):
     for relay in response.relays:
         assert relay.peer not in cut | dead
         alive = HELD - set(response.lost)
-        assert any({relay.server, relay.peer} == set(one.servers) for one in alive)
+        assert any({relay.server, relay.peer} == set(pair.servers) for pair in alive)
     # and the decider accepts it
     region = Region(2, 400, 800, failed=response.excluded, eps_nics=2)
     decider = Decider(4, region, timing=0)
-    found = decider.decide(decider.start(), np.zeros((4, 4), np.uint64))
-    for a, x, b, y in found.nics.tolist():
+    decision = decider.decide(decider.start(), np.zeros((4, 4), np.uint64))
+    for a, x, b, y in decision.nics.tolist():
         assert (a, x) not in response.excluded.nics
         assert (b, y) not in response.excluded.nics
         assert not {a, b} & dead
@@ -186,10 +186,10 @@ def test_ports_tell_of_failures():
 
 def test_delegates_are_the_gpus_next_to_the_nics():
     assert [gpu_of_nic(nic, 4, 8) for nic in range(4)] == [0, 2, 4, 6]
-    found = delegates_of(pairs("0/1-2/3 0/2-2/0"), {0: 4, 2: 4}, 8)
-    assert found.keys() == {(0, 2), (2, 0)}
-    assert [tuple(one) for one in found[0, 2]] == [(1, 2, 3, 6), (2, 4, 0, 0)]
-    assert [tuple(one) for one in found[2, 0]] == [(3, 6, 1, 2), (0, 0, 2, 4)]
-    plain = delegates_as_json(found, [EpsRelay(5, 1)])
+    delegates = delegates_of(pairs("0/1-2/3 0/2-2/0"), {0: 4, 2: 4}, 8)
+    assert delegates.keys() == {(0, 2), (2, 0)}
+    assert [tuple(delegate) for delegate in delegates[0, 2]] == [(1, 2, 3, 6), (2, 4, 0, 0)]
+    assert [tuple(delegate) for delegate in delegates[2, 0]] == [(3, 6, 1, 2), (0, 0, 2, 4)]
+    plain = delegates_as_json(delegates, [EpsRelay(5, 1)])
     assert plain["relays"] == [[5, 1]]
     assert plain["circuits"][0] == [0, 2, [[1, 2, 3, 6], [2, 4, 0, 0]]]

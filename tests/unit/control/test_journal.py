@@ -34,9 +34,9 @@ class Clock:
 
 @pytest.fixture
 def journal(tmp_path):
-    made = Journal(tmp_path / "j.sqlite", "r0")
-    yield made
-    made.close()
+    opened = Journal(tmp_path / "j.sqlite", "r0")
+    yield opened
+    opened.close()
 
 
 def leased(journal, holder="a", clock=None):

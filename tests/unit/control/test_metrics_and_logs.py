@@ -129,11 +129,11 @@ def exported(tmp_path):
     metrics.count_request("demand")
     metrics.observe_latency(0.0012)
     text = metrics.text()
-    found = {}
+    labels = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    return labels
 
 
 def selectors_of(node):
@@ -141,7 +141,7 @@ def selectors_of(node):
     import promql_parser
 
     if isinstance(node, promql_parser.VectorSelector):
-        yield node.name, {one.name for one in node.matchers.matchers}
+        yield node.name, {matcher.name for matcher in node.matchers.matchers}
     elif isinstance(node, promql_parser.MatrixSelector):
         yield from selectors_of(node.vector_selector)
     elif isinstance(node, promql_parser.AggregateExpr):

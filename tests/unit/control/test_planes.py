@@ -84,7 +84,7 @@ def test_one_plane_fails_and_the_other_continues(tmp_path):
             decider = controller.decider
             demand = np.full((1, SERVERS, SERVERS), 10**9, np.uint64)
             decision = decider.decide(decider.hold(controller.held), demand)
-            assert {one.nic for one in circuits_of(decision)} == {0}
+            assert {pair.nic for pair in circuits_of(decision)} == {0}
             assert (await controller.apply(circuits_of(decision), WHY)).result == "done"
             switches["s1"].is_down = False
             await session.failures.remove(["switch:s1"])

@@ -56,9 +56,9 @@ def test_a_duplex_circuit_is_one_cross_connect_in_either_order():
     assert ports.cross_connects(NicPair(0, 0, 1, 0)) == (
         PlacedConnect("ocs", CrossConnect("1", "5")),
     )
-    for one in (CrossConnect("1", "5"), CrossConnect("5", "1")):
-        assert ports.observe({"ocs": [one]}).circuits == {NicPair(0, 0, 1, 0)}
-        assert ports.canonical("ocs", one) == CrossConnect("1", "5")
+    for connect in (CrossConnect("1", "5"), CrossConnect("5", "1")):
+        assert ports.observe({"ocs": [connect]}).circuits == {NicPair(0, 0, 1, 0)}
+        assert ports.canonical("ocs", connect) == CrossConnect("1", "5")
 
 
 def test_cross_connects_mean_circuits_strangers_and_crossings():
@@ -141,17 +141,17 @@ def test_all_nics_of_an_odd_number_are_used():
     ports = crossed_map([1, 0, 2], servers=6)
     circuits = RegionDecider(region_of(), ports).start()
     assert ports.observe(observed_of(ports, circuits)).circuits == circuits
-    ends = [end for one in circuits for end in ((one.server, one.nic), (one.peer, one.peer_nic))]
+    ends = [end for c in circuits for end in ((c.server, c.nic), (c.peer, c.peer_nic))]
     assert sorted(ends) == [(server, nic) for server in range(6) for nic in range(3)]
 
 
 def observed_of(ports, circuits):
     """What the switches hold that have made these circuits."""
-    held = {switch: [] for switch in ports.switches}
+    connects = {switch: [] for switch in ports.switches}
     for circuit in circuits:
         for placed in ports.cross_connects(circuit):
-            held[placed.switch].append(placed.cross_connect)
-    return held
+            connects[placed.switch].append(placed.cross_connect)
+    return connects
 
 
 def test_netbox_cables_in_either_direction_are_nics():
@@ -177,8 +177,8 @@ def test_toml_and_csv_say_the_same(tmp_path: Path):
     )
     (tmp_path / "ports.toml").write_text(text)
     (tmp_path / "ports.csv").write_text(CSV)
-    found = [read_port_map(tmp_path / f"ports.{kind}", ["ocs"]) for kind in ("toml", "csv")]
-    assert found[0].nics == found[1].nics
+    maps = [read_port_map(tmp_path / f"ports.{kind}", ["ocs"]) for kind in ("toml", "csv")]
+    assert maps[0].nics == maps[1].nics
     (tmp_path / "ports.txt").write_text(CSV)
     with pytest.raises(PortMapError, match=r"expected a port map that ends in .csv or .toml$"):
         read_port_map(tmp_path / "ports.txt", ["ocs"])

@@ -62,7 +62,7 @@ def test_given_times_are_used(path):
 def test_limits_of_light_have_sources(path):
     limits = published_limits()
     assert limits["max_input_dbm"].value == 20
-    assert all(one.source and one.date for one in limits.values())
+    assert all(limit.source and limit.date for limit in limits.values())
     path.write_text(path.read_text() + "[optics]\nmax_input_dbm = 10.0\n")
     resolved = read_region(path).optics.resolved()
     assert (resolved.max_input_dbm, resolved.max_loss_db) == (10.0, 2.7)

@@ -25,13 +25,13 @@ TOKEN = "0123456789abcdef"
 @contextlib.asynccontextmanager
 async def served(folder, switch=None, *, drain_timeout_s=0.2, settings=None, **change):
     """A service on a Unix socket, its session and its switch."""
-    async with controlled(folder, switch, **change) as (controller, found):
+    async with controlled(folder, switch, **change) as (controller, inside):
         session = RegionSession(controller, drain_timeout_s)
         options = {"request_timeout_s": 0.1, **(settings or {})}
         service = ControlService(session, ServeSection(**options), folder, TOKEN)
         await service.start()
         try:
-            yield service, session, found
+            yield service, session, inside
         finally:
             await service.close()
 
@@ -63,8 +63,8 @@ def test_demand_is_answered_with_circuits_and_delegates(tmp_path):
                 demand((0, 7), (2, 5)), job="j", step=1, layer=2, hidden_s=[0.5]
             )
             assert (reply["ok"], reply["result"], reply["failed"]) == (True, "done", {})
-            found = {tuple(row[:1] + row[2:3]) for row in reply["circuits"]}
-            assert found >= {(0, 3), (1, 2)}
+            pairs = {tuple(row[:1] + row[2:3]) for row in reply["circuits"]}
+            assert pairs >= {(0, 3), (1, 2)}
             rows = {(a, b): ends for a, b, ends in reply["delegates"]["circuits"]}
             nic, gpu, peer_nic, peer_gpu = rows[0, 3][0]
             assert [0, nic, 3, peer_nic] in reply["circuits"]
@@ -287,7 +287,7 @@ def test_failed_parts_are_avoided_and_remembered(tmp_path):
                 assert [3, 0] not in (row[:2], row[2:])
             reply = await client.circuits_for(demand((0, 7), (7, 0)))
             assert [0, 0, 3, 1] in reply["circuits"]
-            used = {one.ingress for one in switch.cross_connects}
+            used = {connect.ingress for connect in switch.cross_connects}
             assert not used & {"2", "7"}
         async with served(tmp_path, switch) as (service, session, _):
             await session.failures.load()

@@ -50,8 +50,8 @@ def test_demand_becomes_light(tmp_path):
             decision = decider.decide(decider.hold(controller.held), demand)
             report = await controller.apply(circuits_of(decision), WHY)
             assert report.result in {"done", "unchanged"}
-            found = controller.port_map.observe({"ocs": present(emulator)})
-            assert found.circuits == circuits_of(decision) == controller.held
+            observed = controller.port_map.observe({"ocs": present(emulator)})
+            assert observed.circuits == circuits_of(decision) == controller.held
         assert len(controller.journal.last()) >= 2
 
     asyncio.run(with_emulator(tmp_path, scenario))
@@ -61,14 +61,14 @@ def test_the_decision_is_that_of_the_simulators_decider(tmp_path):
     async def scenario(controller, _):
         region = Region(ports=2, circuit_gbps=400, eps_gbps=800, eps_nics=2)
         other = Decider(4, region, policy=Policy(when="always"), timing=0.001)
-        held = other.start()
+        circuits = other.start()
         for seed in range(20):
             ranks = demand_of(seed)
             servers = ranks.reshape(4, 2, 4, 2).sum(axis=(1, 3))
             np.testing.assert_array_equal(controller.decider.fold(ranks)[0], servers)
-            ours = controller.decider.decide(held, controller.decider.fold(ranks))
-            assert ours == other.decide(held, servers)
-            held = ours.held
+            ours = controller.decider.decide(circuits, controller.decider.fold(ranks))
+            assert ours == other.decide(circuits, servers)
+            circuits = ours.held
 
     asyncio.run(with_emulator(tmp_path, scenario))
 
@@ -83,7 +83,7 @@ def test_faults_of_the_wire(tmp_path, fault):
         report = await controller.apply(decider.start(), WHY)
         assert report.result == "done"
         assert controller.state is RegionState.READY
-        found = controller.port_map.observe({"ocs": present(emulator)})
-        assert found.circuits == decider.start()
+        observed = controller.port_map.observe({"ocs": present(emulator)})
+        assert observed.circuits == decider.start()
 
     asyncio.run(with_emulator(tmp_path, scenario))

@@ -62,7 +62,7 @@ def test_both_directions_are_one_connection():
     async def check():
         async with setup(**CALIENT) as (emulator, driver):
             results = await driver.apply(SwitchChange(creates=(THERE, OTHER, BACK)))
-            assert [one.cross_connect for one in results] == [THERE, OTHER, BACK]
+            assert [result.cross_connect for result in results] == [THERE, OTHER, BACK]
             assert emulator.matrix.circuits == {1: 10, 2: 9, 3: 12}
             assert emulator.faults.num_changes == 4
             with pytest.raises(InputError, match="delete both directions together"):
@@ -84,7 +84,7 @@ def test_a_port_is_freed_before_it_is_used():
             back = await driver.read_back()
             assert back.state_of(other) is CircuitState.PENDING, "entered and not active"
             results = await driver.apply(SwitchChange(deletes=(other, THERE)))
-            assert all(one.is_accepted for one in results)
+            assert all(result.is_accepted for result in results)
             await driver.apply(SwitchChange(creates=(other,)))
             assert (await driver.read_back()).states == {other: CircuitState.CONNECTED}
 

@@ -60,8 +60,8 @@ def test_the_emulator_agrees(case):
 
 
 def test_every_case_checks_something_and_names_its_source():
-    known = set(TABLE["sources"]) | {"client sources"}
+    sources = set(TABLE["sources"]) | {"client sources"}
     for case in CASES:
         assert CHECKS & case.keys(), case["name"]
-        assert set(case["source"].split(", ")) <= known, case["name"]
+        assert set(case["source"].split(", ")) <= sources, case["name"]
     assert len({case["name"] for case in CASES}) == len(CASES) >= 50

@@ -82,8 +82,8 @@ def test_refusals(pair, reason, port, atomicity):
     with pytest.raises(MatrixRefusalError) as caught:
         optics.change([], [(1, 9), pair, (6, 14)])
     assert (caught.value.reason, caught.value.port) == (reason, port)
-    made = {1: 9} if atomicity is Atomicity.PREFIX else {}
-    assert optics.circuits == made | {8: 15}
+    circuits = {1: 9} if atomicity is Atomicity.PREFIX else {}
+    assert optics.circuits == circuits | {8: 15}
 
 
 def test_an_existing_circuit_is_not_disturbed():

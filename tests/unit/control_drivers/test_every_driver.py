@@ -52,10 +52,10 @@ CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
 
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request):
-    found = PROTOCOLS[request.param]
-    for package in found.packages:
+    chosen = PROTOCOLS[request.param]
+    for package in chosen.packages:
         pytest.importorskip(package)
-    return found
+    return chosen
 
 
 @contextlib.asynccontextmanager
@@ -78,8 +78,8 @@ def test_a_circuit_comes_and_goes(protocol, tmp_path):
             reached(protocol, tmp_path) as (emulator, query),
             connected(emulator, query) as driver,
         ):
-            (made,) = await driver.apply(change(protocol.circuit))
-            assert made.is_accepted
+            (result,) = await driver.apply(change(protocol.circuit))
+            assert result.is_accepted
             back = await driver.read_back()
             assert len(back.cross_connects) == 1
             assert emulator.matrix.circuits
@@ -232,8 +232,8 @@ def test_what_two_readings_differ_by():
             PortStatus("3", alarm="LOS"),
         ),
     )
-    found = [(event.kind, event.text, event.ports) for event in changes_between(before, now)]
-    assert found == [
+    events = [(event.kind, event.text, event.ports) for event in changes_between(before, now)]
+    assert events == [
         (SwitchEventKind.CIRCUIT, "cross-connect 2-10: connected, now absent", ("2", "10")),
         (SwitchEventKind.CIRCUIT, "cross-connect 3-11: absent, now connected", ("3", "11")),
         (SwitchEventKind.PORT, "port 2: tuned, now failed, disabled", ("2",)),

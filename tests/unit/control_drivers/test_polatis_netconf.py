@@ -46,7 +46,7 @@ def test_changes_are_one_request(tmp_path):
     async def check(emulator, driver):
         await driver.apply(change("1-9 2-10 3-11"))
         results = await driver.apply(change("1-10", deletes="1-9 3-11 2-10"))
-        assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+        assert [result.state for result in results] == [None, None, None, CircuitState.CONNECTED]
         assert (await driver.read_back()).cross_connects == set(pairs("1-10"))
         await driver.apply(change(deletes="1-10"))
         assert emulator.matrix.circuits == {}
@@ -80,22 +80,22 @@ def test_light_and_shutters(tmp_path):
     async def check(emulator, driver):
         await driver.apply(change("1-9"))
         emulator.matrix.disabled.add(3)
-        ports = {one.name: one for one in (await driver.read_back()).ports}
+        ports = {port.name: port for port in (await driver.read_back()).ports}
         assert ports["9"].loss_db == pytest.approx(emulator.matrix.loss_db(1, 9), abs=0.02)
-        assert [one.name for one in ports.values() if not one.enabled] == ["3"]
+        assert [port.name for port in ports.values() if not port.enabled] == ["3"]
 
     netconf(check, tmp_path)
 
 
-@pytest.mark.parametrize(("kind", "made"), [("cut-before", False), ("cut-after", True)])
-def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, made, tmp_path):
+@pytest.mark.parametrize(("kind", "is_made"), [("cut-before", False), ("cut-after", True)])
+def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, is_made, tmp_path):
     async def check(emulator, driver):
         with pytest.raises(SwitchDisconnectedError):
             await driver.apply(change("1-9"))
         with pytest.raises(SwitchDisconnectedError, match="not connected"):
             await driver.read_back()
         await driver.connect()
-        assert bool((await driver.read_back()).cross_connects) == made
+        assert bool((await driver.read_back()).cross_connects) == is_made
         assert emulator.faults.num_changes == 1
 
     netconf(check, tmp_path, faults=[Fault.parse(f"{kind}@1")])

@@ -40,9 +40,9 @@ def test_inventory():
 def test_changes(query):
     async def check():
         async with setup(query, **PLAIN) as (emulator, driver):
-            assert all(one.is_accepted for one in await driver.apply(change("1-9 2-10 3-11")))
+            assert all(result.is_accepted for result in await driver.apply(change("1-9 2-10 3-11")))
             results = await driver.apply(change("1-10", deletes="1-9 3-11 2-10"))
-            assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+            assert [r.state for r in results] == [None, None, None, CircuitState.CONNECTED]
             assert emulator.matrix.circuits == {1: 10}
             assert (await driver.read_back()).cross_connects == set(pairs("1-10"))
 
@@ -119,8 +119,8 @@ def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, query):
             with pytest.raises(SwitchDisconnectedError, match="not connected"):
                 await driver.read_back()
             await driver.connect()
-            made = pairs("1-9") if kind is FaultKind.CUT_AFTER else ()
-            assert (await driver.read_back()).cross_connects == set(made)
+            circuits = pairs("1-9") if kind is FaultKind.CUT_AFTER else ()
+            assert (await driver.read_back()).cross_connects == set(circuits)
             assert emulator.faults.num_changes == 1, "a change was sent twice"
 
     run(check())
@@ -156,10 +156,10 @@ def test_light_and_loss_of_ports():
         async with setup(**PLAIN) as (emulator, driver):
             await driver.apply(change("1-9"))
             emulator.matrix.disabled.add(3)
-            ports = {one.name: one for one in (await driver.read_back()).ports}
+            ports = {port.name: port for port in (await driver.read_back()).ports}
             assert ports["9"].loss_db == pytest.approx(emulator.matrix.loss_db(1, 9), abs=0.02)
             assert (ports["1"].state, ports["2"].state) == (PortState.TUNED, PortState.BLOCKED)
-            assert [one.name for one in ports.values() if not one.enabled] == ["3"]
+            assert [port.name for port in ports.values() if not port.enabled] == ["3"]
 
     run(check())
 

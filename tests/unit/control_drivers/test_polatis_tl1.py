@@ -66,8 +66,8 @@ def test_one_command_per_change():
     async def check():
         async with setup() as (emulator, driver):
             results = await driver.apply(change("1-9 2-10 3-11"))
-            assert [one.state for one in results] == [CircuitState.CONNECTED] * 3
-            assert [one.cross_connect for one in results] == list(pairs("1-9 2-10 3-11"))
+            assert [result.state for result in results] == [CircuitState.CONNECTED] * 3
+            assert [result.cross_connect for result in results] == list(pairs("1-9 2-10 3-11"))
             assert emulator.matrix.circuits == {1: 9, 2: 10, 3: 11}
             assert emulator.faults.num_changes == 1
 
@@ -79,7 +79,7 @@ def test_moved_circuits_need_no_delete():
         async with setup() as (emulator, driver):
             await driver.apply(change("1-9 2-10 3-11"))
             results = await driver.apply(change("1-10 2-9", deletes="1-9 2-10"))
-            assert all(one.is_accepted for one in results)
+            assert all(result.is_accepted for result in results)
             assert emulator.faults.num_changes == 2
             assert (await driver.read_back()).cross_connects == set(pairs("1-10 2-9 3-11"))
 
@@ -91,7 +91,7 @@ def test_circuits_whose_ports_stay_empty_are_deleted():
         async with setup() as (emulator, driver):
             await driver.apply(change("1-9 2-10 3-11"))
             results = await driver.apply(change("1-10", deletes="1-9 3-11 2-10"))
-            assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+            assert [r.state for r in results] == [None, None, None, CircuitState.CONNECTED]
             assert emulator.matrix.circuits == {1: 10}
             assert emulator.faults.num_changes == 3
 
@@ -104,7 +104,7 @@ def test_a_switch_that_does_not_move_gets_deletes():
         async with setup("?moves=no", behavior=strict) as (emulator, driver):
             await driver.apply(change("1-9 2-10"))
             results = await driver.apply(change("1-10 2-9", deletes="1-9 2-10"))
-            assert all(one.is_accepted for one in results)
+            assert all(result.is_accepted for result in results)
             assert emulator.matrix.circuits == {1: 10, 2: 9}
 
     run(check())
@@ -134,8 +134,8 @@ def test_a_refusal_is_a_result():
         async with setup(faults=[Fault.parse("deny@2")]) as (emulator, driver):
             await driver.apply(change("1-9"))
             results = await driver.apply(change("2-10", deletes="1-9"))
-            assert [one.state for one in results] == [CircuitState.INVALID] * 2
-            assert [one.code for one in results] == ["SROF", ""]
+            assert [result.state for result in results] == [CircuitState.INVALID] * 2
+            assert [result.code for result in results] == ["SROF", ""]
             assert "not sent" in results[1].reason
             assert emulator.matrix.circuits == {1: 9}
 
@@ -148,7 +148,7 @@ def test_a_prefix_of_a_refused_list_is_found_by_reading_back():
         async with setup(behavior=partly) as (emulator, driver):
             emulator.matrix.failed.add(2)
             results = await driver.apply(change("1-9 2-10 3-11"))
-            assert not any(one.is_accepted for one in results)
+            assert not any(result.is_accepted for result in results)
             assert "Port 2 failed" in results[0].reason
             assert (await driver.read_back()).cross_connects == set(pairs("1-9"))
 
@@ -179,8 +179,8 @@ def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind):
             with pytest.raises(SwitchDisconnectedError, match="not connected"):
                 await driver.read_back()
             await driver.connect()
-            made = pairs("1-9") if kind is FaultKind.CUT_AFTER else ()
-            assert (await driver.read_back()).cross_connects == set(made)
+            circuits = pairs("1-9") if kind is FaultKind.CUT_AFTER else ()
+            assert (await driver.read_back()).cross_connects == set(circuits)
             assert emulator.faults.num_changes == 1, "a change was sent twice"
 
     run(check())
@@ -194,8 +194,8 @@ def test_after_a_time_out_the_state_is_unknown_until_it_is_read_back(kind):
             with pytest.raises(SwitchTimeoutError, match=r"ENT-PATCH: no reply within 0.05 s"):
                 await driver.apply(change("1-9"))
             await driver.connect()
-            made = kind is FaultKind.NO_REPLY
-            assert bool((await driver.read_back()).cross_connects) == made
+            is_made = kind is FaultKind.NO_REPLY
+            assert bool((await driver.read_back()).cross_connects) == is_made
             await asyncio.sleep(0.1)
             assert (await driver.read_back()).cross_connects == set(pairs("1-9"))
             assert emulator.faults.num_changes == 1, "a change was sent twice"
@@ -219,7 +219,7 @@ def test_a_stuck_mirror_is_found_by_reading_back():
     async def check():
         async with setup(faults=[Fault.parse("stuck:1@1")]) as (_, driver):
             results = await driver.apply(change("1-9 2-10"))
-            assert all(one.is_accepted for one in results)
+            assert all(result.is_accepted for result in results)
             assert (await driver.read_back()).cross_connects == set(pairs("2-10"))
 
     run(check())
@@ -238,7 +238,7 @@ def test_light_and_loss_of_ports():
     async def check():
         async with setup() as (emulator, driver):
             await driver.apply(change("1-9"))
-            ports = {one.name: one for one in (await driver.read_back()).ports}
+            ports = {port.name: port for port in (await driver.read_back()).ports}
             assert ports["9"].power_dbm == pytest.approx(emulator.matrix.power_dbm(9))
             assert ports["9"].loss_db == pytest.approx(emulator.matrix.loss_db(1, 9), abs=0.02)
             assert ports["1"].loss_db == ports["9"].loss_db
@@ -253,7 +253,7 @@ def test_a_switch_without_monitors():
     async def check():
         async with setup(behavior=behavior(has_monitors=False)) as (_, driver):
             for _ in range(2):
-                assert {one.power_dbm for one in (await driver.read_back()).ports} == {None}
+                assert {port.power_dbm for port in (await driver.read_back()).ports} == {None}
 
     run(check())
 
@@ -264,9 +264,9 @@ def test_no_light_while_a_circuit_settles():
         async with setup(behavior=early, timing=FixedTime(0.1)) as (emulator, driver):
             await driver.apply(change("1-9"))
             assert emulator.matrix.is_tuning(9)
-            dark = {one.name: one.power_dbm for one in (await driver.read_back()).ports}
+            dark = {port.name: port.power_dbm for port in (await driver.read_back()).ports}
             await asyncio.sleep(0.12)
-            lit = {one.name: one.power_dbm for one in (await driver.read_back()).ports}
+            lit = {port.name: port.power_dbm for port in (await driver.read_back()).ports}
             assert dark["9"] == -60 < lit["9"]
 
     run(check())
@@ -276,10 +276,10 @@ def test_shutters():
     async def check():
         async with setup() as (_, driver):
             await driver.set_shutters(["3", "9"], is_open=False)
-            closed = [one.name for one in (await driver.read_back()).ports if not one.enabled]
+            closed = [port.name for port in (await driver.read_back()).ports if not port.enabled]
             assert closed == ["3", "9"]
             await driver.set_shutters(["3", "9"], is_open=True)
-            assert all(one.enabled for one in (await driver.read_back()).ports)
+            assert all(port.enabled for port in (await driver.read_back()).ports)
             with pytest.raises(InputError, match="no port '77'"):
                 await driver.set_shutters(["77"], is_open=True)
 

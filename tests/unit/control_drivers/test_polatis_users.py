@@ -11,14 +11,14 @@ from lightloom.control.drivers.tl1 import Tl1Parser
 async def talk(emulator, *commands, user="admin", password="root"):
     """Log in, send commands, and return error codes or rows of each."""
     reader, writer = await asyncio.open_connection("127.0.0.1", emulator.ports["tl1"])
-    found = []
+    replies = []
     for command in (f"ACT-USER::{user}:1::{password};", *commands):
         writer.write(command.encode())
         (message,) = Tl1Parser().feed(await reader.readuntil(b";"))
-        found.append(message.error_code if message.code == "DENY" else list(message.rows))
+        replies.append(message.error_code if message.code == "DENY" else list(message.rows))
     writer.close()
     await writer.wait_closed()
-    return found[1:]
+    return replies[1:]
 
 
 def emulated(check, **options):
@@ -57,7 +57,7 @@ def test_users_come_change_and_go():
 def test_who_may_only_look_changes_nothing(privilege, code):
     async def check(emulator):
         await talk(emulator, f"ENT-USER-SECU::bob:1::secret,,{privilege};")
-        made, read, entered = await talk(
+        created, read, entered = await talk(
             emulator,
             "ENT-PATCH::1,9:1:;",
             "RTRV-PATCH:::1:;",
@@ -65,7 +65,7 @@ def test_who_may_only_look_changes_nothing(privilege, code):
             user="bob",
             password="secret",
         )
-        assert made == (code or [])
+        assert created == (code or [])
         assert read == ([] if code else ["1,9"])
         assert entered == "PICC"
 

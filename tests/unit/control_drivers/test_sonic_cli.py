@@ -69,12 +69,12 @@ def test_tables_of_the_design_document():
         "status": "blocked",
     }
     back = readback_of(parse_table(CONFIG), parse_table(STATUS), parse_table(PORTS))
-    assert {str(one): state for one, state in back.states.items()} == {
+    assert {str(connect): state for connect, state in back.states.items()} == {
         "1A-1B": CircuitState.CONNECTED,
         "2A-5B": CircuitState.PENDING,
         "12A-32B": CircuitState.PENDING,
     }
-    assert [one.state for one in back.ports] == [
+    assert [port.state for port in back.ports] == [
         PortState.TUNED,
         PortState.TUNED,
         PortState.BLOCKED,
@@ -114,7 +114,7 @@ def test_changes(tmp_path):
     async def check(emulator, driver):
         await driver.apply(change("1A-1B 2A-5B 3A-6B"))
         results = await driver.apply(change("1A-5B", deletes="1A-1B 2A-5B 3A-6B"))
-        assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+        assert [result.state for result in results] == [None, None, None, CircuitState.CONNECTED]
         assert (await driver.read_back()).states == {pairs("1A-5B")[0]: CircuitState.CONNECTED}
         assert emulator.faults.num_changes == 3
 
@@ -158,21 +158,21 @@ def test_a_stuck_and_a_failed_mirror(tmp_path):
     async def check(emulator, driver):
         await driver.apply(change("1A-1B 2A-2B"))
         emulator.switch.fail_port(2)
-        states = {str(one): state for one, state in (await driver.read_back()).states.items()}
+        states = {str(c): state for c, state in (await driver.read_back()).states.items()}
         assert states == {"1A-1B": CircuitState.PENDING, "2A-2B": CircuitState.FAILED}
 
     sonic(check, tmp_path, faults=[Fault.parse("stuck:1@1")])
 
 
-@pytest.mark.parametrize(("kind", "made"), [("cut-before", False), ("cut-after", True)])
-def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, made, tmp_path):
+@pytest.mark.parametrize(("kind", "is_made"), [("cut-before", False), ("cut-after", True)])
+def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, is_made, tmp_path):
     async def check(emulator, driver):
         with pytest.raises(SwitchDisconnectedError):
             await driver.apply(change("1A-1B"))
         with pytest.raises(SwitchDisconnectedError, match="not connected"):
             await driver.read_back()
         await driver.connect()
-        assert bool((await driver.read_back()).cross_connects) == made
+        assert bool((await driver.read_back()).cross_connects) == is_made
         assert emulator.faults.num_changes == 1
 
     sonic(check, tmp_path, faults=[Fault.parse(f"{kind}@1")])

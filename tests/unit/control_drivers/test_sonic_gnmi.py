@@ -32,7 +32,7 @@ def test_a_change_is_one_transaction():
         async with setup(**GNMI) as (emulator, driver):
             await driver.apply(change("1A-1B 2A-5B 3A-6B"))
             results = await driver.apply(change("1A-5B", deletes="1A-1B 2A-5B 3A-6B"))
-            assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+            assert [r.state for r in results] == [None, None, None, CircuitState.CONNECTED]
             back = await driver.read_back()
             assert back.states == {pairs("1A-5B")[0]: CircuitState.CONNECTED}
             assert len(back.ports) == 16
@@ -57,7 +57,7 @@ def test_a_transaction_is_made_as_a_whole():
         async with setup("?moves=no", **GNMI) as (emulator, driver):
             await driver.apply(change("1A-1B"))
             results = await driver.apply(change("2A-1B 3A-3B"))
-            assert {one.state for one in results} == {CircuitState.INVALID}
+            assert {result.state for result in results} == {CircuitState.INVALID}
             assert results[0].code == "FAILED_PRECONDITION"
             assert "several cross-connects" in results[0].reason
             assert emulator.matrix.circuits == {1: 9}
@@ -83,8 +83,8 @@ def test_an_empty_change_sends_nothing():
     run(check())
 
 
-@pytest.mark.parametrize(("kind", "made"), [("cut-before", False), ("cut-after", True)])
-def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, made):
+@pytest.mark.parametrize(("kind", "is_made"), [("cut-before", False), ("cut-after", True)])
+def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, is_made):
     async def check():
         async with setup(faults=[Fault.parse(f"{kind}@1")], **GNMI) as (emulator, driver):
             with pytest.raises(SwitchDisconnectedError):
@@ -92,7 +92,7 @@ def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, made):
             with pytest.raises(SwitchDisconnectedError, match="not connected"):
                 await driver.read_back()
             await driver.connect()
-            assert bool((await driver.read_back()).cross_connects) == made
+            assert bool((await driver.read_back()).cross_connects) == is_made
             assert emulator.faults.num_changes == 1
 
     run(check())

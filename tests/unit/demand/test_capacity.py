@@ -34,14 +34,14 @@ def test_copies_are_kept_up_to_the_capacity(name, sizes, factor, seed):
     kept = source.tokens(**INDEX)
     assert (kept == np.minimum(routed, expert_capacity(shape, factor))).all()
     members = shape.ranks // 2
-    found = source.folded(**INDEX, members=members, rank_level=True)
-    assert (found.tokens == fold(kept, members=members, ranks_per_member=2)).all()
-    assert (found.rank_tokens == rank_matrix(kept)).all()
-    assert (found.received == received(kept).sum(axis=-1)).all()
+    folded = source.folded(**INDEX, members=members, rank_level=True)
+    assert (folded.tokens == fold(kept, members=members, ranks_per_member=2)).all()
+    assert (folded.rank_tokens == rank_matrix(kept)).all()
+    assert (folded.received == received(kept).sum(axis=-1)).all()
     for part, value in vars(rank_sums(kept)).items():
         assert (getattr(source.summed(**INDEX), part) == value).all()
     # what is kept stays on its rank or crosses to another
-    assert found.stayed + int(found.tokens.sum()) == int(kept.sum())
+    assert folded.stayed + int(folded.tokens.sum()) == int(kept.sum())
 
 
 def test_a_balanced_gate_drops_nothing():

@@ -118,7 +118,7 @@ def test_figures_that_were_not_fitted_follow():
     measured = statistics(MIXTRAL)
 
     def mean(figure):
-        return np.mean([figure(one) for one in drawn])
+        return np.mean([figure(sample) for sample in drawn])
 
     def close(figure, rel):
         assert mean(figure) == pytest.approx(figure(measured), rel=rel)

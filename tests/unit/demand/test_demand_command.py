@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from lightloom.cli.root import load_command
+from lightloom.cli.commands import COMMANDS
+from lightloom.cli.root import make_entry
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.errors import InputError, LightloomError
 
@@ -20,7 +21,7 @@ def run(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
 
     def call(*arguments):
-        load_command("demand")([*map(str, arguments)], standalone_mode=False)
+        make_entry("demand", COMMANDS["demand"])([*map(str, arguments)], standalone_mode=False)
         return capsys.readouterr().out
 
     return call
@@ -203,9 +204,9 @@ def test_routing_log(run, tmp_path):
     ],
 )
 def test_refusals_are_one_line(run, matrix, arguments, message):
-    given = [str(matrix) if argument == "MATRIX" else argument for argument in arguments]
+    words = [str(matrix) if argument == "MATRIX" else argument for argument in arguments]
     with pytest.raises(LightloomError, match=message) as caught:
-        run(*given)
+        run(*words)
     assert "\n" not in str(caught.value)
 
 

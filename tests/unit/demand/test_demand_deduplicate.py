@@ -86,10 +86,10 @@ def test_uneven_loads_against_enumeration(seed, limit, members):
     counts = np.rint(share * shape.copies_per_rank).astype(np.int64)
     counts[-1] += shape.copies_per_rank - counts.sum()
     expected = enumerated(counts, shape, members, *limit)
-    found = expected_distinct(
+    distinct = expected_distinct(
         counts[np.newaxis], shape, members=members, num_groups=limit[0], top_groups=limit[1]
     )
-    assert found[0] == pytest.approx(expected, rel=1e-3)
+    assert distinct[0] == pytest.approx(expected, rel=1e-3)
 
 
 def test_one_expert_per_member_has_no_duplicates():
@@ -132,9 +132,9 @@ def test_expectation_matches_drawn_tokens_of_that_gate(limit):
     member = chosen // 4
     true = np.array([(member == m).any(axis=1).sum() for m in range(8)])
     shape = Shape(1, experts, tokens, top_k)
-    found = expected_distinct(counts, shape, members=8, num_groups=groups, top_groups=top_groups)[0]
+    total = expected_distinct(counts, shape, members=8, num_groups=groups, top_groups=top_groups)[0]
     # a gate of independent scores is close to, not the same as, the least informative one
-    assert found == pytest.approx(true, rel=0.04)
+    assert total == pytest.approx(true, rel=0.04)
 
 
 def test_node_limit_lowers_what_leaves():
@@ -150,12 +150,12 @@ def test_node_limit_lowers_what_leaves():
 def test_groups_and_members_may_nest_either_way(groups, members):
     source = synthetic("mixtral", ranks=8, experts=64, tokens_per_rank=2000, top_k=6, seed=1)
     counts = source.tokens(group=0, layers=[0], micro_batches=1, step=0)
-    found = expected_distinct(
+    distinct = expected_distinct(
         counts, source.shape, members=members, num_groups=groups, top_groups=groups
     )
     free = expected_distinct(counts, source.shape, members=members)
     # a limit of all groups is no limit; the finer blocks change the fit a little
-    assert found == pytest.approx(free, rel=0.01)
+    assert distinct == pytest.approx(free, rel=0.01)
 
 
 def test_fold_distinct_moves_copies_to_the_destination():
@@ -222,10 +222,10 @@ def test_one_gate_for_all_sources_reaches_as_many_servers(members, groups, top_g
     source = synthetic("mixtral", **vars(shape), seed=0)
     tokens = source.tokens(group=0, layers=[3], micro_batches=1, step=0)
     limits = {"members": members, "num_groups": groups, "top_groups": top_groups}
-    each = expected_distinct(tokens, shape, **limits)
+    by_source = expected_distinct(tokens, shape, **limits)
     mean = mean_distinct(rank_sums(tokens), shape, **limits)
-    assert mean.sum() == pytest.approx(each.sum(), rel=1e-3)
-    assert mean.sum(axis=-2) == pytest.approx(each.sum(axis=-2), rel=0.01)
+    assert mean.sum() == pytest.approx(by_source.sum(), rel=1e-3)
+    assert mean.sum(axis=-2) == pytest.approx(by_source.sum(axis=-2), rel=0.01)
     if members == groups:
         assert (mean.sum(axis=-1) <= top_groups * shape.tokens_per_rank * (1 + 1e-9)).all()
 
@@ -245,9 +245,9 @@ def test_no_token_is_expected_at_more_servers_than_its_limit(is_mean, top_groups
             source[rng.choice(choice, shape.top_k, replace=False)] += 1
     limits = {"members": 8, "num_groups": 8, "top_groups": top_groups}
     if is_mean:
-        found = mean_distinct(rank_sums(counts), shape, **limits).sum(axis=-1)
+        distinct = mean_distinct(rank_sums(counts), shape, **limits).sum(axis=-1)
     else:
-        found = expected_distinct(counts, shape, **limits).sum(axis=-1)
-    assert (found <= top_groups * shape.tokens_per_rank * (1 + 1e-9)).all()
+        distinct = expected_distinct(counts, shape, **limits).sum(axis=-1)
+    assert (distinct <= top_groups * shape.tokens_per_rank * (1 + 1e-9)).all()
     # a token of eight experts needs two servers of four
-    assert (found >= 2 * shape.tokens_per_rank * (1 - 1e-9)).all()
+    assert (distinct >= 2 * shape.tokens_per_rank * (1 - 1e-9)).all()

@@ -30,27 +30,27 @@ def busy(source, stage, step):
 @pytest.mark.parametrize("step", [0, 5])
 def test_of_each_part_of_the_stages_it_is_the_busiest(step, count, places, options):
     source = make(**options)
-    found = few_stages(source, STAGES, count, step=step).layers
+    layers = few_stages(source, STAGES, count, step=step).layers
     by_work = sorted(STAGES[1:5], key=lambda stage: -busy(source, stage, step))
     taken = sorted(by_work[int(place)] for place in places)
-    assert found == tuple(layer for stage in taken for layer in stage)
+    assert layers == tuple(layer for stage in taken for layer in stage)
 
 
 def test_layers_are_those_of_the_source():
     source = make()
-    found = SelectedLayers(source, [7, 2, 9])
-    assert isinstance(found, FoldingSource)
-    assert (found.name, found.shape, found.exact) == (source.name, SHAPE, False)
-    assert found.provenance == source.provenance
+    selected = SelectedLayers(source, [7, 2, 9])
+    assert isinstance(selected, FoldingSource)
+    assert (selected.name, selected.shape, selected.exact) == (source.name, SHAPE, False)
+    assert selected.provenance == source.provenance
     layers, there = [2, 0], [9, 7]
     assert np.array_equal(
-        found.tokens(layers=layers, **INDEX), source.tokens(layers=there, **INDEX)
+        selected.tokens(layers=layers, **INDEX), source.tokens(layers=there, **INDEX)
     )
     for call, more in [("folded", {"members": 2, "rank_level": True}), ("summed", {})]:
-        one = getattr(found, call)(layers=layers, **INDEX, **more)
+        result = getattr(selected, call)(layers=layers, **INDEX, **more)
         other = getattr(source, call)(layers=there, **INDEX, **more)
         for name, value in vars(other).items():
-            assert np.array_equal(getattr(one, name), value), name
+            assert np.array_equal(getattr(result, name), value), name
 
 
 def test_a_source_stays_as_it_is_where_stages_are_alike_or_too_few():

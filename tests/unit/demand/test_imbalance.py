@@ -6,7 +6,7 @@ import pytest
 from lightloom.demand import Shape, open_demand
 from lightloom.demand.imbalance import IMBALANCES, parse_demand
 from lightloom.demand.regime import GROWTH_EXPERTS, build_regime
-from lightloom.demand.solve import ceiling, expected_imbalance, floor, imbalanced, solve_imbalance
+from lightloom.demand.solve import _Expectation, ceiling, floor, imbalanced, solve_imbalance
 from lightloom.errors import DemandError
 
 MIXTRAL = Shape(8, 8, 4096, 2)
@@ -56,7 +56,7 @@ def test_a_number_is_reached_within_three_percent(shape, ratio):
 @pytest.mark.parametrize("name", ["auxiliary", "natural", "mixtral"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_expectation_is_that_of_the_draws(shape, name):
-    expected = expected_imbalance(build_regime(name, {})[0], shape)
+    expected = _Expectation(shape).of(build_regime(name, {})[0])
     assert drawn_imbalance(name, shape) == pytest.approx(expected, rel=0.03)
 
 
@@ -71,9 +71,9 @@ def test_trained_gates_with_a_balancing_loss_are_within_public_figures():
 
 def test_gates_are_ordered_by_their_names():
     for shape in (MIXTRAL, QWEN, DEEPSEEK):
-        found = [drawn_imbalance(name, shape) for name in ("balanced", "natural", "auxiliary")]
-        assert found == sorted(found)
-        assert drawn_imbalance("skewed", shape) > found[-1] + 0.5
+        imbalances = [drawn_imbalance(name, shape) for name in ("balanced", "natural", "auxiliary")]
+        assert imbalances == sorted(imbalances)
+        assert drawn_imbalance("skewed", shape) > imbalances[-1] + 0.5
 
 
 def test_the_spread_over_a_whole_batch_is_that_of_the_papers():
@@ -98,9 +98,9 @@ def test_more_texts_in_a_micro_batch_even_out():
 def test_names_mean_regimes():
     for name, regime in (("balanced", "uniform"), ("skewed", "mixtral")):
         index = {"group": 1, "layers": [2, 3], "micro_batches": 2, "step": 1}
-        one, other = (open_demand(n, MIXTRAL, seed=4) for n in (name, regime))
-        assert one.name == other.name == regime
-        assert (one.tokens(**index) == other.tokens(**index)).all()
+        first, other = (open_demand(n, MIXTRAL, seed=4) for n in (name, regime))
+        assert first.name == other.name == regime
+        assert (first.tokens(**index) == other.tokens(**index)).all()
 
 
 @pytest.mark.parametrize("name", [*IMBALANCES, 1.3])
@@ -118,8 +118,8 @@ def test_layers_differ_and_drift_slowly():
         for step in (0, 1, 5000)
     ]
 
-    def correlation(one, other):
-        return np.corrcoef(one, other)[0, 1]
+    def correlation(first, other):
+        return np.corrcoef(first, other)[0, 1]
 
     assert correlation(loads[0][0], loads[1][0]) > 0.9
     assert abs(correlation(loads[0][0], loads[0][1])) < 0.4
@@ -154,7 +154,7 @@ def test_what_is_more_even_than_chance_is_as_even_as_it_can_be():
     at_floor = open_demand(closest * (1 + 1e-9), DEEPSEEK, seed=0)
     assert "imbalance_floor" not in at_floor.provenance
     regime, _ = build_regime("auxiliary", solve_imbalance(1.0001, DEEPSEEK))
-    assert expected_imbalance(regime, DEEPSEEK) == pytest.approx(closest, rel=1e-4)
+    assert _Expectation(DEEPSEEK).of(regime) == pytest.approx(closest, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,14 @@ def megatron(path, calls):
 
 
 def test_trace_of_a_source_holds_its_counts():
-    made = source("volatile")
+    drawn = source("volatile")
     shares = []
     trace = trace_of_source(
-        made, steps=3, layers=2, synthetic=True, progress=lambda share, _: shares.append(share)
+        drawn, steps=3, layers=2, synthetic=True, progress=lambda share, _: shares.append(share)
     )
     assert shares == pytest.approx([1 / 3, 2 / 3, 1])
     assert (trace.steps, trace.layers, trace.sources, trace.experts) == (3, 2, 4, 16)
-    expected = made.tokens(group=0, layers=[1], micro_batches=1, step=2)[0, 0]
+    expected = drawn.tokens(group=0, layers=[1], micro_batches=1, step=2)[0, 0]
     assert np.array_equal(trace.counts[2, 1], expected)
     assert trace.synthetic
     assert trace.sources_known
@@ -53,12 +53,12 @@ def test_trace_of_a_source_holds_its_counts():
 
 
 def test_same_seed_same_trace_and_another_seed_another():
-    one, two, three = (
+    first, two, three = (
         trace_of_source(source("calm", seed), steps=2, layers=2, synthetic=True)
         for seed in (5, 5, 6)
     )
-    assert np.array_equal(one.counts, two.counts)
-    assert not np.array_equal(one.counts, three.counts)
+    assert np.array_equal(first.counts, two.counts)
+    assert not np.array_equal(first.counts, three.counts)
 
 
 @pytest.mark.parametrize(
@@ -67,22 +67,22 @@ def test_same_seed_same_trace_and_another_seed_another():
 )
 def test_topics_spread_the_loads_as_stated(regime, low, high):
     """CV of a load from step to step: .12 calm, .30 volatile, .5 extreme."""
-    made = synthetic(
+    drawn = synthetic(
         regime, ranks=4, experts=64, tokens_per_rank=2**16, top_k=2, seed=0, rho=1.0,
         concentration=1e6,
     )  # fmt: skip
-    loads = trace_of_source(made, steps=80, layers=2, synthetic=True).counts.sum(axis=2)
+    loads = trace_of_source(drawn, steps=80, layers=2, synthetic=True).counts.sum(axis=2)
     assert low < (loads.std(axis=0) / loads.mean(axis=0)).mean() < high
 
 
 @pytest.mark.parametrize("regime", TOPIC_REGIMES)
 def test_layers_of_a_step_are_tied(regime):
     """A linear map fitted on half of the steps explains the next layer in the other half."""
-    made = synthetic(
+    drawn = synthetic(
         regime, ranks=2, experts=32, tokens_per_rank=2**16, top_k=2, seed=1, rho=1.0,
         concentration=1e6,
     )  # fmt: skip
-    loads = trace_of_source(made, steps=120, layers=2, synthetic=True).counts.sum(axis=2)
+    loads = trace_of_source(drawn, steps=120, layers=2, synthetic=True).counts.sum(axis=2)
     before, after = (loads[:, layer] / loads[:, layer].sum(-1, keepdims=True) for layer in (0, 1))
     halves = slice(0, 80), slice(80, 120)
     center = before[halves[0]].mean(0), after[halves[0]].mean(0)

@@ -36,7 +36,7 @@ def test_token_matrices_stay_what_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("content", "message"),
     [
         ([[[1, 1]]], "token 0 chooses an expert of layer 0 twice: [1, 1]"),
         ([[[0, -1]]], "expected expert numbers below 65535, got -1"),
@@ -47,9 +47,9 @@ def test_token_matrices_stay_what_they_are(tmp_path):
         ([[[1, 2], [1]]], "got lists of different lengths"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, given, message):
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, content, message):
     path = tmp_path / "experts.json"
-    path.write_text(json.dumps(given))
+    path.write_text(json.dumps(content))
     with pytest.raises(DemandError) as refused:
         read_routing_log(path)
     assert message in str(refused.value)

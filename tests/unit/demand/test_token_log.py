@@ -39,12 +39,12 @@ LINES = (
 
 
 def test_tokens_are_in_the_order_of_the_first_layer(log):
-    found = read_routing_log(log(*LINES))
-    assert (found.form, found.top_k, found.experts, found.streamed) == ("tokens", 2, None, True)
-    assert found.layers == [3, 7]
-    assert found.calls[0, 0, 3][0].tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert found.calls[0, 0, 7][0].tolist() == [[5, 4], [3, 2], [1, 0]]
-    assert found.notes["requests"] == "2"
+    read = read_routing_log(log(*LINES))
+    assert (read.form, read.top_k, read.experts, read.streamed) == ("tokens", 2, None, True)
+    assert read.layers == [3, 7]
+    assert read.calls[0, 0, 3][0].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert read.calls[0, 0, 7][0].tolist() == [[5, 4], [3, 2], [1, 0]]
+    assert read.notes["requests"] == "2"
 
 
 def test_the_order_of_lines_within_a_layer_is_all_that_counts(log):
@@ -55,8 +55,8 @@ def test_the_order_of_lines_within_a_layer_is_all_that_counts(log):
 
 
 def test_request_names_may_be_numbers(log):
-    found = read_routing_log(log(line(7, 0, 0, [1]), line(8, 0, 0, [2])))
-    assert found.calls[0, 0, 0][0].tolist() == [[1], [2]]
+    read = read_routing_log(log(line(7, 0, 0, [1]), line(8, 0, 0, [2])))
+    assert read.calls[0, 0, 0][0].tolist() == [[1], [2]]
 
 
 def test_tokens_that_come_again_are_of_later_passes(log):
@@ -69,11 +69,11 @@ def test_tokens_that_come_again_are_of_later_passes(log):
         for layer in (0, 1)
         for token in (0, 1)
     ]
-    found = read_routing_log(log(meta, *passes))
-    assert found.calls[0, 0, 0][0].tolist() == [[0, 3], [1, 3], [0, 4], [1, 4]]
-    assert found.calls[0, 0, 1][0].tolist() == [[1, 3], [2, 3], [1, 4], [2, 4]]
-    assert found.notes["requests"] == "1"
-    assert found.notes["repeated"] == "2 tokens came before: they were routed again"
+    read = read_routing_log(log(meta, *passes))
+    assert read.calls[0, 0, 0][0].tolist() == [[0, 3], [1, 3], [0, 4], [1, 4]]
+    assert read.calls[0, 0, 1][0].tolist() == [[1, 3], [2, 3], [1, 4], [2, 4]]
+    assert read.notes["requests"] == "1"
+    assert read.notes["repeated"] == "2 tokens came before: they were routed again"
 
 
 def test_it_is_demand_and_loads_as_any_stream_is(log):
@@ -82,11 +82,11 @@ def test_it_is_demand_and_loads_as_any_stream_is(log):
         for token in range(8)
         for layer in (0, 1)
     ]
-    found = read_routing_log(log(*tokens))
+    read = read_routing_log(log(*tokens))
     shape = Shape(ranks=2, experts=4, tokens_per_rank=4, top_k=2)
-    matrix = replay(found, shape).tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0]
+    matrix = replay(read, shape).tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0]
     assert matrix.tolist() == [[2, 2, 2, 2], [2, 2, 2, 2]]
-    trace = trace_of_log(found, experts=4, tokens_per_step=2)
+    trace = trace_of_log(read, experts=4, tokens_per_step=2)
     assert trace.counts.shape == (4, 2, 1, 4)
     assert trace.counts.sum() == 8 * 2 * 2
 

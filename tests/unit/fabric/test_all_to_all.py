@@ -81,7 +81,7 @@ def test_candidates_are_the_strategies_that_can_differ(cluster, job, values, exp
 def test_packet_fabrics_leave_the_strategy_open(cluster, job, kind):
     context = job(128, 8, ranks_per_worker=8, rank_imbalance=1.1)
     found = kind().candidates(cluster, context)
-    assert {name: fabric.all_to_all for name, fabric in found.items()} == {
+    assert {str(name): fabric.all_to_all for name, fabric in found.items()} == {
         "all_to_all=flat": "flat", "all_to_all=rail": "rail",
         "all_to_all=hierarchical": "hierarchical",
     }  # fmt: skip

@@ -51,7 +51,7 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
 
 def test_split_is_on_unless_a_comparison_finds_otherwise(cluster, job):
     found = MixNet().candidates(cluster, job(128, 8))
-    assert {name: fabric.split for name, fabric in found.items()} == {
+    assert {str(name): fabric.split for name, fabric in found.items()} == {
         "split=on": True, "split=off": False
     }  # fmt: skip
     assert [fabric.name for fabric in found.values()] == ["mixnet", "mixnet"]

@@ -16,10 +16,6 @@ def write(tmp_path):
     return file
 
 
-def test_the_six_kinds():
-    assert list(FABRICS) == ["fat-tree", "oversub", "rail", "topoopt", "mixnet", "chronos"]
-
-
 @pytest.mark.parametrize("kind", FABRICS)
 def test_by_name(kind):
     fabric = load_fabric(kind)
@@ -61,10 +57,8 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
 
 
 @pytest.mark.parametrize(("name", "options", "text"), [
-    ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: fat-tree,"
-     " oversub, rail, topoopt, mixnet, chronos, or a .toml file"),
-    ("mixnet", {"switch_delay_s": 3},
-     "mixnet: unknown key 'switch_delay_s'; it is now 'reconfiguration_delay_s'"),
+    ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: "
+     f"{', '.join(FABRICS)}, or a .toml file"),
     ("mixnet", {"degre": 3}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
     ("fat-tree", {"zzz": 3}, "fat-tree: unknown key 'zzz'; known: label, all_to_all,"),
     ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: expected a whole number"),

@@ -28,8 +28,8 @@ def test_an_unknown_technology_is_refused_with_the_known_ones():
 
 def test_the_times_of_table_2():
     paper = decision_times("paper")
-    found = [paper.time_s(ports) for ports in (16, 32, 64, 128, 256)]
-    assert found == pytest.approx([0.5e-3, 3e-3, 25e-3, 291e-3, 4.45])
+    times = [paper.time_s(ports) for ports in (16, 32, 64, 128, 256)]
+    assert times == pytest.approx([0.5e-3, 3e-3, 25e-3, 291e-3, 4.45])
     assert paper.max_ports is None
     # halfway on a log scale, and beyond both ends with the power of the nearest two
     assert paper.time_s(23) == pytest.approx(0.5e-3 * (23 / 16) ** 2.585, rel=1e-3)

@@ -41,14 +41,14 @@ def test_what_is_not_given_is_that_of_a_known_gpu(written):
     assert gpu.hbm_capacity_bytes == 192e9
     assert (gpu.peak_fp8_flops, gpu.operators) == (h200.peak_fp8_flops, "h100")
     assert gpu.provenance["power_w"] == h200.provenance["power_w"]
-    own = gpu.provenance["hbm_capacity_bytes"]
-    assert (own.value, own.source) == (192e9, gpu.name)
+    capacity = gpu.provenance["hbm_capacity_bytes"]
+    assert (capacity.value, capacity.source) == (192e9, gpu.name)
     # a GPU that is given nothing of its own computes and communicates as that one does
     name = written('like = "b200"')
     alike = [Cluster.of(gpus=16, nic_gbps=400, gpu=gpu) for gpu in (name, "b200")]
     assert alike[0] == alike[1]
-    own, known = (ComputeModel.load(gpu).kernels for gpu in (name, "b200"))
-    assert own.matmul(512, 512, 512) == known.matmul(512, 512, 512)
+    capacity, b200 = (ComputeModel.load(gpu).kernels for gpu in (name, "b200"))
+    assert capacity.matmul(512, 512, 512) == b200.matmul(512, 512, 512)
 
 
 def test_fp8_needs_only_its_peak(written):

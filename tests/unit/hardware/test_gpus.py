@@ -46,9 +46,9 @@ def test_published_peaks(name, bf16, memory_bytes_per_s, nvlink_bytes_per_s):
 
 def test_every_value_has_a_source_and_a_date():
     for name in gpu_names():
-        for found in load_gpu(name).provenance.values():
-            assert found.source
-            assert found.date
+        for value in load_gpu(name).provenance.values():
+            assert value.source
+            assert value.date
 
 
 def test_prices_are_marked_as_assumed():

@@ -13,10 +13,10 @@ PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "against-real-system
 @pytest.mark.parametrize("has_experts", [True, False])
 @pytest.mark.parametrize("precision", ["bf16", "fp8"])
 def test_known_errors_are_those_of_the_page(has_experts, precision):
-    found = known_error(has_experts=has_experts, precision=precision)
-    row = rf"\| {found.name} \| both \| (\d+) \| ([\d.]+) % \|"
+    error = known_error(has_experts=has_experts, precision=precision)
+    row = rf"\| {error.name} \| both \| (\d+) \| ([\d.]+) % \|"
     (runs, median), *_ = re.findall(row, PAGE.read_text())
-    assert (found.runs, round(100 * found.median, 1)) == (int(runs), float(median))
+    assert (error.runs, round(100 * error.median, 1)) == (int(runs), float(median))
 
 
 def test_formats_of_eight_bits_are_one_class():

@@ -139,10 +139,10 @@ def test_powers_grow_with_the_rate_and_circuits_need_little():
 
 @pytest.mark.parametrize("load", [load_prices, load_power])
 def test_everything_has_provenance(load):
-    found = load().provenance()
-    assert any(key.startswith("links.400.") for key in found)
-    assert "server.gpus" in found
-    assert all(value.source and value.date for value in found.values())
+    values = load().provenance()
+    assert any(key.startswith("links.400.") for key in values)
+    assert "server.gpus" in values
+    assert all(value.source and value.date for value in values.values())
 
 
 def test_a_kind_of_circuit_switch_without_a_price_takes_that_of_its_rate(tmp_path):

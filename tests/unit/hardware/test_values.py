@@ -45,9 +45,9 @@ def test_reads_values_with_source_and_mark():
         Outer,
         "f",
     )
-    found = resolve({"p": file.rows["400"].price_usd}, file.sources)
-    assert found == {"p": Provenance(7.0, "A: n", "2024", True)}
-    assert str(found["p"]) == "7 (A: n, 2024, assumed)"
+    values = resolve({"p": file.rows["400"].price_usd}, file.sources)
+    assert values == {"p": Provenance(7.0, "A: n", "2024", True)}
+    assert str(values["p"]) == "7 (A: n, 2024, assumed)"
 
 
 def test_unknown_key_suggests_the_known_one():

@@ -1,7 +1,7 @@
 """Wrong values become one line: what was given, what was expected."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
@@ -111,23 +111,6 @@ def test_one_line(values, expected):
 
 def test_a_misspelt_key_is_reported_rather_than_the_missing_one():
     assert message(nam="a") == "f.toml: unknown key 'nam'; did you mean 'name'?"
-
-
-class Newer(Strict):
-    renamed: ClassVar = {"old": "new"}
-
-    new: int = 0
-
-
-class Holder(Strict):
-    inner: Newer = Newer()
-
-
-def test_a_key_of_before_is_told_its_name_of_now():
-    with pytest.raises(InputError, match=r"^unknown key 'old'; it is now 'new'$"):
-        Newer(old=1)
-    with pytest.raises(InputError, match=r"^unknown key 'inner.old'; it is now 'new'$"):
-        Holder(inner={"old": 1})
 
 
 class Sized(Strict):

@@ -144,25 +144,25 @@ def test_a_choice_that_the_publication_does_not_make_is_said() -> None:
 
 
 def test_qwen_variants_differ_in_their_experts_only() -> None:
-    known = catalog()
-    experts = {name: known[name].num_experts for name in known if name.startswith("qwen-moe")}
-    experts["qwen1.5-moe-a2.7b"] = known["qwen1.5-moe-a2.7b"].num_experts
+    models = catalog()
+    experts = {name: models[name].num_experts for name in models if name.startswith("qwen-moe")}
+    experts["qwen1.5-moe-a2.7b"] = models["qwen1.5-moe-a2.7b"].num_experts
     assert experts == {"qwen-moe": 64, "qwen-moe-32e": 32, "qwen1.5-moe-a2.7b": 60}
     shapes = {
         (m.hidden_size, m.num_layers, m.expert_ffn_size, m.shared_expert_ffn_size, m.attention)
-        for m in (known[name] for name in experts)
+        for m in (models[name] for name in experts)
     }
     assert len(shapes) == 1
 
 
 def test_layers_and_blocks_of_the_mixnet_table() -> None:
-    known = catalog()
+    models = catalog()
     for name, blocks, experts in (
         ("mixtral-8x7b", 32, 8),
         ("llama-moe", 32, 16),
         ("qwen-moe", 24, 64),
     ):
-        assert (known[name].num_moe_layers, known[name].num_experts) == (blocks, experts)
+        assert (models[name].num_moe_layers, models[name].num_experts) == (blocks, experts)
 
 
 @pytest.mark.parametrize(

@@ -580,10 +580,8 @@ def test_gpt_oss_has_a_window_in_every_second_layer_from_the_first() -> None:
     assert found == [128 if layer % 2 == 0 else 0 for layer in range(len(found))]
     types = ["full_attention" if window == 0 else "sliding_attention" for window in found]
     assert windows(SAMPLES["gpt_oss"], sliding_window=128, layer_types=types) == found
-    assert {one.window: layers for one, layers in catalog()["gpt-oss-120b"].attentions.items()} == {
-        128: 18,
-        0: 18,
-    }
+    kinds = catalog()["gpt-oss-120b"].attentions
+    assert {kind.window: layers for kind, layers in kinds.items()} == {128: 18, 0: 18}
 
 
 def test_prediction_layers_are_left_out_with_a_note() -> None:

@@ -55,10 +55,10 @@ def test_llama_4_interleaves_dense_layers_and_chunks() -> None:
     model = shape(LLAMA4)
     assert model.moe_layers == (False, True) * 4
     assert (model.ffn_size, model.expert_ffn_size, model.shared_expert_ffn_size) == (96, 32, 32)
-    assert [one.span for one in model.attention_by_layer] == [16, 16, 16, 0] * 2
+    assert [layer.span for layer in model.attention_by_layer] == [16, 16, 16, 0] * 2
     flags = {**LLAMA4["text_config"], "no_rope_layers": [1, 0] * 4, "moe_layers": [7]}
     model = shape(LLAMA4, text_config=flags)
-    assert [one.span for one in model.attention_by_layer] == [16, 0] * 4
+    assert [layer.span for layer in model.attention_by_layer] == [16, 0] * 4
     assert model.num_moe_layers == 1
     text = {**LLAMA4["text_config"], "architectures": ["Llama4ForCausalLM"]}
     assert shape(text) == shape(LLAMA4)
@@ -73,7 +73,7 @@ def test_a_table_of_keys_that_is_no_table_is_refused() -> None:
 
 def test_minimax_names_its_softmax_layers_in_either_of_two_ways() -> None:
     model = shape(MINIMAX)
-    assert [one.kind for one in model.attention_by_layer] == ["lightning", "lightning", "gqa"]
+    assert [layer.kind for layer in model.attention_by_layer] == ["lightning", "lightning", "gqa"]
     types = ["linear_attention", "linear_attention", "full_attention"]
     assert shape(without(MINIMAX, "attn_type_list"), layer_types=types) == model
     assert shape(MINIMAX, layer_types=types) == model
@@ -127,8 +127,8 @@ def test_the_text_model_is_read_wherever_it_is_nested(name: str) -> None:
 
 def test_a_wrapper_ties_the_tables_unless_its_text_model_says_otherwise() -> None:
     assert shape({"text_config": QWEN3, "tie_word_embeddings": True}).tied_embeddings
-    own = {**QWEN3, "tie_word_embeddings": False}
-    assert not shape({"text_config": own, "tie_word_embeddings": True}).tied_embeddings
+    text_config = {**QWEN3, "tie_word_embeddings": False}
+    assert not shape({"text_config": text_config, "tie_word_embeddings": True}).tied_embeddings
 
 
 def test_the_names_of_a_wrapper_count_where_its_text_model_has_none() -> None:
@@ -143,7 +143,7 @@ def test_the_names_of_a_wrapper_count_where_its_text_model_has_none() -> None:
 
 def test_the_letters_of_nemotron_h_are_its_layers() -> None:
     model = shape(MAMBA2)
-    assert [one.kind for one in model.attention_by_layer] == ["mamba2", "none", "gqa", "none"]
+    assert [layer.kind for layer in model.attention_by_layer] == ["mamba2", "none", "gqa", "none"]
     assert model.moe_layers == (False, True, False, False)
     assert model.ffn_by_layer == (0, 0, 0, 96)
     assert (model.expert_hidden, model.num_blocks, model.gated_ffn) == (16, 4, False)
@@ -158,13 +158,13 @@ def test_layers_that_a_search_chose_have_widths_in_steps_of_256() -> None:
     model = shape(NAS, hidden_size=1024)
     # int(2 x 5.25 x 1024 / 3) = 3584, int(2 x 1.0 x 1024 / 3) = 682
     assert model.ffn_by_layer == (3584, 768)
-    assert [one.kind for one in model.attention_by_layer] == ["gqa", "none"]
+    assert [layer.kind for layer in model.attention_by_layer] == ["gqa", "none"]
     assert "block_configs has 2 entries" in refusal(NAS, num_hidden_layers=3)
 
 
 def test_kimi_linear_names_every_layer_once() -> None:
     config = SAMPLES["kimi_linear"]
-    kinds = [one.kind for one in shape(config).attention_by_layer]
+    kinds = [layer.kind for layer in shape(config).attention_by_layer]
     assert kinds == ["kda", "kda", "kda", "mla", "kda"]
     table = {**config["linear_attn_config"], "kda_layers": [1, 2, 3]}
     assert "must name each layer once" in refusal(config, linear_attn_config=table)
@@ -172,7 +172,7 @@ def test_kimi_linear_names_every_layer_once() -> None:
 
 def test_hunyuan_has_keys_and_values_of_its_own_in_one_layer_of_several() -> None:
     model = shape(SAMPLES["hunyuan_v1_moe"])
-    assert [one.kv_projections for one in model.attention_by_layer] == [2, 0, 2]
+    assert [layer.kv_projections for layer in model.attention_by_layer] == [2, 0, 2]
     # as tencent/Hunyuan-A13B-Instruct has them: a list of one number per layer, false for none
     lists = {"moe_topk": [2] * 3, "moe_intermediate_size": [96] * 3, "num_shared_expert": [1] * 3}
     none = {"n_group": False, "topk_group": False, "routed_scaling_factor": False}
@@ -192,9 +192,9 @@ def test_gemma_4_has_values_that_are_keys_where_it_has_no_window() -> None:
 
 def test_windows_may_have_other_heads() -> None:
     mimo = shape(SAMPLES["mimo_v2_flash"]).attention_by_layer
-    assert [(one.num_kv_heads, one.window, one.sinks) for one in mimo[:2]] == [
+    assert [(layer.num_kv_heads, layer.window, layer.sinks) for layer in mimo[:2]] == [
         (2, 0, False),
         (4, 8, True),
     ]
     step = shape(SAMPLES["step3p5"]).attention_by_layer
-    assert [(one.num_heads, one.window) for one in step[:2]] == [(4, 0), (6, 8)]
+    assert [(layer.num_heads, layer.window) for layer in step[:2]] == [(4, 0), (6, 8)]

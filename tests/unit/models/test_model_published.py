@@ -185,25 +185,25 @@ def test_qwen_prints_its_counts_without_embeddings_as_well() -> None:
 
 def test_layers_are_the_published_ones() -> None:
     qwen = model_of("qwen3-next-80b-a3b")
-    assert {one.kind: layers for one, layers in qwen.attentions.items()} == {"delta": 36, "gqa": 12}
+    assert {c.kind: layers for c, layers in qwen.attentions.items()} == {"delta": 36, "gqa": 12}
     assert [qwen.attention_index(layer) for layer in range(5)] == [0, 0, 0, 1, 0]
     minimax = model_of("minimax-text-01")
-    counts = {one.kind: layers for one, layers in minimax.attentions.items()}
+    counts = {kind.kind: layers for kind, layers in minimax.attentions.items()}
     assert counts == {"lightning": 70, "gqa": 10}
     scout, maverick = model_of("llama-4-scout"), model_of("llama-4-maverick")
-    assert {one.span: layers for one, layers in scout.attentions.items()} == {8192: 36, 0: 12}
+    assert {kind.span: layers for kind, layers in scout.attentions.items()} == {8192: 36, 0: 12}
     assert (scout.num_moe_layers, maverick.num_moe_layers) == (48, 24)
     assert maverick.moe_layers[:4] == (False, True, False, True)
     assert model_of("deepseek-v3.2").attention.index_top_k == 2048
     nemotron = model_of("nemotron-3-super")
-    kinds = {one.kind: layers for one, layers in nemotron.attentions.items()}
+    kinds = {kind.kind: layers for kind, layers in nemotron.attentions.items()}
     assert kinds == {"mamba2": 40, "none": 40, "gqa": 8}
     assert (nemotron.num_moe_layers, nemotron.expert_hidden) == (40, 1024)
-    assert [one.compress for one in model_of("deepseek-v4-flash").attention_by_layer[:5]] == [
+    assert [layer.compress for layer in model_of("deepseek-v4-flash").attention_by_layer[:5]] == [
         *(0, 0, 4, 128, 4)
     ]
     glm = model_of("glm-5.2")
-    assert [bool(one.index_heads) for one in glm.attention_by_layer[:7]] == [True] * 3 + [
+    assert [bool(layer.index_heads) for layer in glm.attention_by_layer[:7]] == [True] * 3 + [
         *(False, False, False, True)
     ]
     longcat = model_of("longcat-flash")

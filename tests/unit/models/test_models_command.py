@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.cli.root import load_command
+from lightloom.cli.commands import COMMANDS
+from lightloom.cli.root import make_entry
 from lightloom.errors import ModelError
 from lightloom.models import catalog
 
@@ -17,7 +18,7 @@ def run(*arguments: str) -> str:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         patch.setenv("COLUMNS", "80")
         patch.setenv("TERM", "dumb")
-        load_command("models")(list(arguments), standalone_mode=False)
+        make_entry("models", COMMANDS["models"])(list(arguments), standalone_mode=False)
     return out.getvalue()
 
 
@@ -63,10 +64,10 @@ def test_the_list_says_what_each_shape_was_checked_against() -> None:
 
 
 def test_active_parameters_are_counted_alike_for_every_model() -> None:
-    for found in json.loads(run("--json", "-"))["models"]:
-        parts = {part["name"]: part for part in found["parts"]}
-        assert found["active_parameters"] == sum(
-            part["each"] * part["active"] for part in found["parts"]
+    for model in json.loads(run("--json", "-"))["models"]:
+        parts = {part["name"]: part for part in model["parts"]}
+        assert model["active_parameters"] == sum(
+            part["each"] * part["active"] for part in model["parts"]
         )
         tied = "output projection" not in parts
         assert (parts["input embedding"]["active"] > 0) == tied

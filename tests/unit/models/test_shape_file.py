@@ -37,10 +37,10 @@ def read(tmp_path):
 
 
 def test_the_shapes_of_a_known_model_are_that_model(read):
-    mine, known = read(MIXTRAL), catalog()["mixtral-8x7b"]
-    assert parameter_parts(mine) == parameter_parts(known)
-    assert mine.attention == known.attention
-    assert mine.moe_layers == known.moe_layers
+    mine, mixtral = read(MIXTRAL), catalog()["mixtral-8x7b"]
+    assert parameter_parts(mine) == parameter_parts(mixtral)
+    assert mine.attention == mixtral.attention
+    assert mine.moe_layers == mixtral.moe_layers
     assert mine.name == "mine"
 
 
@@ -81,7 +81,7 @@ def test_latent_attention_and_groups(read):
 
 def test_layers_may_differ(read):
     model = load_model(str(resources.files("lightloom.samples") / "model.toml"))
-    assert [one.kind for one in model.attention_by_layer] == ["gqa", *["delta"] * 3] * 2
+    assert [layer.kind for layer in model.attention_by_layer] == ["gqa", *["delta"] * 3] * 2
     assert model.moe_layers == (False, *[True] * 7)
     assert read(MIXTRAL).attention_by_layer == ()
 
@@ -138,7 +138,7 @@ def test_layers_may_be_alone_and_dense_ones_of_several_widths(read):
     """
     )
     kinds = ["gqa"] * 32 + ["none", "mamba2", "none", "none"]
-    assert [one.kind for one in mine.attention_by_layer] == kinds
+    assert [layer.kind for layer in mine.attention_by_layer] == kinds
     assert mine.moe_layers == (*[False] * 32, True, False, False, False)
     assert (mine.ffn_widths, mine.expert_hidden, mine.num_blocks) == ({7: 1, 8: 1}, 64, 36)
     with pytest.raises(ModelError, match=r"layers\[1\] has neither attention nor a feed-forward"):

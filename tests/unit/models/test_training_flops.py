@@ -82,7 +82,7 @@ def products(*attentions: Attention, seq_len: int) -> float:
 
 
 def test_layers_that_differ_add_up():
-    apart = sum(products(one, seq_len=512) for one in (GROUPED, DELTA, LIGHTNING))
+    apart = sum(products(attention, seq_len=512) for attention in (GROUPED, DELTA, LIGHTNING))
     assert products(GROUPED, DELTA, LIGHTNING, seq_len=512) == apart
 
 
@@ -145,24 +145,24 @@ def test_sparse_attention_grows_linearly_but_for_its_indexer():
 
 
 def test_mamba_2_in_chunks_by_hand() -> None:
-    one = Attention("mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=32)
+    mamba = Attention("mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=32)
     # of a chunk of 128 tokens: scores of each group, their product with the values of each head,
     # the state of each head made and read
     chunk = 2 * (2 * 128 * 128 * 32 + 8 * 128 * 128 * 16 + 8 * 128 * 2 * 32 * 16)
-    assert linear_flops(one) == pytest.approx(chunk / 128)
+    assert linear_flops(mamba) == pytest.approx(chunk / 128)
 
 
 def test_compressed_attention_by_hand() -> None:
-    one = Attention("csa", num_heads=2, num_kv_heads=1, head_dim=8, window=128, compress=128)
+    compressed = Attention("csa", num_heads=2, num_kv_heads=1, head_dim=8, window=128, compress=128)
     seq = 4096
     # a query sees so many tokens of its window and a tile more, and an entry per 128 before it
     window = (128 + 128) * seq - (128 + 128) ** 2 / 2
     entries = sum(range(seq // 128)) * 128 + seq / 2
-    assert score_flops(one, seq) == pytest.approx(2 * 2 * 16 * (window + entries))
+    assert score_flops(compressed, seq) == pytest.approx(2 * 2 * 16 * (window + entries))
 
 
 def test_what_mamba_2_moves_by_hand() -> None:
-    one = Attention(
+    mamba = Attention(
         "mamba2", num_heads=8, num_kv_heads=2, head_dim=16, key_head_dim=32, output_gate=True
     )
     # queries and keys of two groups, values and results of eight heads, their gate and norm
@@ -171,7 +171,7 @@ def test_what_mamba_2_moves_by_hand() -> None:
     moved += 6 * 8 * 32 * 16 / 128
     # products of a group's queries and keys, written and read in FP32
     moved += 4 * 2 * 128
-    assert linear_elements(one) == pytest.approx(moved)
+    assert linear_elements(mamba) == pytest.approx(moved)
 
 
 @pytest.mark.parametrize(

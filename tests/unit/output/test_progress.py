@@ -75,30 +75,30 @@ def lefts(work):
     """Time left as shown, and as it is, of (seconds, share) pairs."""
     remaining, end_s = Remaining(0.0), work[-1][0]
     shown = [(at, remaining.update(share, at), end_s - at) for at, share in work]
-    return [one for one in shown if one[1] is not None]
+    return [update for update in shown if update[1] is not None]
 
 
 def on_cores(costs, speed=lambda _at: 1.0, cores=2, tick_s=1.0):
     """Runs in parallel, whose work counts as much as it takes, by a clock that is simulated."""
     tally = Tally(sum(costs))
     attempts = [Attempt(load_fabric("fat-tree"), Sample(n, 0)) for n in range(len(costs))]
-    cost_of = {id(one): cost for one, cost in zip(attempts, costs, strict=True)}
+    cost_of = {id(attempt): cost for attempt, cost in zip(attempts, costs, strict=True)}
     shares = []
     monitor = Monitor()
     monitor.progress = lambda share, _="": shares.append(share)
-    progress = RunProgress(monitor, tally, lambda one: cost_of[id(one)])
+    progress = RunProgress(monitor, tally, lambda attempt: cost_of[id(attempt)])
     left, running, at, work = list(zip(attempts, costs, strict=True)), {}, 0.0, []
     while left or running:
         while left and len(running) < cores:
-            one, cost = left.pop(0)
-            running[one] = (cost, cost)
+            attempt, cost = left.pop(0)
+            running[attempt] = (cost, cost)
         at += tick_s
-        for one, (whole, before) in list(running.items()):
+        for attempt, (whole, before) in list(running.items()):
             rest = max(0.0, before - tick_s * speed(at))
-            progress.update(one, 1 - rest / whole)
-            running[one] = (whole, rest)
+            progress.update(attempt, 1 - rest / whole)
+            running[attempt] = (whole, rest)
             if not rest:
-                del running[one]
+                del running[attempt]
         work.append((at, shares[-1]))
     return work
 

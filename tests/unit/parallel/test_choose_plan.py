@@ -58,10 +58,10 @@ def test_context_parallelism_takes_gpus_of_the_replicas():
 
 
 def test_the_closest_of_plans_that_do_not_fit_needs_least():
-    given = {"tp": 1, "ep": 8, "zero1": True}
+    overrides = {"tp": 1, "ep": 8, "zero1": True}
     needed = {}
     for pp in (1, 2, 4, 8):
-        plan = Plan(gpus=64, pp=pp, dp=8 // pp, seq_len=4096, **given)
+        plan = Plan(gpus=64, pp=pp, dp=8 // pp, seq_len=4096, **overrides)
         needed[pp] = max(stage.total_bytes for stage in memory_per_stage(SMALL, plan))
     closest = min(needed, key=needed.get)
     with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{closest}"):
@@ -69,8 +69,8 @@ def test_the_closest_of_plans_that_do_not_fit_needs_least():
 
 
 def test_what_the_user_gives_overrides_the_publication():
-    given = {"pp": 4, "micro_batch_size": 1, "vpp": None}
-    plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80, overrides=given)
+    overrides = {"pp": 4, "micro_batch_size": 1, "vpp": None}
+    plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80, overrides=overrides)
     assert degrees(plan) == (8, 4, 8, 4)
     assert plan.provenance == (
         "published: a paper; dp scaled to 4",
@@ -79,8 +79,8 @@ def test_what_the_user_gives_overrides_the_publication():
 
 
 def test_a_full_set_of_degrees_needs_no_rule():
-    given = {"tp": 2, "pp": 2, "ep": 4, "dp": 4}
-    plan = choose_plan(UNPUBLISHED, 64, gpu_memory_bytes=GB80, overrides=given)
+    overrides = {"tp": 2, "pp": 2, "ep": 4, "dp": 4}
+    plan = choose_plan(UNPUBLISHED, 64, gpu_memory_bytes=GB80, overrides=overrides)
     assert degrees(plan) == (2, 2, 4, 4)
     assert plan.provenance[0] == "dp as given"
 
@@ -106,7 +106,7 @@ def test_the_rule_takes_over_where_the_published_plan_is_impossible():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "given"),
+    ("gpus", "fixed"),
     [
         # Megatron-LM's mixtral_8x7b_tp1pp4ep8vpp8_release
         (32, {"tp": 2, "pp": 4, "ep": 8}),
@@ -114,21 +114,21 @@ def test_the_rule_takes_over_where_the_published_plan_is_impossible():
         (64, {"tp": 2, "pp": 8, "cp": 2, "ep": 8}),
     ],
 )
-def test_experts_share_the_gpus_of_tp_where_nothing_else_fits(gpus, given):
-    plan = choose_plan(SMALL, gpus, gpu_memory_bytes=GB80, overrides=given)
+def test_experts_share_the_gpus_of_tp_where_nothing_else_fits(gpus, fixed):
+    plan = choose_plan(SMALL, gpus, gpu_memory_bytes=GB80, overrides=fixed)
     assert (plan.expert_mode, plan.etp, plan.gpus) == ("folded", 1, gpus)
     said = choose_plan(
-        SMALL, gpus, gpu_memory_bytes=GB80, overrides={**given, "expert_mode": "folded", "etp": 1}
+        SMALL, gpus, gpu_memory_bytes=GB80, overrides={**fixed, "expert_mode": "folded", "etp": 1}
     )
     assert plan == said
     assert "experts share the GPUs of TP and CP, as --ep-mode folded --etp 1" in plan.provenance
 
 
 def test_an_axis_of_its_own_stays_where_it_fits_or_is_requested():
-    given = {"tp": 2, "pp": 2, "ep": 8}
-    assert choose_plan(SMALL, 32, gpu_memory_bytes=GB80, overrides=given).expert_mode == "axis"
+    fixed = {"tp": 2, "pp": 2, "ep": 8}
+    assert choose_plan(SMALL, 32, gpu_memory_bytes=GB80, overrides=fixed).expert_mode == "axis"
     with pytest.raises(PlanError, match=r"use 32 GPUs or .*--ep-mode folded --etp 1$"):
-        choose_plan(SMALL, 16, gpu_memory_bytes=GB80, overrides={**given, "expert_mode": "axis"})
+        choose_plan(SMALL, 16, gpu_memory_bytes=GB80, overrides={**fixed, "expert_mode": "axis"})
 
 
 def test_sequences_are_no_longer_than_the_model_has_positions_unless_given():
@@ -136,11 +136,11 @@ def test_sequences_are_no_longer_than_the_model_has_positions_unless_given():
     assert choose_plan(short, 8, gpu_memory_bytes=GB80).seq_len == 2048
     degrees = {"tp": 1, "pp": 1, "ep": 8}
     assert choose_plan(short, 8, gpu_memory_bytes=GB80, overrides=degrees).seq_len == 2048
-    given = {"seq_len": 8192}
-    assert choose_plan(short, 8, gpu_memory_bytes=GB80, overrides=given).seq_len == 8192
+    overrides = {"seq_len": 8192}
+    assert choose_plan(short, 8, gpu_memory_bytes=GB80, overrides=overrides).seq_len == 8192
     learned = dataclasses.replace(short, learned_positions=2048)
     with pytest.raises(PlanError, match="use at most seq-len = 2048"):
-        choose_plan(learned, 8, gpu_memory_bytes=GB80, overrides=given)
+        choose_plan(learned, 8, gpu_memory_bytes=GB80, overrides=overrides)
 
 
 def test_the_rule_puts_ep_before_tp_and_pp():
@@ -177,13 +177,13 @@ def possible(gpus, tp, pp, ep):
 
 
 def test_recomputation_lets_a_smaller_plan_fit():
-    given = {"micro_batch_size": 4}
+    overrides = {"micro_batch_size": 4}
     plain, full = (
         choose_plan(
             UNPUBLISHED,
             1024,
             gpu_memory_bytes=GB80,
-            overrides=given,
+            overrides=overrides,
             memory=MemoryOptions(recompute=what),
         )
         for what in ("none", "full")
@@ -257,12 +257,12 @@ def test_a_job_smaller_than_a_server_is_possible():
 
 def test_tp_and_pp_state_the_plan_of_a_dense_model():
     dense = dataclasses.replace(SMALL, name="dense", moe_layers=(False,) * 8, ffn_size=4096)
-    given = {"tp": 2, "pp": 2}
-    plan = stated_plan(dense, 64, overrides=given)
+    overrides = {"tp": 2, "pp": 2}
+    plan = stated_plan(dense, 64, overrides=overrides)
     assert degrees(plan) == (2, 2, 1, 16)
-    assert plan == choose_plan(dense, 64, gpu_memory_bytes=GB80, overrides=given)
-    assert plan == choose_plan(dense, 64, gpu_memory_bytes=GB80, overrides={**given, "ep": 1})
-    assert stated_plan(SMALL, 64, overrides=given) is None
+    assert plan == choose_plan(dense, 64, gpu_memory_bytes=GB80, overrides=overrides)
+    assert plan == choose_plan(dense, 64, gpu_memory_bytes=GB80, overrides={**overrides, "ep": 1})
+    assert stated_plan(SMALL, 64, overrides=overrides) is None
     assert stated_plan(dense, 64, overrides={"tp": 2}) is None
     assert degrees(stated_plan(BIG, 1024)) == (8, 8, 8, 2)
     assert stated_plan(BIG, 64) is None
@@ -270,14 +270,14 @@ def test_tp_and_pp_state_the_plan_of_a_dense_model():
 
 @pytest.mark.parametrize("sequences", [64, 512, 1024])
 def test_the_batch_of_a_step_gives_micro_batches(sequences):
-    given = {"tp": 2, "pp": 2, "ep": 8, "micro_batch_size": 4, "global_batch_size": sequences}
-    plan = choose_plan(load_model("mixtral-8x7b"), 64, gpu_memory_bytes=1e15, overrides=given)
+    overrides = {"tp": 2, "pp": 2, "ep": 8, "micro_batch_size": 4, "global_batch_size": sequences}
+    plan = choose_plan(load_model("mixtral-8x7b"), 64, gpu_memory_bytes=1e15, overrides=overrides)
     assert plan.sequences_per_step == sequences
     assert plan.micro_batches == sequences // (16 * 4)
 
 
 def test_a_batch_that_ranks_cannot_share_is_refused():
-    given = {"tp": 2, "pp": 2, "ep": 8, "micro_batch_size": 4}
+    overrides = {"tp": 2, "pp": 2, "ep": 8, "micro_batch_size": 4}
     model = load_model("mixtral-8x7b")
     with pytest.raises(
         PlanError,
@@ -285,10 +285,10 @@ def test_a_batch_that_ranks_cannot_share_is_refused():
         "ples of 64; give 64 or 128, or another",
     ):
         choose_plan(model, 64, gpu_memory_bytes=1e15,
-                    overrides={**given, "global_batch_size": 100})  # fmt: skip
+                    overrides={**overrides, "global_batch_size": 100})  # fmt: skip
     with pytest.raises(PlanError, match="multiples of 64; give 64, or another"):
         choose_plan(model, 64, gpu_memory_bytes=1e15,
-                    overrides={**given, "global_batch_size": 8})  # fmt: skip
+                    overrides={**overrides, "global_batch_size": 8})  # fmt: skip
 
 
 def test_the_rule_takes_a_plan_that_suits_the_batch():

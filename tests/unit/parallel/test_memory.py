@@ -42,36 +42,36 @@ def test_parameters_of_a_layer_by_hand():
 @pytest.mark.parametrize("tied", [False, True])
 def test_without_parallelism_a_stage_holds_every_parameter_once(tied):
     model = dataclasses.replace(MODEL, tied_embeddings=tied)
-    held = stage_parameters(model, Plan(gpus=1), 0)
-    assert held.dense + held.expert == total_parameters(model)
+    parameters = stage_parameters(model, Plan(gpus=1), 0)
+    assert parameters.dense + parameters.expert == total_parameters(model)
 
 
 def test_a_tied_table_is_on_both_ends():
     model = dataclasses.replace(MODEL, tied_embeddings=True)
     plan = Plan(gpus=2, pp=2)
-    held = [stage_parameters(model, plan, stage) for stage in range(2)]
-    total = sum(part.dense + part.expert for part in held)
+    stages = [stage_parameters(model, plan, stage) for stage in range(2)]
+    total = sum(part.dense + part.expert for part in stages)
     assert total == total_parameters(model) + 1000 * 64
 
 
 def test_states_by_hand():
     plan = Plan(gpus=16, tp=2, ep=4, dp=2)
-    held = stage_parameters(MODEL, plan, 0)
-    count = held.dense + held.expert
+    part = stage_parameters(MODEL, plan, 0)
+    count = part.dense + part.expert
     (memory,) = memory_per_stage(MODEL, plan)
     assert memory.parameters_bytes == 2 * count
     assert memory.gradients_bytes == 4 * count
     assert memory.optimizer_bytes == 12 * count
     sharded = memory_per_stage(MODEL, dataclasses.replace(plan, zero1=True))[0]
-    assert sharded.optimizer_bytes == pytest.approx(12 * (held.dense / 8 + held.expert / 2))
+    assert sharded.optimizer_bytes == pytest.approx(12 * (part.dense / 8 + part.expert / 2))
     assert sharded.gradients_bytes == memory.gradients_bytes
 
 
 def test_zero1_shards_over_context_ranks_too():
     plan = Plan(gpus=16, cp=2, ep=4, dp=2, zero1=True)
-    held = stage_parameters(MODEL, plan, 0)
+    part = stage_parameters(MODEL, plan, 0)
     (memory,) = memory_per_stage(MODEL, plan)
-    assert memory.optimizer_bytes == pytest.approx(12 * (held.dense / 16 + held.expert / 4))
+    assert memory.optimizer_bytes == pytest.approx(12 * (part.dense / 16 + part.expert / 4))
 
 
 def test_activations_of_a_dense_layer_by_hand():
@@ -123,8 +123,8 @@ def test_fp8_caches_of_deepseek_v3_by_hand():
 def test_every_level_recomputes_tensors_that_there_are():
     full = {name for name, tensor in TENSORS.items() if "full" in tensor.recomputed_by}
     assert full == set(TENSORS) - {"input"}
-    found = {name for layer in (0, 1) for name, _ in kept_tensors(MODEL, Plan(gpus=1), layer)}
-    assert found | {"returned"} == set(TENSORS)
+    kept = {name for layer in (0, 1) for name, _ in kept_tensors(MODEL, Plan(gpus=1), layer)}
+    assert kept | {"returned"} == set(TENSORS)
 
 
 def test_sequence_parallelism_shards_what_is_between():
@@ -181,16 +181,16 @@ def test_inputs_of_linear_layers_are_kept_in_fp8(precision):
 def test_fp8_parameters_are_one_of_the_copies():
     plan = Plan(gpus=1)
     (memory,) = memory_per_stage(MODEL, plan, MemoryOptions(precision="fp8", parameter_bytes=1.0))
-    held = stage_parameters(MODEL, plan, 0)
+    parameters = stage_parameters(MODEL, plan, 0)
     outside = 2 * 64 * 1000 + 64
-    layers = held.dense + held.expert - outside
+    layers = parameters.dense + parameters.expert - outside
     assert memory.parameters_bytes == pytest.approx(2 * 33 / 32 * layers + 2 * outside)
 
 
 def test_ranks_share_out_gradients_and_parameters():
     plan = Plan(gpus=16, tp=2, ep=4, dp=2, zero1=True)
-    held = stage_parameters(MODEL, plan, 0)
-    share, whole = held.dense / 8 + held.expert / 2, held.dense + held.expert
+    counted = stage_parameters(MODEL, plan, 0)
+    share, whole = counted.dense / 8 + counted.expert / 2, counted.dense + counted.expert
     for sharded, parameters, gradients in (
         ("states", whole, whole), ("gradients", whole, share), ("parameters", share, share),
     ):  # fmt: skip
@@ -217,16 +217,16 @@ def test_nothing_is_shared_out_without_zero():
 def test_passes_that_alternate_hold_a_layer_more():
     alone = Plan(gpus=1, micro_batches=8, seq_len=128)
     both = dataclasses.replace(alone, overlap_all_to_all="batch")
-    one, two = (memory_per_stage(MODEL, plan)[0].activations_bytes for plan in (alone, both))
+    single, two = (memory_per_stage(MODEL, plan)[0].activations_bytes for plan in (alone, both))
     sizes = [layer_activations(MODEL, both, layer, NONE)[0] for layer in range(4)]
-    assert one == sum(sizes)
+    assert single == sum(sizes)
     assert two == sum(sizes) + max(sizes)
 
 
 def test_weights_have_copies_in_fp8_and_moments_can_be_bf16():
     plan = Plan(gpus=1)
-    held = stage_parameters(MODEL, plan, 0)
-    count = held.dense + held.expert
+    parameters = stage_parameters(MODEL, plan, 0)
+    count = parameters.dense + parameters.expert
     (memory,) = memory_per_stage(
         MODEL, plan, MemoryOptions(precision="fp8", state_precision="bf16")
     )

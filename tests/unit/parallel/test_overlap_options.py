@@ -117,8 +117,8 @@ def test_activations_in_flight(pp):
     plan = Plan(gpus=pp, pp=pp, micro_batches=4 * pp)
 
     def peaks(**changes):
-        one = dataclasses.replace(plan, **changes)
-        return [peak_in_flight(one, stage, (1.0,) * one.copies) for stage in range(pp)]
+        changed = dataclasses.replace(plan, **changes)
+        return [peak_in_flight(changed, stage, (1.0,) * changed.copies) for stage in range(pp)]
 
     # as much as the first stage of 1F1B, everywhere; DualPipe one more (DeepSeek-V3, Table 2)
     assert peaks(schedule="zero-bubble") == [pp] * pp

@@ -83,8 +83,8 @@ def test_the_embedding_and_the_loss_may_have_a_stage_each():
     # one layer fewer than stages: the loss is alone, not the embedding
     assert balanced_layout(95, 96) == (*[1] * 95, 0)
     plan = Plan(gpus=32, pp=32, vpp=3, micro_batches=32)
-    given = Plan(gpus=32, pp=32, vpp=3, micro_batches=32, pp_layout=(0, *[1] * 94, 0))
-    assert plan.layers(94) == given.layers(94)
+    stated = Plan(gpus=32, pp=32, vpp=3, micro_batches=32, pp_layout=(0, *[1] * 94, 0))
+    assert plan.layers(94) == stated.layers(94)
 
 
 def test_a_stage_with_neither_names_the_option_for_it():
@@ -96,8 +96,8 @@ def test_a_stage_with_neither_names_the_option_for_it():
 def test_interleaved_chunks_alternate_over_stages():
     plan = Plan(gpus=2, pp=2, vpp=2)
     assert plan.layers(8) == (((0, 1), (4, 5)), ((2, 3), (6, 7)))
-    given = Plan(gpus=2, pp=2, vpp=2, pp_layout=(1, 3, 2, 2))
-    assert given.layers(8) == (((0,), (4, 5)), ((1, 2, 3), (6, 7)))
+    stated = Plan(gpus=2, pp=2, vpp=2, pp_layout=(1, 3, 2, 2))
+    assert stated.layers(8) == (((0,), (4, 5)), ((1, 2, 3), (6, 7)))
 
 
 def test_description_names_both_kinds_of_data_parallelism():

@@ -11,7 +11,7 @@ from lightloom.report.price_table import sentence
 from lightloom.report.remarks import remarks
 from lightloom.report.story import doubts, story
 from lightloom.report.switches_table import built_of
-from lightloom.study.compare.results import Comparison, FailureResult, LinkUp
+from lightloom.study.compare.results import Comparison, FailureResult, LinkUpResult
 from lightloom.study.compare.supply import ScarcePart, Supply
 from lightloom.study.compare.switching import OtherSwitch, SwitchGear
 from lightloom.study.pricing.run import PricedFabric, Pricing
@@ -24,7 +24,9 @@ TREE = result("fat-tree", 10.0, 1e7)
 
 
 def circuits(step_s, network_usd, ocs_bytes, **more):
-    made = result("mixnet", step_s, network_usd, link_up=LinkUp(5.67, 5.67, step_s, 0.0, step_s))
+    made = result(
+        "mixnet", step_s, network_usd, link_up=LinkUpResult(5.67, 5.67, step_s, 0.0, step_s)
+    )
     return dataclasses.replace(
         made,
         switching=OCS,
@@ -87,7 +89,9 @@ def test_a_plan_that_does_not_fit_is_said():
 
 def test_what_failures_cost_is_said_of_every_fabric():
     lost = [
-        dataclasses.replace(one, failures=(FailureResult("server:0", what, 1.0, longer, 0.1),))
+        dataclasses.replace(
+            one, failures=(FailureResult("server:0", "server", what, 1.0, longer, 0.1),)
+        )
         for one, what, longer in (
             (TREE, "a spare server", 0.0),
             (result("mixnet", 10.5, 5e6), "a spare server without circuits", 0.25),

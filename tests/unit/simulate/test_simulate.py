@@ -59,11 +59,11 @@ def test_the_timeline_of_a_worker_is_its_time():
     run = simulate(pipeline(), packet(2), timeline_workers=[1])
     line = run.timeline
     assert set(line.worker.tolist()) == {1}
-    own = line.stream == 0
-    names = [line.categories[number] for number in line.category[own]]
+    computing = line.stream == 0
+    names = [line.categories[number] for number in line.category[computing]]
     assert names == ["bubble", "pp", "expert"]
-    assert line.start_s[own].tolist()[1:] == line.end_s[own].tolist()[:-1]
-    assert line.end_s[own][-1] == pytest.approx(run.step_time_s)
+    assert line.start_s[computing].tolist()[1:] == line.end_s[computing].tolist()[:-1]
+    assert line.end_s[computing][-1] == pytest.approx(run.step_time_s)
     alongside = line.stream == 1
     assert line.start_s[alongside][0] == pytest.approx(1e-3)
     assert simulate(pipeline(), packet(2)).timeline.worker.size == 0

@@ -47,11 +47,11 @@ class Recorder:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_allocator_in_python_is_as_good_as_the_same_in_rust(policy):
-    own = simulate(step(), network(policy), plugins=Plugins(allocator=best))
+    in_python = simulate(step(), network(policy), plugins=Plugins(allocator=best))
     core = simulate(step(), network(policy))
-    assert own.run_hash == core.run_hash
-    assert own.step_time_s == core.step_time_s
-    assert own.circuits == core.circuits
+    assert in_python.run_hash == core.run_hash
+    assert in_python.step_time_s == core.step_time_s
+    assert in_python.circuits == core.circuits
 
 
 def test_what_it_is_asked():

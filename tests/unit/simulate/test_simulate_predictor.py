@@ -100,8 +100,8 @@ def test_no_predictor_is_called_where_nothing_is_predicted():
 
     blocks = tokens()
     for policy, first in (("break-even", "block"), ("never", "predict"), ("oracle", "predict")):
-        own = run(fail, blocks, policy=policy, first=first)
-        assert own.run_hash == simulate(step(blocks), network(policy, first)).run_hash
+        with_predictor = run(fail, blocks, policy=policy, first=first)
+        assert with_predictor.run_hash == simulate(step(blocks), network(policy, first)).run_hash
 
 
 def test_what_a_predictor_raises_is_raised_as_it_is():

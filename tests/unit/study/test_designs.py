@@ -6,7 +6,8 @@ import pytest
 
 from lightloom.progress import Monitor
 from lightloom.study.compare import compare
-from lightloom.study.compare.designs import _Steps, tuned
+from lightloom.study.compare.designs import tuned
+from lightloom.study.compare.fills import Steps
 from lightloom.study.compare.job import load_fabrics, prepare
 from lightloom.study.compare.scenario import Scenario
 
@@ -87,7 +88,7 @@ def test_a_design_that_saves_more_than_it_is_slower_is_chosen(monkeypatch):
     def predict(_, fabric):
         return 1.0 if fabric.nics_per_server is None else 1.01
 
-    monkeypatch.setattr(_Steps, "predict", predict)
+    monkeypatch.setattr(Steps, "step_time_s", predict)
     _, designs = tuned([prepare(Scenario(**{**JOB, "fabrics": ("fat-tree",)}))], Monitor())
     (chosen,) = [design for design in designs if design.is_chosen]
     default = next(design for design in designs if not design.options)

@@ -6,6 +6,7 @@ import pytest
 
 import lightloom
 from lightloom.errors import InputError
+from lightloom.fabric import FABRICS
 from lightloom.study.compare.failed_parts import backup_circuits, failures_note
 from lightloom.study.compare.results import FailureResult
 from lightloom.workload.backup_gpu import BackupTraffic
@@ -47,7 +48,7 @@ class Frozen(dict):
 
 
 ALONE = "a spare server on packet switches alone"
-ALL = ("fat-tree", "oversub", "rail", "mixnet", "topoopt", "chronos")
+ALL = tuple(FABRICS)
 PARTS = ("nic:1/3", "server:1", "gpu:8", "tor:0", "ocs:0", "plane:0", "eps:0/1", "link:2/7")
 
 
@@ -216,9 +217,11 @@ def test_a_part_that_another_fabric_has_is_skipped():
 
 def test_what_failures_add_in_words():
     failures = [
-        FailureResult("nic:3/0", "7 of 8 NICs left", 10.1, 0.01),
-        FailureResult("tor:0", "it joins all servers", None, None),
-        FailureResult("ocs:0", "unaffected: it has no circuit switch", 10.0, 0.0),
+        FailureResult("nic:3/0", "nic", "7 of 8 NICs left", 10.1, 0.01),
+        FailureResult("tor:0", "tor", "it joins all servers", None, None),
+        FailureResult(
+            "ocs:0", "ocs", "unaffected: it has no circuit switch", 10.0, 0.0, is_unaffected=True
+        ),
     ]
     assert failures_note(10.0, failures) == (
         "failures: 10 s with all parts, without nic:3/0 10.1 s (+1.0%; 7 of 8 NICs left), without "

@@ -31,11 +31,11 @@ def schema():
 
     file = descriptor_pb2.FileDescriptorProto(name="et.proto", package="et", syntax="proto3")
     for message, members in _MESSAGES.items():
-        made = file.message_type.add(name=message)
+        added = file.message_type.add(name=message)
         for name, number, kind, repeated in members:
-            one = made.field.add(name=name, number=number, type=kind, label=3 if repeated else 1)
+            field = added.field.add(name=name, number=number, type=kind, label=3 if repeated else 1)
             if kind == 11:
-                one.type_name = ".et.AttributeProto"
+                field.type_name = ".et.AttributeProto"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
@@ -59,8 +59,7 @@ def read(schema, content):
 
 def attributes(node):
     return {
-        one.name: one.string_val or one.int64_val or one.int32_val or int(one.bool_val)
-        for one in node.attr
+        a.name: a.string_val or a.int64_val or a.int32_val or int(a.bool_val) for a in node.attr
     }
 
 
@@ -70,17 +69,17 @@ def test_a_node_is_its_call(schema):
     groups = GroupNumbers()
     metadata, nodes = read(schema, execution_trace(5, calls, groups))
     assert metadata.version == SCHEMA_VERSION
-    known = json.loads(groups.to_json())
+    listed = json.loads(groups.to_json())
     for call, node in zip(calls, nodes, strict=True):
-        found = attributes(node)
+        values = attributes(node)
         assert (node.id, node.type) == (call.call_id, {"send": 5, "receive": 6}.get(call.op, 7))
-        assert known[found["pg_name"]] == list(call.ranks)
+        assert listed[values["pg_name"]] == list(call.ranks)
         if call.op in ("send", "receive"):
             ends = (5, call.peer) if call.op == "send" else (call.peer, 5)
-            assert (found["comm_src"], found["comm_dst"]) == ends
-            assert found["comm_size"] == 4096
+            assert (values["comm_src"], values["comm_dst"]) == ends
+            assert values["comm_size"] == 4096
         else:
-            assert found["comm_size"] == call.input_bytes
+            assert values["comm_size"] == call.input_bytes
 
 
 def test_a_node_waits_for_what_the_program_has_waited_for(schema):

@@ -22,31 +22,31 @@ def recorded():
 def operators(recorded, phase, layer=None):
     """Sums by kind: operators, kernels, FLOPs and bytes of the second step."""
     sums = {}
-    for one in recorded.computes:
-        if one.step == 1 and one.phase == phase and layer in (None, one.layer):
-            for kind, _, *numbers in one.operators:
+    for compute in recorded.computes:
+        if compute.step == 1 and compute.phase == phase and layer in (None, compute.layer):
+            for kind, _, *numbers in compute.operators:
                 sums.setdefault(kind, Counter()).update(dict(enumerate(numbers)))
-    return {kind: tuple(found[place] for place in range(4)) for kind, found in sums.items()}
+    return {kind: tuple(row[place] for place in range(4)) for kind, row in sums.items()}
 
 
 def test_products_and_attention_of_a_layer_forward(recorded):
-    found = operators(recorded, "forward", "1")
+    totals = operators(recorded, "forward", "1")
     weights = 3 * WIDTH * WIDTH + WIDTH * WIDTH
     states = ROWS * (WIDTH + 3 * WIDTH + WIDTH + WIDTH)
-    assert found["matmul"] == (2, 2, 2 * ROWS * weights, 2 * (weights + states))
+    assert totals["matmul"] == (2, 2, 2 * ROWS * weights, 2 * (weights + states))
     # scores and values, half of them since causal
     flops = 2 * BATCH * TOKENS**2 * (WIDTH + WIDTH) // 2
-    assert found["attention_forward"] == (1, 1, flops, 2 * 4 * ROWS * WIDTH)
+    assert totals["attention_forward"] == (1, 1, flops, 2 * 4 * ROWS * WIDTH)
     # the norm reads and writes once, the sum reads twice and writes once
-    assert found["elementwise"] == (2, 2, 0, 2 * 5 * ROWS * WIDTH)
-    assert operators(recorded, "forward", "0") == found
+    assert totals["elementwise"] == (2, 2, 0, 2 * 5 * ROWS * WIDTH)
+    assert operators(recorded, "forward", "0") == totals
 
 
 def test_the_backward_pass_has_twice_the_products(recorded):
     forward, backward = operators(recorded, "forward"), operators(recorded, "backward")
     assert backward["matmul"][2] == 2 * forward["matmul"][2]
     assert backward["attention_backward"][2] == 2.5 * forward["attention_forward"][2]
-    assert {one.layer for one in recorded.computes if one.phase == "backward"} == {""}
+    assert {compute.layer for compute in recorded.computes if compute.phase == "backward"} == {""}
 
 
 def test_what_an_optimizer_does_is_its_own_kind(recorded):
@@ -58,16 +58,16 @@ def test_what_an_optimizer_does_is_its_own_kind(recorded):
 
 
 def test_a_model_that_is_built_is_no_part_of_a_step(recorded):
-    assert all(one.phase != "setup" for one in recorded.computes)
+    assert all(compute.phase != "setup" for compute in recorded.computes)
 
 
 def test_streams_wait_for_each_other(recorded):
     (side,) = {call.stream for call in recorded.calls}
     assert side
     reduced = len(recorded.calls) // 2
-    computes = [one for one in recorded.computes if one.step == 0]
+    computes = [compute for compute in recorded.computes if compute.step == 0]
     before, after, *_ = recorded.stream_waits
-    issued = len([one for one in computes if one.before == 0])
+    issued = len([compute for compute in computes if compute.before == 0])
     assert before.until == StreamPlace(0, 0, issued)
     assert before.at == StreamPlace(side, 0, issued)
     assert after.until == StreamPlace(side, reduced, issued)

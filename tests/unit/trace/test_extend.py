@@ -22,9 +22,9 @@ class Recorded:
         self.made = 0
 
     def call(self, op, **changes):
-        made = dataclasses.replace(PLAIN, op=op, call_id=len(self.calls), step=self.step, **changes)
-        self.calls.append(made)
-        return made.call_id
+        sent = dataclasses.replace(PLAIN, op=op, call_id=len(self.calls), step=self.step, **changes)
+        self.calls.append(sent)
+        return sent.call_id
 
     def compute(self, phase, size, stream=0):
         product = Operator("matmul", "bfloat16", 1, 1, size, size)
@@ -131,22 +131,22 @@ def recorded(stage, micro_batches, schedule="pipeline", experts=True):
     """Parameters are gathered, waited for in the step; gradients are reduced, and not all waited
     for before the next step.
     """
-    one = Recorded(experts)
-    gathered = one.call("all_gather", group="dp", phase="setup")
+    job = Recorded(experts)
+    gathered = job.call("all_gather", group="dp", phase="setup")
     late = None
-    for one.step, number in enumerate((STAGES, micro_batches)):
+    for job.step, number in enumerate((STAGES, micro_batches)):
         if late is not None:
-            one.waited(late)
-        getattr(one, schedule)(stage, number)
-        if one.step == 0:
-            one.waited(gathered)
-        late = one.call("reduce_scatter", group="dp", phase="backward", asynchronous=True)
-        one.compute("optimizer", 4000)
-        one.call("all_reduce", group="world", phase="optimizer")
-    invented = {"topk.default": one.made}
+            job.waited(late)
+        getattr(job, schedule)(stage, number)
+        if job.step == 0:
+            job.waited(gathered)
+        late = job.call("reduce_scatter", group="dp", phase="backward", asynchronous=True)
+        job.compute("optimizer", 4000)
+        job.call("all_reduce", group="world", phase="optimizer")
+    invented = {"topk.default": job.made}
     return RankTrace(
-        stage, tuple(one.calls), 2, invented, 3 * one.made, (), tuple(one.computes),
-        tuple(one.waits), tuple(one.choices),
+        stage, tuple(job.calls), 2, invented, 3 * job.made, (), tuple(job.computes),
+        tuple(job.waits), tuple(job.choices),
     )  # fmt: skip
 
 
@@ -159,16 +159,16 @@ def traces(counts, **how):
     ]
 
 
-def without_sizes(one):
+def without_sizes(rank):
     """A recording without what depends on data: the same in all micro-batches, or in none."""
     calls = [
         dataclasses.replace(call, shape=(), input_bytes=0, input_splits=(), output_splits=())
         if call.routed is not None
         else call
-        for call in one.calls
+        for call in rank.calls
     ]
-    computes = [dataclasses.replace(compute, operators=()) for compute in one.computes]
-    return dataclasses.replace(one, calls=tuple(calls), computes=tuple(computes))
+    computes = [dataclasses.replace(compute, operators=()) for compute in rank.computes]
+    return dataclasses.replace(rank, calls=tuple(calls), computes=tuple(computes))
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_a_program_that_does_not_heed_the_number():
 def test_a_wait_that_moves_from_period_to_period():
     """What is waited for once all periods are over, but not in each of them alike."""
     few = traces((6, 7))
-    one = few[1].ranks[2]
-    calls = list(one.calls)
+    rank = few[1].ranks[2]
+    calls = list(rank.calls)
     number = max(i for i, call in enumerate(calls) if call.op == "receive")
     calls[number] = dataclasses.replace(calls[number], waited_before=len(calls))
-    few[1].ranks[2] = dataclasses.replace(one, calls=tuple(calls))
+    few[1].ranks[2] = dataclasses.replace(rank, calls=tuple(calls))
     with pytest.raises(InputError, match=r"rank 2: what waits for call \d+, receive of pp, or"):
         extend(few, (6, 7, 20))
 

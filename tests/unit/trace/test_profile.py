@@ -25,19 +25,19 @@ def span(start, duration, kind, stream=0, call=None):
 
 def test_half_of_the_communication_is_hidden():
     """Compute 0 to 10; communication 5 to 15; a copy 14 to 18; nothing until 20, compute to 21."""
-    found = times_of(3, 7, [
+    times = times_of(3, 7, [
         span(0, 10, "compute"), span(5, 10, "communication"), span(14, 4, "copy"),
         span(20, 1, "compute"),
     ])  # fmt: skip
-    assert (found.rank, found.step, found.length_s) == (3, 7, 21)
-    assert (found.compute_s, found.communication_s, found.copy_s) == (11, 10, 4)
-    assert (found.exposed_s, found.idle_s) == (5, 2)
-    assert found.overlap == 0.5
+    assert (times.rank, times.step, times.length_s) == (3, 7, 21)
+    assert (times.compute_s, times.communication_s, times.copy_s) == (11, 10, 4)
+    assert (times.exposed_s, times.idle_s) == (5, 2)
+    assert times.overlap == 0.5
 
 
 def test_copies_do_not_hide_communication():
-    found = times_of(0, 0, [span(0, 10, "communication"), span(0, 10, "copy")])
-    assert (found.exposed_s, found.overlap) == (10, 0)
+    times = times_of(0, 0, [span(0, 10, "communication"), span(0, 10, "copy")])
+    assert (times.exposed_s, times.overlap) == (10, 0)
 
 
 def test_nothing_is_hidden_where_nothing_is_communicated():
@@ -57,17 +57,17 @@ def test_times_are_those_of_instants(drawn):
     busy = {kind: np.zeros(64, dtype=bool) for kind in KINDS}
     for start, duration, kind in drawn:
         busy[kind][start : start + duration] = True
-    found = times_of(0, 0, [span(*one) for one in drawn])
-    assert found.compute_s == busy["compute"].sum()
-    assert found.communication_s == busy["communication"].sum()
-    assert found.copy_s == busy["copy"].sum()
-    assert found.exposed_s == (busy["communication"] & ~busy["compute"]).sum()
+    times = times_of(0, 0, [span(*ends) for ends in drawn])
+    assert times.compute_s == busy["compute"].sum()
+    assert times.communication_s == busy["communication"].sum()
+    assert times.copy_s == busy["copy"].sum()
+    assert times.exposed_s == (busy["communication"] & ~busy["compute"]).sum()
     anything = np.any([*busy.values()], axis=0)
     if drawn:
         first = min(start for start, _, _ in drawn)
         last = max(start + duration for start, duration, _ in drawn)
-        assert found.length_s == last - first
-        assert found.idle_s == last - first - anything.sum()
+        assert times.length_s == last - first
+        assert times.idle_s == last - first - anything.sum()
 
 
 @given(SPANS)
@@ -97,8 +97,8 @@ def test_times_of_collectives(tmp_path):
     profile.nccl("allreduce", 80, 40, 1000, launched=-4)
     profile.nccl("_allgather_base", 130, 10, (500, 1000), launched=-3)
     profile.nccl("allreduce", 300, 60, 1000, launched=250)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    reduces, gathers = collective_times(found.trace, found.spans)
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    reduces, gathers = collective_times(imported.trace, imported.spans)
     assert (reduces.op, reduces.calls, reduces.size_bytes) == ("all_reduce", 2, 4000)
     assert reduces.duration_s == pytest.approx(100e-6)
     # the first one is hidden for 20 us
@@ -107,7 +107,7 @@ def test_times_of_collectives(tmp_path):
     assert reduces.bus_gbps == pytest.approx(reduces.algorithm_gbps)
     assert (gathers.op, gathers.size_bytes) == ("all_gather", 2000)
     assert gathers.bus_gbps == pytest.approx(2000 * 8 / 10e-6 / 1e9 / 2)
-    first, second = step_times(found.spans)
+    first, second = step_times(imported.spans)
     assert (first.step, second.step) == (1, 2)
     assert first.length_s == pytest.approx(140e-6)
     assert first.exposed_s == pytest.approx(30e-6)

@@ -15,15 +15,15 @@ PACKET_S, DELAY_S, ACK_S = 4160 * 8 / 100e9, 1e-6, 64 * 8 / 100e9
 
 
 def call(op, size_bytes, ranks, **keys):
-    given, got = sized(op, size_bytes, len(ranks))
+    put, got = sized(op, size_bytes, len(ranks))
     plain = dataclasses.replace(
-        PLAIN, op=op, group=f"g{len(ranks)}", ranks=ranks, input_bytes=given, output_bytes=got
+        PLAIN, op=op, group=f"g{len(ranks)}", ranks=ranks, input_bytes=put, output_bytes=got
     )
     return dataclasses.replace(plain, **keys)
 
 
 def numbered(*calls):
-    return [dataclasses.replace(one, call_id=number) for number, one in enumerate(calls)]
+    return [dataclasses.replace(plain, call_id=number) for number, plain in enumerate(calls)]
 
 
 def play(flows, hosts=8):
@@ -37,9 +37,9 @@ def alone_s(packets):
 
 def sent(flows, ranks):
     """Bytes from rank to rank, and messages."""
-    found = np.zeros((ranks, ranks), np.int64)
-    np.add.at(found, (flows.source, flows.destination), flows.size_bytes)
-    return found
+    sums = np.zeros((ranks, ranks), np.int64)
+    np.add.at(sums, (flows.source, flows.destination), flows.size_bytes)
+    return sums
 
 
 def test_an_all_reduce_goes_round_the_ring_twice():
@@ -137,7 +137,7 @@ def test_programs_of_a_trace_survive_goal():
              call("barrier", 0, ranks)]  # fmt: skip
     flows = trace_programs({rank: numbered(*calls) for rank in ranks})
     again = parse_goal(goal_text(flows, 4).encode(), "x")
-    ours, theirs = (play(one).operations.makespan_s for one in (flows, again))
+    ours, theirs = (play(played).operations.makespan_s for played in (flows, again))
     assert ours == pytest.approx(theirs, rel=1e-3), "equal but for the order of equal times"
     assert (sent(flows, 4) == sent(again, 4)).all()
 

@@ -30,8 +30,8 @@ def really(monkeypatch, name, world_size, device="cpu", **job):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
-    made = TracedJob(world_size, device=device, real=True, memory_limit_bytes=10**12, **job)
-    return record(command(name), made, range(world_size)).ranks
+    traced = TracedJob(world_size, device=device, real=True, memory_limit_bytes=10**12, **job)
+    return record(command(name), traced, range(world_size)).ranks
 
 
 def shown(recorded):
@@ -92,7 +92,7 @@ def test_what_is_computed_once_more_routes_as_before():
         for phase in ("forward", "backward")
     }
     # two layers of two micro-batches: counts, then tokens; backward the last one is first
-    assert [one[:3] for one in by_phase["forward"]] == [
+    assert [row[:3] for row in by_phase["forward"]] == [
         (0, "first", 0), (0, "first", 0), (0, "second", 1), (0, "second", 1),
         (1, "first", 2), (1, "first", 2), (1, "second", 3), (1, "second", 3),
     ]  # fmt: skip
@@ -186,12 +186,12 @@ def test_ranks_side_by_side_hear_those_before_them(tmp_path):
     """As they would one after the other, whichever is done first."""
     script = tmp_path / "hears.py"
     script.write_text(HEARS)
-    one, three = (
+    single, three = (
         record([PYTHON, str(script)], TracedJob(4, device="cpu", processes=number), range(3))
         for number in (1, 3)
     )
-    assert one == three
-    heard = [[call.shape[0] for call in one.ranks[rank].calls[1::2]] for rank in range(3)]
+    assert single == three
+    heard = [[call.shape[0] for call in single.ranks[rank].calls[1::2]] for rank in range(3)]
     # rank 1 says what only rank 2 is after to hear; what rank 2 says nobody is
     assert heard == [[10, 10, 10], [10, 11, 11], [10, 12, 11]]
 

@@ -94,8 +94,8 @@ def test_a_process_of_the_program_that_communicates(tmp_path):
 
 def test_a_process_of_the_program_that_does_not_communicate(tmp_path):
     forked = "import os\nif child := os.fork():\n    os.waitpid(child, 0)\n"
-    found = trace(tmp_path, START + "dist.barrier()\n" + forked + STEP)
-    assert len(found.ranks[0].calls) == 1
+    recorded = trace(tmp_path, START + "dist.barrier()\n" + forked + STEP)
+    assert len(recorded.ranks[0].calls) == 1
 
 
 def test_workers_that_load_data_are_left_out(tmp_path):
@@ -105,8 +105,8 @@ loader = DataLoader([torch.ones(3)] * 4, batch_size=2, num_workers=2, persistent
 for batch in loader:
     dist.all_reduce(batch)
 """
-    found = trace(tmp_path, START + STEP + loaded, device="cpu")
-    assert [call.shape for call in found.ranks[0].calls] == [(2, 3), (2, 3)]
+    recorded = trace(tmp_path, START + STEP + loaded, device="cpu")
+    assert [call.shape for call in recorded.ranks[0].calls] == [(2, 3), (2, 3)]
 
 
 def test_files_are_left_alone(tmp_path):
@@ -140,15 +140,15 @@ def test_no_change_of_a_file_is_let_through(tmp_path, change):
 
 
 def test_folders_may_be_allowed_and_temporary_files_are_removed(tmp_path):
-    made = tmp_path / "made"
-    made.mkdir()
+    folder = tmp_path / "made"
+    folder.mkdir()
     text = f"""
 import tempfile
-with open({str(made / "log")!r}, "w") as log, tempfile.NamedTemporaryFile(delete=False) as other:
+with open({str(folder / "log")!r}, "w") as log, tempfile.NamedTemporaryFile(delete=False) as other:
     log.write(other.name)
 """
-    trace(tmp_path, STEP + text, writable=(made,))
-    assert not Path((made / "log").read_text()).exists()
+    trace(tmp_path, STEP + text, writable=(folder,))
+    assert not Path((folder / "log").read_text()).exists()
 
 
 def test_connections_are_refused(tmp_path):

@@ -119,8 +119,8 @@ def test_tiers_add_up_to_one_crossbar():
     stack = build_stack(find_job(GridJob(tp=4, pp=2, dp=8, ep=4).trace()), local_size=4)
     (whole,) = transfers_of(stack)
     tiers = transfers_of(stack, route_stack(stack, ClosSizes(4, pod=4)))
-    assert [one.tier for one in tiers] == [1, 2, 3]
-    total = sum(one.count @ one.size_bytes for one in tiers)
+    assert [tier.tier for tier in tiers] == [1, 2, 3]
+    total = sum(tier.count @ tier.size_bytes for tier in tiers)
     assert total.tolist() == (whole.count @ whole.size_bytes).tolist()
     slots = [stack.slots(role) for role in range(2)]
     assert whole.count.sum(axis=1).tolist() == slots

@@ -26,15 +26,15 @@ def pairs(permutation):
 
 def gathered(rounds, count):
     """The chunks that each place holds in the end, if it passes on what came last in a level."""
-    held = [[place] for place in range(count)]
-    for one in rounds:
-        last = [list(chunks) for chunks in held]
-        for _ in range(one.repeats):
-            moved = {int(to): last[a] for a, to in enumerate(one.destination) if to != IDLE}
+    chunks_at = [[place] for place in range(count)]
+    for turn in rounds:
+        last = [list(chunks) for chunks in chunks_at]
+        for _ in range(turn.repeats):
+            moved = {int(to): last[a] for a, to in enumerate(turn.destination) if to != IDLE}
             for to, chunks in moved.items():
-                held[to] = held[to] + chunks
+                chunks_at[to] = chunks_at[to] + chunks
                 last[to] = chunks
-    return held
+    return chunks_at
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -61,8 +61,8 @@ def test_an_all_reduce_is_a_reduction_and_its_reverse(count, algorithm):
     rounds = whole("all_reduce")
     if algorithm is Algorithm.TREE:
         rounds, rest = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
-        assert {(b, a) for one in rounds for a, b in pairs(one.destination)} == {
-            (a, b) for one in rest for a, b in pairs(one.destination)
+        assert {(b, a) for turn in rounds for a, b in pairs(turn.destination)} == {
+            (a, b) for turn in rest for a, b in pairs(turn.destination)
         }
     else:
         assert kinds(rounds) == kinds(whole("reduce_scatter") + whole("all_gather"))
@@ -72,21 +72,21 @@ def test_an_all_reduce_is_a_reduction_and_its_reverse(count, algorithm):
 @pytest.mark.parametrize("root", [0, 1])
 def test_a_broadcast_reaches_every_place_once(count, root):
     _, rounds = rounds_of(SizedCollective("broadcast", count, 10, root), Algorithm.RING)
-    held = {root}
-    for one in rounds:
-        senders, reached = zip(*pairs(one.destination), strict=True)
-        assert set(senders) <= held
-        assert not set(reached) & held
-        held |= set(reached)
-    assert held == set(range(count))
+    reached_so_far = {root}
+    for turn in rounds:
+        senders, reached = zip(*pairs(turn.destination), strict=True)
+        assert set(senders) <= reached_so_far
+        assert not set(reached) & reached_so_far
+        reached_so_far |= set(reached)
+    assert reached_so_far == set(range(count))
     assert len(rounds) == (count - 1).bit_length()
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_an_all_to_all_joins_each_pair_once(count):
     _, rounds = rounds_of(SizedCollective("all_to_all", count, 10 * count), Algorithm.RING)
-    met = [pair for one in rounds for pair in pairs(one.destination)]
-    assert sorted(met) == [(a, b) for a in range(count) for b in range(count) if a != b]
+    ends = [pair for turn in rounds for pair in pairs(turn.destination)]
+    assert sorted(ends) == [(a, b) for a in range(count) for b in range(count) if a != b]
 
 
 def test_a_hierarchical_all_to_all_delivers_in_two_hops():
@@ -94,8 +94,8 @@ def test_a_hierarchical_all_to_all_delivers_in_two_hops():
     collective = SizedCollective("all_to_all", 12, 1200)
     _, rounds = rounds_of(collective, Algorithm.HIERARCHICAL, servers)
     chunks = {(a, b): a for a in range(12) for b in range(12)}
-    for one in rounds:
-        moved = pairs(one.destination)
+    for turn in rounds:
+        moved = pairs(turn.destination)
         across = any(a // 4 != b // 4 for a, b in moved)
         count = 0
         for (source, target), at in list(chunks.items()):
@@ -104,16 +104,16 @@ def test_a_hierarchical_all_to_all_delivers_in_two_hops():
             if (at, via) in moved:
                 chunks[source, target] = via
                 count += 1
-        assert count * 100 == len(moved) * one.size_bytes
+        assert count * 100 == len(moved) * turn.size_bytes
     assert all(at == target for (_, target), at in chunks.items())
 
 
 @pytest.mark.parametrize("op", ["gather", "scatter"])
 def test_a_root_serves_one_after_another(op):
     _, rounds = rounds_of(SizedCollective(op, 5, 50, root=2), Algorithm.AUTO)
-    met = [pair for one in rounds for pair in pairs(one.destination)]
+    ends = [pair for turn in rounds for pair in pairs(turn.destination)]
     expected = [(2, other) for other in (0, 1, 3, 4)]
-    assert sorted(met) == sorted(expected if op == "scatter" else [(b, a) for a, b in expected])
+    assert sorted(ends) == sorted(expected if op == "scatter" else [(b, a) for a, b in expected])
 
 
 @pytest.mark.parametrize("size", [1, 10**4, 10**6, 10**9])
@@ -121,7 +121,7 @@ def test_a_root_serves_one_after_another(op):
 def test_auto_takes_least_time(op, size):
     servers = np.arange(16).reshape(4, 4)
     collective = SizedCollective(op, 16, size)
-    times = [port_bytes(rounds_of(collective, one, servers, 10**5)[1], 10**5) for one in Algorithm]
+    times = [port_bytes(rounds_of(collective, way, servers, 10**5)[1], 10**5) for way in Algorithm]
     assert times[0] == min(times)
 
 
@@ -223,7 +223,7 @@ def test_a_message_is_seen_by_both_ends():
 
 def test_groups_that_share_ranks_take_turns():
     groups = [ProcessGroup("halo", (rank, (rank + 1) % 5)) for rank in range(5)]
-    calls = [dataclasses.replace(PLAIN, group="halo", ranks=one.ranks) for one in groups]
+    calls = [dataclasses.replace(PLAIN, group="halo", ranks=group.ranks) for group in groups]
     trace = make_trace(
         5, ["python"],
         [recording(rank, [c for c in calls if rank in c.ranks]) for rank in range(5)],
@@ -238,7 +238,7 @@ def test_groups_that_share_ranks_take_turns():
 
 def test_a_chain_of_groups_has_no_two_ranks_alike():
     groups = [ProcessGroup("halo", (rank, rank + 1)) for rank in range(4)]
-    calls = [dataclasses.replace(PLAIN, group="halo", ranks=one.ranks) for one in groups]
+    calls = [dataclasses.replace(PLAIN, group="halo", ranks=group.ranks) for group in groups]
     ranks = [recording(rank, [c for c in calls if rank in c.ranks]) for rank in range(5)]
     job = find_job(make_trace(5, ["python"], ranks, groups))
     assert len(job.roles) == 5

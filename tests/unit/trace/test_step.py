@@ -55,7 +55,7 @@ def test_a_graph_sends_the_bytes_of_the_calls(gpus_per_server, everyone):
         "pp": job.ranks // 2 * 2 * micro_batches * 4096,
         "dp": job.ranks * (0.75 * (1 << 20) + 0.75 * (1 << 19)) + 2 * 4 * (job.ranks - 1),
     }
-    sent = {name: one.total_bytes for name, one in workload.traffic.items()}
+    sent = {name: sums.total_bytes for name, sums in workload.traffic.items()}
     assert sent == pytest.approx(expected, abs=job.ranks)
     assert workload.expected_bytes == pytest.approx(expected)
     assert unmatched(workload.graph) == []
@@ -73,9 +73,9 @@ def test_bytes_inside_servers_do_not_cross_the_network():
 def job_of(calls, computes=(), waits=(), ranks=2):
     """A job whose ranks all do the same on one group."""
     everyone = tuple(range(ranks))
-    own = [dataclasses.replace(one, group="dp", ranks=everyone) for one in calls]
+    issued = [dataclasses.replace(call, group="dp", ranks=everyone) for call in calls]
     recorded = dataclasses.replace(
-        recording(0, own), computes=tuple(computes), stream_waits=tuple(waits)
+        recording(0, issued), computes=tuple(computes), stream_waits=tuple(waits)
     )
     return make_trace(ranks, ["python"], [recorded], [ProcessGroup("dp", everyone)])
 
@@ -128,34 +128,34 @@ def test_the_stream_with_most_computes_is_the_first():
 def test_compute_times_are_those_of_the_roofline():
     product = Operator("matmul", "bfloat16", 3, 3, 3 * 2 * 4096**3, 3 * 3 * 2 * 4096**2)
     moved = Operator("elementwise", "", 2, 2, 0, 10**9)
-    one = Compute(0, 0, "forward", "", 0, (product, moved))
+    compute = Compute(0, 0, "forward", "", 0, (product, moved))
     expected = KERNELS.seconds(
         KERNELS.matmul(4096, 4096, 4096)
         + KERNELS.matmul(4096, 4096, 4096)
         + KERNELS.matmul(4096, 4096, 4096)
         + KERNELS.moved(10**9, "elementwise", 2)
     )
-    assert OperatorTimes(KERNELS).seconds(one) == pytest.approx(expected)
-    assert OperatorTimes(KERNELS, 2.0).seconds(one) == pytest.approx(2 * expected)
+    assert OperatorTimes(KERNELS).seconds(compute) == pytest.approx(expected)
+    assert OperatorTimes(KERNELS, 2.0).seconds(compute) == pytest.approx(2 * expected)
     # what was measured is not computed
-    known = dataclasses.replace(one, duration_s=0.25)
-    assert OperatorTimes(KERNELS).seconds(known) == 0.25
-    assert OperatorTimes(KERNELS, 2.0).seconds(known) == 0.5
+    timed = dataclasses.replace(compute, duration_s=0.25)
+    assert OperatorTimes(KERNELS).seconds(timed) == 0.25
+    assert OperatorTimes(KERNELS, 2.0).seconds(timed) == 0.5
     # products of FP32 run at half of the rate
     times_s = [
         OperatorTimes(KERNELS).kernel_seconds(product._replace(dtype=dtype))
         for dtype in ("bfloat16", "float32")
     ]
     assert times_s[1] == pytest.approx(2 * times_s[0])
-    graph = built(job_of([REDUCE], [one]), 1).graph
+    graph = built(job_of([REDUCE], [compute]), 1).graph
     program = graph.roles[0].program
     assert program.size[program.kind == Kind.COMPUTE].tolist() == [round(expected * 1e12)]
 
 
 def test_an_operator_without_a_roofline():
-    one = Compute(0, 0, "forward", "", 0, (Operator("fft", "", 1, 1, 5, 5),))
+    compute = Compute(0, 0, "forward", "", 0, (Operator("fft", "", 1, 1, 5, 5),))
     with pytest.raises(InputError, match=r"^operator 'fft' of a trace: known are matmul, "):
-        built(job_of([REDUCE], [one]), 1)
+        built(job_of([REDUCE], [compute]), 1)
 
 
 def tokens(sent, received, phase="forward", routed=7, **changes):
@@ -176,10 +176,10 @@ def routed_job(sent, received, ranks=(0, 1)):
     both = [(sent, received), (received, sent)]
     recorded = []
     for rank in ranks:
-        own = both if rank == 0 else [(received[::-1], sent[::-1]), (sent[::-1], received[::-1])]
-        calls = [tokens(*own[0]), tokens(*own[1]), tokens(*own[0], "backward")]
-        calls += [tokens(*own[1], "backward")]
-        calls = [dataclasses.replace(one, group="ep", ranks=(0, 1)) for one in calls]
+        rows = both if rank == 0 else [(received[::-1], sent[::-1]), (sent[::-1], received[::-1])]
+        calls = [tokens(*rows[0]), tokens(*rows[1]), tokens(*rows[0], "backward")]
+        calls += [tokens(*rows[1], "backward")]
+        calls = [dataclasses.replace(call, group="ep", ranks=(0, 1)) for call in calls]
         recorded.append(dataclasses.replace(recording(rank, calls), computes=tuple(computes)))
     return make_trace(2, ["python"], recorded, [ProcessGroup("ep", (0, 1))])
 
@@ -222,8 +222,8 @@ def test_computes_of_experts_take_as_long_as_their_rows_are_many():
     # rank 0 computes 80 rows in a millisecond; rank 1 gets 30 from it, and keeps 10 as rank 0 does
     assert table.values[0].tolist() == [10**9, 10**9]
     assert table.values[1, 0] == pytest.approx(10**9 * (30 + 30) / 80, rel=0.4)
-    known = built(routed_job((10, 30), (10, 70), ranks=(0, 1)), 1).graph
-    assert known.tables[0].values[:, 0].tolist() == [10**9, 10**9 * (30 + 10) // 80]
+    measured = built(routed_job((10, 30), (10, 70), ranks=(0, 1)), 1).graph
+    assert measured.tables[0].values[:, 0].tolist() == [10**9, 10**9 * (30 + 10) // 80]
 
 
 def test_computes_after_a_combine_do_not_depend_on_rows():
@@ -264,7 +264,7 @@ def test_every_message_has_a_receiver():
     job = GridJob(tp=1, pp=3, dp=1, ep=1)
     calls = {rank: job.calls(rank) for rank in range(3)}
     calls[2] = [call for call in calls[2] if call.op != "receive"]
-    recorded = [recording(rank, own) for rank, own in calls.items()]
+    recorded = [recording(rank, issued) for rank, issued in calls.items()]
     with pytest.raises(InputError, match="the trace does not fit itself: sends"):
         built(make_trace(3, ["python"], recorded, job.groups()), 1)
 
@@ -346,7 +346,7 @@ def test_groups_that_no_worker_fits_are_refused():
             phase="forward" if rank < 3 else "backward",
         )  # fmt: skip
         recorded.append(recording(rank, [call]))
-    trace = make_trace(6, ["python"], recorded, [ProcessGroup("ep", one) for one in pairs])
+    trace = make_trace(6, ["python"], recorded, [ProcessGroup("ep", pair) for pair in pairs])
     with pytest.raises(InputError, match=r"^ranks do not fit servers of 2 GPUs: group ep"):
         built(trace, 2)
     assert built(trace, 3).graph.gpus_per_worker == 3
@@ -395,7 +395,7 @@ def test_calls_of_one_rank_are_nobody_elses():
 def test_all_to_alls_of_groups_of_several_sizes_share_a_server():
     """Of a server of four GPUs, pairs of one family and all of another: ranks are GPUs then."""
     wide, pairs = tuple(range(8)), [(rank, rank + 4) for rank in range(4)]
-    groups = [ProcessGroup("ep", wide), *(ProcessGroup("sp", one) for one in pairs)]
+    groups = [ProcessGroup("ep", wide), *(ProcessGroup("sp", pair) for pair in pairs)]
     recorded = []
     for rank in range(8):
         both = [("ep", wide, 8), ("sp", pairs[rank % 4], 2)]
@@ -407,7 +407,7 @@ def test_all_to_alls_of_groups_of_several_sizes_share_a_server():
             for name, ranks, size in both
         ]))  # fmt: skip
     workload = built(make_trace(8, ["python"], recorded, groups), 4)
-    assert [one.ranks_per_member for one in workload.graph.demands] == [4, 4]
+    assert [demand.ranks_per_member for demand in workload.graph.demands] == [4, 4]
     assert workload.traffic["ep"].total_bytes == 8 * 700
     assert workload.traffic["ep"].network_bytes == 8 * 400
     assert workload.traffic["cp"].network_bytes == 8 * 100
@@ -425,12 +425,12 @@ def with_heads(trace):
         PLAIN, op="all_to_all", group="sp", ranks=(0, 1), input_bytes=1 << 30, output_bytes=1 << 30
     )
     ranks = []
-    for one in trace.ranks.values():
-        calls = [dataclasses.replace(call, call_id=call.call_id + 1) for call in one.calls]
-        computes = [dataclasses.replace(each, before=each.before + 1) for each in one.computes]
+    for recorded in trace.ranks.values():
+        calls = [dataclasses.replace(call, call_id=call.call_id + 1) for call in recorded.calls]
+        computes = [dataclasses.replace(c, before=c.before + 1) for c in recorded.computes]
         ranks.append(
             dataclasses.replace(
-                one,
+                recorded,
                 calls=(dataclasses.replace(heads, call_id=0), *calls),
                 computes=tuple(computes),
             )

@@ -82,8 +82,8 @@ def test_a_trace_without_computes_is_read(tmp_path):
     content = two_ranks().to_json()
     for recorded in content["ranks"].values():
         del recorded["computes"], recorded["stream_waits"]
-        for one in recorded["calls"]:
-            del one["waited_at"], one["duration_s"]
+        for entry in recorded["calls"]:
+            del entry["waited_at"], entry["duration_s"]
     file = tmp_path / "trace.json"
     file.write_text(json.dumps(content))
     assert read_trace(file) == two_ranks()
@@ -149,18 +149,18 @@ def test_volumes_of_groups_are_those_of_their_calls():
     experts, tensors = group_volumes(trace, 0)
     assert (experts.group, experts.calls, experts.input_bytes) == ("ep", 2, 54)
     assert (experts.share, tensors.share) == (0.9, 0.1)
-    assert [one.call_id for one in largest_calls(trace, 0, 2)] == [2, 0]
-    assert sum(one.input_bytes for one in volumes(trace, 0)) == 60
+    assert [largest_call.call_id for largest_call in largest_calls(trace, 0, 2)] == [2, 0]
+    assert sum(volume.input_bytes for volume in volumes(trace, 0)) == 60
 
 
 def test_skew_is_the_largest_part_over_the_mean_part():
     # one rank sends 1 and 2 rows, the other 4 and 5: 2 / 1.5 and 5 / 4.5
-    (one,) = skews(two_ranks())
-    assert (one.group, one.calls) == ("ep", 2)
-    assert one.largest == pytest.approx(4 / 3)
-    assert one.mean == pytest.approx((4 / 3 + 10 / 9) / 2)
+    (skew,) = skews(two_ranks())
+    assert (skew.group, skew.calls) == ("ep", 2)
+    assert skew.largest == pytest.approx(4 / 3)
+    assert skew.mean == pytest.approx((4 / 3 + 10 / 9) / 2)
     even = call(input_splits=(2, 2), output_splits=(2, 2))
-    assert [one.largest for one in skews(two_ranks(even, even))] == [1.0]
+    assert [skew.largest for skew in skews(two_ranks(even, even))] == [1.0]
     assert skews(two_ranks(call(op="all_gather", input_splits=None))) == skews(
         make_trace(2, [], [two_ranks().ranks[1]])
     )

@@ -54,10 +54,10 @@ def with_backup(graph, server=0, gpu=1, path_bps=NIC_BPS):
 
 
 def test_traffic_is_that_of_one_gpu():
-    found = backup_traffic(step(), 0, 1)
+    traffic = backup_traffic(step(), 0, 1)
     # 8 MB inside, and a quarter of the 4 MB that the worker sends
-    assert found.crossing == 9 * MEGABYTE
-    assert found.all_to_all == 4 * MEGABYTE
+    assert traffic.crossing == 9 * MEGABYTE
+    assert traffic.all_to_all == 4 * MEGABYTE
 
 
 def test_a_backup_takes_the_time_that_its_bytes_take_on_the_path():
@@ -77,15 +77,15 @@ def test_a_faster_path_costs_less_but_never_less_than_the_nvswitch():
 def test_bytes_are_counted_once():
     graph = step()
     healthy, failed = (
-        simulate(one, network()).purpose_bytes for one in (graph, with_backup(graph))
+        simulate(workload, network()).purpose_bytes for workload in (graph, with_backup(graph))
     )
     assert healthy == failed
 
 
 def test_only_the_worker_of_the_gpu_is_slower():
     graph = step()
-    found = with_backup(graph, server=1, gpu=3)
-    per_gpu, total = found.tables[-2:]
+    replaced = with_backup(graph, server=1, gpu=3)
+    per_gpu, total = replaced.tables[-2:]
     assert per_gpu.values[0].tolist() == [8 * MEGABYTE, 0]
     assert per_gpu.values[1].tolist() == [64 * MEGABYTE, 8 * MEGABYTE]
     assert total.values.tolist() == [[32 * MEGABYTE, 0]] * 2
@@ -104,9 +104,9 @@ def test_numbers_of_each_worker_are_kept():
     table = builder.table("inside", np.array([[3], [5]]) * MEGABYTE)
     total = builder.table("all", np.array([[9], [11]]) * MEGABYTE)
     builder.role("worker", range(2)).inside(Entry(table, 0), "tp", total=Entry(total, 0))
-    found = with_backup(builder.build())
-    assert found.tables[-2].values.tolist() == [[24 * MEGABYTE], [5 * MEGABYTE]]
-    assert found.tables[-1].values.tolist() == [[9 * MEGABYTE], [11 * MEGABYTE]]
+    replaced = with_backup(builder.build())
+    assert replaced.tables[-2].values.tolist() == [[24 * MEGABYTE], [5 * MEGABYTE]]
+    assert replaced.tables[-1].values.tolist() == [[9 * MEGABYTE], [11 * MEGABYTE]]
 
 
 def test_ranks_have_their_own_share():

@@ -65,7 +65,7 @@ LAYERS = {
 def plain(gpu="b200", efficiency=0.5, **options):
     """A GPU whose operators all run at one efficiency, memory at full rate, no launches."""
     compute = ComputeModel.load(gpu, **options)
-    found = compute.efficiencies
+    measured = compute.efficiencies
     curves = {
         name: dataclasses.replace(
             curve,
@@ -75,13 +75,13 @@ def plain(gpu="b200", efficiency=0.5, **options):
             bandwidth_efficiency=None,
             norm=1.0,
         )
-        for name, curve in found.curves.items()
+        for name, curve in measured.curves.items()
     }
     memory = {
         name: dataclasses.replace(kind, bandwidth_efficiency=1.0, launch_s=0.0)
-        for name, kind in found.memory.items()
+        for name, kind in measured.memory.items()
     }
-    even = dataclasses.replace(found, curves=curves, memory=memory, sustained=1.0)
+    even = dataclasses.replace(measured, curves=curves, memory=memory, sustained=1.0)
     kernels = dataclasses.replace(compute.kernels, launches=Launches(0.0, 0.0, 0.0, 0.0))
     return dataclasses.replace(compute, kernels=kernels).with_efficiencies(even)
 
@@ -153,8 +153,8 @@ def test_mla_without_query_compression():
     model = dataclasses.replace(DEEPSEEK, attention=attention)
     extra = 2 * TOKENS * (5120 * 128 * 192 - 5120 * 1536 - 1536 * 128 * 192)
     difference = [
-        compute_bound().attention_layer(each, TOKENS, SEQ, 1, 1, False)
-        for each in (model, DEEPSEEK)
+        compute_bound().attention_layer(shape, TOKENS, SEQ, 1, 1, False)
+        for shape in (model, DEEPSEEK)
     ]
     assert difference[0] - difference[1] == pytest.approx(extra / RATE, rel=1e-6)
 
@@ -386,8 +386,8 @@ def test_a_gpu_without_tokens_launches_no_experts():
     compute = ComputeModel.load("h100")
     few, many = np.array([0, 1]), np.tile([0, 1], 4096)
     for tokens in (few, many):
-        none, one = compute.experts(DEEPSEEK, tokens, 8, 1, False)[:2]
-        assert none == 0 < one
+        none, single = compute.experts(DEEPSEEK, tokens, 8, 1, False)[:2]
+        assert none == 0 < single
 
 
 def test_the_host_is_waited_for_once_and_only_where_no_copies_are_dropped():

@@ -74,10 +74,10 @@ def test_sends_delay_the_pipeline():
 
 def test_ring_collective_by_hand():
     operation = {"scale": 2, "efficient_factor": 0.5, "latency_us": 7, "fixed_latency_us": 3}
-    found = composer.Collectives({"all_reduce": operation}, 1e9)
+    collectives = composer.Collectives({"all_reduce": operation}, 1e9)
     # six steps of 7 us, and 3 us once
-    assert found.seconds("all_reduce", 1e6, 4) == pytest.approx(2 * 0.75 * 1e6 / 5e8 + 45e-6)
-    assert found.seconds("all_reduce", 1e6, 1) == 0
+    assert collectives.seconds("all_reduce", 1e6, 4) == pytest.approx(2 * 0.75 * 1e6 / 5e8 + 45e-6)
+    assert collectives.seconds("all_reduce", 1e6, 1) == 0
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +95,13 @@ def shipped():
 
 @needs_measurements
 def test_all_rows_are_read(calibration):
-    found = calibration.cases
-    assert len(found) == 43
-    assert sum(case.is_moe for case in found) == 12
-    for case in found:
+    cases = calibration.cases
+    assert len(cases) == 43
+    assert sum(case.is_moe for case in cases) == 12
+    for case in cases:
         assert case.tp * case.cp * case.pp * case.dp == composer.WORLD
         assert case.dp * case.cp % case.ep == 0
-    longest = max(found, key=lambda case: case.seq_len)
+    longest = max(cases, key=lambda case: case.seq_len)
     assert longest.seq_len == 131072
     assert longest.tokens * longest.cp == 131072
 
@@ -138,8 +138,8 @@ def test_document_says_what_is_computed(calibration, shipped):
     text = (ROOT / "docs" / "explanation" / "compute-calibration.md").read_text()
     dense = [case for case in calibration.cases if not case.is_moe]
     score = run.Score.of(calibration.errors(shipped, dense))
-    found = re.search(r"dense \| fitted on them \| .*?mean absolute ([\d.]+) %", text)
-    assert float(found[1]) == pytest.approx(100 * score.mean_absolute, abs=0.11)
+    match = re.search(r"dense \| fitted on them \| .*?mean absolute ([\d.]+) %", text)
+    assert float(match[1]) == pytest.approx(100 * score.mean_absolute, abs=0.11)
     steps = run.TABLE.read_text()
     assert len(re.findall(r"^\| llama3-", steps, re.MULTILINE)) == 31
     assert len(re.findall(r"^\| deepseekv", steps, re.MULTILINE)) == 12
@@ -148,11 +148,11 @@ def test_document_says_what_is_computed(calibration, shipped):
 @needs_measurements
 @pytest.mark.parametrize("name", ["a100", "b200"])
 def test_shipped_curves_are_what_the_fit_gives(name):
-    made = tomllib.loads(fit_operators.build(SHARED)[f"efficiency_{name}.toml"])
+    fitted = tomllib.loads(fit_operators.build(SHARED)[f"efficiency_{name}.toml"])
     shipped = tomllib.loads((DATA / f"efficiency_{name}.toml").read_text())
-    assert made["memory"] == shipped["memory"]
-    assert made["operators"].keys() == shipped["operators"].keys()
-    for operator, table in made["operators"].items():
+    assert fitted["memory"] == shipped["memory"]
+    assert fitted["operators"].keys() == shipped["operators"].keys()
+    for operator, table in fitted["operators"].items():
         other = shipped["operators"][operator]
         assert table["flops"] == pytest.approx(other["flops"])
         assert table["efficiency"] == pytest.approx(other["efficiency"], rel=0.02)
@@ -162,10 +162,10 @@ def test_shipped_curves_are_what_the_fit_gives(name):
 
 
 def test_shipped_hopper_curves_are_what_the_public_figures_give():
-    made = tomllib.loads(fit_hopper.build()["efficiency_h100.toml"])
+    fitted = tomllib.loads(fit_hopper.build()["efficiency_h100.toml"])
     shipped = tomllib.loads((DATA / "efficiency_h100.toml").read_text())
-    assert made["memory"] == shipped["memory"]
-    for operator, table in made["operators"].items():
+    assert fitted["memory"] == shipped["memory"]
+    for operator, table in fitted["operators"].items():
         assert table["efficiency"] == pytest.approx(
             shipped["operators"][operator]["efficiency"], rel=0.02
         )

@@ -77,10 +77,10 @@ def test_never_faster_than_any_part_and_grows_with_size(flops, factor, launch_s,
 @pytest.mark.parametrize("name", gpu_names())
 def test_every_gpu_has_every_operator_of_its_formats_from_a_source(name):
     gpu = load_gpu(name)
-    found = load_efficiencies(gpu)
-    assert set(found.curves) == set(ALL_OPERATORS if gpu.peak_fp8_flops else OPERATORS)
-    assert set(found.memory) == set(MEMORY_KINDS)
-    assert not any(text.endswith(".toml") for text in found.provenance.values())
+    efficiencies = load_efficiencies(gpu)
+    assert set(efficiencies.curves) == set(ALL_OPERATORS if gpu.peak_fp8_flops else OPERATORS)
+    assert set(efficiencies.memory) == set(MEMORY_KINDS)
+    assert not any(text.endswith(".toml") for text in efficiencies.provenance.values())
 
 
 @pytest.mark.parametrize("name", ["a100", "b200"])
@@ -89,17 +89,17 @@ def test_gpus_that_were_measured_as_a_whole_assume_no_operator_in_bf16(name):
 
 
 def test_hopper_says_which_operators_are_derived():
-    found = load_efficiencies(load_gpu("h100"))
+    efficiencies = load_efficiencies(load_gpu("h100"))
     measured = {"matmul", "grouped_matmul", "matmul_fp8", "grouped_matmul_fp8"}
     measured |= {"attention_forward", "attention_backward"}
-    assert set(found.curves) - found.assumed == measured
+    assert set(efficiencies.curves) - efficiencies.assumed == measured
 
 
 def test_gpu_of_no_measured_generation_is_assumed_and_says_so():
     gpu = dataclasses.replace(load_gpu("h100"), operators="")
-    found = load_efficiencies(gpu)
-    assert found.assumed >= {*OPERATORS, *MEMORY_KINDS, "sustained"}
-    assert all("not on this GPU" in found.provenance[name] for name in OPERATORS)
+    efficiencies = load_efficiencies(gpu)
+    assert efficiencies.assumed >= {*OPERATORS, *MEMORY_KINDS, "sustained"}
+    assert all("not on this GPU" in efficiencies.provenance[name] for name in OPERATORS)
 
 
 def test_sustained_is_measured_on_one_generation_only():
@@ -140,17 +140,17 @@ def test_csv_overrides_what_it_names(tmp_path):
     gpu = load_gpu("h100")
     text = "operator,flops,efficiency\nmatmul,1e12,0.7\nmatmul,1e11,0.5\npermute,,0.3\n\n"
     base = load_efficiencies(gpu)
-    found = load_efficiencies(gpu, profile(tmp_path, text))
-    matmul = found.curves["matmul"]
+    efficiencies = load_efficiencies(gpu, profile(tmp_path, text))
+    matmul = efficiencies.curves["matmul"]
     assert matmul.efficiency_at(10**11.5) == pytest.approx((0.5 * 0.7) ** 0.5)
     assert (matmul.launch_s, matmul.bandwidth_efficiency) == (0, None)
-    assert found.memory["permute"].bandwidth_efficiency == 0.3
-    assert found.memory["permute"].launch_s == 0
-    assert base.assumed - found.assumed == {"permute"} & base.assumed
-    untouched = [each.curves["attention_forward"].efficiency_at(1e11) for each in (found, base)]
+    assert efficiencies.memory["permute"].bandwidth_efficiency == 0.3
+    assert efficiencies.memory["permute"].launch_s == 0
+    assert base.assumed - efficiencies.assumed == {"permute"} & base.assumed
+    untouched = [e.curves["attention_forward"].efficiency_at(1e11) for e in (efficiencies, base)]
     assert untouched[0] == untouched[1]
-    assert "profile.csv" in found.provenance["matmul"]
-    assert found.sustained == base.sustained
+    assert "profile.csv" in efficiencies.provenance["matmul"]
+    assert efficiencies.sustained == base.sustained
 
 
 def test_toml_overrides_and_keeps_its_sources(tmp_path):
@@ -169,13 +169,13 @@ source = "me"
 [memory.optimizer]
 bandwidth_efficiency = 0.9
 """
-    found = load_efficiencies(load_gpu("b200"), profile(tmp_path, text, ".toml"))
-    assert found.sustained == 0.9
-    assert found.curves["grouped_matmul"].norm == 2
-    assert found.provenance["grouped_matmul"] == "my bench, 2025-01"
-    assert found.memory["optimizer"].bandwidth_efficiency == 0.9
-    assert "grouped_matmul" not in found.assumed
-    assert "sustained" in found.assumed
+    efficiencies = load_efficiencies(load_gpu("b200"), profile(tmp_path, text, ".toml"))
+    assert efficiencies.sustained == 0.9
+    assert efficiencies.curves["grouped_matmul"].norm == 2
+    assert efficiencies.provenance["grouped_matmul"] == "my bench, 2025-01"
+    assert efficiencies.memory["optimizer"].bandwidth_efficiency == 0.9
+    assert "grouped_matmul" not in efficiencies.assumed
+    assert "sustained" in efficiencies.assumed
 
 
 @pytest.mark.parametrize(

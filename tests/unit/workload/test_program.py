@@ -26,7 +26,7 @@ TIMES = FakeCompute(
 def words(graph, stage=0, kinds=None):
     """Such as ``all_to_all:ep 1`` (what, category, flags or direction) per task."""
     listing = []
-    backward = [number for number, one in enumerate(graph.tables) if "backward" in one.name]
+    backward = [number for number, table in enumerate(graph.tables) if "backward" in table.name]
     for task in tasks(programs(graph)[stage]):
         if kinds is None or task["what"] in kinds:
             detail = f" {task['flags']}" if task["what"] == "all_to_all" and task["flags"] else ""

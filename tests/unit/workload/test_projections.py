@@ -65,7 +65,7 @@ def test_layers_of_any_attention_have_all_weights(name, tp):
     for model in load_model(str(config)).variants:
         layers = projections(model, TOKENS, tp)
         # per token of the sequence: down-projections and indexers work on a share of it
-        weights = sum(tp * one.inputs * one.outputs * one.tokens / TOKENS for one in layers)
+        weights = sum(tp * layer.inputs * layer.outputs * layer.tokens / TOKENS for layer in layers)
         # what is left are norms, convolutions, and numbers per head
         assert weights == pytest.approx(attention_parameters(model), rel=2e-3)
         assert weights <= attention_parameters(model)
@@ -76,7 +76,7 @@ def test_low_ranks_and_keys_that_all_heads_share_are_repeated_on_tp_ranks(name):
     config = Path(__file__).parents[1] / "models" / "configs" / f"{name}.json"
     for model in load_model(str(config)).variants:
         whole, split = (
-            sum(tp * one.inputs * one.outputs * one.tokens for one in projections(model, 1, tp))
+            sum(tp * p.inputs * p.outputs * p.tokens for p in projections(model, 1, tp))
             for tp in (1, 2)
         )
         assert whole == pytest.approx(attention_parameters(model), rel=2e-3)

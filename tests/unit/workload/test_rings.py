@@ -13,19 +13,19 @@ from lightloom.workload.task_graph import Collective
 
 def rings(plan, kind, gpus_per_server=8):
     grid = RankGrid(plan)
-    found = ring_groups(kind, grid.groups(kind), place_workers(grid, gpus_per_server))
-    offsets, workers = found.family.offsets.tolist(), found.family.workers.tolist()
-    return found, [workers[start:end] for start, end in itertools.pairwise(offsets)]
+    ring = ring_groups(kind, grid.groups(kind), place_workers(grid, gpus_per_server))
+    offsets, workers = ring.family.offsets.tolist(), ring.family.workers.tolist()
+    return ring, [workers[start:end] for start, end in itertools.pairwise(offsets)]
 
 
 def test_tp8_replicas_form_one_ring_of_servers():
     plan = Plan(gpus=64, tp=8, ep=4, dp=2)
-    found, lists = rings(plan, "dense-gradient")
+    ring, lists = rings(plan, "dense-gradient")
     assert lists == [[0, 1, 2, 3, 4, 5, 6, 7]]
-    assert (found.on_server, found.servers) == (1, 8)
+    assert (ring.on_server, ring.servers) == (1, 8)
     # each GPU's buffer of 10 bytes is another TP shard
-    assert found.crossing(10) == 80
-    assert found.local(10, Collective.ALL_REDUCE) == 0
+    assert ring.crossing(10) == 80
+    assert ring.local(10, Collective.ALL_REDUCE) == 0
 
 
 def test_experts_reduce_between_replicas_of_the_same_member():
@@ -35,42 +35,40 @@ def test_experts_reduce_between_replicas_of_the_same_member():
 
 def test_a_server_reduces_inside_first():
     plan = Plan(gpus=32, tp=1, ep=8, dp=4)
-    found, lists = rings(plan, "dense-gradient")
+    ring, lists = rings(plan, "dense-gradient")
     assert lists == [[0, 1, 2, 3]]
-    assert (found.on_server, found.servers) == (8, 4)
+    assert (ring.on_server, ring.servers) == (8, 4)
     # 8 GPUs each carry an eighth of the same buffer
-    assert found.crossing(800) == 800
-    assert found.local(800, Collective.ALL_REDUCE) == 2 * 700
+    assert ring.crossing(800) == 800
+    assert ring.local(800, Collective.ALL_REDUCE) == 2 * 700
     assert (
-        found.local(800, Collective.REDUCE_SCATTER)
-        == found.local(800, Collective.ALL_GATHER)
-        == 700
+        ring.local(800, Collective.REDUCE_SCATTER) == ring.local(800, Collective.ALL_GATHER) == 700
     )
 
 
 def test_two_workers_of_a_server_share_the_buffer():
     # EP groups of 4 GPUs: workers 0 and 1 on server 0, 2 and 3 on server 1
     plan = Plan(gpus=16, tp=1, ep=4, dp=4)
-    found, lists = rings(plan, "dense-gradient")
+    ring, lists = rings(plan, "dense-gradient")
     assert lists == [[0, 2], [1, 3]]
-    assert found.crossing(800) == 400
-    found, lists = rings(plan, "expert-dp")
+    assert ring.crossing(800) == 400
+    ring, lists = rings(plan, "expert-dp")
     # members of an expert's group sit at places e and e + 4 of each server
     assert lists == [[0, 2], [1, 3]]
-    assert (found.on_server, found.servers) == (2, 2)
-    assert found.crossing(800) == 4 * 800 / 2
+    assert (ring.on_server, ring.servers) == (2, 2)
+    assert ring.crossing(800) == 4 * 800 / 2
 
 
 def test_context_ranks_on_a_server_share_too():
     # rank = tp + 4 cp + 8 ep
     plan = Plan(gpus=32, tp=4, cp=2, ep=4)
-    found, lists = rings(plan, "dense-gradient")
+    ring, lists = rings(plan, "dense-gradient")
     assert lists == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert found.crossing(100) == 4 * 100 / 2
-    found, lists = rings(plan, "cp")
-    assert found.servers == 1
-    assert found.crossing(100) == 0
-    assert found.local(100, Collective.ALL_GATHER) == 50
+    assert ring.crossing(100) == 4 * 100 / 2
+    ring, lists = rings(plan, "cp")
+    assert ring.servers == 1
+    assert ring.crossing(100) == 0
+    assert ring.local(100, Collective.ALL_GATHER) == 50
 
 
 def test_stages_have_their_own_rings():
@@ -92,9 +90,9 @@ def test_hierarchy_sums_over_the_group(plan, kind):
     grid = RankGrid(plan)
     workers = place_workers(grid, 8)
     groups = grid.groups(kind)
-    found, lists = rings(plan, kind)
+    shared, lists = rings(plan, kind)
     ring_of = {worker: number for number, ring in enumerate(lists) for worker in ring}
-    n = found.on_server
+    n = shared.on_server
     generator = np.random.default_rng(1)
     values = generator.integers(0, 1000, (plan.gpus, n))
     for group in groups:

@@ -39,8 +39,8 @@ def tables(plan, compute, scale, folded, options=None):
     job = (MODEL, plan, options or WorkloadOptions())
     loads = (folded.slowest, folded.mean_load())
     passes = ExpertPasses(MODEL, plan, compute, scale, loads)
-    found = add_tables(graph, family, job, passes, folded)
-    return graph.build(), found
+    added = add_tables(graph, family, job, passes, folded)
+    return graph.build(), added
 
 
 def by_worker(values):
@@ -164,12 +164,12 @@ def test_a_source_for_another_job_is_refused():
 def test_expert_times_are_those_of_the_slowest_rank():
     compute = FakeCompute(per_copy_s=1e-6)
     _, folded = fold()
-    graph, found = tables(PLAN, compute, 2.0, folded)
+    graph, added = tables(PLAN, compute, 2.0, folded)
     # expert-TP 2 halves the time, the scale doubles it
     expected = by_worker(folded.slowest) * 10**6
-    passes = (found.forward, found.backward)
-    forward, backward = (graph.tables[one.computation].values for one in passes)
-    excess = [graph.tables[one.stragglers].values for one in passes]
+    passes = (added.forward, added.backward)
+    forward, backward = (graph.tables[times.computation].values for times in passes)
+    excess = [graph.tables[times.stragglers].values for times in passes]
     assert (forward + excess[0] == expected).all()
     assert (backward + excess[1] == 2 * expected).all()
     # the experts of no worker are charged more than the mean rank of the group takes
@@ -178,7 +178,7 @@ def test_expert_times_are_those_of_the_slowest_rank():
     even = np.minimum(folded.slowest, mean)
     assert (forward == by_worker(even) * 10**6).all()
     assert (excess[0] > 0).any()
-    assert graph.demands[found.demand].counts is folded.tokens
+    assert graph.demands[added.demand].counts is folded.tokens
     again = FakeCompute(per_copy_s=1e-6, recompute="full")
     forward, backward = (
         expert_seconds(MODEL, PLAN, again, folded.slowest, backward=back) for back in (False, True)
@@ -191,8 +191,8 @@ def test_expert_collectives_carry_what_the_busiest_rank_received(tp):
     plan = Plan(gpus=16 * tp, tp=tp, ep=16, micro_batches=3, seq_len=128)
     options = WorkloadOptions(activation_element_bytes=4.0)
     _, folded = fold(plan)
-    graph, found = tables(plan, FakeCompute(), 1.0, folded, options)
-    busiest, total = (graph.tables[index].values for index in found.gathered)
+    graph, added = tables(plan, FakeCompute(), 1.0, folded, options)
+    busiest, total = (graph.tables[index].values for index in added.gathered)
     # 64 elements of 4 bytes; every GPU sends its 1/t of the copies to t - 1 others
     per_gpu = by_worker(folded.slowest) * 64 * 4 * (tp - 1) // tp
     assert (busiest == per_gpu).all()
@@ -250,13 +250,13 @@ def test_groups_may_be_folded_at_once(monkeypatch, kind, deduplicate):
     demand = kind(synthetic("sparse", **vars(demand_shape(MODEL, plan)), seed=3))
     workers = place_workers(RankGrid(plan), 8)
     options = WorkloadOptions(deduplicate=deduplicate, rank_level=True)
-    found = []
+    folds = []
     for cores in (1, 4):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
-        found.append(fold_demand(MODEL, plan, workers, demand, options, step=0))
+        folds.append(fold_demand(MODEL, plan, workers, demand, options, step=0))
         assert (demand.threads == {threading.get_ident()}) is (cores == 1 or kind is _InPython)
-    one, other = map(vars, found)
-    for name, value in one.items():
+    first, other = map(vars, folds)
+    for name, value in first.items():
         assert np.array_equal(value, other[name]), name
 
 

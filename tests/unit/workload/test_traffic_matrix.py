@@ -64,9 +64,9 @@ def test_pipelines_send_to_the_next_stage_and_back():
     sent = traffic_matrix(workload, by_server=False).of("pp")
     half = plan.gpus // 2
     ends = np.arange(half)
-    each = plan.micro_batches * plan.seq_len * MIXED.hidden_size * 2 / plan.tp
-    assert sent[ends, ends + half] == pytest.approx(np.full(half, each))
-    assert sent[ends + half, ends] == pytest.approx(np.full(half, each))
+    size = plan.micro_batches * plan.seq_len * MIXED.hidden_size * 2 / plan.tp
+    assert sent[ends, ends + half] == pytest.approx(np.full(half, size))
+    assert sent[ends + half, ends] == pytest.approx(np.full(half, size))
     assert np.count_nonzero(sent) == plan.gpus
 
 

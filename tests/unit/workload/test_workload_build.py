@@ -36,9 +36,9 @@ PLAN = Plan(gpus=64, tp=2, ep=8, dp=2, pp=2, micro_batches=2, seq_len=128)
 def assert_equal_graphs(first, second):
     assert [p.rows() for p in programs(first)] == [p.rows() for p in programs(second)]
     assert (first.demands[0].counts == second.demands[0].counts).all()
-    for one, other in zip(first.tables, second.tables, strict=True):
-        assert one.name == other.name
-        assert (one.values == other.values).all()
+    for ours, other in zip(first.tables, second.tables, strict=True):
+        assert ours.name == other.name
+        assert (ours.values == other.values).all()
 
 
 def test_layout_and_graph():
@@ -236,8 +236,8 @@ def test_wrong_inputs_are_refused():
 
 def drop(graph, stage, kind):
     """Remove the last task of a kind from a stage."""
-    found = [task for task in tasks(graph.roles[stage].program) if task["what"] == kind][-1]
-    last = {name: value for name, value in found.items() if name != "what"}
+    last_task = [task for task in tasks(graph.roles[stage].program) if task["what"] == kind][-1]
+    last = {name: value for name, value in last_task.items() if name != "what"}
 
     def change(role, row):
         return None if role is graph.roles[stage] and row == last else row

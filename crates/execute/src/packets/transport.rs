@@ -39,13 +39,7 @@ impl PacketTransport {
         let bits = u128::from(rate.0) * u128::from(2 * delay.0);
         let packet = u128::from(PS_PER_S) * 8 * u128::from(config.mtu);
         let window = u32::try_from(bits / packet).unwrap_or(u32::MAX).saturating_add(QUEUED);
-        match &mut transport {
-            TransportKind::Ndp(parameters) => parameters.window = parameters.window.max(window),
-            TransportKind::Eqds(parameters) => {
-                parameters.window = parameters.window.max(window).min(1 << 14);
-            }
-            _ => {}
-        }
+        transport.hold(window);
         Ok(Self { transport, config: Config { full_tail: false, ..config } })
     }
 }

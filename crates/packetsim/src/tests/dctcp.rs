@@ -2,6 +2,7 @@
 
 use super::{flow, plain, run};
 use crate::presets::{fat_tree, star};
+use crate::transport::Parameters;
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::line_rate::LineRate;
 use crate::{

@@ -21,6 +21,7 @@ mod nscc;
 mod observing;
 mod pause_replay;
 mod planes;
+mod profiles;
 mod programs;
 mod properties;
 mod queues;
@@ -38,33 +39,15 @@ mod wrong_input;
 
 use crate::transport::Transport;
 use crate::{
-    Balancing, Config, Core, FlowProgress, FlowSpec, LinkCounters, NicId, Overflow, PacketFlowId,
-    PathChoice, Pfc, Simulation, Topology,
+    Config, Core, FlowProgress, FlowSpec, LinkCounters, NicId, PacketFlowId, Pfc, Simulation,
+    Topology,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Time};
 
-/// 4,096 B of payload, 64 B headers and control packets, endless queues, one path per flow.
+/// Endless queues, one path per flow.
 pub(crate) fn plain() -> Config {
-    Config {
-        mtu: 4096,
-        header: 64,
-        full_tail: true,
-        control_bytes: 64,
-        control_priority: false,
-        queue_bytes: u32::MAX,
-        control_queue_bytes: u32::MAX,
-        overflow: Overflow::Drop,
-        early_drop: None,
-        ecn: None,
-        pfc: None,
-        telemetry: false,
-        links_fail: false,
-        paths: PathChoice::Ecmp,
-        balancing: Balancing::Hash,
-        flowlet_gap: Duration(0),
-        seed: 1,
-    }
+    Config { flowlet_gap: Duration(0), ..Config::ENDLESS }
 }
 
 /// [`plain`] with pauses from 15 packets on until 12.

@@ -1,6 +1,7 @@
 //! NDP and EQDS: closed forms, conservation, loss.
 
 use super::{Finished, flow, plain, run, total};
+use crate::transport::Parameters;
 use crate::transport::Transport;
 use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::ndp::{Ndp, NdpParameters};

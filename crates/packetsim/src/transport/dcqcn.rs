@@ -23,10 +23,11 @@ mod reaction;
 mod replay_tests;
 
 pub use parameters::DcqcnParameters;
+pub(super) use parameters::network;
 
 use super::go_back_n::GoBackN;
 use super::table::{PerFlow, PerNic};
-use super::{Next, Transport};
+use super::{Next, Parameters, Transport};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;

@@ -16,16 +16,19 @@
 use super::round_robin::RoundRobin;
 use super::table::{PerFlow, PerNic};
 use super::tcp::{Arrived, MAX_DOUBLINGS, NEVER, REPEAT, Receiver, Sender, TIMER, nanoseconds};
-use super::{Next, Transport, prefetch_end};
+use super::{Next, Parameters, Transport, prefetch_end};
+use crate::config::{Config, Ecn, Marking};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, ECHO, MARKED, Packet, PacketKind};
 use crate::topology::NicId;
-use lightloom_model::{Duration, Time};
+use lightloom_model::{Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DctcpParameters {
     /// Window at the start, in packets.
     pub initial_window: u32,
@@ -36,8 +39,10 @@ pub struct DctcpParameters {
     /// `alpha` at the start; RFC 8257 recommends 1.
     pub initial_alpha: f32,
     /// Minimum time until a retransmission.
+    #[serde(rename = "min_timeout_ps")]
     pub min_timeout: Duration,
     /// Timeouts are at multiples of this: kernels check timers periodically.
+    #[serde(rename = "timer_tick_ps")]
     pub timer_tick: Duration,
     /// Whether a NIC sends all that a flow's window allows before it turns to the next flow, as
     /// hosts with one queue do; else flows take turns by packet.
@@ -62,17 +67,35 @@ impl DctcpParameters {
         timer_tick: Duration(1_000_000_000),
         bursts: true,
     };
+}
 
-    /// The longest time between two attempts, where round trips are short against it.
-    pub fn longest_timeout(&self) -> Duration {
-        Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
+impl Parameters for DctcpParameters {
+    type Transport = Dctcp;
+
+    /// ffsim-opera, the simulator of TopoOpt and MixNet: full packets of 8,936 B, marks from the
+    /// 51st on when a packet departs, acknowledgements that take no room. The published runs of
+    /// MixNet give it queues of 10,000 packets (`-q 10000`) with the one being sent, which ours do
+    /// not hold.
+    fn profile(_rate: Rate) -> (Config, Self) {
+        let marks = Ecn {
+            marking: Marking::Departure,
+            min_bytes: 50 * 8936,
+            max_bytes: 50 * 8936,
+            probability: 1.0,
+        };
+        let network = Config {
+            mtu: 8936,
+            header: 0,
+            control_bytes: 1,
+            control_priority: true,
+            queue_bytes: 9_999 * 8936,
+            ecn: Some(marks),
+            ..Config::ENDLESS
+        };
+        (network, Self::default())
     }
 
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// Says which value is wrong and what was expected.
-    pub fn validate(&self) -> Result<(), PacketError> {
+    fn validate(&self) -> Result<(), PacketError> {
         let wrong = |text: String| Err(PacketError::invalid(text));
         if self.initial_window == 0 || self.initial_threshold == 0 {
             return wrong(format!(
@@ -92,6 +115,14 @@ impl DctcpParameters {
             return wrong("DCTCP timeout and timer tick; expected both above 0".into());
         }
         Ok(())
+    }
+
+    fn longest_timeout(&self) -> Duration {
+        Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
+    }
+
+    fn transport(self, core: &Core) -> Result<Dctcp, PacketError> {
+        Dctcp::new(core, self)
     }
 }
 

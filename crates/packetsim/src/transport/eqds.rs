@@ -19,15 +19,17 @@
 use super::ledger::{Ledger, Sending};
 use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
-use super::spray::{Spray, Walk};
+use super::spray::{Spray, Walk, trimming};
 use super::table::{PerFlow, PerNic};
-use super::{Next, Transport, prefetch_end};
+use super::{Next, Parameters, Transport, prefetch_end};
+use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketId, PacketKind, TRANSPORT_A};
 use crate::topology::NicId;
-use lightloom_model::{Bytes, Duration, Time};
+use lightloom_model::{Bytes, Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// In data: an acknowledgement is requested.
 const ACK_REQUESTED: u8 = TRANSPORT_A;
@@ -42,7 +44,8 @@ const ACKNOWLEDGE_EVERY: u32 = 16_384;
 const FRAMING: u32 = 38;
 
 /// Parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EqdsParameters {
     /// Packets' worth of speculative credit, and of credit wanted at a time; at most 16,384.
     pub window: u32,
@@ -50,6 +53,7 @@ pub struct EqdsParameters {
     pub pull_percent: u32,
     /// Time after which an unacknowledged packet is sent again, if that is at least twice the round
     /// trip of an idle network; up to 64 times as long while nothing is heard from the receiver.
+    #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
 }
 
@@ -61,12 +65,14 @@ impl Default for EqdsParameters {
     }
 }
 
-impl EqdsParameters {
-    /// Checks that there are a window, pulls and a timeout.
-    ///
-    /// # Errors
-    /// Says what was expected.
-    pub fn validate(&self) -> Result<(), PacketError> {
+impl Parameters for EqdsParameters {
+    type Transport = Eqds;
+
+    fn profile(_rate: Rate) -> (Config, Self) {
+        (trimming(false), Self::default())
+    }
+
+    fn validate(&self) -> Result<(), PacketError> {
         let fits = (1..=1 << 14).contains(&self.window) && (1..=1000).contains(&self.pull_percent);
         if !fits || self.timeout.0 == 0 {
             return Err(PacketError::invalid(format!(
@@ -80,9 +86,16 @@ impl EqdsParameters {
         Ok(())
     }
 
-    /// The maximum time for which a sender is silent while it waits.
-    pub(crate) fn longest_timeout(&self) -> Duration {
+    fn longest_timeout(&self) -> Duration {
         longest_timeout(self.timeout)
+    }
+
+    fn hold(&mut self, packets: u32) {
+        self.window = self.window.max(packets).min(1 << 14);
+    }
+
+    fn transport(self, core: &Core) -> Result<Eqds, PacketError> {
+        Eqds::new(core, self)
     }
 }
 

@@ -11,19 +11,24 @@
 //! idle network over all flows. Packets that are lost, which pauses prevent, are sent again by
 //! go-back-N. Leaves out telemetry in only some packets (`HPCC-PINT`) and slowing on pauses.
 
+use super::Parameters;
+use super::dcqcn;
 use super::line_rate::TIMEOUT;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
+use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::network::telemetry::Stamp;
 use lightloom_model::{Duration, Rate};
+use serde::{Deserialize, Serialize};
 
 /// Picoseconds in a second.
 const SECOND: f64 = 1e12;
 
 /// Parameters.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HpccParameters {
     /// Target utilization of the busiest link: eta.
     pub utilization: f64,
@@ -32,8 +37,10 @@ pub struct HpccParameters {
     /// Additive increase of a window per acknowledgement of a round trip, in bytes: `W_AI`.
     pub additive_bytes: u64,
     /// The round trip of an idle network: T; `None`: the longest one over all flows.
+    #[serde(rename = "base_rtt_ps")]
     pub base_rtt: Option<Duration>,
     /// Time without acknowledgements after which a flow goes back, where packets are lost.
+    #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
 }
 
@@ -48,12 +55,22 @@ impl HpccParameters {
             timeout: TIMEOUT,
         }
     }
+}
 
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// Says which value is wrong and what was expected.
-    pub fn validate(&self) -> Result<(), PacketError> {
+impl Parameters for HpccParameters {
+    type Transport = Hpcc;
+
+    const TELEMETRY: bool = true;
+
+    /// As for DCQCN, with the telemetry of up to five switches (2 B, and 8 B each) in headers
+    /// instead of marks.
+    fn profile(rate: Rate) -> (Config, Self) {
+        let network = dcqcn::network(rate);
+        let network = Config { header: network.header + 2 + 5 * 8, ecn: None, ..network };
+        (network, Self::of_rate(rate))
+    }
+
+    fn validate(&self) -> Result<(), PacketError> {
         let wrong = |text: String| Err(PacketError::invalid(text));
         if !(self.utilization > 0.0 && self.utilization <= 1.0) {
             return wrong(format!(
@@ -65,6 +82,14 @@ impl HpccParameters {
             return wrong("HPCC base round trip and timeout; expected both above 0".into());
         }
         Ok(())
+    }
+
+    fn longest_timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn transport(self, core: &Core) -> Result<Hpcc, PacketError> {
+        Hpcc::new(core, self)
     }
 }
 

@@ -3,16 +3,46 @@
 
 use super::go_back_n::GoBackN;
 use super::round_robin::RoundRobin;
-use super::{Next, Transport};
+use super::{Next, Parameters, Transport};
+use crate::config::{Config, Pfc};
+use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::Packet;
 use crate::topology::NicId;
-use lightloom_model::{Duration, Time};
+use lightloom_model::{Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// Time without acknowledgements after which a flow goes back: 4.096 us x 2^14, the timeout 14 that
 /// programs commonly ask for when they set up a connection (`ibv_modify_qp`).
 pub const TIMEOUT: Duration = Duration(4_096_000 << 14);
+
+/// A lossless network or endless queues; there is nothing else to choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineRateParameters<const LOSSLESS: bool> {}
+
+impl<const LOSSLESS: bool> Parameters for LineRateParameters<LOSSLESS> {
+    type Transport = LineRate;
+
+    /// Lossless as `htsim_roce` of csg-htsim: pauses from 15 packets on, goes on below 12.
+    fn profile(_rate: Rate) -> (Config, Self) {
+        let pauses = Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 };
+        (Config { pfc: LOSSLESS.then_some(pauses), ..Config::ENDLESS }, Self {})
+    }
+
+    fn validate(&self) -> Result<(), PacketError> {
+        Ok(())
+    }
+
+    fn longest_timeout(&self) -> Duration {
+        TIMEOUT
+    }
+
+    fn transport(self, core: &Core) -> Result<LineRate, PacketError> {
+        Ok(LineRate::new(core))
+    }
+}
 
 /// State of the flows.
 #[derive(Debug, Clone)]

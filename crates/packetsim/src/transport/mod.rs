@@ -3,6 +3,9 @@
 //! The network calls a transport when a flow starts, when a NIC can send, when a packet arrives at
 //! the NIC that it is for, and when a timer of the transport expires. All state of flows that only
 //! a transport understands is in the transport, indexed by flow or NIC.
+//!
+//! A transport is a file here that implements [`Transport`] and [`Parameters`], its module and a
+//! line of the table below.
 
 mod avoidance;
 pub mod dcqcn;
@@ -10,6 +13,7 @@ pub mod dctcp;
 pub mod eqds;
 mod go_back_n;
 pub mod hpcc;
+mod kinds;
 mod ledger;
 pub mod line_rate;
 pub mod mptcp;
@@ -24,12 +28,44 @@ mod table;
 mod tcp;
 mod windowed;
 
+pub(crate) use kinds::Parameters;
+pub use kinds::profile;
+
+use crate::config::Config;
+use crate::error::PacketError;
 use crate::flow::PacketFlowId;
+use crate::network::any::AnySimulation;
 use crate::network::core::Core;
+use crate::network::halves::Halves;
 use crate::packet::{Packet, PacketId};
-use crate::topology::NicId;
-use lightloom_model::Time;
+use crate::topology::{NicId, Topology};
+use lightloom_model::{Duration, Rate, Time};
 use table::PerFlow;
+
+kinds::transports! {
+    Ideal(line_rate::LineRateParameters<false>) =
+        "ideal": "Sends at line rate into endless queues: hash collisions alone",
+    Roce(line_rate::LineRateParameters<true>) =
+        "roce": "Sends at line rate over a lossless network (PFC)",
+    Dctcp(dctcp::DctcpParameters) =
+        "dctcp": "A window that follows the share of marked packets",
+    Mptcp(mptcp::MptcpParameters) =
+        "mptcp": "Subflows on several paths, with windows that are coupled (LIA)",
+    Dcqcn(dcqcn::DcqcnParameters) =
+        "dcqcn": "Rates that congestion notifications cut, over a lossless network",
+    Hpcc(hpcc::HpccParameters) =
+        "hpcc": "Windows that switches' telemetry (INT) sets, over a lossless network",
+    Swift(swift::SwiftParameters) =
+        "swift": "Windows that keep the delay of packets near a target",
+    Ndp(ndp::NdpParameters) =
+        "ndp": "Pulls by the receiver, over switches that trim packets",
+    Eqds(eqds::EqdsParameters) =
+        "eqds": "Credit from the receiver, over switches that trim packets",
+    Nscc(nscc::NsccParameters) =
+        "uet-nscc": "Ultra Ethernet: windows by delay and marks, over such switches",
+    Rccc(rccc::RcccParameters) =
+        "uet-rccc": "Ultra Ethernet: credit from the receiver, over such switches",
+}
 
 /// What a NIC that can send does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,21 +15,24 @@
 use super::ledger::Ledger;
 use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
-use super::spray::{Spray, Walk};
+use super::spray::{Spray, Walk, trimming};
 use super::table::{PerFlow, PerNic};
-use super::{Next, Transport, prefetch_end};
+use super::{Next, Parameters, Transport, prefetch_end};
+use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketKind, TRANSPORT_A};
 use crate::topology::NicId;
-use lightloom_model::{Bytes, Duration, Time};
+use lightloom_model::{Bytes, Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// In an acknowledgement: everything has arrived.
 const COMPLETE: u8 = TRANSPORT_A;
 
 /// Parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NdpParameters {
     /// Packets that a flow sends before the first pull.
     pub window: u32,
@@ -38,6 +41,7 @@ pub struct NdpParameters {
     pub pull_percent: u32,
     /// Time after which an unacknowledged packet is sent again, if that is at least twice the round
     /// trip of an idle network; up to 64 times as long while nothing is heard from the receiver.
+    #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
 }
 
@@ -49,12 +53,14 @@ impl Default for NdpParameters {
     }
 }
 
-impl NdpParameters {
-    /// Checks that there are a window, pulls and a timeout.
-    ///
-    /// # Errors
-    /// Says what was expected.
-    pub fn validate(&self) -> Result<(), PacketError> {
+impl Parameters for NdpParameters {
+    type Transport = Ndp;
+
+    fn profile(_rate: Rate) -> (Config, Self) {
+        (trimming(true), Self::default())
+    }
+
+    fn validate(&self) -> Result<(), PacketError> {
         if self.window == 0 || !(1..=100).contains(&self.pull_percent) || self.timeout.0 == 0 {
             return Err(PacketError::invalid(format!(
                 "NDP with a window of {} packets, pulls at {} % of the rate and a timeout of {} \
@@ -67,9 +73,16 @@ impl NdpParameters {
         Ok(())
     }
 
-    /// The maximum time for which a sender is silent while it waits.
-    pub(crate) fn longest_timeout(&self) -> Duration {
+    fn longest_timeout(&self) -> Duration {
         longest_timeout(self.timeout)
+    }
+
+    fn hold(&mut self, packets: u32) {
+        self.window = self.window.max(packets);
+    }
+
+    fn transport(self, core: &Core) -> Result<Ndp, PacketError> {
+        Ndp::new(core, self)
     }
 }
 

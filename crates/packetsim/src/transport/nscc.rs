@@ -20,6 +20,7 @@ mod parameters;
 mod window;
 
 pub use parameters::NsccParameters;
+pub(super) use parameters::network;
 
 use super::avoidance::{Avoidance, MARK_PENALTY, TRIM_PENALTY};
 use super::ledger::Ledger;
@@ -27,7 +28,7 @@ use super::overdue::Checks;
 use super::round_robin::RoundRobin;
 use super::spray::Walk;
 use super::table::PerFlow;
-use super::{Next, Transport};
+use super::{Next, Parameters, Transport};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;

@@ -18,17 +18,20 @@
 
 use super::avoidance::{Avoidance, MARK_PENALTY, TRIM_PENALTY};
 use super::ledger::Ledger;
+use super::nscc;
 use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
 use super::spray::Walk;
 use super::table::{PerFlow, PerNic};
-use super::{Next, Transport, prefetch_end};
+use super::{Next, Parameters, Transport, prefetch_end};
+use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A};
 use crate::topology::NicId;
-use lightloom_model::{Bytes, Duration, Time};
+use lightloom_model::{Bytes, Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// In acknowledgements: the receiver has all packets.
 const COMPLETE: u8 = TRANSPORT_A;
@@ -43,7 +46,8 @@ const PACKETS_PER_PULL: u32 = 4;
 const IDLE_UNITS: u32 = 4;
 
 /// Parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RcccParameters {
     /// Packets' worth of credit to begin with, and of credit wanted at a time; `None`: one and a
     /// half times what the longest round trip of all flows holds.
@@ -52,6 +56,7 @@ pub struct RcccParameters {
     pub pull_percent: u32,
     /// Time after which an unacknowledged packet is sent again, if that is at least twice the round
     /// trip of an idle network; up to 64 times as long while nothing is heard from the receiver.
+    #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
 }
 
@@ -62,12 +67,14 @@ impl Default for RcccParameters {
     }
 }
 
-impl RcccParameters {
-    /// Checks that there are a window, pulls and a timeout.
-    ///
-    /// # Errors
-    /// Says what was expected.
-    pub fn validate(&self) -> Result<(), PacketError> {
+impl Parameters for RcccParameters {
+    type Transport = Rccc;
+
+    fn profile(rate: Rate) -> (Config, Self) {
+        (nscc::network(rate), Self::default())
+    }
+
+    fn validate(&self) -> Result<(), PacketError> {
         let window = self.window.unwrap_or(1);
         let fits = (1..=1 << 14).contains(&window) && (1..=1000).contains(&self.pull_percent);
         if !fits || self.timeout.0 == 0 {
@@ -81,9 +88,12 @@ impl RcccParameters {
         Ok(())
     }
 
-    /// The maximum time for which a sender is silent while it waits.
-    pub(crate) fn longest_timeout(&self) -> Duration {
+    fn longest_timeout(&self) -> Duration {
         longest_timeout(self.timeout)
+    }
+
+    fn transport(self, core: &Core) -> Result<Rccc, PacketError> {
+        Rccc::new(core, self)
     }
 }
 

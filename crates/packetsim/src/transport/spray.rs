@@ -1,6 +1,6 @@
 //! The order in which a flow's packets take its paths.
 
-use crate::config::{Config, PathChoice};
+use crate::config::{Config, Overflow, PathChoice};
 use crate::flow::PacketFlowId;
 use crate::hash::mix;
 
@@ -67,6 +67,22 @@ impl Spray {
                 return path;
             }
         }
+    }
+}
+
+/// `htsim_ndp` and `htsim_eqds` of csg-htsim: sprays over 128 paths, queues of 35 packets, in NDP
+/// without their headers. They hold the packet that is being sent, too; ours do not.
+pub(super) fn trimming(is_ndp: bool) -> Config {
+    let packet = Config::ENDLESS.packet_bytes();
+    let queue = 35 * if is_ndp { Config::ENDLESS.mtu } else { packet };
+    Config {
+        full_tail: is_ndp,
+        control_priority: true,
+        queue_bytes: queue - packet,
+        control_queue_bytes: 2 * queue,
+        overflow: Overflow::Trim,
+        paths: PathChoice::Spray(128),
+        ..Config::ENDLESS
     }
 }
 

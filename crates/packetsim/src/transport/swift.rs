@@ -12,17 +12,21 @@
 //! receiving host is never the smaller one. What is lost is sent again by go-back-N, not
 //! selectively. Leaves out sharing of a path's window among flows.
 
+use super::Parameters;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
+use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
-use lightloom_model::{Duration, Time};
+use lightloom_model::{Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// Timeouts in a row after which the window is the smallest (`RETX_RESET_THRESHOLD`).
 const RESET_AFTER: u32 = 5;
 
 /// Parameters.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SwiftParameters {
     /// Window at the start, in packets.
     pub initial_window: f64,
@@ -37,16 +41,20 @@ pub struct SwiftParameters {
     /// Maximum share of a window that is taken away at once: max mdf.
     pub max_decrease: f64,
     /// Target of a path without links and a large window.
+    #[serde(rename = "base_target_ps")]
     pub base_target: Duration,
     /// What each link from sender to receiver adds to it.
+    #[serde(rename = "per_link_ps")]
     pub per_link: Duration,
     /// What flow scaling adds at most, to windows of `scaling_min` packets or fewer: fs range.
+    #[serde(rename = "scaling_ps")]
     pub scaling: Duration,
     /// See `scaling`.
     pub scaling_min: f64,
     /// Window from which on flow scaling adds nothing, in packets.
     pub scaling_max: f64,
     /// Time without acknowledgements after which a flow goes back.
+    #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
 }
 
@@ -73,11 +81,26 @@ impl Default for SwiftParameters {
 }
 
 impl SwiftParameters {
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// Says which value is wrong and what was expected.
-    pub fn validate(&self) -> Result<(), PacketError> {
+    /// The target delay of a path and a window, in ps.
+    fn target(&self, links: u32, window: f64) -> f64 {
+        let [low, high] = [self.scaling_min, self.scaling_max].map(|it| 1.0 / it.sqrt());
+        let share = (1.0 / window.sqrt() - high) / (low - high);
+        let fixed = self.base_target.0 + u64::from(links) * self.per_link.0;
+        fixed as f64 + self.scaling.0 as f64 * share.clamp(0.0, 1.0)
+    }
+}
+
+impl Parameters for SwiftParameters {
+    type Transport = Swift;
+
+    /// Queues of 1,000 packets, which Swift does not fill. Acknowledgements wait among data, as in
+    /// csg-htsim: Swift measures both ways.
+    fn profile(_rate: Rate) -> (Config, Self) {
+        let queue_bytes = 1_000 * Config::ENDLESS.packet_bytes();
+        (Config { queue_bytes, ..Config::ENDLESS }, Self::default())
+    }
+
+    fn validate(&self) -> Result<(), PacketError> {
         let wrong = |text: String| Err(PacketError::invalid(text));
         let is_share = |value: f64| value > 0.0 && value < 1.0;
         if !is_share(self.decrease) || !is_share(self.max_decrease) || self.additive <= 0.0 {
@@ -109,12 +132,12 @@ impl SwiftParameters {
         Ok(())
     }
 
-    /// The target delay of a path and a window, in ps.
-    fn target(&self, links: u32, window: f64) -> f64 {
-        let [low, high] = [self.scaling_min, self.scaling_max].map(|it| 1.0 / it.sqrt());
-        let share = (1.0 / window.sqrt() - high) / (low - high);
-        let fixed = self.base_target.0 + u64::from(links) * self.per_link.0;
-        fixed as f64 + self.scaling.0 as f64 * share.clamp(0.0, 1.0)
+    fn longest_timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn transport(self, core: &Core) -> Result<Swift, PacketError> {
+        Swift::new(core, self)
     }
 }
 

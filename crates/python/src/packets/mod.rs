@@ -1,26 +1,23 @@
 //! The functions of `lightloom.packets`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 and map_err hand over by value")]
-
 mod errors;
 mod network;
 mod programs;
-mod settings;
 
 use crate::arrays::Given;
-use crate::choices::Named;
+use crate::records::Record;
 use errors::{PacketsStuck, refuse};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    Balancing, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
+    Config, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
     PacketKind, PacketScenario, ProgramReport, Programs, Report, RunningScenario, Samples,
-    Sampling, Topology, profile,
+    Sampling, Topology, TransportKind, profile,
 };
 use network::{CircuitColumns, FailureColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
 use programs::OperationColumns;
-use settings::PacketTables;
+use pythonize::pythonize;
 
 use pyo3::prelude::*;
 use std::cell::RefCell;
@@ -46,10 +43,16 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The parameters of a transport and of the network of its reference, for links of a rate.
+/// The configuration of the network of a transport's reference, for links of a rate, and the
+/// parameters of the transport with its name.
 #[pyfunction]
-fn packet_profile<'py>(py: Python<'py>, name: &str, rate_bps: u64) -> PyResult<PacketTables<'py>> {
-    PacketTables::new(py, profile(name, Rate(rate_bps)).map_err(refuse)?)
+fn packet_profile<'py>(
+    py: Python<'py>,
+    name: &str,
+    rate_bps: u64,
+) -> PyResult<[Bound<'py, PyAny>; 2]> {
+    let (config, transport) = profile(name, Rate(rate_bps)).map_err(refuse)?;
+    Ok([pythonize(py, &config)?, pythonize(py, &transport)?])
 }
 
 /// The names of the nodes of a network, hosts first, and the ends of its links.
@@ -74,10 +77,6 @@ fn packet_topology(py: Python<'_>, network: Given<PacketTopologyRequest>) -> PyR
 /// `lightloom.packets.requests.RunRequest`.
 #[derive(FromPyObject)]
 struct RunRequest {
-    transport: String,
-    seed: u64,
-    routing: Named<Balancing>,
-    flowlet_gap_ps: u64,
     until_ps: Option<u64>,
     sample_every_ps: u64,
     max_samples: usize,
@@ -94,28 +93,24 @@ struct RunRequest {
 fn packet_simulate(
     py: Python<'_>,
     network: Given<PacketTopologyRequest>,
-    tables: Given<PacketTables<'_>>,
+    config: Record<Config>,
+    transport: Record<TransportKind>,
     flows: Given<FlowColumns>,
     circuits: Option<Given<CircuitColumns>>,
     run: Given<RunRequest>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PacketReport> {
     let (Given(network), Given(options)) = (network, run);
-    let reference = profile(&options.transport, network.rate()).map_err(refuse)?;
-    let (mut config, transport) = tables.0.of_profile(reference)?;
-    config.seed = options.seed;
-    config.balancing = options.routing.0;
-    config.flowlet_gap = Duration(options.flowlet_gap_ps);
     let topology = network.build()?;
     let (period, max_periods) = (Duration(options.sample_every_ps), options.max_samples);
     let (max_events, flow) = (options.max_events, options.traced_flow.map(PacketFlowId));
     let scenario = PacketScenario {
-        config,
-        transport,
-        flows: flows.0.specs(&network, &topology, options.seed)?,
+        flows: flows.0.specs(&network, &topology, config.0.seed)?,
         programs: options.operations.map_or(Ok(Programs::default()), OperationColumns::programs)?,
         circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
         failures: options.failures.map_or(Ok(Vec::new()), |failures| failures.failures())?,
+        config: config.0,
+        transport: transport.0,
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
         event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),

@@ -1,7 +1,5 @@
 //! Circuits of a region: `lightloom.schedule.circuits`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_model::{Allocator, Invalid, Rate};
 use lightloom_schedule::{
     Allocation, EpsRates, MAX_NUMA_NODES, NicCircuit, NicEnd, Request, allocate_within,

@@ -1,7 +1,5 @@
 //! Schedules of chunks with release times and deadlines: `lightloom.schedule.chunks`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use std::time::Instant;
 
 use lightloom_model::Rate;
@@ -146,7 +144,7 @@ fn parse_transfers(transfers: &Matrix<i64>) -> PyResult<Vec<ChunkTransfer>> {
     Ok(transfers.iter_rows().map(transfer).collect())
 }
 
-/// `lightloom.schedule.requests.ChunkClaim`.
+/// `lightloom.schedule.chunks.ChunkSchedule`, with transfers and ends by the number of a chunk.
 #[derive(FromPyObject)]
 struct ChunkClaim {
     permutations: Matrix<i32>,

@@ -2,8 +2,6 @@
 //!
 //! -1 in the arrays is [`NONE`] in the crate: the two have the same bits.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_model::Invalid;
 use lightloom_schedule::coloring::{
     Bipartite, FabricRoute, FabricShape, NONE, Pods, check_coloring, check_route, color_edges,

@@ -1,12 +1,10 @@
 //! The decider: `lightloom.schedule.decider`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use super::allocation::{nic_circuit, nic_rows, square};
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
-use crate::records::{Written, to_values};
+use crate::written::{Written, to_values};
 use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
 use lightloom_model::{
     Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, RelayCost,

@@ -1,7 +1,5 @@
 //! Schedules of circuits and packets: `lightloom.schedule.hybrid`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
@@ -14,9 +12,11 @@ use lightloom_schedule::permutation::Slots;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
+use serde::Deserialize;
 
 use crate::arrays::{Column, Given, Matrix, refuse};
 use crate::choices::parse;
+use crate::records::Record;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -26,8 +26,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_check_hybrid, module)?)
 }
 
-/// `lightloom.schedule.requests.HybridPorts`.
-#[derive(FromPyObject)]
+/// What a port sends over circuits and as packets, and the delay of a circuit.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct HybridPorts {
     delay_bytes: u64,
     circuit_bps: u64,
@@ -92,7 +93,7 @@ fn check_signals(py: Python<'_>) -> PyResult<()> {
 fn schedule_hybrid_plan(
     py: Python<'_>,
     demand: Matrix<u64>,
-    ports: Given<HybridPorts>,
+    ports: Record<HybridPorts>,
     method: &str,
     time_limit_s: Option<f64>,
     relay: bool,
@@ -165,7 +166,7 @@ fn parse_relays(relays: &Matrix<u64>) -> PyResult<Vec<HybridRelay>> {
 #[pyfunction]
 fn schedule_hybrid_bound(
     demand: Matrix<u64>,
-    ports: Given<HybridPorts>,
+    ports: Record<HybridPorts>,
     relay: bool,
 ) -> PyResult<u64> {
     let given = ports.0.demand(&demand)?;

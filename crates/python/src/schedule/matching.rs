@@ -2,8 +2,6 @@
 //!
 //! -1 in the arrays is [`NONE`] in the crate: the two have the same bits.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_schedule::matching::{
     Assignment, Blossom, GeneralMatching, NONE, assign, check_assignment, check_general,
     match_general,

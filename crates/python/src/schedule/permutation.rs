@@ -1,7 +1,5 @@
 //! Schedules of permutations: `lightloom.schedule.permutations`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use std::time::{Duration, Instant};
 
 use lightloom_model::Invalid;

@@ -1,7 +1,5 @@
 //! Circuits on several switches per region: `lightloom.schedule.planes`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use super::allocation::{CircuitRequest, fitting, nic_circuit, nic_rows, square};
 use crate::arrays::{Column, Given, Matrix, refuse};
 use lightloom_model::{Fibers, Invalid};

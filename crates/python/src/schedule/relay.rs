@@ -1,8 +1,6 @@
 //! Two-hop relaying: `lightloom.schedule.relaying`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
-use crate::records::Written;
+use crate::written::Written;
 use lightloom_model::{Choice, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{

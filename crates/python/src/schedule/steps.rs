@@ -2,10 +2,9 @@
 //!
 //! -1 in the arrays is `NONE` in the crate: the two have the same bits.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_model::Invalid;
-use lightloom_schedule::rotornet::Move;
+use lightloom_schedule::epochs::Epochs;
+use lightloom_schedule::rotornet::{Move, Rotor};
 use lightloom_schedule::steps::{
     DemandEstimate, Estimator, RotorQueues, SwitchStep, Turning, helios_step, rotor_slot,
     serve_over_time, xnest_step,
@@ -15,9 +14,9 @@ use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 
-use super::systems::{EpochOptions, RotorOptions};
-use crate::arrays::{Given, Matrix, refuse};
+use crate::arrays::{Matrix, refuse};
 use crate::choices::{Named, parse};
+use crate::records::Record;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -50,12 +49,12 @@ fn schedule_helios_step(
     py: Python<'_>,
     estimate: Matrix<u64>,
     held: Option<Matrix<i32>>,
-    options: Given<EpochOptions>,
+    options: Record<Epochs>,
     hysteresis: Option<u32>,
 ) -> PyResult<HeldMatchings> {
     estimate.expect_square("estimate", estimate.rows)?;
     let nodes = estimate.rows;
-    let sizes = options.0.sizes(nodes);
+    let sizes = Epochs { nodes, ..options.0 };
     let held: Vec<Vec<u32>> = held.map_or_else(Vec::new, |held| {
         held.iter_rows().map(|row| row.iter().map(|peer| peer.cast_unsigned()).collect()).collect()
     });
@@ -76,14 +75,14 @@ fn schedule_xnest_step(
     py: Python<'_>,
     measured: Matrix<u64>,
     held: Vec<(u32, u32)>,
-    options: Given<EpochOptions>,
+    options: Record<Epochs>,
     reading: &str,
     turning: &str,
     hysteresis: Option<u32>,
 ) -> PyResult<HeldSettings> {
     measured.expect_square("measured", measured.rows)?;
     let nodes = measured.rows;
-    let sizes = options.0.sizes(nodes);
+    let sizes = Epochs { nodes, ..options.0 };
     let (reading, turning) = (parse::<Reading>(reading)?, parse::<Turning>(turning)?);
     let step = py
         .detach(|| xnest_step(&measured.values, &held, &sizes, reading, turning, hysteresis))
@@ -108,13 +107,13 @@ fn schedule_rotor_slot(
     py: Python<'_>,
     own: Matrix<u64>,
     relayed: Matrix<u64>,
-    options: Given<RotorOptions>,
+    options: Record<Rotor>,
     turn: u64,
 ) -> PyResult<QueueSlot> {
     own.expect_square("queues", own.rows)?;
     relayed.expect_columns("relayed", 4)?;
     let nodes = own.rows;
-    let rotor = options.0.rotor(nodes);
+    let rotor = Rotor { nodes, ..options.0 };
     let mut queues = RotorQueues::new(&own.values, nodes).map_err(refuse)?;
     let index = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     for row in relayed.iter_rows() {
@@ -141,15 +140,6 @@ fn schedule_rotor_slot(
     Ok(QueueSlot { hold_bytes: found.hold, moves, own, relayed })
 }
 
-/// `lightloom.schedule.requests.ControllerOptions`.
-#[derive(FromPyObject)]
-struct ControllerOptions {
-    system: String,
-    estimator: Named<Estimator>,
-    weight: u32,
-    hysteresis: Option<u32>,
-}
-
 /// Bytes that wait after each period and that were carried in it, and how often a switch was set.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct PeriodColumns {
@@ -162,24 +152,24 @@ struct PeriodColumns {
 fn schedule_over_time(
     py: Python<'_>,
     arrivals: Vec<Matrix<u64>>,
-    options: Given<EpochOptions>,
-    controller: Given<ControllerOptions>,
+    options: Record<Epochs>,
+    system: &str,
+    estimator: Named<Estimator>,
+    weight: u32,
+    hysteresis: Option<u32>,
 ) -> PyResult<PeriodColumns> {
-    let Given(controller) = controller;
     let nodes = arrivals.first().map_or(0, |first| first.rows);
     for period in &arrivals {
         period.expect_square("arrivals", nodes)?;
     }
-    let sizes = options.0.sizes(nodes);
-    let Named(estimator) = controller.estimator;
-    let estimate = DemandEstimate::new(estimator, controller.weight).map_err(refuse)?;
+    let sizes = Epochs { nodes, ..options.0 };
+    let estimate = DemandEstimate::new(estimator.0, weight).map_err(refuse)?;
     let mut turning = Turning::First;
-    let hysteresis = controller.hysteresis;
     let mut settings = Vec::new();
     let periods: Vec<&[u64]> = arrivals.iter().map(|period| period.values.as_slice()).collect();
     let found = py.detach(|| {
         serve_over_time(&periods, &sizes, estimate, |expected, held| {
-            if controller.system == "helios" {
+            if system == "helios" {
                 return helios_step(expected, held, &sizes, hysteresis);
             }
             let step =

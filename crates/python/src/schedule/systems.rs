@@ -2,8 +2,6 @@
 //!
 //! -1 in the arrays is `NONE` in the crate: the two have the same bits.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_schedule::epochs::{EpochRun, Epochs};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Cycling, Move, Rotor, RotorSchedule, check, rotate};
@@ -14,6 +12,7 @@ use pyo3::prelude::*;
 
 use crate::arrays::{Column, Given, Matrix, refuse};
 use crate::choices::{Named, parse};
+use crate::records::Record;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -27,25 +26,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_xnest_plus, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_xnest_plan, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_sub_matrices, module)?)
-}
-
-/// `lightloom.schedule.requests.RotorOptions`.
-#[derive(FromPyObject)]
-pub(super) struct RotorOptions {
-    switches: usize,
-    slot_bytes: Option<u64>,
-    delay_bytes: u64,
-    held: bool,
-    relay: bool,
-    cycling: Named<Cycling>,
-}
-
-impl RotorOptions {
-    pub(super) fn rotor(&self, nodes: usize) -> Rotor {
-        let Self { switches, slot_bytes, delay_bytes, held, relay, cycling: Named(cycling) } =
-            *self;
-        Rotor { nodes, switches, slot: slot_bytes, delay: delay_bytes, held, relay, cycling }
-    }
 }
 
 /// Slots, and moves as rows of (slot, the two ends of the circuit, source, destination, bytes).
@@ -62,10 +42,10 @@ struct RotorPlan {
 fn schedule_rotornet(
     py: Python<'_>,
     demand: Matrix<u64>,
-    options: Given<RotorOptions>,
+    options: Record<Rotor>,
 ) -> PyResult<RotorPlan> {
     demand.expect_square("demand", demand.rows)?;
-    let rotor = options.0.rotor(demand.rows);
+    let rotor = Rotor { nodes: demand.rows, ..options.0 };
     let found = py.detach(|| rotate(&demand.values, &rotor)).map_err(refuse)?;
     let cell = |m: &Move| {
         [m.slot, m.from, m.to, m.source, m.destination].map(u64::from).into_iter().chain([m.bytes])
@@ -122,24 +102,16 @@ fn schedule_check_rotornet(
         length: claim.length_bytes,
         largest_line: claim.largest_line_bytes,
     };
-    let RotorClaim { switches, slot_bytes, delay_bytes, held, relay, cycling, .. } = claim;
-    let options = RotorOptions { switches, slot_bytes, delay_bytes, held, relay, cycling };
-    py.detach(|| check(&demand.values, &options.rotor(demand.rows), &found)).map_err(refuse)
-}
-
-/// `lightloom.schedule.requests.EpochOptions`.
-#[derive(FromPyObject)]
-pub(super) struct EpochOptions {
-    switches: usize,
-    epoch_bytes: u64,
-    delay_bytes: u64,
-}
-
-impl EpochOptions {
-    pub(super) fn sizes(&self, nodes: usize) -> Epochs {
-        let Self { switches, epoch_bytes, delay_bytes } = *self;
-        Epochs { nodes, switches, epoch: epoch_bytes, delay: delay_bytes }
-    }
+    let rotor = Rotor {
+        nodes: demand.rows,
+        switches: claim.switches,
+        slot: claim.slot_bytes,
+        delay: claim.delay_bytes,
+        held: claim.held,
+        relay: claim.relay,
+        cycling: claim.cycling.0,
+    };
+    py.detach(|| check(&demand.values, &rotor, &found)).map_err(refuse)
 }
 
 /// Matchings (epochs, switches, nodes), and how often a switch turned.
@@ -177,10 +149,10 @@ fn matching_rows(py: Python<'_>, nodes: usize, matchings: Vec<Vec<u32>>) -> Py<P
 fn schedule_helios(
     py: Python<'_>,
     demand: Matrix<u64>,
-    options: Given<EpochOptions>,
+    options: Record<Epochs>,
 ) -> PyResult<EpochPlan> {
     demand.expect_square("demand", demand.rows)?;
-    let sizes = options.0.sizes(demand.rows);
+    let sizes = Epochs { nodes: demand.rows, ..options.0 };
     let run = py.detach(|| helios(&demand.values, &sizes)).map_err(refuse)?;
     Ok(EpochPlan::new(py, &sizes, run))
 }
@@ -190,12 +162,12 @@ fn schedule_helios(
 fn schedule_helios_matchings(
     py: Python<'_>,
     demand: Matrix<u64>,
-    options: Given<EpochOptions>,
+    options: Record<Epochs>,
 ) -> PyResult<Py<PyArray2<i32>>> {
     demand.expect_square("demand", demand.rows)?;
-    let EpochOptions { switches, epoch_bytes, .. } = options.0;
+    let Epochs { switches, epoch, .. } = options.0;
     let found = py
-        .detach(|| helios_matchings(&demand.values, demand.rows, switches, epoch_bytes))
+        .detach(|| helios_matchings(&demand.values, demand.rows, switches, epoch))
         .map_err(refuse)?;
     Ok(matching_rows(py, demand.rows, found))
 }
@@ -204,11 +176,12 @@ fn schedule_helios_matchings(
 fn schedule_xnest_plus(
     py: Python<'_>,
     demand: Matrix<u64>,
-    options: Given<EpochOptions>,
+    options: Record<Epochs>,
     reading: &str,
 ) -> PyResult<EpochPlan> {
     demand.expect_square("demand", demand.rows)?;
-    let (sizes, reading) = (options.0.sizes(demand.rows), parse::<Reading>(reading)?);
+    let sizes = Epochs { nodes: demand.rows, ..options.0 };
+    let reading = parse::<Reading>(reading)?;
     let run = py.detach(|| xnest_plus(&demand.values, &sizes, reading)).map_err(refuse)?;
     Ok(EpochPlan::new(py, &sizes, run))
 }

@@ -1,7 +1,5 @@
 //! The topology of a job: `lightloom.schedule.topoopt`.
 
-#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
-
 use lightloom_model::Invalid;
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use numpy::ndarray::Array2;
@@ -9,7 +7,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, Given, refuse};
-use crate::choices::parse;
+use crate::choices::Named;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,20 +23,6 @@ struct Ring {
     phase: u32,
 }
 
-/// `lightloom.schedule.requests.TopologyRequest`.
-#[derive(FromPyObject)]
-struct TopologyRequest {
-    servers: u32,
-    degree: u32,
-    max_routes: u32,
-    rings: Vec<Ring>,
-    strides: String,
-    sources: Column<u32>,
-    destinations: Column<u32>,
-    size_bytes: Column<u64>,
-    phases: Column<u32>,
-}
-
 /// Circuits (a, b, count), cycles (group, stride), their edges without a circuit (cycle, from, to),
 /// the servers of each route, and the bytes of the busiest circuit of each phase.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
@@ -51,28 +35,40 @@ struct JobTopology {
     busiest_bytes: Py<PyArray1<f64>>,
 }
 
+/// The rings of a job, and all other traffic as sources, destinations, bytes and phases.
 #[pyfunction]
-fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult<JobTopology> {
-    let Given(given) = request;
-    let strides: Strides = parse(&given.strides)?;
-    let (sources, destinations) = (given.sources.0, given.destinations.0);
-    let sizes = given.size_bytes.0;
+#[allow(clippy::too_many_arguments, reason = "Python calls it by keywords")]
+fn schedule_topoopt(
+    py: Python<'_>,
+    servers: u32,
+    degree: u32,
+    max_routes: u32,
+    rings: Vec<Given<Ring>>,
+    strides: Named<Strides>,
+    demand: (Column<u32>, Column<u32>, Column<u64>),
+    phases: Column<u32>,
+) -> PyResult<JobTopology> {
+    let (Column(sources), Column(destinations), Column(sizes)) = demand;
     if sources.len() != destinations.len() || sources.len() != sizes.len() {
         let text = "sources, destinations and size_bytes differ in length";
         return Err(refuse(Invalid::new(text)));
     }
-    let ring = |Ring { members, edge_bytes, phase }| RingGroup { members, edge_bytes, phase };
-    let rings: Vec<RingGroup> = given.rings.into_iter().map(ring).collect();
+    let ring = |Given(ring): Given<Ring>| RingGroup {
+        members: ring.members,
+        edge_bytes: ring.edge_bytes,
+        phase: ring.phase,
+    };
+    let rings: Vec<RingGroup> = rings.into_iter().map(ring).collect();
     let pairs = sources.into_iter().zip(destinations).zip(sizes);
     let demand: Vec<(u32, u32, u64)> = pairs.map(|((from, to), size)| (from, to, size)).collect();
     let request = TopoRequest {
-        servers: given.servers,
-        degree: given.degree,
+        servers,
+        degree,
         rings: &rings,
-        strides,
+        strides: strides.0,
         demand: &demand,
-        phases: &given.phases.0,
-        max_routes: given.max_routes,
+        phases: &phases.0,
+        max_routes,
     };
     let found = py.detach(|| topology(&request)).map_err(refuse)?;
     let circuits: Vec<u32> = found.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();

@@ -1,6 +1,7 @@
 //! Rotor switches, and what they do.
 
-use lightloom_model::{Invalid, choices};
+use lightloom_model::{Invalid, by_name, choices};
+use serde::Deserialize;
 
 use crate::demand::{MAX_BYTES as MAX_TIME, check_switches};
 
@@ -14,22 +15,27 @@ choices! {
 }
 
 /// How the switches turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rotor {
-    /// Number of nodes (top-of-rack switches, or servers).
+    /// Number of nodes (top-of-rack switches, or servers), which the demand says.
+    #[serde(skip)]
     pub nodes: usize,
     /// Rotor switches; each node has a port at each.
     pub switches: usize,
     /// Bytes that a circuit carries in a slot at most. By default the largest entry of the demand,
     /// so that one cycle will do; with relaying a tenth of the mean entry of the longest line.
+    #[serde(rename = "slot_bytes")]
     pub slot: Option<u64>,
     /// Bytes that a circuit could carry while its switch turns.
+    #[serde(rename = "delay_bytes")]
     pub delay: u64,
     /// Whether a slot ends when nothing is left to send to the nodes now connected.
     pub held: bool,
     /// Whether spare room takes bytes to relays.
     pub relay: bool,
     /// Which shifts a switch holds, and when it turns.
+    #[serde(with = "by_name")]
     pub cycling: Cycling,
 }
 

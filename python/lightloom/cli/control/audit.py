@@ -18,7 +18,6 @@ EXAMPLES = (
     "lightloom control audit region.toml --json changes.json",
     "lightloom control audit region.toml --html changes.html",
 )
-RENAMED = {"--journal-json": "--json"}
 NOTES = "Newest first. The journal is read; the region may be served at the same time."
 
 
@@ -39,9 +38,7 @@ def command() -> Command:
     )
     page = option(Outputs, "html", "--html", common=True, below="output")
     output = Panel("Output", (json_output(), page))
-    return Command(
-        panels=(panel, output), run=_run, examples=EXAMPLES, notes=NOTES, renamed=RENAMED
-    )
+    return Command(panels=(panel, output), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:

@@ -108,11 +108,11 @@ class CalientTl1:
             commands.append(ChangeCommand(_breaker(session, name), deletes=deleted))
         remaining = list(change.creates)
         while remaining:
-            one = remaining.pop(0)
-            crossed = CrossConnect(one.egress, one.ingress)
-            made = (one, crossed) if crossed in remaining else (one,)
-            remaining = [other for other in remaining if other not in made]
-            commands.append(ChangeCommand(_maker(session, made), creates=made))
+            connect = remaining.pop(0)
+            crossed = CrossConnect(connect.egress, connect.ingress)
+            circuit = (connect, crossed) if crossed in remaining else (connect,)
+            remaining = [other for other in remaining if other not in circuit]
+            commands.append(ChangeCommand(_maker(session, circuit), creates=circuit))
         return await run_commands(change, commands)
 
     def watch(self) -> AsyncIterator[SwitchEvent]:
@@ -130,7 +130,7 @@ class CalientTl1:
     async def _connections(self) -> dict[str, tuple[tuple[CrossConnect, ...], CircuitState]]:
         """Return the cross-connects and the state of every connection, by its name."""
         session, _ = self._tl1.connected()
-        found = {}
+        connections = {}
         for row in (await session.command("RTRV-CRS", "", ":ALL")).rows:
             match = _matched(_CONNECTION, row)
             circuits = [CrossConnect(match["a"], match["b"])]
@@ -138,12 +138,12 @@ class CalientTl1:
                 circuits.append(CrossConnect(match["b"], match["a"]))
             values = dict(_VALUE.findall(match["values"]))
             name = f"{match['a']}{match['direction']}{match['b']}"
-            found[name] = (tuple(circuits), _state(values))
-        return found
+            connections[name] = (tuple(circuits), _state(values))
+        return connections
 
     async def _states(self) -> dict[CrossConnect, CircuitState]:
         connections = (await self._connections()).values()
-        return {one: state for circuits, state in connections for one in circuits}
+        return {connect: state for circuits, state in connections for connect in circuits}
 
     async def _ports(self, states: dict[CrossConnect, CircuitState]) -> tuple[PortStatus, ...]:
         session, description = self._tl1.connected()
@@ -151,7 +151,7 @@ class CalientTl1:
         for row in (await session.command("RTRV-PORT-SUM", "0")).rows:
             port = _matched(_PORT_ROW, row)["port"]
             summaries[port] = dict(_VALUE.findall(row))
-        tuned = {port for one in states for port in (one.ingress, one.egress)}
+        tuned = {port for connect in states for port in (connect.ingress, connect.egress)}
         return tuple(
             PortStatus(
                 port,
@@ -165,10 +165,10 @@ class CalientTl1:
 
 
 def _matched(pattern: re.Pattern[str], row: str) -> re.Match[str]:
-    found = pattern.fullmatch(row.strip())
-    if found is None:
+    match = pattern.fullmatch(row.strip())
+    if match is None:
         raise SwitchProtocolError(f"the switch sent a row of unknown form: {row[:60]!r}")
-    return found
+    return match
 
 
 def _state(values: dict[str, str]) -> CircuitState:
@@ -191,9 +191,9 @@ def _loss(
     summaries: dict[Port, dict[str, str]],
 ) -> float | None:
     """Return the loss of the circuit that leaves by a port."""
-    for one in states:
-        if one.egress == port:
-            entered = _power(summaries.get(one.ingress, {}).get("INPWR", ""))
+    for connect in states:
+        if connect.egress == port:
+            entered = _power(summaries.get(connect.ingress, {}).get("INPWR", ""))
             left = _power(summaries.get(port, {}).get("OUTPWR", ""))
             return None if entered is None or left is None else round(entered - left, 3)
     return None
@@ -211,14 +211,14 @@ def _grouped(
         If only one direction of a connection of both is to be deleted.
     """
     wanted = set(deletes)
-    names = {one: name for name, (circuits, _) in connections.items() for one in circuits}
+    names = {pair: name for name, (circuits, _) in connections.items() for pair in circuits}
     grouped: dict[str, tuple[CrossConnect, ...]] = {}
-    for one in deletes:
-        name = names.get(one, f"{one.ingress}>{one.egress}")
-        circuits = connections[name][0] if name in connections else (one,)
+    for pair in deletes:
+        name = names.get(pair, f"{pair.ingress}>{pair.egress}")
+        circuits = connections[name][0] if name in connections else (pair,)
         if not wanted >= set(circuits):
             raise InputError(
-                f"cross-connect {one} is one direction of {name}; delete both directions together"
+                f"cross-connect {pair} is one direction of {name}; delete both directions together"
             )
         grouped[name] = circuits
     return grouped
@@ -239,11 +239,11 @@ def _breaker(session: Tl1Session, name: str) -> Callable[[], Awaitable[object]]:
     return send
 
 
-def _maker(session: Tl1Session, made: tuple[CrossConnect, ...]) -> Callable[[], Awaitable[object]]:
+def _maker(session: Tl1Session, way: tuple[CrossConnect, ...]) -> Callable[[], Awaitable[object]]:
     """Return what enters and makes a connection of one or both directions."""
-    one, is_duplex = made[0], len(made) == 2
-    target = f"{one.ingress},{one.egress}"
-    name = f"{one.ingress}{'-' if is_duplex else '>'}{one.egress}"
+    connect, is_duplex = way[0], len(way) == 2
+    target = f"{connect.ingress},{connect.egress}"
+    name = f"{connect.ingress}{'-' if is_duplex else '>'}{connect.egress}"
 
     async def send() -> None:
         await session.command("ENT-CRS", target, f":{GROUP},{'2WAY' if is_duplex else '1WAY'}")

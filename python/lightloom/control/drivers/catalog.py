@@ -125,14 +125,14 @@ def open_driver(url: str, *, credentials: Credentials | None = None) -> SwitchDr
     if scheme == EMULATOR:
         from lightloom.control.drivers.emulated import EmulatedDriver
 
-        own = {key: text for key, text in query.items() if key in EmulatedDriver.KEYS}
-        query = {key: text for key, text in query.items() if key not in own}
-        return EmulatedDriver.from_url(host, own, settings_from(query))
-    known = _SCHEMES.get(scheme)
-    if known is None:
+        of_emulated = {key: text for key, text in query.items() if key in EmulatedDriver.KEYS}
+        query = {key: text for key, text in query.items() if key not in of_emulated}
+        return EmulatedDriver.from_url(host, of_emulated, settings_from(query))
+    driver = _SCHEMES.get(scheme)
+    if driver is None:
         names = [*_SCHEMES, EMULATOR]
         raise InputError(f"switch URL: unknown scheme '{scheme}': {expected_one_of(scheme, names)}")
     address = SwitchAddress(
-        host, known.port if port is None else port, credentials or Credentials()
+        host, driver.port if port is None else port, credentials or Credentials()
     )
-    return known.make(address, settings_from(query))
+    return driver.make(address, settings_from(query))

@@ -47,13 +47,13 @@ def split_deletes(
     A create implies the delete of every circuit whose ingress or egress port it takes, if the
     switch moves circuits.
     """
-    sources = {one.ingress for one in change.creates}
-    targets = {one.egress for one in change.creates}
+    sources = {connect.ingress for connect in change.creates}
+    targets = {connect.egress for connect in change.creates}
     commanded: list[CrossConnect] = []
     implied: list[CrossConnect] = []
-    for one in change.deletes:
-        is_implied = moves and (one.ingress in sources or one.egress in targets)
-        (implied if is_implied else commanded).append(one)
+    for connect in change.deletes:
+        is_implied = moves and (connect.ingress in sources or connect.egress in targets)
+        (implied if is_implied else commanded).append(connect)
     return tuple(commanded), tuple(implied)
 
 
@@ -75,13 +75,13 @@ def creates_in_batches(
         if len(batch) == len(change.creates):
             yield batch, remaining
             return
-        sources = {one.ingress for one in batch}
-        targets = {one.egress for one in batch}
+        sources = {connect.ingress for connect in batch}
+        targets = {connect.egress for connect in batch}
         moved: list[CrossConnect] = []
         later: list[CrossConnect] = []
-        for one in remaining:
-            is_moved = one.ingress in sources or one.egress in targets
-            (moved if is_moved else later).append(one)
+        for connect in remaining:
+            is_moved = connect.ingress in sources or connect.egress in targets
+            (moved if is_moved else later).append(connect)
         remaining = tuple(later)
         yield batch, tuple(moved)
 
@@ -100,23 +100,23 @@ def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
     for used, wrong in zip(zip(*every, strict=True), _WRONG_SIDES, strict=False):
         sides = set(map(ports.get, used))
         if None in sides or wrong in sides:
-            one, port = next(
-                (one, port)
-                for one, port in zip(every, used, strict=True)
+            pair, port = next(
+                (pair, port)
+                for pair, port in zip(every, used, strict=True)
                 if ports.get(port) in (None, wrong)
             )
-            raise _misplaced(one, port, wrong, is_known=port in ports)
+            raise _misplaced(pair, port, wrong, is_known=port in ports)
     for used in zip(*change.creates, strict=True):
         if len(set(used)) < len(used):
             repeated = min(port for port in used if used.count(port) > 1)
             raise InputError(f"change: port {repeated} has several circuits; expected one")
 
 
-def _misplaced(one: CrossConnect, port: Port, wrong: PortSide, *, is_known: bool) -> InputError:
+def _misplaced(pair: CrossConnect, port: Port, wrong: PortSide, *, is_known: bool) -> InputError:
     if not is_known:
-        return InputError(f"cross-connect {echo(str(one))}: the switch has no port {echo(port)}")
+        return InputError(f"cross-connect {echo(str(pair))}: the switch has no port {echo(port)}")
     return InputError(
-        f"cross-connect {one}: port {port} is on the {wrong} side; "
+        f"cross-connect {pair}: port {port} is on the {wrong} side; "
         "expected an ingress and then an egress port"
     )
 

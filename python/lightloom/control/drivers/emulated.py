@@ -69,8 +69,8 @@ class EmulatedDriver:
         InputError
             If the host is no size, or the seed no number.
         """
-        found = _SIZE.fullmatch(host)
-        if found is None:
+        match = _SIZE.fullmatch(host)
+        if match is None:
             raise InputError(
                 f"emulator://{echo(host, quoted=False)}: expected a size, such as 48x48"
             )
@@ -78,7 +78,7 @@ class EmulatedDriver:
         if not re.fullmatch(r"[0-9]{1,18}", seed):
             raise InputError(f"switch URL: seed = {echo(seed)}: expected a whole number")
         return cls(
-            (int(found[1]), int(found[2])),
+            (int(match[1]), int(match[2])),
             seed=int(seed),
             settle_time=query.get("settle_time", "measured"),
             settings=settings,

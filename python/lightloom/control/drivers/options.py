@@ -108,12 +108,12 @@ def settings_from(query: dict[str, str]) -> DriverSettings:
     InputError
         If a key is unknown or a value has the wrong type or range.
     """
-    known = {one.name: one for one in fields(DriverSettings)}
+    types = {field.name: field for field in fields(DriverSettings)}
     values: dict[str, Any] = {}
     for key, text in query.items():
-        if key not in known:
-            raise InputError(f"switch URL: unknown setting '{key}': {expected_one_of(key, known)}")
-        default = known[key].default
+        if key not in types:
+            raise InputError(f"switch URL: unknown setting '{key}': {expected_one_of(key, types)}")
+        default = types[key].default
         assert default is not MISSING
         values[key] = _value(key, text, type(default))
     return DriverSettings(**values)

@@ -28,9 +28,9 @@ def sides_of(size: tuple[int, int]) -> dict[Port, PortSide]:
 
 def size_of(model: str, num_ports: int) -> tuple[int, int]:
     """Return the size that a model's name has, such as ``N-VST-48x48``, else half a side each."""
-    found = _SIZE.search(model)
-    if found is not None and int(found[1]) + int(found[2]) == num_ports:
-        return int(found[1]), int(found[2])
+    match = _SIZE.search(model)
+    if match is not None and int(match[1]) + int(match[2]) == num_ports:
+        return int(match[1]), int(match[2])
     return num_ports - num_ports // 2, num_ports // 2
 
 
@@ -84,11 +84,11 @@ def port_statuses(
     """
     losses_db: dict[Port, float] = {}
     used: set[Port] = set()
-    for one in circuits:
-        used |= {one.ingress, one.egress}
-        if one.ingress in powers_dbm and one.egress in powers_dbm:
-            loss_db = round(powers_dbm[one.ingress] - powers_dbm[one.egress], 3)
-            losses_db |= {one.ingress: loss_db, one.egress: loss_db}
+    for connect in circuits:
+        used |= {connect.ingress, connect.egress}
+        if connect.ingress in powers_dbm and connect.egress in powers_dbm:
+            loss_db = round(powers_dbm[connect.ingress] - powers_dbm[connect.egress], 3)
+            losses_db |= {connect.ingress: loss_db, connect.egress: loss_db}
     closed = frozenset(closed)
     return tuple(
         PortStatus(

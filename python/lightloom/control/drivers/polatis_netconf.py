@@ -106,8 +106,8 @@ class PolatisNetconf:
         except BaseException:
             await self.close()
             raise
-        values = {_local(leaf): _text(leaf) for one in product for leaf in one}
-        num_ports = len({_leaf(one, "port-id") for one in ports})
+        values = {_local(leaf): _text(leaf) for part in product for leaf in part}
+        num_ports = len({_leaf(port, "port-id") for port in ports})
         features = {SwitchFeature.LISTS, SwitchFeature.POWER, SwitchFeature.EVENTS}
         self._description = description_of(values, num_ports, features, moves=self._settings.moves)
         return self._description
@@ -116,15 +116,15 @@ class PolatisNetconf:
         """Return all circuits and, on request, status and power of all ports."""
         description = self._connected()
         circuits = frozenset(
-            CrossConnect(_port(one, "ingress"), _port(one, "egress"))
-            for one in await self._get(OPTICAL_SWITCH, "cross-connects", "pair")
+            CrossConnect(_port(pair, "ingress"), _port(pair, "egress"))
+            for pair in await self._get(OPTICAL_SWITCH, "cross-connects", "pair")
         )
         if not ports:
             return Readback(circuits)
         configured = await self._get(POLATIS_SWITCH, "port-config", "port")
-        closed = [_port(one, "port-id") for one in configured if _leaf(one, "status") == "DISABLED"]
+        closed = [_port(row, "port-id") for row in configured if _leaf(row, "status") == "DISABLED"]
         measured = await self._get(POLATIS_SWITCH, "opm-power", "port")
-        powers = {_port(one, "port-id"): _number(one, "power") for one in measured}
+        powers = {_port(port, "port-id"): _number(port, "power") for port in measured}
         return Readback(circuits, ports=port_statuses(description.ports, circuits, powers, closed))
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
@@ -215,8 +215,8 @@ class PolatisNetconf:
         self, deletes: Iterable[CrossConnect], creates: Iterable[CrossConnect]
     ) -> Callable[[], Any]:
         pairs = [
-            *(_pair(one, "delete") for one in deletes),
-            *(_pair(one, "merge") for one in creates),
+            *(_pair(pair, "delete") for pair in deletes),
+            *(_pair(pair, "merge") for pair in creates),
         ]
         config = (
             f'<config xmlns="{NETCONF}" xmlns:nc="{NETCONF}">'
@@ -238,7 +238,7 @@ class PolatisNetconf:
         if reply.data_ele is None:
             raise SwitchProtocolError("the switch sent a reply without data")
         wanted = entry or container
-        return [one for one in reply.data_ele.iter() if _local(one) == wanted]
+        return [node for node in reply.data_ele.iter() if _local(node) == wanted]
 
     async def _call(self, work: Callable[[], Value]) -> Value:
         """Run blocking work in the thread; convert its errors."""
@@ -267,10 +267,10 @@ class PolatisNetconf:
         return self._description
 
 
-def _pair(one: CrossConnect, operation: str) -> str:
+def _pair(connect: CrossConnect, operation: str) -> str:
     return (
         f'<pair nc:operation="{operation}">'
-        f"<ingress>{one.ingress}</ingress><egress>{one.egress}</egress></pair>"
+        f"<ingress>{connect.ingress}</ingress><egress>{connect.egress}</egress></pair>"
     )
 
 
@@ -304,9 +304,9 @@ def _number(element: Any, name: str) -> float:
 
 def _event(notification: Any) -> SwitchEvent:
     """Return what a notification says, as the text of its elements."""
-    content = [one for one in notification if _local(one) != "eventTime"]
-    words = [text for one in content for part in one.itertext() if (text := part.strip())]
-    name = " ".join(_local(one) for one in content)
+    content = [node for node in notification if _local(node) != "eventTime"]
+    words = [text for node in content for part in node.itertext() if (text := part.strip())]
+    name = " ".join(_local(node) for node in content)
     text = f"{name}: {' '.join(words)}"[:200]
     ports = tuple(_PORT_IN_TEXT.findall(text))
     if "alarm" in name.lower():

@@ -144,7 +144,7 @@ class PolatisRestconf:
             )
             return await run_commands(change, [command])
         commanded, implied = split_deletes(change, moves=self._settings.moves)
-        commands = [ChangeCommand(self._deleter(one), deletes=(one,)) for one in commanded]
+        commands = [ChangeCommand(self._deleter(pair), deletes=(pair,)) for pair in commanded]
         for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             commands.append(ChangeCommand(self._creator(batch), moved, batch))
         return await run_commands(change, commands)
@@ -228,25 +228,25 @@ class PolatisRestconf:
     async def _get(self, path: str) -> Any:
         return _parsed(await self._request("GET", path))
 
-    def _deleter(self, one: CrossConnect) -> Callable[[], Coroutine[None, None, _Reply]]:
-        return lambda: self._request("DELETE", f"cross-connects/pair={one.ingress}")
+    def _deleter(self, pair: CrossConnect) -> Callable[[], Coroutine[None, None, _Reply]]:
+        return lambda: self._request("DELETE", f"cross-connects/pair={pair.ingress}")
 
     def _creator(
         self, batch: Sequence[CrossConnect]
     ) -> Callable[[], Coroutine[None, None, _Reply]]:
-        content = {"pair": [_pair(one) for one in batch]}
+        content = {"pair": [_pair(pair) for pair in batch]}
         return lambda: self._request("PATCH", "cross-connects/pair", content=content)
 
     async def _replace(self, change: SwitchChange) -> None:
         """Put all circuits: the present ones, less the deleted and moved, plus the new ones."""
         await self.read_back(ports=False)
-        taken = {port for one in change.creates for port in (one.ingress, one.egress)}
+        taken = {port for pair in change.creates for port in (pair.ingress, pair.egress)}
         kept = {
-            one
-            for one in self._circuits - set(change.deletes)
-            if not {one.ingress, one.egress} & taken
+            pair
+            for pair in self._circuits - set(change.deletes)
+            if not {pair.ingress, pair.egress} & taken
         }
-        pairs = [_pair(one) for one in sorted(kept | set(change.creates))]
+        pairs = [_pair(pair) for pair in sorted(kept | set(change.creates))]
         headers = {"if-match": self._tag} if self._tag else {}
         self._tag = ""
         await self._request("PUT", _CIRCUITS, content={_CIRCUITS: {"pair": pairs}}, headers=headers)
@@ -278,8 +278,8 @@ async def _body_of(response: Any) -> bytes:
     return body
 
 
-def _pair(one: CrossConnect) -> dict[str, int]:
-    return {"ingress": int(one.ingress), "egress": int(one.egress)}
+def _pair(connect: CrossConnect) -> dict[str, int]:
+    return {"ingress": int(connect.ingress), "egress": int(connect.egress)}
 
 
 def _parsed(reply: _Reply) -> Any:

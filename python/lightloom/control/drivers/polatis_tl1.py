@@ -120,7 +120,7 @@ class PolatisTl1:
             for batch in in_batches(commanded, self._settings.max_pairs)
         ]
         for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
-            target = f"{_ports_of(batch)},{'&'.join(one.egress for one in batch)}"
+            target = f"{_ports_of(batch)},{'&'.join(connect.egress for connect in batch)}"
             commands.append(ChangeCommand(_sender(session, "ENT-PATCH", target), moved, batch))
         return await run_commands(change, commands)
 
@@ -183,9 +183,9 @@ class PolatisTl1:
         session, description = self._tl1.connected()
         everything = f"1&&{len(description.ports)}"
         shutters = {
-            found[1]: found[2]
+            match[1]: match[2]
             for row in (await session.command("RTRV-PORT-SHUTTER", everything)).rows
-            if (found := _SHUTTER.fullmatch(row.strip()))
+            if (match := _SHUTTER.fullmatch(row.strip()))
         }
         powers = await self._powers(session, everything)
         closed = [port for port, state in shutters.items() if state == "CLOSED"]
@@ -200,8 +200,8 @@ class PolatisTl1:
         except UnsupportedCommandError:
             self._monitors_power = False
             return {}
-        found = (_POWER.fullmatch(row.strip()) for row in rows)
-        return {one[1]: float(one[2]) for one in found if one}
+        matches = (_POWER.fullmatch(row.strip()) for row in rows)
+        return {match[1]: float(match[2]) for match in matches if match}
 
 
 def _sender(
@@ -212,14 +212,14 @@ def _sender(
 
 def _ports_of(cross_connects: Iterable[CrossConnect]) -> str:
     """Return the ingress ports as a list."""
-    return "&".join(one.ingress for one in cross_connects)
+    return "&".join(connect.ingress for connect in cross_connects)
 
 
 def _matched(pattern: re.Pattern[str], row: str) -> re.Match[str]:
-    found = pattern.fullmatch(row.strip())
-    if found is None:
+    match = pattern.fullmatch(row.strip())
+    if match is None:
         raise SwitchProtocolError(f"the switch sent a row of unknown form: {row[:60]!r}")
-    return found
+    return match
 
 
 def _first_row(message: Tl1Message) -> str:

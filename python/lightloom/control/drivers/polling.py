@@ -56,14 +56,14 @@ def changes_between(before: Readback, now: Readback) -> Iterator[SwitchEvent]:
 
     Measured power is no event: it is never twice the same.
     """
-    for one in sorted(before.cross_connects | now.cross_connects):
-        old, new = before.state_of(one), now.state_of(one)
+    for connect in sorted(before.cross_connects | now.cross_connects):
+        old, new = before.state_of(connect), now.state_of(connect)
         if old is not new:
-            text = f"cross-connect {one}: {old or 'absent'}, now {new or 'absent'}"
-            yield SwitchEvent(SwitchEventKind.CIRCUIT, text, (one.ingress, one.egress))
-    known = {port.name: port for port in before.ports}
+            text = f"cross-connect {connect}: {old or 'absent'}, now {new or 'absent'}"
+            yield SwitchEvent(SwitchEventKind.CIRCUIT, text, (connect.ingress, connect.egress))
+    earlier = {port.name: port for port in before.ports}
     for port in now.ports:
-        was = known.get(port.name, port)
+        was = earlier.get(port.name, port)
         if _condition(was) != _condition(port):
             yield _port_event(port.name, was, port)
 

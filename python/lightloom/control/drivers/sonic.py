@@ -49,15 +49,15 @@ def cross_connect_of(row: Row) -> CrossConnect:
         If its name is not of the form ``1A-2B``.
     """
     name = row.get("cross_connect_id", row.get("id", ""))
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         raise SwitchProtocolError(f"the switch sent {name[:40]!r} as a cross-connect")
-    return CrossConnect(found[1], found[2])
+    return CrossConnect(match[1], match[2])
 
 
-def name_of(one: CrossConnect) -> str:
+def name_of(connect: CrossConnect) -> str:
     """Return the name of a cross-connect."""
-    return f"{one.ingress}-{one.egress}"
+    return f"{connect.ingress}-{connect.egress}"
 
 
 def ports_of(rows: Iterable[Row]) -> dict[Port, PortSide]:
@@ -71,10 +71,10 @@ def ports_of(rows: Iterable[Row]) -> dict[Port, PortSide]:
     sides: dict[Port, PortSide] = {}
     for row in rows:
         name = row.get("simplex_port_id", row.get("id", ""))
-        found = _PORT.fullmatch(name)
-        if found is None:
+        match = _PORT.fullmatch(name)
+        if match is None:
             raise SwitchProtocolError(f"the switch sent {name[:40]!r} as a port")
-        sides[name] = _SIDES[found[1]]
+        sides[name] = _SIDES[match[1]]
     return sides
 
 
@@ -83,7 +83,7 @@ def description_of(
 ) -> SwitchDescription:
     """Return the description of a switch with these ports."""
     sides = ports_of(port_rows)
-    counts = [sum(side is one for one in sides.values()) for side in _SIDES.values()]
+    counts = [sum(side is kind for kind in sides.values()) for side in _SIDES.values()]
     return SwitchDescription(
         vendor="SONiC",
         model="",
@@ -104,7 +104,7 @@ def readback_of(
     """
     wanted = {cross_connect_of(row) for row in configured}
     status = {cross_connect_of(row): row for row in reported}
-    states = {one: _state(one in wanted, status.get(one, {})) for one in wanted | status.keys()}
+    states = {name: _state(name in wanted, status.get(name, {})) for name in wanted | status.keys()}
     rows = list(port_rows)
     ports = tuple(
         PortStatus(name, side, state=_port_state(row.get("status", "")))
@@ -142,7 +142,7 @@ def parse_table(text: str) -> list[dict[str, str]]:
     if not rulers or rulers[0] == 0:
         raise SwitchProtocolError(f"the switch sent no table: {lines[0][:60]!r}")
     ruler = rulers[0]
-    spans = [found.span() for found in re.finditer(r"-+", lines[ruler])]
+    spans = [match.span() for match in re.finditer(r"-+", lines[ruler])]
     starts = [start for start, _ in spans]
     ends: list[int | None] = [*starts[1:], None]
 

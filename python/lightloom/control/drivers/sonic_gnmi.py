@@ -206,29 +206,30 @@ class SonicGnmi:
             deletes += await self._displaced(change)
         messages = self._messages
         updates = []
-        for one in change.creates:
-            values = {KEY: name_of(one), "a_side": one.ingress, "b_side": one.egress}
+        for pair in change.creates:
+            values = {KEY: name_of(pair), "a_side": pair.ingress, "b_side": pair.egress}
             value = messages.TypedValue(json_ietf_val=json.dumps(values).encode())
-            updates.append(messages.Update(path=self._entry(one), val=value))
-        request = messages.SetRequest(delete=[self._entry(one) for one in deletes], update=updates)
+            updates.append(messages.Update(path=self._entry(pair), val=value))
+        removed = [self._entry(pair) for pair in deletes]
+        request = messages.SetRequest(delete=removed, update=updates)
         await self._call("Set", request)
 
     async def _displaced(self, change: SwitchChange) -> list[CrossConnect]:
         """Return the circuits that the new ones displace and that the change does not delete."""
-        taken = {port for one in change.creates for port in (one.ingress, one.egress)}
+        taken = {port for pair in change.creates for port in (pair.ingress, pair.egress)}
         present = (await self.read_back(ports=False)).cross_connects
         kept = set(change.deletes) | set(change.creates)
         return sorted(
-            one for one in present if one not in kept and {one.ingress, one.egress} & taken
+            pair for pair in present if pair not in kept and {pair.ingress, pair.egress} & taken
         )
 
     def _path(self, names: Sequence[str]) -> Any:
         elements = [self._messages.PathElem(name=name) for name in names]
         return self._messages.Path(elem=elements)
 
-    def _entry(self, one: CrossConnect) -> Any:
+    def _entry(self, connect: CrossConnect) -> Any:
         path = self._path(CONFIG)
-        path.elem.append(self._messages.PathElem(name=LIST, key={KEY: name_of(one)}))
+        path.elem.append(self._messages.PathElem(name=LIST, key={KEY: name_of(connect)}))
         return path
 
     async def _rows(self, names: Sequence[str]) -> list[dict[str, str]]:

@@ -194,12 +194,12 @@ def _end_of_message(data: bytes, start: int, stop: int, *, is_complete: bool) ->
     if mark is not None:
         return mark.end() - 1
     index = start
-    while (found := _STOP.search(data, index, stop)) is not None:
-        if found[0] == b";":
-            return found.start()
-        closed = (_QUOTED if found[0] == b'"' else _COMMENT).match(data, found.start(), stop)
+    while (match := _STOP.search(data, index, stop)) is not None:
+        if match[0] == b";":
+            return match.start()
+        closed = (_QUOTED if match[0] == b'"' else _COMMENT).match(data, match.start(), stop)
         if closed is None:
-            return data.find(b";", found.end(), stop) if is_complete else -1
+            return data.find(b";", match.end(), stop) if is_complete else -1
         index = closed.end()
     return -1
 
@@ -217,9 +217,9 @@ def parse_message(lines: list[str]) -> Tl1Message:
             (MessageKind.ACKNOWLEDGMENT, _ACKNOWLEDGMENT),
             (MessageKind.REPORT, _REPORT),
         ):
-            if (found := pattern.match(body[0])) is not None:
+            if (match := pattern.match(body[0])) is not None:
                 rows, words, comments = _sort_lines(body[1:])
-                return Tl1Message(kind, sid, found["tag"], found["code"], rows, words, comments)
+                return Tl1Message(kind, sid, match["tag"], match["code"], rows, words, comments)
     return Tl1Message(MessageKind.UNKNOWN, sid, words=tuple(body))
 
 

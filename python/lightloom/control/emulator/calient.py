@@ -78,7 +78,7 @@ class CalientDialect:
 
     def report_text(self, text: str) -> str:
         """Return a report with dotted names of ports."""
-        return re.sub(r"(?<=[Pp]ort )\d+", lambda found: port_name(int(found[0])), text)
+        return re.sub(r"(?<=[Pp]ort )\d+", lambda match: port_name(int(match[0])), text)
 
     async def handle(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         """Execute a command; raise :class:`CommandDeniedError` to refuse it."""
@@ -207,9 +207,9 @@ class CalientDialect:
         return [self._port(command.aid)]
 
     def _port(self, text: str) -> int:
-        found = _PORT.fullmatch(text.strip())
-        if found is not None:
-            port = port_number(*map(int, found.groups()))
+        match = _PORT.fullmatch(text.strip())
+        if match is not None:
+            port = port_number(*map(int, match.groups()))
             if 1 <= port <= self._num_ports and port_name(port) == text.strip():
                 return port
         raise CommandDeniedError("IDNV", f"Invalid port {text[:20]}")

@@ -129,12 +129,12 @@ class Emulator:
     ) -> None:
         if not all(1 <= side <= MAX_SIDE for side in size):
             raise InputError(f"size {size[0]}x{size[1]}: expected 1 to {MAX_SIDE} ports per side")
-        known = MODELS.get(model)
-        if known is None:
+        offered = MODELS.get(model)
+        if offered is None:
             raise InputError(f"switch model '{model}': {expected_one_of(model, MODELS)}")
-        services = {next(iter(known)): 0} if services is None else services
-        if unknown := [name for name in services if name not in known]:
-            raise InputError(f"service of {model}: {expected_one_of(unknown[0], known)}")
+        services = {next(iter(offered)): 0} if services is None else services
+        if unknown := [name for name in services if name not in offered]:
+            raise InputError(f"service of {model}: {expected_one_of(unknown[0], offered)}")
         self._model, self._wanted = model, dict(services)
         if not isinstance(faults, FaultScript):
             faults = FaultScript(faults, seed=seed)

@@ -94,20 +94,20 @@ class Fault:
         InputError
             If it describes none.
         """
-        found = _TEXT.fullmatch(text.strip())
-        if found is None:
+        match = _TEXT.fullmatch(text.strip())
+        if match is None:
             raise InputError(f"fault {echo(text)}: expected KIND[:VALUE]@N, such as deny@3")
-        if found["kind"] not in set(FaultKind):
-            raise InputError(f"fault {echo(text)}: {expected_one_of(found['kind'], FaultKind)}")
-        kind, value = FaultKind(found["kind"]), found["value"]
-        at = int(found["at"])
+        if match["kind"] not in set(FaultKind):
+            raise InputError(f"fault {echo(text)}: {expected_one_of(match['kind'], FaultKind)}")
+        kind, value = FaultKind(match["kind"]), match["value"]
+        at = int(match["at"])
         if at < 1:
             raise InputError(f"fault {echo(text)}: commands are counted from 1")
         seconds = _WITH_SECONDS.get(kind, 0.0)
         ports: tuple[int, ...] = ()
         if value is not None:
             seconds, ports = _values(kind, value, text, seconds)
-        return cls(kind, at, found["counted"] is not None, seconds, ports)
+        return cls(kind, at, match["counted"] is not None, seconds, ports)
 
 
 def _values(

@@ -222,7 +222,7 @@ class OpticalMatrix:
         return None
 
     def _with_peers(self, ports: Iterable[int]) -> set[int]:
-        return {one for port in ports for one in (port, self._peers.get(port, port))}
+        return {end for port in ports for end in (port, self._peers.get(port, port))}
 
     def _disconnect(self, port: int) -> None:
         peer = self._peers.get(port)

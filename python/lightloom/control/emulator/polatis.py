@@ -135,7 +135,7 @@ class PolatisDialect:
         if len(labels) != len(ports):
             raise CommandDeniedError("IPNV", "Parameter not valid")
         for label in labels:
-            characters = {one for one in label if not one.isalnum()}
+            characters = {character for character in label if not character.isalnum()}
             if not 0 < len(label) <= _MAX_LABEL or not characters <= _LABEL_CHARACTERS:
                 raise CommandDeniedError("IPNV", "Parameter not valid")
         self._switch.labels |= dict(zip(ports, labels, strict=True))

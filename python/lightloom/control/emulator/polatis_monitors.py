@@ -93,8 +93,8 @@ class MonitorCommands:
 
     async def _show_thresholds(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
         ports = set(self._monitored(command))
-        found = sorted((key, low) for key, low in self._thresholds.items() if key[0] in ports)
-        return Tl1Reply(rows=tuple(f"{port}:{kind},{low:.1f}" for (port, kind), low in found))
+        thresholds = sorted((key, low) for key, low in self._thresholds.items() if key[0] in ports)
+        return Tl1Reply(rows=tuple(f"{port}:{kind},{low:.1f}" for (port, kind), low in thresholds))
 
     async def _states(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
         states = ((port, self._alarm(port) or "OK") for port in self._monitored(command))

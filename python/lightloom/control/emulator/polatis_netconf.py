@@ -82,17 +82,17 @@ class MessageReader:
         return message
 
     def _chunks(self) -> bytes | None:
-        while (found := _CHUNK.match(self._data)) is not None:
-            if found[1] is None:
-                self._data = self._data[found.end() :]
+        while (match := _CHUNK.match(self._data)) is not None:
+            if match[1] is None:
+                self._data = self._data[match.end() :]
                 message, self._message = self._message, b""
                 return message
-            stop = found.end() + int(found[1])
-            if int(found[1]) > MAX_MESSAGE_BYTES:
+            stop = match.end() + int(match[1])
+            if int(match[1]) > MAX_MESSAGE_BYTES:
                 raise ValueError("the chunk is too long")
             if len(self._data) < stop:
                 return None
-            self._message += self._data[found.end() : stop]
+            self._message += self._data[match.end() : stop]
             self._data = self._data[stop:]
         if len(self._data) > 16 or not b"\n#".startswith(self._data[:2]):
             raise ValueError("wrong framing")
@@ -129,7 +129,7 @@ class NetconfServer:
 
     async def serve(self, process: Any, session: EmulatedSession) -> None:
         """Serve one session until the client closes it."""
-        capabilities = "".join(f"<capability>{one}</capability>" for one in CAPABILITIES)
+        capabilities = "".join(f"<capability>{name}</capability>" for name in CAPABILITIES)
         process.stdout.write(
             f'<hello xmlns="{BASE}"><capabilities>{capabilities}</capabilities>'
             "<session-id>1</session-id></hello>".encode()
@@ -144,7 +144,7 @@ class NetconfServer:
                     reader.is_chunked = b"netconf:base:1.1" in message
                 elif not await self._reply(process, root, is_chunked=reader.is_chunked):
                     return
-                elif any(_local(one) == "create-subscription" for one in root):
+                elif any(_local(node) == "create-subscription" for node in root):
                     session.send_report = _notifier(process, is_chunked=reader.is_chunked)
 
     def _parsed(self, message: bytes) -> Any:
@@ -197,7 +197,7 @@ class NetconfServer:
         """Delete and merge pairs."""
         deletes, creates = [], []
         circuits = self._switch.matrix.circuits
-        for pair in (one for one in operation.iter() if _local(one) == "pair"):
+        for pair in (node for node in operation.iter() if _local(node) == "pair"):
             ingress = _number(pair, "ingress")
             action = pair.get(f"{{{BASE}}}operation", "merge")
             if action in {"delete", "remove"}:
@@ -212,7 +212,7 @@ class NetconfServer:
 
     def _data(self, operation: Any) -> str:
         """Return what the filter of a request selects."""
-        wanted = {_local(one) for one in operation.iter()}
+        wanted = {_local(node) for node in operation.iter()}
         parts = []
         matrix, identity = self._switch.matrix, self._switch.identity
         if "cross-connects" in wanted:
@@ -282,7 +282,7 @@ def _local(element: Any) -> str:
 
 
 def _number(element: Any, name: str) -> int:
-    text = next((one.text or "" for one in element if _local(one) == name), "").strip()
+    text = next((node.text or "" for node in element if _local(node) == name), "").strip()
     if not re.fullmatch(r"[0-9]{1,6}", text):
         raise RpcError("invalid-value", f"Invalid OXC port: {text[:20]}")
     return int(text)

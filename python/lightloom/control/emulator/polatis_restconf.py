@@ -96,17 +96,17 @@ class PolatisRestconfApplication(HttpApplication):
         if request.method == "DELETE":
             await self._switch.change(list(pairs), [])
             return HttpResponse(204)
-        given = _pairs_of(request.body)
+        pairs_given = _pairs_of(request.body)
         if request.method == "PUT":
             is_new = ingress is not None and not pairs
-            replaced = [port for port in pairs if port not in dict(given)]
-            await self._switch.change(replaced, given)
+            replaced = [port for port in pairs if port not in dict(pairs_given)]
+            await self._switch.change(replaced, pairs_given)
             return HttpResponse(201 if is_new else 204)
         if request.method in {"PATCH", "POST"}:
-            taken = [a for a, _ in given if a in self._switch.matrix.circuits]
+            taken = [a for a, _ in pairs_given if a in self._switch.matrix.circuits]
             if request.method == "POST" and taken:
                 raise RequestRefusedError(409, f"cross-connect of port {taken[0]} exists")
-            await self._switch.change([], given)
+            await self._switch.change([], pairs_given)
             return HttpResponse(201 if request.method == "POST" else 204)
         raise RequestRefusedError(405, "method not allowed")
 

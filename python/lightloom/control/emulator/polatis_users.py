@@ -81,7 +81,7 @@ class UserCommands:
 
     async def _list(self, _: Tl1Command, __: EmulatedSession) -> Tl1Reply:
         users = sorted(self._switch.users)
-        return Tl1Reply(rows=tuple(f"{one}:{self.privilege(one).upper()}" for one in users))
+        return Tl1Reply(rows=tuple(f"{user}:{self.privilege(user).upper()}" for user in users))
 
     async def _set_password(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         """Let a user set the password, by the old one and then the new one."""
@@ -111,5 +111,5 @@ class UserCommands:
 
 def _fields(command: Tl1Command) -> tuple[str, str, str]:
     """The first three fields of the first block after the tag."""
-    found = [unquoted(one.strip()) for one in ",".join(command.blocks[:1]).split(",")]
-    return (*found, "", "", "")[:3]  # type: ignore[return-value]
+    fields = [unquoted(field.strip()) for field in ",".join(command.blocks[:1]).split(",")]
+    return (*fields, "", "", "")[:3]  # type: ignore[return-value]

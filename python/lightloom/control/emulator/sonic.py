@@ -45,10 +45,10 @@ class SonicTables:
         """
         pairs: list[tuple[int, int]] = []
         for part in filter(None, text.split(",")):
-            found = _PAIR.fullmatch(part)
-            if found is None:
+            match = _PAIR.fullmatch(part)
+            if match is None:
                 raise SonicRefusedError(f"invalid cross-connect {part[:40]}")
-            first, last, start, stop = (None if one is None else int(one) for one in found.groups())
+            first, last, start, stop = (None if end is None else int(end) for end in match.groups())
             assert first is not None
             assert start is not None
             sources = range(first, (last or first) + 1)

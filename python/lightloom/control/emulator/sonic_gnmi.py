@@ -101,7 +101,7 @@ class SonicGnmiService:
             creates = self._pairs([self._name(update.path) for update in created])
             await self._tables.change(deletes, creates)
             results = [self._messages.UpdateResult(path=path, op=1) for path in request.delete]
-            results += [self._messages.UpdateResult(path=one.path, op=3) for one in created]
+            results += [self._messages.UpdateResult(path=path.path, op=3) for path in created]
             return self._messages.SetResponse(response=results)
 
         return await self._execute(run, context, is_change=True)
@@ -113,8 +113,8 @@ class SonicGnmiService:
         sent: dict[str, bytes] = {}
         while True:
             is_first, notification = not sent, self._messages.Notification()
-            for one in request.subscribe.subscription:
-                names = [element.name for element in one.path.elem]
+            for item in request.subscribe.subscription:
+                names = [element.name for element in item.path.elem]
                 try:
                     value = json.dumps(self._table(names)).encode()
                 except KeyError:
@@ -122,7 +122,7 @@ class SonicGnmiService:
                 if sent.get("/".join(names)) == value:
                     continue
                 typed = self._messages.TypedValue(json_ietf_val=value)
-                notification.update.append(self._messages.Update(path=one.path, val=typed))
+                notification.update.append(self._messages.Update(path=item.path, val=typed))
                 sent["/".join(names)] = value
             if notification.update:
                 yield self._messages.SubscribeResponse(update=notification)
@@ -132,10 +132,10 @@ class SonicGnmiService:
 
     async def _admit(self, context: Any) -> None:
         """Refuse the call of who is no user, and every call while the switch starts."""
-        given = dict(context.invocation_metadata() or ())
+        metadata = dict(context.invocation_metadata() or ())
         if not self._switch.is_up:
             await context.abort(self._grpc.StatusCode.UNAVAILABLE, "starting")
-        if not self._switch.is_user(given.get("username", ""), given.get("password", "")):
+        if not self._switch.is_user(metadata.get("username", ""), metadata.get("password", "")):
             await context.abort(self._grpc.StatusCode.UNAUTHENTICATED, "unknown user")
 
     async def _execute(self, run: Any, context: Any, *, is_change: bool) -> Any:

@@ -64,7 +64,7 @@ class RecordedTimes:
     """Recorded times, one per change, again from the first after the last."""
 
     def __init__(self, seconds: Sequence[float]) -> None:
-        if not seconds or not all(0 <= one <= MAX_SECONDS for one in seconds):
+        if not seconds or not all(0 <= second <= MAX_SECONDS for second in seconds):
             raise InputError("recorded settle times: expected at least one, of 0 to 3600 s each")
         self._seconds = tuple(seconds)
         self._index = 0

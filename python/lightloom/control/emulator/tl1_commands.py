@@ -61,7 +61,7 @@ class Tl1Command:
     @property
     def values(self) -> dict[str, str]:
         """Values of ``NAME=VALUE`` in all blocks, by name in capitals."""
-        pairs = (one.partition("=") for block in self.blocks for one in block.split(","))
+        pairs = (text.partition("=") for block in self.blocks for text in block.split(","))
         return {name.strip().upper(): value.strip() for name, equals, value in pairs if equals}
 
 
@@ -83,14 +83,14 @@ class CommandReader:
         self._text += data.decode("ascii", "replace")
         commands = []
         start, index = 0, self._scanned
-        while (found := _STOP.search(self._text, index)) is not None:
-            if found[0] == ";":
-                commands.append(self._text[start : found.start()].strip())
-                start = found.end()
-            elif not found["closing"]:
+        while (match := _STOP.search(self._text, index)) is not None:
+            if match[0] == ";":
+                commands.append(self._text[start : match.start()].strip())
+                start = match.end()
+            elif not match["closing"]:
                 break
-            index = found.end()
-        self._scanned = (len(self._text) if found is None else found.start()) - start
+            index = match.end()
+        self._scanned = (len(self._text) if match is None else match.start()) - start
         self._text = self._text[start:]
         if len(self._text) > MAX_COMMAND_BYTES:
             raise ValueError("the command is too long")
@@ -107,10 +107,10 @@ def parse_command(text: str) -> Tl1Command:
     """
     parts, index = [], 0
     while True:
-        found = _PART.match(text, index)
-        assert found is not None
-        parts.append(found[0].strip())
-        index = found.end()
+        match = _PART.match(text, index)
+        assert match is not None
+        parts.append(match[0].strip())
+        index = match.end()
         if index >= len(text):
             break
         if text[index] != ":":

@@ -42,9 +42,9 @@ class BuiltInPredictor:
 
     def __init__(self, name: str, experts: int, *, window: int = 32) -> None:
         if name not in PREDICTORS:
-            known = predictor_names()
-            hint = did_you_mean(name, known)
-            raise DemandError(f"unknown predictor '{name}'{hint}; known: {', '.join(known)}")
+            names = predictor_names()
+            hint = did_you_mean(name, names)
+            raise DemandError(f"unknown predictor '{name}'{hint}; known: {', '.join(names)}")
         self.experts = _check_index("experts", experts)
         with _refusals():
             self._core = _core.LoadPredictor(name, experts, _check_index("window", window))
@@ -53,13 +53,13 @@ class BuiltInPredictor:
         """See :class:`~lightloom.demand.predictors.DemandPredictor`."""
         _check_index("step", step)
         _check_index("layer", layer, _MAX_LAYER)
-        given: npt.NDArray[Any] = np.asarray(loads)
-        if given.shape != (self.experts,) or given.dtype.kind not in "iuf":
+        rows: npt.NDArray[Any] = np.asarray(loads)
+        if rows.shape != (self.experts,) or rows.dtype.kind not in "iuf":
             raise DemandError(
-                f"loads: expected {self.experts} numbers, got {given.dtype} of shape {given.shape}"
+                f"loads: expected {self.experts} numbers, got {rows.dtype} of shape {rows.shape}"
             )
         with _refusals():
-            self._core.observe(step, layer, given.astype(np.float64))
+            self._core.observe(step, layer, rows.astype(np.float64))
 
     def predict(self, step: int, layer: int) -> Loads:
         """See :class:`~lightloom.demand.predictors.DemandPredictor`."""
@@ -90,8 +90,8 @@ def make_predictor(name: str, experts: int, *, window: int = 32) -> DemandPredic
     if name not in PREDICTORS and name in plugins.PREDICTORS.installed():
         make = plugins.PREDICTORS.load(name)
         with plugins.PREDICTORS.in_one_line(name):
-            made: DemandPredictor = make(_check_index("experts", experts))
-        return made
+            predictor: DemandPredictor = make(_check_index("experts", experts))
+        return predictor
     return BuiltInPredictor(name, experts, window=window)
 
 

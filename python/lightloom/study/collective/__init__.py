@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["CollectiveResult", "CollectiveScenario", "run_collectives"]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

@@ -19,7 +19,7 @@ import numpy as np
 from lightloom.demand import open_demand
 from lightloom.demand.placement import bytes_per_token
 from lightloom.errors import InputError
-from lightloom.fabric import Cluster, Fabric, FabricContext, job_context
+from lightloom.fabric import Cluster, Fabric, FabricContext, Setting, job_context
 from lightloom.fabric.network import Network
 from lightloom.hardware import load_gpu
 from lightloom.models import load_model
@@ -51,7 +51,7 @@ DEFAULT_TOKENS = 4096
 #: flows between GPUs, each of other bytes, above which a flat all-to-all is only simulated where
 #: it is chosen: rates change as each of them ends
 MAX_UNEVEN_FLOWS = 10_000
-FLAT = "all_to_all=flat"
+FLAT = Setting("all_to_all", "flat")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class CollectiveResult:
     collective
         Its name, or ``dispatch`` or ``combine``.
     fabric, setting
-        Where, and what the fabric chose: ``all_to_all=rail``.
+        Where, and what the fabric chose; ``None`` where it leaves nothing open.
     buffer_bytes
         Of each GPU, what stays with it included. Of tokens that are sent once to each server (to
         each GPU of a single one), these, as DeepEP counts them.
@@ -79,12 +79,12 @@ class CollectiveResult:
     nic_gbps
         The NICs' rate per GPU, Gb/s.
     left_out
-        What the fabric might have chosen and was not simulated, as it takes too long.
+        What the fabric might have chosen and was not simulated, as it takes too long, if any.
     """
 
     collective: str
     fabric: str
-    setting: str
+    setting: Setting | None
     buffer_bytes: float
     time_s: float
     repeated_s: float
@@ -92,7 +92,7 @@ class CollectiveResult:
     gpus: int
     carried_bytes: dict[str, int]
     nic_gbps: float
-    left_out: str = ""
+    left_out: Setting | None = None
 
     @property
     def algorithm_bandwidth(self) -> float:
@@ -119,9 +119,11 @@ class CollectiveResult:
     def as_row(self) -> dict[str, Any]:
         """All of it, flat and with units in the keys."""
         carried = {f"{name}_bytes": size for name, size in self.carried_bytes.items()}
-        fields = dataclasses.asdict(self)
+        fields = dict(vars(self))
         del fields["carried_bytes"]
         return fields | {
+            "setting": str(self.setting or ""),
+            "left_out": str(self.left_out or ""),
             "algorithm_bandwidth_bytes_per_s": self.algorithm_bandwidth,
             "bus_bandwidth_bytes_per_s": self.bus_bandwidth,
             "network_bytes_per_gpu": self.network_bytes,
@@ -191,20 +193,20 @@ def run_collectives(
         size = fabric.adapt(cluster).gpus_per_server
         if (task, size) not in written:
             written[task, size] = _write(scenario, task, size)
-        one = written[task, size]
-        ready.append((task, fabric, one, _networks(fabric, cluster, one)))
-    found: list[CollectiveResult] = []
-    for task, fabric, one, networks in ready:
-        runs: dict[str, tuple[Run, float]] = {}
+        steps = written[task, size]
+        ready.append((task, fabric, steps, _networks(fabric, cluster, steps)))
+    results: list[CollectiveResult] = []
+    for task, fabric, steps, networks in ready:
+        runs: dict[Setting | None, tuple[Run, float]] = {}
         for setting, (network, plugins) in networks.items():
-            share = (len(found) + len(runs) / len(networks)) / len(ready)
+            share = (len(results) + len(runs) / len(networks)) / len(ready)
             watch = _watch(progress, share, f"{task.name}, {fabric.name}")
             alone, both = (
-                simulate(graph, network, plugins=plugins, progress=watch) for graph in one.graphs
+                simulate(graph, network, plugins=plugins, progress=watch) for graph in steps.graphs
             )
             runs[setting] = (alone, both.step_time_s - alone.step_time_s)
-        found.append(_result(scenario, (task, fabric.name, one), runs, fabric.adapt(cluster)))
-    return found
+        results.append(_result(scenario, (task, fabric.name, steps), runs, fabric.adapt(cluster)))
+    return results
 
 
 def _watch(progress: Progress | None, share: float, activity: str) -> Progress | None:
@@ -221,15 +223,15 @@ def _watch(progress: Progress | None, share: float, activity: str) -> Progress |
 
 
 def _cluster(scenario: CollectiveScenario) -> Cluster:
-    own = scenario.cluster
-    size, nics = servers_of(own)
+    options = scenario.cluster
+    size, nics = servers_of(options)
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=own.rate_gbps,
-        gpu=load_gpu(own.gpu).name,
+        nic_gbps=options.rate_gbps,
+        gpu=load_gpu(options.gpu).name,
         gpus_per_server=size,
         nics_per_server=nics,
-        link_delay_s=own.link_delay_s,
+        link_delay_s=options.link_delay_s,
     )
 
 
@@ -325,44 +327,45 @@ def _uneven_flows(folded: Folded) -> int:
 
 
 def _networks(
-    fabric: Fabric, cluster: Cluster, one: _Written
-) -> dict[str, tuple[Network, Plugins]]:
+    fabric: Fabric, cluster: Cluster, written: _Written
+) -> dict[Setting | None, tuple[Network, Plugins]]:
     """The networks of a fabric with each of what it leaves open, by what that is."""
-    found: dict[str, tuple[Network, Plugins]] = {}
-    candidates = dict(fabric.candidates(fabric.adapt(cluster), one.context)) or {"": fabric}
-    if len(candidates) > 1 and one.uneven_flows > MAX_UNEVEN_FLOWS:
+    networks: dict[Setting | None, tuple[Network, Plugins]] = {}
+    left_open = fabric.candidates(fabric.adapt(cluster), written.context)
+    candidates: dict[Setting | None, Fabric] = dict(left_open.items()) or {None: fabric}
+    if len(candidates) > 1 and written.uneven_flows > MAX_UNEVEN_FLOWS:
         candidates.pop(FLAT, None)
     for setting, candidate in candidates.items():
         reconfiguration = candidate.reconfiguration()
         plugins = BUILT_IN
         if reconfiguration is not None:
             plugins = Plugins(reconfiguration.allocator, None)
-        found[setting] = (candidate.network(cluster, one.context), plugins)
-    return found
+        networks[setting] = (candidate.network(cluster, written.context), plugins)
+    return networks
 
 
 def _result(
     scenario: CollectiveScenario,
     what: tuple[_Task, str, _Written],
-    runs: Mapping[str, tuple[Run, float]],
+    runs: Mapping[Setting | None, tuple[Run, float]],
     machines: Cluster,
 ) -> CollectiveResult:
     """The fastest of the runs on a fabric."""
-    task, fabric, one = what
+    task, fabric, written = what
     setting = min(runs, key=lambda name: runs[name][0].step_time_s)
     run, repeated_s = runs[setting]
     return CollectiveResult(
         collective=task.name,
         fabric=fabric,
         setting=setting,
-        buffer_bytes=one.buffer_bytes,
+        buffer_bytes=written.buffer_bytes,
         time_s=run.step_time_s,
         repeated_s=repeated_s,
-        ends=one.ends,
+        ends=written.ends,
         gpus=scenario.gpus,
         carried_bytes=run.carried_bytes,
         nic_gbps=machines.nic_gbps * machines.nics_per_server / machines.gpus_per_server,
-        left_out=FLAT if setting != FLAT and one.uneven_flows > MAX_UNEVEN_FLOWS else "",
+        left_out=FLAT if setting != FLAT and written.uneven_flows > MAX_UNEVEN_FLOWS else None,
     )
 
 

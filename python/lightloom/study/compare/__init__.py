@@ -29,4 +29,4 @@ __all__ = [
     "load_study",
 ]
 
-__getattr__ = exports(__name__, __file__)
+__getattr__ = exports(__name__)

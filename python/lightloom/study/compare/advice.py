@@ -84,11 +84,11 @@ def undecided(comparison: Comparison) -> str | None:
             f"the log has {copies:.2g} token copies per expert, from which loads are known to "
             f"{spread:.0f} % at best; log {MIN_COPIES} or more"
         )
-    known = [r.mfu for r in results if r.mfu is not None]
-    if known and max(known) < MIN_MFU:
+    utilizations = [r.mfu for r in results if r.mfu is not None]
+    if utilizations and max(utilizations) < MIN_MFU:
         return (
-            f"the GPUs reach {100 * max(known):.2g} % of their peak on the fastest fabric, so that "
-            "nobody would run the job so; change the plan or give it more micro-batches"
+            f"the GPUs reach {100 * max(utilizations):.2g} % of their peak on the fastest fabric, "
+            "so that nobody would run the job so; change the plan or give it more micro-batches"
         )
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable
 from typing import Any
@@ -13,6 +12,7 @@ from lightloom.fabric import Cluster, Fabric, FabricContext, MeanDemand, mean_de
 from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job, StepWorkload
 from lightloom.study.compare.results import Sample
+from lightloom.study.compare.variants import FabricVariant
 from lightloom.workload.task_graph import COLUMNS
 
 #: samples over which the demand is averaged for topologies that are fixed for the whole job
@@ -37,11 +37,11 @@ class Workloads:
         key = (sample, gpus_per_server)
         if key not in self._kept:
             if sample.compute_scale == 1.0:
-                made = self._job.workload(sample, gpus_per_server)
+                workload = self._job.workload(sample, gpus_per_server)
             else:
                 nominal = self.get(Sample(sample.seed, sample.step), gpus_per_server)
-                made = self._job.scaled(nominal, sample)
-            self._kept[key] = made
+                workload = self._job.scaled(nominal, sample)
+            self._kept[key] = workload
             self._give_up_old()
         return self._kept[key]
 
@@ -98,15 +98,9 @@ class Networks:
             self._networks[fabric] = fabric.network(self.job.cluster, self.context(fabric))
         return self._networks[fabric]
 
-    def explain(self, fabric: Fabric, setting: str, reason: str) -> None:
-        """Let the network of a fabric say why it has a setting, such as ``all_to_all=flat``."""
-        network = self.get(fabric)
-        if setting == f"all_to_all={network.all_to_all}":
-            network = dataclasses.replace(network, all_to_all_reason=reason)
-        else:
-            note = f"{setting.replace('=', ' ')}: {reason}"
-            network = dataclasses.replace(network, notes=(note, *network.notes))
-        self._networks[fabric] = network
+    def explain(self, fabric: Fabric, variant: FabricVariant, reason: str) -> None:
+        """Let the network of a fabric say why it is this variant."""
+        self._networks[fabric] = variant.explained(self.get(fabric), reason)
 
     def cluster(self, fabric: Fabric) -> Cluster:
         """The machines of the job, with the fabric's servers and NICs."""

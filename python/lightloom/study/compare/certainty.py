@@ -106,10 +106,10 @@ def _steps(
     overlap = random.uniform(1 - OVERLAP, 1 + OVERLAP, draws)
     rows = []
     for result in results:
-        own = [result.step_time_s, *(one.step_time_s for one in result.loads)]
+        times_s = [result.step_time_s, *(one.step_time_s for one in result.loads)]
         share = _exposed(result)
         error = np.exp(random.normal(0.0, communication_deviation(), draws))
-        rows.append(np.array(own)[load] * (1 - share + share * overlap * error))
+        rows.append(np.array(times_s)[load] * (1 - share + share * overlap * error))
     return np.array(rows)
 
 

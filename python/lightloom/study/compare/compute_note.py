@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from lightloom.study.compare.job import ModelJob
+from typing import TYPE_CHECKING
+
 from lightloom.workload.compute_operators import FP8, GENERIC, GENERIC_FP8
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.job import ModelJob
 
 #: operators as a user knows them; those of experts, and of latent attention, where there are any
 _WORDS = {

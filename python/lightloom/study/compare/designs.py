@@ -3,8 +3,8 @@
 A verdict between defaults is one between whatever the defaults are. Here the knobs of a fabric
 (:meth:`~lightloom.fabric.FabricOptions.knobs`: planes, ratio, switches, optical NICs, NICs per
 server) are moved one after another, and a move is kept if tokens per dollar of the whole
-cluster grow. Steps are predicted from few layers and micro-batches, as a plan search does: one
-micro-batch more takes the same time with each. What the user has set stays.
+cluster grow. Steps are predicted from few layers and micro-batches (``fills.py``). What the user
+has set stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +22,10 @@ from lightloom.errors import FabricError
 from lightloom.fabric import Fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.progress import Monitor
-from lightloom.simulate import simulate
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.costs import costs_by_name, costs_of
-from lightloom.study.compare.job import Job, ModelJob, load_fabrics
-from lightloom.study.compare.short_step import (
-    MIN_MICRO_BATCHES,
-    few_layers,
-    with_few,
-    with_few_stages,
-)
+from lightloom.study.compare.fills import Steps
+from lightloom.study.compare.job import Job, load_fabrics
 
 #: a move is kept if tokens per dollar grow by more than this share
 WORTH = 1e-4
@@ -105,11 +99,13 @@ def _with_options(job: Job, options: Mapping[str, Mapping[str, Any]]) -> Job:
 
 def _tried(job: Job, monitor: Monitor[Any]) -> list[Design]:
     """All designs of the fabrics of one job."""
-    given = job.scenario.fabric_options
+    options = job.scenario.fabric_options
     tuning = _Tuning(job, monitor)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         futures = [
-            pool.submit(tuning.tune, fabric, {**given.get("all", {}), **given.get(fabric.name, {})})
+            pool.submit(
+                tuning.tune, fabric, {**options.get("all", {}), **options.get(fabric.name, {})}
+            )
             for fabric in job.fabrics
         ]
         try:
@@ -127,7 +123,7 @@ class _Tuning:
         self._lock = threading.Lock()
         self._count, self._expected = 0, sum(map(self._knob_values, job.fabrics))
         self.stopped = threading.Event()
-        self._steps = _Steps(job, self._watch)
+        self._steps = Steps(Budget(job).fills, self._watch)
 
     def _knob_values(self, fabric: Fabric) -> int:
         """Designs of a fabric, or a few more than will be tried."""
@@ -164,7 +160,7 @@ class _Tuning:
 
     def _design(self, fabric: Fabric, options: dict[str, Any]) -> Design:
         costs = costs_of(fabric, self._job.installed, self._job.gpu, self._job.rates)
-        step_s = self._steps.predict(fabric)
+        step_s = self._steps.step_time_s(fabric)
         with self._lock:
             self._count += 1
             share = min(1.0, self._count / self._expected)
@@ -178,57 +174,3 @@ class _Tuning:
             network_cost_usd=costs.network.total_usd,
             cluster_cost_usd=costs.cluster.total_usd,
         )
-
-
-@dataclass(frozen=True)
-class _Short:
-    """A step as it is predicted: from the first of two jobs, and the difference of the second.
-
-    The difference is taken ``fills_more`` times, and the sum ``layers_more`` times.
-    """
-
-    jobs: tuple[Job, ...]
-    fills_more: float = 0.0
-    layers_more: float = 1.0
-
-
-def _shortened(job: Job) -> _Short:
-    """Few layers with one and two fills of the pipeline, where the step is longer than these."""
-    if not isinstance(job, ModelJob):
-        return _Short((job,))
-    few = with_few_stages(job)
-    layers = few_layers(job.model, few.plan)
-    fill = max(MIN_MICRO_BATCHES, few.plan.pp * few.plan.copies)
-    if not layers or layers * 2 * fill >= job.model.num_moe_layers * job.plan.micro_batches:
-        return _Short((job,))
-    return _Short(
-        tuple(with_few(few, layers, count * fill) for count in (1, 2)),
-        (job.plan.micro_batches - fill) / fill,
-        job.model.num_layers / job.plan.pp / (layers / few.plan.pp),
-    )
-
-
-class _Steps:
-    """Predictions of the step on any fabric, with the strategies that it estimates to be best."""
-
-    def __init__(self, job: Job, watch: Callable[..., bool]) -> None:
-        self._watch, self._lock = watch, threading.Lock()
-        self._short = _shortened(job)
-        self._sample = job.samples()[0]
-        self._workloads = [Workloads(short) for short in self._short.jobs]
-        pairs = zip(self._short.jobs, self._workloads, strict=True)
-        self._networks = [Networks(short, workloads) for short, workloads in pairs]
-
-    def predict(self, fabric: Fabric) -> float:
-        """Seconds of the step."""
-        seconds = [self._seconds(number, fabric) for number in range(len(self._short.jobs))]
-        more = self._short.fills_more * (seconds[-1] - seconds[0])
-        return self._short.layers_more * (seconds[0] + more)
-
-    def _seconds(self, number: int, fabric: Fabric) -> float:
-        with self._lock:
-            networks = self._networks[number]
-            network = networks.get(fabric)
-            size = networks.server_size(fabric)
-            graph = self._workloads[number].get(self._sample, size).graph
-        return simulate(graph, network, progress=self._watch).step_time_s

@@ -29,31 +29,27 @@ from lightloom.study.compare.lost_parts import (
     counts_of_servers,
     loss_of,
 )
-from lightloom.study.compare.results import FailureResult
+from lightloom.study.compare.results import UNAFFECTED, FailureResult
+from lightloom.study.compare.variants import OWN, FabricVariant, Failed
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
 
-_PREFIX = "failed="
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
-class FailedVariant:
+class Failure:
     """What one failure means for a fabric.
 
     Attributes
     ----------
-    part
-        As it was given.
+    part, kind
+        As it was given, and its kind.
     response
-        What takes its place, in words.
-    name
-        Of the variant to run; empty where the step is as long as with all parts, or stops.
-    fabric
-        The fabric without the part; ``None`` where there is nothing to run.
-    backup
-        What replaces a failed GPU.
+        What takes its place, or why the fabric has no such part, in words.
+    variant, fabric
+        What to run, and the fabric without the part; ``None`` where it has no such part, or stops.
     stops
         Whether the job cannot go on.
     mean_out
@@ -61,20 +57,24 @@ class FailedVariant:
     """
 
     part: str
+    kind: PartKind
     response: str
-    name: str = ""
+    variant: FabricVariant = OWN
     fabric: Fabric | None = None
-    backup: BackupGpu | None = None
     stops: bool = False
     mean_out: float | None = None
 
-    def result(self, step_time_s: float, variants_s: Mapping[str, float]) -> FailureResult:
+    def result(
+        self, step_time_s: float, variants_s: Mapping[FabricVariant, float]
+    ) -> FailureResult:
         """Return its outcome, given the first sample's step with all parts, and variants."""
-        found: float | None = variants_s.get(self.name, step_time_s)
-        if self.stops:
-            found = None
-        share = None if found is None else found / step_time_s - 1
-        return FailureResult(self.part, self.response, found, share, self.mean_out)
+        without_s = None if self.stops else variants_s.get(self.variant, step_time_s)
+        share = None if without_s is None else without_s / step_time_s - 1
+        is_unaffected = self.fabric is None and not self.stops
+        words = UNAFFECTED + self.response if is_unaffected else self.response
+        return FailureResult(
+            self.part, self.kind, words, without_s, share, self.mean_out, is_unaffected
+        )
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,7 @@ def check_servers(clusters: Mapping[str, Cluster], texts: Sequence[str]) -> None
         _check(fabrics, text)
 
 
-def failed_variants(
-    compared: Sequence[FabricOfJob], texts: Sequence[str]
-) -> dict[str, list[FailedVariant]]:
+def failures_of(compared: Sequence[FabricOfJob], texts: Sequence[str]) -> dict[str, list[Failure]]:
     """Return what each failure means for each fabric, by the fabric's name.
 
     Raises
@@ -131,13 +129,13 @@ def failed_variants(
     InputError
         If a part is none of any fabric, or the job does not use a failed GPU.
     """
-    found: dict[str, list[FailedVariant]] = {one.fabric.name: [] for one in compared}
+    failures: dict[str, list[Failure]] = {each.fabric.name: [] for each in compared}
     for text in texts:
-        _check([_parts(one) for one in compared], text)
-        for one in compared:
-            variant = dataclasses.replace(_variant(one, text), mean_out=_mean_out(one, text))
-            found[one.fabric.name].append(variant)
-    return found
+        _check([_parts(each) for each in compared], text)
+        for each in compared:
+            failure = dataclasses.replace(_failure(each, text), mean_out=_mean_out(each, text))
+            failures[each.fabric.name].append(failure)
+    return failures
 
 
 def _read(text: str, counts: Mapping[str, int]) -> RegionPart:
@@ -189,62 +187,62 @@ def _parts(one: FabricOfJob) -> _Parts:
 
 def _check(fabrics: Sequence[_Parts], text: str) -> None:
     """Refuse a part that no fabric has, unless they have none of its kind."""
-    has = [one.has(text) for one in fabrics]
-    server = max(one.part(text).server for one in fabrics)
-    servers = max(one.cluster.servers for one in fabrics)
+    has = [parts.has(text) for parts in fabrics]
+    server = max(parts.part(text).server for parts in fabrics)
+    servers = max(parts.cluster.servers for parts in fabrics)
     if True in has or (False not in has and server < servers):
         return
     if False not in has:
         raise InputError(f"fail {text}: there are {servers:,} servers, counted from 0")
     ranges: dict[str, list[str]] = {}
-    for one, found in zip(fabrics, has, strict=True):
-        if found is False:
-            ranges.setdefault(one.range(text), []).append(one.fabric)
-    parts = [
-        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {known}"
-        for known, names in ranges.items()
+    for parts, is_there in zip(fabrics, has, strict=True):
+        if is_there is False:
+            ranges.setdefault(parts.range(text), []).append(parts.fabric)
+    clauses = [
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {places}"
+        for places, names in ranges.items()
     ]
-    raise InputError(f"fail {text}: {'; '.join(parts)}")
+    raise InputError(f"fail {text}: {'; '.join(clauses)}")
 
 
-def _mean_out(one: FabricOfJob, text: str) -> float | None:
-    found = _parts(one)
-    kind = found.part(text).kind
-    return load_failure_rates().mean_out(kind, math.prod(found.counts.get(kind, (0,))))
+def _mean_out(there: FabricOfJob, text: str) -> float | None:
+    parts = _parts(there)
+    kind = parts.part(text).kind
+    return load_failure_rates().mean_out(kind, math.prod(parts.counts.get(kind, (0,))))
 
 
-def _variant(one: FabricOfJob, text: str) -> FailedVariant:
-    found = _parts(one)
-    part = found.part(text)
-    if found.has(text) is False:
-        return FailedVariant(text, f"unaffected: it has {found.range(text)}")
-    ocs = one.network.part(Ocs)
+def _failure(there: FabricOfJob, text: str) -> Failure:
+    parts = _parts(there)
+    part = parts.part(text)
+    if parts.has(text) is False:
+        return Failure(text, part.kind, f"it has {parts.range(text)}")
+    ocs = there.network.part(Ocs)
     if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
-        return _with_backup(one, text, part)
+        return _with_backup(there, text, part)
     if part.kind is PartKind.GPU:
-        backup_traffic(one.graph, part.server, part.number)
-    loss = loss_of(part, one.network, one.cluster, one.graph.gpus_per_worker)
+        backup_traffic(there.graph, part.server, part.number)
+    loss = loss_of(part, there.network, there.cluster, there.graph.gpus_per_worker)
     if loss.stops or not loss.names:
-        return FailedVariant(text, loss.response, stops=loss.stops)
-    without = one.fabric.without(loss.names)
+        return Failure(text, part.kind, loss.response, stops=loss.stops)
+    without = there.fabric.without(loss.names)
     if without is None:
-        return FailedVariant(text, "unaffected: failures of its parts are not known")
-    return FailedVariant(text, loss.response, _PREFIX + text, without)
+        return Failure(text, part.kind, "failures of its parts are not known")
+    return Failure(text, part.kind, loss.response, Failed(text), without)
 
 
-def _with_backup(one: FabricOfJob, text: str, part: RegionPart) -> FailedVariant:
+def _with_backup(there: FabricOfJob, text: str, part: RegionPart) -> Failure:
     """A spare GPU takes over, over the EPS or circuits of the failed one's server."""
-    eps, ocs = one.network.part(Eps), one.network.part(Ocs)
+    eps, ocs = there.network.part(Eps), there.network.part(Ocs)
     assert eps is not None
     assert ocs is not None
     eps_bps = eps.nics * eps.nic_rate_bps
-    traffic = backup_traffic(one.graph, part.server, part.number)
+    traffic = backup_traffic(there.graph, part.server, part.number)
     circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
     backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
     path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
     lost = [f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits)]
-    without = one.fabric.without(lost)
-    return FailedVariant(text, path, f"{_PREFIX}{text} ({path})", without, backup)
+    without = there.fabric.without(lost)
+    return Failure(text, part.kind, path, Failed(text, backup, path), without)
 
 
 def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:
@@ -275,15 +273,14 @@ def failures_note(step_time_s: float, failures: Sequence[FailureResult]) -> str 
     """Return what each failed part adds to the first sample, in words."""
     if not failures:
         return None
-    parts = [_words(one) for one in failures]
+    parts = [_words(failure) for failure in failures]
     return f"failures: {show_time(step_time_s)} with all parts, {', '.join(parts)}"
 
 
-def _words(one: FailureResult) -> str:
-    if one.step_time_s is None or one.longer_share is None:
-        return f"without {one.part} the job stops ({one.response})"
-    if one.is_unaffected:
-        return f"without {one.part} {one.response}"
-    return (
-        f"without {one.part} {show_time(one.step_time_s)} ({one.longer_share:+.1%}; {one.response})"
-    )
+def _words(failure: FailureResult) -> str:
+    if failure.step_time_s is None or failure.longer_share is None:
+        return f"without {failure.part} the job stops ({failure.response})"
+    if failure.is_unaffected:
+        return f"without {failure.part} {failure.response}"
+    longer = f"{failure.longer_share:+.1%}; {failure.response}"
+    return f"without {failure.part} {show_time(failure.step_time_s)} ({longer})"

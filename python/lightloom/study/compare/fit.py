@@ -104,13 +104,13 @@ def memory_options(
 
     A published format that the GPU does not compute in is BF16.
     """
-    given, published = scenario.compute, model.plan
-    precision = given.precision
+    compute, published = scenario.compute, model.plan
+    precision = compute.precision
     if precision is None and published is not None and published.precision in gpu.formats:
         precision = published.precision
-    states = given.state_precision or (published and published.state_precision)
-    kept = scenario.memory
-    cache = kept.activation_cache
+    states = compute.state_precision or (published and published.state_precision)
+    keeping = scenario.memory
+    cache = keeping.activation_cache
     if cache is None and published is not None and precision == published.precision:
         # the published formats go with the published products
         cache = published.activation_cache
@@ -118,9 +118,9 @@ def memory_options(
         precision=precision or "bf16",
         state_precision=states or "fp32",
         activation_cache=cache or "framework",
-        keeps_outputs=kept.keeps_outputs,
-        sharded=kept.sharded,
-        logit_bytes=kept.logit_bytes,
+        keeps_outputs=keeping.keeps_outputs,
+        sharded=keeping.sharded,
+        logit_bytes=keeping.logit_bytes,
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,
     )

@@ -15,23 +15,18 @@ from dataclasses import dataclass, field
 
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
-from lightloom.study.compare.policies import variants
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.short_step import few_layers, with_few, with_few_stages
+from lightloom.study.compare.variants import OWN, FabricVariant, Strategy, switching_variants
 from lightloom.workload.task_graph import COLUMNS, TaskGraph
 
-#: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
-MIN_WORK, TRIED_WORK = 400_000, 40_000
-#: a step is tried if it has at most this share of the all-to-alls
-MAX_SHARE = 0.5
 #: the interpreter with its libraries, and what runs take in addition to their task graph
 _BASE_BYTES = 150e6
 #: bytes of a task in the core, and in Python while its program is written, by those of its columns
@@ -40,34 +35,35 @@ _TASK_IN_CORE, _TASK_WRITTEN = 3.0, 12.0
 _COUNT_BYTES = 20
 #: what is below this is not worth a word
 LONG_S = 60.0
-#: what fabrics leave open, by the names of their candidates
-_OPEN = ("all_to_all", "split")
 
 
 @dataclass(frozen=True)
 class Requirements:
     """What a comparison will take on this machine: wall time and memory.
 
-    ``run_s`` has the processor's time of a run by fabric, load and candidate. The candidate is
-    empty for the one that the fabric will have; those that are clearly slower have none.
+    ``run_s`` has the processor's time of a run by fabric, load and candidate, :data:`OWN` for the
+    one that the fabric will have; those that are clearly slower have none.
     """
 
     seconds: float
     memory_bytes: float
-    run_s: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    run_s: Mapping[tuple[str, str, FabricVariant], float] = field(default_factory=dict)
 
-    def cost(self, fabric: str, load: str, variant: str) -> float:
+    def cost(self, fabric: str, load: str, variant: FabricVariant) -> float:
         """Time of a run; that of the fabric's own where the variant is no candidate."""
         if (fabric, load, variant) in self.run_s:
             return self.run_s[fabric, load, variant]
-        if "=" in variant and variant.partition("=")[0] in _OPEN:
+        if variant.is_candidate:
             return 0.0
-        return self.run_s.get((fabric, load, ""), self.run_s[fabric, "", ""])
+        return self.run_s.get((fabric, load, OWN), self.run_s[fabric, "", OWN])
 
     @classmethod
     def of_all(cls, jobs: Sequence[Requirements]) -> Requirements:
-        """Those of several jobs, one after another."""
-        return cls(sum(one.seconds for one in jobs), max(one.memory_bytes for one in jobs))
+        """The requirements of several jobs, one after another."""
+        return cls(
+            sum(requirements.seconds for requirements in jobs),
+            max(requirements.memory_bytes for requirements in jobs),
+        )
 
     def sentence(self) -> str:
         """What a user reads before the work begins."""
@@ -86,7 +82,7 @@ class _Sizes:
 
     @classmethod
     def of(cls, workload: StepWorkload, ratio: float) -> _Sizes:
-        """Those of a step that has ``ratio`` times as many all-to-alls."""
+        """The sizes of a step that has ``ratio`` times as many all-to-alls."""
         graph = workload.graph
         tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
         counts = [one for demand in graph.demands for one in (demand.counts, demand.rank_counts)]
@@ -106,14 +102,17 @@ class _Tried:
         self.networks = Networks(job, self.workloads)
         self._sample = job.samples()[0]
 
-    def trials(self, fabric: Fabric) -> dict[str, tuple[float, float]]:
-        """How long the step of each candidate takes, and its simulation [s], by its name.
+    def trials(self, fabric: Fabric) -> dict[FabricVariant, tuple[float, float]]:
+        """How long the step of each candidate takes, and its simulation [s].
 
         A fabric that leaves nothing open, or whose estimate decides, is its only candidate.
         """
-        found = strategies.candidates(fabric, self.networks) if self.are_tried else {}
+        candidates = strategies.candidates(fabric, self.networks) if self.are_tried else {}
+        tried: dict[FabricVariant, Fabric] = {
+            Strategy(setting): candidate for setting, candidate in candidates.items()
+        }
         graph = self.workloads.get(self._sample, self.networks.server_size(fabric)).graph
-        return {name: self._trial(graph, one) for name, one in (found or {"": fabric}).items()}
+        return {key: self._trial(graph, each) for key, each in (tried or {OWN: fabric}).items()}
 
     def _trial(self, graph: TaskGraph, fabric: Fabric) -> tuple[float, float]:
         network = self.networks.get(fabric)
@@ -122,37 +121,36 @@ class _Tried:
         return step_s, time.process_time() - began
 
 
-def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None:
+def forecast(budget: Budget) -> Requirements | None:
     """Try a step with few layers and micro-batches; ``None`` for a short comparison.
-
-    ``part`` is what of the step all but the first sample is simulated on.
 
     Raises
     ------
     InputError
         If the comparison needs more memory than this machine has.
     """
-    tried, ratio = _short(job)
-    if ratio * MAX_SHARE < 1:
+    if budget.tried is None:
         return None
-    one = _Tried(tried, strategies.are_tried(job))
+    job, tried, ratio = budget.tried
+    part = budget.part
+    trial = _Tried(tried, budget.tries_candidates)
     sample = tried.samples()[0]
-    size = one.networks.server_size(tried.fabrics[0])
+    size = trial.networks.server_size(tried.fabrics[0])
     tried.workload(sample, size)  # the first one imports and looks up
-    build_s = _cpu_s(one.workloads.get, sample, size)
-    workload = one.workloads.get(sample, size)
+    build_s = _cpu_s(trial.workloads.get, sample, size)
+    workload = trial.workloads.get(sample, size)
     rebuild_s = _cpu_s(tried.scaled, workload, sample)
     others = {
-        name: _Tried(dataclasses.replace(tried, scenario=load), one.are_tried)
+        name: _Tried(dataclasses.replace(tried, scenario=load), trial.are_tried)
         for name, load in ({} if part else _loads_to_run(tried)).items()
     }
-    costs = {each.name: _costs(one, others, each) for each in tried.fabrics}
+    costs = {each.name: _costs(trial, others, each) for each in tried.fabrics}
     run_s = sum(
-        _runs(job, each, part) * costs[each.name][""][""] + _in_vain_s(costs[each.name])
+        _runs(job, each, part) * costs[each.name][""][OWN] + _in_vain_s(costs[each.name])
         for each in tried.fabrics
     )
     cores = os.cpu_count() or 1
-    first, later, scaled = _builds(job, one.networks.is_averaged)
+    first, later, scaled = _builds(job, trial.networks.is_averaged)
     if part is not None:
         # the first whole sample, and all of them in part
         first, later, scaled = 1, part.share * (first + later), part.share * scaled
@@ -165,9 +163,9 @@ def forecast(job: ModelJob, part: PartStep | None = None) -> Requirements | None
         for load, runs in loads.items()
         for candidate, run_s in runs.items()
     }
-    found = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
-    _check_memory(job, found)
-    return found
+    requirements = Requirements(ratio * seconds, _memory(job, sizes, cores, part), by_run)
+    _check_memory(job, requirements)
+    return requirements
 
 
 def _cpu_s(work: Callable[..., object], *given: object) -> float:
@@ -175,31 +173,6 @@ def _cpu_s(work: Callable[..., object], *given: object) -> float:
     began = time.process_time()
     work(*given)
     return time.process_time() - began
-
-
-def _short(job: ModelJob) -> tuple[ModelJob, float]:
-    """A short step, and how many times more all-to-alls the job's own has."""
-    plan, model = job.plan, job.model
-    if model.num_layers * plan.micro_batches * plan.gpus < MIN_WORK:
-        return job, 1.0
-    one = dataclasses.replace(job, scenario=job.scenario.model_copy(update={"seeds": 1}))
-    few = with_few_stages(one)
-    layers = few_layers(model, few.plan)
-    if not layers:
-        micro_batches = _few_micro_batches(plan, model.num_layers)
-        less = dataclasses.replace(plan, micro_batches=micro_batches)
-        return dataclasses.replace(one, plan=less), plan.micro_batches / micro_batches
-    micro_batches = _few_micro_batches(few.plan, layers)
-    share = layers * micro_batches / (model.num_moe_layers * plan.micro_batches)
-    return with_few(few, layers, micro_batches), 1 / share
-
-
-def _few_micro_batches(plan: Plan, layers: int) -> int:
-    """As many as :data:`TRIED_WORK` allows, in whole rounds of the pipeline."""
-    unit = plan.pp * plan.copies
-    few = unit * -(-4 // unit)
-    tried = TRIED_WORK // (layers * plan.gpus)
-    return few * max(1, min(tried, plan.micro_batches // 4) // few)
 
 
 def _loads_to_run(job: ModelJob) -> dict[str, Scenario]:
@@ -228,7 +201,7 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
 def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share."""
     loads = len(_loads_to_run(job))
-    changed = len(job.scenario.fail) + len(variants(fabric, job.scenario.policies))
+    changed = len(job.scenario.fail) + len(switching_variants(fabric, job.scenario.policies))
     samples = len(job.samples())
     if part is None:
         return samples + changed + loads
@@ -237,7 +210,7 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
 
 def _costs(
     tried: _Tried, others: Mapping[str, _Tried], fabric: Fabric
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[FabricVariant, float]]:
     """Time of the runs of a fabric by load and candidate, of the tried step in place of the job's.
 
     What the fabric leaves open is tried under each load as the comparison does: candidates that are
@@ -251,19 +224,20 @@ def _costs(
     return costs
 
 
-def _by_candidate(trials: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+def _by_candidate(
+    trials: Mapping[FabricVariant, tuple[float, float]],
+) -> dict[FabricVariant, float]:
     """Time of the candidates that are not much slower than the fastest, and of that one."""
     fastest, own_s = min(trials.values())
     close = fastest * (1 + strategies.MARGIN)
-    return {name: run_s for name, (step_s, run_s) in trials.items() if step_s <= close} | {
-        "": own_s
-    }
+    costs = {variant: run_s for variant, (step_s, run_s) in trials.items() if step_s <= close}
+    return {**costs, OWN: own_s}
 
 
-def _in_vain_s(costs: Mapping[str, Mapping[str, float]]) -> float:
+def _in_vain_s(costs: Mapping[str, Mapping[FabricVariant, float]]) -> float:
     """Time of the candidates that a fabric will not have, under all loads."""
     return sum(
-        sum(run_s for name, run_s in runs.items() if name) - runs[""]
+        sum(run_s for variant, run_s in runs.items() if variant != OWN) - runs[OWN]
         for runs in costs.values()
         if len(runs) > 1
     )
@@ -273,13 +247,15 @@ def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> 
     """Bytes of samples that are kept, written and drawn, and of those that run."""
     nominal, _, scaled = _builds(job, is_averaged=True)
     plan, model = job.plan, job.model
-    own = sizes.tasks + sizes.tables
-    one = own + sizes.counts
+    alone_bytes = sizes.tasks + sizes.tables
+    sample_bytes = alone_bytes + sizes.counts
     share = 1.0 if part is None else part.share
-    kept = min(share * (nominal * one + scaled * own), max(KEPT_BYTES, one))
+    kept = min(
+        share * (nominal * sample_bytes + scaled * alone_bytes), max(KEPT_BYTES, sample_bytes)
+    )
     # the first sample stays, and each other load has its own
-    kept += one
-    running = cores * (one + (_TASK_IN_CORE - 1) * sizes.tasks)
+    kept += sample_bytes
+    running = cores * (sample_bytes + (_TASK_IN_CORE - 1) * sizes.tasks)
     written = _TASK_WRITTEN * sizes.tasks / plan.pp
     drawn = 0.0
     if job.options.deduplicate:
@@ -288,11 +264,11 @@ def _memory(job: ModelJob, sizes: _Sizes, cores: int, part: PartStep | None) -> 
     return _BASE_BYTES + kept + running + written + drawn
 
 
-def _check_memory(job: ModelJob, found: Requirements) -> None:
+def _check_memory(job: ModelJob, needed: Requirements) -> None:
     installed = _installed_bytes()
-    if installed is not None and found.memory_bytes > installed:
+    if installed is not None and needed.memory_bytes > installed:
         raise InputError(
-            f"{job.plan.micro_batches:,} micro-batches take about {found.memory_bytes / 1e9:,.2g} "
+            f"{job.plan.micro_batches:,} micro-batches take about {needed.memory_bytes / 1e9:,.2g} "
             f"GB of memory, of {installed / 1e9:,.2g} GB here; simulate fewer micro-batches: the "
             "step is close to proportional to them"
         )

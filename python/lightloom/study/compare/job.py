@@ -13,18 +13,27 @@ from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, did_you_mean
 from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
-from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
-from lightloom.models import Model, load_model
+from lightloom.hardware import Gpu, known_error, load_gpu, load_power, load_prices
+from lightloom.models import Model, catalog, load_model
 from lightloom.models.attention_work import training_flops_per_token
-from lightloom.models.record import recorded_model
+from lightloom.models.parameters import active_parameters, total_parameters
+from lightloom.models.record import model_record, recorded_model
 from lightloom.parallel import Plan, StageMemory
+from lightloom.parallel.grid import RankGrid
 from lightloom.practice import Dispatcher
+from lightloom.study.compare.compute_note import (
+    compute_line,
+    compute_warning,
+    precision_warning,
+)
 from lightloom.study.compare.costs import Costs, Rates, costs_by_name
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.racks import installed, used_nics, with_servers
+from lightloom.study.compare.repair import repair_of
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.trace.step.build import TraceWorkload
+from lightloom.units import show_count
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_dispatch import Dispatch
@@ -34,6 +43,11 @@ from lightloom.workload.tokens import demand_shape
 #: a step that is ready to run
 StepWorkload = Workload | TraceWorkload
 
+#: fields of the plan that are columns
+PLAN_COLUMNS = (
+    *("tp", "pp", "dp", "ep", "etp", "cp", "vpp"),
+    *("micro_batches", "micro_batch_size", "seq_len", "zero1", "schedule", "overlap_all_to_all"),
+)
 #: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
 MAX_RANK_TOKENS = 400_000_000
 
@@ -130,6 +144,68 @@ class Job(ABC):
     @abstractmethod
     def training_rates(self, step_time_s: float) -> TrainingRates:
         """The throughput of steps of this time, in the units in which runs are published."""
+
+    @abstractmethod
+    def opening(self) -> list[str]:
+        """What is trained, in lines."""
+
+    @abstractmethod
+    def details(self, workload: StepWorkload | None) -> list[str]:
+        """How it is trained, in lines; more of them once the workload is built."""
+
+    @abstractmethod
+    def inputs(self) -> dict[str, Any]:
+        """What results say of what is trained, as plain values."""
+
+    @abstractmethod
+    def bytes_per_count(self, workload: StepWorkload, table: int) -> float:
+        """Bytes of a token copy of a table of demand."""
+
+    def demand_line(self) -> str:
+        """What was sampled, and why there may be less of it than was asked for."""
+        scenario, samples = self.scenario, self.samples()
+        source = scenario.demand.name if self.has_routing else "none (no experts)"
+        seeds = len({sample.seed for sample in samples})
+        steps = len({sample.step for sample in samples})
+        parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
+        if scenario.compute_spread:
+            parts.append(f"compute speed +-{scenario.compute_spread:.0%}")
+        if (seeds, steps) != (scenario.seeds, scenario.steps):
+            alike = "every seed" if self.changes else "every seed and step"
+            parts.append(f"the same for {alike}")
+        return f"demand: {source}; {len(samples)} samples per fabric: {', '.join(parts)}"
+
+    def plan_summary(self) -> list[str]:
+        """The plan, where it comes from, and its memory, in lines; none of a program."""
+        return []
+
+    def warnings(self) -> list[str]:
+        """What to know before any result is read."""
+        return []
+
+    def losses(self, workload: StepWorkload) -> list[str]:  # noqa: ARG002
+        """Tokens of the demand that are not sent, in lines."""
+        return []
+
+    def logged(self, workload: StepWorkload) -> dict[str, float]:  # noqa: ARG002
+        """What a log that tokens are drawn from has, per layer and expert."""
+        return {}
+
+    def plan_columns(self) -> dict[str, object]:
+        """The plan as columns of rows; a program's is its own."""
+        return {}
+
+    def plan_record(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {}
+
+    def memory_record(self) -> dict[str, Any]:
+        """Peak memory by stage as plain values; a program does not say."""
+        return {}
+
+    def shape_record(self) -> dict[str, Any]:
+        """The field of a scenario that repeats a model whose file may be gone."""
+        return {}
 
     def samples(self) -> list[Sample]:
         """Every seed and step at the nominal compute speed; after the first, its two ends.
@@ -253,6 +329,141 @@ class ModelJob(Job):
         """Peak memory of each pipeline stage."""
         return self.fitted.memory
 
+    def opening(self) -> list[str]:
+        """The model, and what to know of it."""
+        model = self.model
+        parameters = show_count(total_parameters(model))
+        active = show_count(active_parameters(model, "output"))
+        experts = f"{model.num_experts} experts, top-{model.experts_per_token}, "
+        return [
+            f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
+            f"{parameters} parameters, {active} active per token",
+            *([f"about the model: {'; '.join(model.notes)}"] if model.notes else []),
+        ]
+
+    def details(self, workload: StepWorkload | None) -> list[str]:  # noqa: ARG002
+        """Plan, memory and compute times."""
+        return [*self.plan_summary(), *filter(None, [compute_line(self)])]
+
+    def plan_summary(self) -> list[str]:
+        """The plan, where it comes from, and its memory, in lines."""
+        plan, fitted = self.plan, self.fitted
+        lines = [
+            f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
+            + (f" CP{plan.cp}" if plan.cp > 1 else "")
+            + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
+            + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
+            + f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
+            f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
+            f"{plan.tokens_per_step:,} tokens per step",
+            *filter(None, [self._inside_servers()]),
+            *([f"plan from: {'; '.join(plan.provenance)}"] if plan.provenance else []),
+        ]
+        by_stage = " ".join(f"{stage.total_bytes / 1e9:.1f}" for stage in self.memory)
+        lines.append(
+            f"peak memory per GPU by stage [GB]: {by_stage}; "
+            f"{fitted.limit_bytes(self.gpu) / 1e9:.1f} of "
+            f"{self.gpu.hbm_capacity_bytes / 1e9:.0f} GB are for the model"
+        )
+        recompute = fitted.options.recompute
+        if fitted.repaired:
+            lines.append(
+                f"activations recomputed so that the plan fits: {recompute}; without, "
+                f"{fitted.repaired}"
+            )
+        elif recompute != "none":
+            lines.append(f"activations recomputed: {recompute}")
+        return lines
+
+    def _inside_servers(self) -> str | None:
+        """What it means for a job of several servers that every EP group is inside one of them."""
+        size, servers = self.plan.ep * self.plan.etp, self.cluster.servers
+        if not self.has_routing or size == 1 or servers == 1:
+            return None
+        group = RankGrid(self.plan).ep_groups()[0, 0]
+        per_server = self.cluster.gpus_per_server
+        if group[0] // per_server != group[-1] // per_server:
+            return None
+        return f"EP groups of {size} GPUs are inside servers: no all-to-all of experts leaves them"
+
+    def warnings(self) -> list[str]:
+        """A plan that does not fit, times that are assumed, a demand or length that is unusual."""
+        warnings = []
+        if self.fitted.misfit:
+            warnings.append(f"the plan does not fit {self.gpu.title}: {self.fitted.misfit}")
+        warnings += filter(None, (compute_warning(self), precision_warning(self)))
+        source = self.demand(self.samples()[0])
+        if source is not None and (floor := source.provenance.get("imbalance_floor")):
+            warnings.append(floor)
+        if 0 < self.model.max_positions < self.plan.seq_len:
+            warnings.append(
+                f"sequences of {self.plan.seq_len:,} tokens are longer than the "
+                f"{self.model.max_positions:,} positions of {self.model.name}: as if it had as many"
+            )
+        return warnings
+
+    def losses(self, workload: StepWorkload) -> list[str]:
+        """Copies beyond the capacity of experts."""
+        assert isinstance(workload, Workload)
+        if workload.folded is None or not workload.folded.dropped_share:
+            return []
+        return [
+            f"capacity factor {self.scenario.demand.capacity_factor:g}: "
+            f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
+        ]
+
+    def logged(self, workload: StepWorkload) -> dict[str, float]:
+        """Copies of a log that tokens are drawn from, per layer and expert."""
+        assert isinstance(workload, Workload)
+        if workload.folded is None or workload.folded.logged_copies is None:
+            return {}
+        return {"copies_per_expert": workload.folded.logged_copies}
+
+    def bytes_per_count(self, workload: StepWorkload, table: int) -> float:  # noqa: ARG002
+        """Bytes of a token copy that is dispatched."""
+        return self.model.expert_hidden * self.options.dispatch_element_bytes
+
+    def inputs(self) -> dict[str, Any]:
+        """Model, plan, plans that were considered, and how far predictions are from public runs."""
+        plan, model = self.plan, self.model
+        error = known_error(has_experts=self.has_routing, precision=self.fitted.options.precision)
+        return {
+            "model": {
+                "name": model.name,
+                "parameters": total_parameters(model),
+                "active_parameters": active_parameters(model, "output"),
+                "sources": model.sources,
+            },
+            "plan": self.plan_record(),
+            "plan_candidates": [dataclasses.asdict(candidate) for candidate in self.candidates],
+            "known_error": dataclasses.asdict(error),
+            "sequences_per_step": plan.sequences_per_step,
+            "tokens_per_step": plan.tokens_per_step,
+        }
+
+    def plan_columns(self) -> dict[str, object]:
+        """The plan, precision and recomputation as columns of rows."""
+        fitted = self.fitted.options
+        return {
+            **{name: getattr(self.plan, name) for name in PLAN_COLUMNS},
+            "precision": fitted.precision,
+            "recompute": fitted.recompute,
+        }
+
+    def plan_record(self) -> dict[str, Any]:
+        """Every field of the plan."""
+        return dataclasses.asdict(self.plan) | {"dense_dp": self.plan.dense_dp}
+
+    def memory_record(self) -> dict[str, Any]:
+        """Peak memory by stage, and what it costs that the plan fits."""
+        return self.fitted.as_dict(self.gpu) | {"repair": repair_of(self)}
+
+    def shape_record(self) -> dict[str, Any]:
+        """The shape of a model that is not in the catalog."""
+        if self.scenario.model in catalog():
+            return {}
+        return {"model_shape": model_record(self.model)}
+
 
 def model_of(scenario: Scenario) -> Model:
     """The model of a scenario: by its recorded shape, else by its name or file.
@@ -329,7 +540,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
 def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
     """Bytes per element: the user's, else those of the model's published run, else the defaults."""
     demand = scenario.demand
-    given = {
+    stated = {
         "dispatch_element_bytes": demand.dispatch_element_bytes,
         "combine_element_bytes": demand.combine_element_bytes,
         "dispatch_gradient_element_bytes": demand.dispatch_gradient_element_bytes,
@@ -338,7 +549,7 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         "parameter_bytes": scenario.parameter_bytes,
     }
     sizes: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in stated.items():
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
@@ -355,11 +566,11 @@ def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:
 
 def _dispatcher(scenario: Scenario, model: Model) -> Dispatcher:
     """The user's dispatcher; else that of the published training, else the one that suits it."""
-    given = scenario.demand
-    if given.dispatcher is not None:
-        return given.dispatcher
-    if given.deduplicate is not None:
-        return "flex" if given.deduplicate else "alltoall"
+    options = scenario.demand
+    if options.dispatcher is not None:
+        return options.dispatcher
+    if options.deduplicate is not None:
+        return "flex" if options.deduplicate else "alltoall"
     return model.dispatcher or ("flex" if model.num_groups > model.top_groups else "alltoall")
 
 
@@ -371,14 +582,14 @@ def _deduplicates(scenario: Scenario, model: Model) -> bool:
     DemandError
         If the dispatcher sends every copy.
     """
-    given = scenario.demand.deduplicate
+    wanted = scenario.demand.deduplicate
     sends_once = _dispatcher(scenario, model) == "flex"
-    if given and not sends_once:
+    if wanted and not sends_once:
         raise DemandError(
             "deduplicate with dispatcher alltoall: it sends every copy; use dispatcher flex, or "
             "leave deduplicate out"
         )
-    return sends_once if given is None else given
+    return sends_once if wanted is None else wanted
 
 
 def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> Dispatch:
@@ -397,15 +608,15 @@ def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> D
 
 def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
     """The machines of a scenario."""
-    own = scenario.cluster
+    options = scenario.cluster
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=own.rate_gbps,
+        nic_gbps=options.rate_gbps,
         gpu=gpu.name,
-        gpus_per_server=own.used_gpus_per_server,
-        nics_per_server=used_nics(own),
-        link_delay_s=own.link_delay_s,
-        idle_gpus_per_server=own.spare_gpus_per_server or 0,
+        gpus_per_server=options.used_gpus_per_server,
+        nics_per_server=used_nics(options),
+        link_delay_s=options.link_delay_s,
+        idle_gpus_per_server=options.spare_gpus_per_server or 0,
     )
 
 
@@ -464,15 +675,15 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
     """
     options = scenario.demand
     if not model.num_moe_layers:
-        given = [
+        changed = [
             name
             for name in DemandOptions.model_fields
             if getattr(options, name) != getattr(DemandOptions(), name)
         ]
-        if given:
+        if changed:
             raise DemandError(
                 f"{model.name} has no experts, so that nothing would read the demand's "
-                f"{', '.join(given)}; leave it out"
+                f"{', '.join(changed)}; leave it out"
             )
         return None
     return open_demand(

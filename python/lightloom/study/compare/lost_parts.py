@@ -35,7 +35,7 @@ Counts = tuple[int, ...]
 class Loss:
     """What a network loses: what follows in words, and parts that a fabric is then without.
 
-    Without names the step is as long as before, or the job stops.
+    Without names the fabric has no such part, or the job stops.
     """
 
     response: str
@@ -54,21 +54,21 @@ def counts_of_servers(cluster: Cluster) -> dict[PartKind, Counts]:
 
 def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
     """Return how many of each part a network has; a kind that it lacks is left out."""
-    servers, found = network.servers, counts_of_servers(cluster)
+    servers, counts = network.servers, counts_of_servers(cluster)
     eps, ocs = network.part(Eps), network.part(Ocs)
     if eps is not None:
-        found[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)
+        counts[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)
         if eps.planes > 1:
-            found[PartKind.PLANE] = (eps.planes,)
+            counts[PartKind.PLANE] = (eps.planes,)
     if ocs is not None and eps is not None:
-        found[PartKind.EPS_NIC] = (servers, eps.nics)
+        counts[PartKind.EPS_NIC] = (servers, eps.nics)
         if chassis := _chassis(ocs):
-            found[PartKind.OCS] = (chassis,)
+            counts[PartKind.OCS] = (chassis,)
         if ocs.planes is not None:
-            found[PartKind.PLANE] = (ocs.degree,)
+            counts[PartKind.PLANE] = (ocs.degree,)
     if network.part(Crossbars) is not None:
-        found[PartKind.PLANE] = (cluster.nics_per_server,)
-    return found
+        counts[PartKind.PLANE] = (cluster.nics_per_server,)
+    return counts
 
 
 def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: int) -> Loss:
@@ -84,7 +84,7 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
         GPUs of a worker of the job.
     """
     if part.kind not in counts_of(network, cluster):
-        return Loss(f"unaffected: {_ABSENT[part.kind]}")
+        return Loss(_ABSENT[part.kind])
     eps, ocs = network.part(Eps), network.part(Ocs)
     if ocs is not None and eps is not None:
         return _of_region(part, network, eps, ocs)
@@ -95,7 +95,7 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
         return _of_crossbars(part, crossbars, crossbars.nics // workers)
     if network.part(Direct) is not None:
         return _of_panel(part, cluster)
-    return Loss("unaffected: failures of its parts are not known")
+    return Loss("failures of its parts are not known")
 
 
 _ABSENT = {

@@ -112,16 +112,16 @@ def packets_of(scenario: Scenario, phases: Phases | None, step_flow_s: float) ->
     }
 
 
-def packets_note(found: Mapping[str, Any]) -> str:
+def packets_note(packets: Mapping[str, Any]) -> str:
     """The same in one line."""
     parts = []
-    for name, phases in found["phases"].items():
+    for name, phases in packets["phases"].items():
         low, high = phases["stretch_interval"]
         parts.append(
             f"{name.upper()} {phases['simulated']} of {phases['distinct']} distinct phases, which"
             f" take x{phases['stretch']:.3f} ({low:.3f}-{high:.3f}) of their time as flows"
         )
     return (
-        f"packets of {found['mtu_bytes']:,} B by {found['transport']}: {', '.join(parts)};"
-        f" {show_time(found['step_time_as_flows_s'])} as flows"
+        f"packets of {packets['mtu_bytes']:,} B by {packets['transport']}: {', '.join(parts)};"
+        f" {show_time(packets['step_time_as_flows_s'])} as flows"
     )

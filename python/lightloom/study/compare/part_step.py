@@ -18,16 +18,13 @@ from typing import TYPE_CHECKING
 from lightloom.demand import DemandSource
 from lightloom.demand.few_stages import few_stages
 from lightloom.simulate import Run
-from lightloom.study.compare.job import Job, ModelJob, demand_source
+from lightloom.study.compare.job import ModelJob, demand_source
 from lightloom.study.compare.results import Sample
-from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, with_few, with_few_stages
+from lightloom.study.compare.variants import OWN
 from lightloom.workload.tokens import moe_layers
 
 if TYPE_CHECKING:
     from lightloom.study.compare.runner import Done
-
-#: layers x micro-batches x GPUs from which a step takes long enough for a part to be worth it
-LONG_WORK = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +55,13 @@ class PartStep:
     stages: int
     micro_batches: int
 
+    @classmethod
+    def of(cls, whole: ModelJob, short: ModelJob, share: float) -> PartStep:
+        """The part of a job's step that a short job has."""
+        values = {each.name: getattr(short, each.name) for each in dataclasses.fields(short)}
+        plan = whole.plan
+        return cls(_PartJob(**values, whole=whole), share, plan.pp, plan.micro_batches)
+
     def sentence(self) -> str:
         """What a user reads before anything runs."""
         plan = self.job.plan
@@ -84,53 +88,24 @@ class PartStep:
             One for each of ``parts`` but these.
         """
         first, nominal = _first_samples(whole), _first_samples(parts)
-        found = []
-        for one in parts:
-            name = one.attempt.fabric.name
-            if one is nominal[name]:
+        estimates = []
+        for run_of_part in parts:
+            name = run_of_part.attempt.fabric.name
+            if run_of_part is nominal[name]:
                 continue
             factor = first[name].run.step_time_s / nominal[name].run.step_time_s
-            run = _scaled(one.run, factor)
-            found.append(dataclasses.replace(one, run=run, is_estimate=True))
-        return found
-
-
-def part_step(job: Job) -> PartStep | None:
-    """The part that stands for a job's step in all but the first sample; ``None`` for no part.
-
-    There is one for a long step of a model with experts, as flows, whose stages share no servers
-    and have no chunks.
-    """
-    scenario = job.scenario
-    if scenario.whole_steps or scenario.network == "packet" or not isinstance(job, ModelJob):
-        return None
-    plan, model = job.plan, job.model
-    work = model.num_layers * plan.micro_batches * plan.gpus
-    if not job.has_routing or plan.vpp > 1 or work < LONG_WORK:
-        return None
-    few = with_few_stages(job)
-    stages = few.plan.pp
-    if stages == plan.pp and plan.pp > MAX_STAGES:
-        return None
-    layers = -(-model.num_layers // plan.pp) * stages
-    # DualPipe needs an even number, two for each stage
-    unit = plan.copies
-    micro_batches = unit * max(stages, round(plan.micro_batches * stages / plan.pp / unit))
-    share = layers * micro_batches / (model.num_moe_layers * plan.micro_batches)
-    if share > MAX_SHARE:
-        return None
-    short = with_few(few, layers, micro_batches)
-    given = {each.name: getattr(short, each.name) for each in dataclasses.fields(short)}
-    return PartStep(_PartJob(**given, whole=job), share, plan.pp, plan.micro_batches)
+            run = _scaled(run_of_part.run, factor)
+            estimates.append(dataclasses.replace(run_of_part, run=run, is_estimate=True))
+        return estimates
 
 
 def _first_samples(done: Sequence[Done]) -> dict[str, Done]:
     """The first run of each fabric as it is, which is its first sample; by its name."""
-    found: dict[str, Done] = {}
-    for one in done:
-        if not one.attempt.variant:
-            found.setdefault(one.attempt.fabric.name, one)
-    return found
+    firsts: dict[str, Done] = {}
+    for each in done:
+        if each.attempt.variant == OWN:
+            firsts.setdefault(each.attempt.fabric.name, each)
+    return firsts
 
 
 def _scaled(run: Run, factor: float) -> Run:

@@ -134,22 +134,22 @@ class Candidates:
             values["micro_batches"], rest = divmod(self._sequences, per_step)
             if rest or not values["micro_batches"]:
                 return None
-        one = self._scenario.model_copy(update={"plan": PlanOptions(**values)})
+        scenario = self._scenario.model_copy(update={"plan": PlanOptions(**values)})
         try:
-            fitted = fitted_plan(one, self._model, self._gpu, self._options)
+            fitted = fitted_plan(scenario, self._model, self._gpu, self._options)
         except PlanError:
             return None
-        return None if fitted.misfit else PredictedPlan(one, fitted)
+        return None if fitted.misfit else PredictedPlan(scenario, fitted)
 
     def _degrees(self) -> Iterator[dict[str, int]]:
         """TP within a server, PP and EP that may divide the model."""
         scenario, model = self._scenario, self._model
-        given, gpus = scenario.plan, scenario.gpus
+        options, gpus = scenario.plan, scenario.gpus
         experts = model.num_experts if model.num_moe_layers else 1
         within = min(gpus, scenario.cluster.used_gpus_per_server)
-        tps = [given.tp] if given.tp else divisors(within)
-        pps = [given.pp] if given.pp else [d for d in divisors(gpus) if d <= model.num_layers]
-        eps = [given.ep] if given.ep else divisors(experts)
+        tps = [options.tp] if options.tp else divisors(within)
+        pps = [options.pp] if options.pp else [d for d in divisors(gpus) if d <= model.num_layers]
+        eps = [options.ep] if options.ep else divisors(experts)
         for tp in tps:
             for pp in pps:
                 for ep in eps:
@@ -186,10 +186,10 @@ def may_have_chunks(plan: Plan) -> bool:
 
 def _stated(scenario: Scenario, model: Model) -> Plan | None:
     """The plan that is given or published."""
-    given = scenario.plan.degrees
+    degrees = scenario.plan.degrees
     size = scenario.cluster.used_gpus_per_server
     try:
-        return stated_plan(model, scenario.gpus, overrides=given, gpus_per_server=size)
+        return stated_plan(model, scenario.gpus, overrides=degrees, gpus_per_server=size)
     except PlanError:
         if scenario.plan.source == "search":
             return None

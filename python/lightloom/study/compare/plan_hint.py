@@ -41,11 +41,11 @@ def with_plan_hint(comparison: Comparison, monitor: Monitor[Any]) -> Comparison:
 
 
 def _is_published(job: ModelJob) -> bool:
-    given = job.scenario.plan
+    options = job.scenario.plan
     return (
         job.model.plan is not None
-        and given.source is None
-        and given.model_fields_set <= _SIZES
+        and options.source is None
+        and options.model_fields_set <= _SIZES
         and job.plan.origin == "published"
     )
 
@@ -53,20 +53,22 @@ def _is_published(job: ModelJob) -> bool:
 def _faster(job: ModelJob, monitor: Monitor[Any]) -> str | None:
     plan = job.scenario.plan.model_copy(update={"source": "search"})
     alone: dict[str, Any] = {"plan": plan, "fabrics": (FABRIC,), "fabric_options": {}}
-    found = planned_job(job.scenario.model_copy(update=alone), monitor)
-    own = next((one for one in found.candidates if _is_of(one, job.plan)), None)
-    if own is None or not found.candidates:
+    searched = planned_job(job.scenario.model_copy(update=alone), monitor)
+    published = next(
+        (candidate for candidate in searched.candidates if _is_of(candidate, job.plan)), None
+    )
+    if published is None or not searched.candidates:
         return None
-    best = found.candidates[0]
+    best = searched.candidates[0]
     tokens = job.plan.tokens_per_step
-    step_s = best.predicted_step_time_s * tokens / found.plan.tokens_per_step
-    ratio = own.predicted_step_time_s / step_s
+    step_s = best.predicted_step_time_s * tokens / searched.plan.tokens_per_step
+    ratio = published.predicted_step_time_s / step_s
     if ratio < SAME_PLAN:
         return None
     return (
         f"the published plan is {ratio:.2f}x slower than {title(best)}, which --plan search finds:"
-        f" {show_time(own.predicted_step_time_s, 3)} instead of {show_time(step_s, 3)} for a step"
-        f" of {tokens:,} tokens on {FABRIC}"
+        f" {show_time(published.predicted_step_time_s, 3)} instead of {show_time(step_s, 3)} for a"
+        f" step of {tokens:,} tokens on {FABRIC}"
     )
 
 

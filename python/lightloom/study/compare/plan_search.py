@@ -14,8 +14,7 @@ are simulated on a fat-tree, in rounds:
 4. these, and the fastest with every other PP, on the fabrics of the comparison: one on which
    another plan of as many tokens per step is faster by more than :data:`SAME_PLAN` has that one.
 
-A step takes longer by the same time with each micro-batch beyond those that fill the pipeline, so
-that two short runs tell how long it is with any number.
+Steps are predicted from one and two fills of the pipeline (``fills.py``).
 """
 
 from __future__ import annotations
@@ -34,13 +33,11 @@ from typing import Any, TypeVar
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, PlanError
 from lightloom.fabric import Fabric, load_fabric
-from lightloom.fabric.network import Network
 from lightloom.parallel import Plan
 from lightloom.parallel.choose import divisors
 from lightloom.parallel.grid import RankGrid, check_servers
-from lightloom.progress import Monitor
-from lightloom.simulate import simulate
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.progress import Monitor, Progress
+from lightloom.study.compare.fills import Fills, Steps, with_micro_batches
 from lightloom.study.compare.job import (
     ModelJob,
     PlanCandidate,
@@ -50,7 +47,6 @@ from lightloom.study.compare.job import (
 )
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
 from lightloom.study.compare.racks import with_servers
-from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
 from lightloom.units import show_time
@@ -76,8 +72,6 @@ SCREENING = "screening plans"
 
 Kind = TypeVar("Kind")
 Found = TypeVar("Found")
-#: called with what is being done; ``False`` stops
-Watch = Callable[[str], bool | None]
 
 
 @dataclass(frozen=True)
@@ -143,9 +137,9 @@ def planned_jobs(
     fabrics = load_fabrics(scenario)
     with _Pool(monitor or Monitor()) as pool:
         predicted = _Search(candidates, model.num_layers, fabrics, pool).fastest(whole)
-    found = [one for one in predicted if one.step_time_s < math.inf]
+    possible = [choice for choice in predicted if choice.step_time_s < math.inf]
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, fabrics, found) if found else [prepare(scenario)]
+    return _searched(scenario, fabrics, possible) if possible else [prepare(scenario)]
 
 
 class _Search:
@@ -170,10 +164,10 @@ class _Search:
         chunked = [more for one in leading for more in self._candidates.with_chunks(one)]
         screened += self._screened(chunked)
         published = self._candidates.published()
-        known = [] if published is None else [published]
+        stated = [] if published is None else [published]
         others = sorted(screened, key=lambda choice: choice.order)
-        others = [one for one in others if all(one.plan != it.plan for it in known)]
-        exact = [*known, *others[:FINALISTS]]
+        others = [one for one in others if all(one.plan != it.plan for it in stated)]
+        exact = [*stated, *others[:FINALISTS]]
         exact += _best_of_other(exact, others, "ep", OTHER_EP)
         if self._others:
             exact += _best_of_other(exact, others, "pp", OTHER_PP)
@@ -197,10 +191,10 @@ class _Search:
         round_of = {key: ones[:2] for key, ones in waiting.items()}
         while any(round_of.values()):
             keys = [key for key, ones in round_of.items() for _ in ones]
-            found = self._screened([one for ones in round_of.values() for one in ones])
-            screened += found
+            tried = self._screened([one for ones in round_of.values() for one in ones])
+            screened += tried
             going = set()
-            for key, one in zip(keys, found, strict=True):
+            for key, one in zip(keys, tried, strict=True):
                 going.discard(key)
                 if key not in best or one.step_time_s <= best[key].step_time_s:
                     best[key] = one
@@ -215,11 +209,11 @@ class _Search:
         while choices:
             pairs = [(one, self._candidates.with_larger_micro_batches(one)) for one in choices]
             larger = [(one, more) for one, more in pairs if more is not None]
-            found = self._screened([more for _, more in larger])
-            screened += found
+            faster = self._screened([more for _, more in larger])
+            screened += faster
             choices = [
                 more
-                for (one, _), more in zip(larger, found, strict=True)
+                for (one, _), more in zip(larger, faster, strict=True)
                 if self._without_bubble(more) < self._without_bubble(one)
             ]
         return screened
@@ -251,12 +245,12 @@ def _best_of_other(
     exact: Sequence[PredictedPlan], others: Sequence[PredictedPlan], degree: str, limit: float
 ) -> list[PredictedPlan]:
     """The first of ``others`` with each degree that no plan of ``exact`` has, unless far slower."""
-    found: dict[int, PredictedPlan] = {}
-    for one in others:
-        if one.order[0] <= limit * others[0].order[0]:
-            found.setdefault(getattr(one.plan, degree), one)
-    known = {getattr(one.plan, degree) for one in exact}
-    return [one for value, one in found.items() if value not in known]
+    firsts: dict[int, PredictedPlan] = {}
+    for choice in others:
+        if choice.order[0] <= limit * others[0].order[0]:
+            firsts.setdefault(getattr(choice.plan, degree), choice)
+    tried = {getattr(choice.plan, degree) for choice in exact}
+    return [choice for value, choice in firsts.items() if value not in tried]
 
 
 def _job(choice: PredictedPlan) -> ModelJob:
@@ -290,7 +284,7 @@ def _few_replicas(plan: Plan, gpus_per_server: int) -> Plan:
     return plain
 
 
-def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
+def _pace(choice: PredictedPlan, watch: Progress) -> _Pace | None:
     """Runs with one and two micro-batches; ``None`` if a file of demand is for another EP."""
     try:
         job = _job(choice)
@@ -308,8 +302,8 @@ def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
         # which takes half the time to draw
         scenario = scenario.with_imbalance("balanced")
     job = dataclasses.replace(job, model=model, plan=plan, cluster=cluster, scenario=scenario)
-    steps = _ShortSteps(job, (PLAIN,), watch)
-    first, second = (steps.seconds(count)[PLAIN] for count in (1, 2))
+    fills = Fills(tuple(with_micro_batches(job, count) for count in (1, 2)))
+    first, second = Steps(fills, watch, plans_once=True).seconds(PLAIN)
     return _Pace(plan.pp, per_stage, first, second - first)
 
 
@@ -323,79 +317,39 @@ def _plain(plan: Plan) -> Plan:
     return dataclasses.replace(plan, **values)
 
 
-def _short(choice: PredictedPlan, watch: Watch) -> PredictedPlan:
+def _short(choice: PredictedPlan, watch: Progress) -> PredictedPlan:
     """Predicted from a step with few micro-batches, all else as it is."""
     try:
         job = _job(choice)
     except DemandError:
         return choice
-    seconds = _ShortSteps(job, (PLAIN,), watch).predicted(job.plan.micro_batches)[PLAIN]
+    seconds = _steps(job, watch).step_time_s(PLAIN)
     times: dict[Fabric, float] = {PLAIN: seconds}
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=False, times_s=times)
 
 
-def _elsewhere(choice: PredictedPlan, watch: Watch, *, fabrics: Sequence[Fabric]) -> PredictedPlan:
+def _elsewhere(
+    choice: PredictedPlan, watch: Progress, *, fabrics: Sequence[Fabric]
+) -> PredictedPlan:
     """Predicted on other fabrics as it was on a fat-tree, where they can carry the plan."""
     if PLAIN not in choice.times_s:  # the demand is for another EP
         return choice
-    job = _job(choice)
-    found = _ShortSteps(job, fabrics, watch).predicted(job.plan.micro_batches)
-    return dataclasses.replace(choice, times_s={**choice.times_s, **found})
+    steps, times = _steps(_job(choice), watch), dict(choice.times_s)
+    for fabric in fabrics:
+        with contextlib.suppress(*([FabricError] if len(fabrics) > 1 else [])):
+            times[fabric] = steps.step_time_s(fabric)
+    return dataclasses.replace(choice, times_s=times)
 
 
-class _ShortSteps:
-    """Steps of a job with any number of micro-batches, on fabrics whose networks are planned once.
+def _steps(job: ModelJob, watch: Progress) -> Steps:
+    """The step of a job from one and two fills of the pipeline.
 
-    Of several fabrics, those that cannot carry the plan are left out.
+    Where every micro-batch takes its turn alone, one and two of them are enough.
     """
-
-    def __init__(self, job: ModelJob, fabrics: Sequence[Fabric], watch: Watch) -> None:
-        self._job, self._fabrics, self._watch = job, fabrics, watch
-        self._networks: dict[Fabric, Network] = {}
-
-    def predicted(self, micro_batches: int) -> dict[Fabric, float]:
-        """Step time by fabric, from runs with one and two fills of the pipeline.
-
-        Where every micro-batch takes its turn alone, one and two of them are enough.
-        """
-        plan = self._job.plan
-        is_plain = plan == _plain(plan)
-        # micro-batches that overlap one another are two at least
-        few = 1 if is_plain else max(2, plan.pp * plan.copies)
-        if micro_batches <= 2 * few:
-            return self.seconds(micro_batches)
-        first, second = (self.seconds(fills * few) for fills in (1, 2))
-        fills_more = (micro_batches - few) / few
-        return {
-            fabric: seconds + fills_more * (second[fabric] - seconds)
-            for fabric, seconds in first.items()
-        }
-
-    def seconds(self, micro_batches: int) -> dict[Fabric, float]:
-        """Simulated step time by fabric."""
-        plan = dataclasses.replace(self._job.plan, micro_batches=micro_batches)
-        job = dataclasses.replace(self._job, plan=plan)
-
-        def progress(_share: float, _activity: str = "", /) -> bool:
-            return self._watch(title(plan)) is not False
-
-        if not progress(0.0):
-            raise KeyboardInterrupt
-        workloads = Workloads(job)
-        networks = Networks(job, workloads)
-        if not self._networks:
-            self._plan_networks(networks)
-        found = {}
-        for fabric, network in self._networks.items():
-            size = networks.server_size(fabric)
-            graph = workloads.get(Sample(job.scenario.seed, 0), size).graph
-            found[fabric] = simulate(graph, network, progress=progress).step_time_s
-        return found
-
-    def _plan_networks(self, networks: Networks) -> None:
-        for fabric in self._fabrics:
-            with contextlib.suppress(*([FabricError] if len(self._fabrics) > 1 else [])):
-                self._networks[fabric] = networks.get(fabric)
+    plan = job.plan
+    # micro-batches that overlap one another are two at least
+    fill = 1 if plan == _plain(plan) else max(2, plan.pp * plan.copies)
+    return Steps(Fills.of(job, fill), watch, plans_once=True)
 
 
 class _Pool:
@@ -414,11 +368,11 @@ class _Pool:
         self._pool.shutdown(cancel_futures=True)
 
     def map(
-        self, predict: Callable[[Kind, Watch], Found], items: Sequence[Kind], activity: str
+        self, predict: Callable[[Kind, Progress], Found], items: Sequence[Kind], activity: str
     ) -> list[Found]:
         """Predict all items, in their order."""
 
-        def watch(_: str) -> bool:
+        def watch(_share: float, _activity: str = "", /) -> bool:
             return not self._cancelled.is_set()
 
         futures = [self._pool.submit(predict, item, watch) for item in items]
@@ -443,58 +397,60 @@ def title(plan: Plan | PlanCandidate | Mapping[str, Any]) -> str:
 
 
 def _searched(
-    scenario: Scenario, fabrics: Sequence[Fabric], found: Sequence[PredictedPlan]
+    scenario: Scenario, fabrics: Sequence[Fabric], predicted: Sequence[PredictedPlan]
 ) -> list[ModelJob]:
     """A job for each plan that is the fastest on some fabric, and all that were predicted."""
     candidates = tuple(
         PlanCandidate(
-            **{name: getattr(one.plan, name) for name in PlanCandidate.DEGREES},
-            recompute=one.fitted.options.recompute,
-            peak_memory_bytes=max(stage.total_bytes for stage in one.fitted.memory),
-            predicted_step_time_s=one.step_time_s,
+            **{name: getattr(candidate.plan, name) for name in PlanCandidate.DEGREES},
+            recompute=candidate.fitted.options.recompute,
+            peak_memory_bytes=max(stage.total_bytes for stage in candidate.fitted.memory),
+            predicted_step_time_s=candidate.step_time_s,
             predicted_by_fabric_s={
-                fabric.name: seconds for fabric in fabrics if (seconds := one.on(fabric)) < math.inf
+                fabric.name: seconds
+                for fabric in fabrics
+                if (seconds := candidate.on(fabric)) < math.inf
             },
-            is_screened=one.is_screened,
+            is_screened=candidate.is_screened,
         )
-        for one in found
+        for candidate in predicted
     )
     jobs = []
-    for choice, own in _by_plan(fabrics, found):
-        where = PLAIN if choice is found[0] else own[0]
-        text = f"search: of {len(found)} plans that fit, the shortest predicted step"
-        if len(found) > 1:
+    for choice, kept_by in _by_plan(fabrics, predicted):
+        where = PLAIN if choice is predicted[0] else kept_by[0]
+        text = f"search: of {len(predicted)} plans that fit, the shortest predicted step"
+        if len(predicted) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
         given = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in _given(scenario))
         provenance = (text, f"given: {given}") if given else (text,)
         plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
-        kept = tuple(fabric for fabric in job.fabrics if fabric in own)
+        kept = tuple(fabric for fabric in job.fabrics if fabric in kept_by)
         jobs.append(dataclasses.replace(job, fabrics=kept, candidates=candidates))
     return jobs
 
 
 def _by_plan(
-    fabrics: Sequence[Fabric], found: Sequence[PredictedPlan]
+    fabrics: Sequence[Fabric], predicted: Sequence[PredictedPlan]
 ) -> list[tuple[PredictedPlan, list[Fabric]]]:
     """Plans, each with the fabrics that have it, in their order.
 
     A fabric has the fastest plan of all, or the first one that another has, if that is about as
     fast there as the best.
     """
-    tokens = found[0].plan.tokens_per_step
-    exact = [one for one in found if one.times_s and one.plan.tokens_per_step == tokens]
-    chosen: list[tuple[PredictedPlan, list[Fabric]]] = [(found[0], [])]
+    tokens = predicted[0].plan.tokens_per_step
+    exact = [each for each in predicted if each.times_s and each.plan.tokens_per_step == tokens]
+    chosen: list[tuple[PredictedPlan, list[Fabric]]] = [(predicted[0], [])]
     for fabric in fabrics:
-        best = min(exact, key=lambda one: one.on(fabric))
-        for choice, own in chosen:
+        best = min(exact, key=lambda choice: choice.on(fabric))
+        for choice, kept_by in chosen:
             if choice.on(fabric) <= best.on(fabric) * SAME_PLAN:
-                own.append(fabric)
+                kept_by.append(fabric)
                 break
         else:
             chosen.append((best, [fabric]))
-    used = [one for one in chosen if one[1]]
-    return sorted(used, key=lambda one: fabrics.index(one[1][0]))
+    used = [pair for pair in chosen if pair[1]]
+    return sorted(used, key=lambda pair: fabrics.index(pair[1][0]))
 
 
 def _given(scenario: Scenario) -> list[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""What each policy of switching circuits gains: extra runs of the first sample, and their summary.
+"""What each policy of switching circuits gains, from extra runs of the first sample.
 
 Only fabrics whose circuits follow the demand have policies to compare. A policy that decides
 nothing, ``never``, is the reference: with demand that all sources share it is often as good.
@@ -11,68 +11,36 @@ from collections.abc import Mapping, Sequence
 from lightloom.fabric import Fabric
 from lightloom.schedule import RECONFIGURE_POLICIES
 from lightloom.simulate import Run
-from lightloom.study.compare.results import SAME, FabricResult, LinkUp, PolicyResult
+from lightloom.study.compare.results import SAME, FabricResult, LinkUpResult, PolicyResult
+from lightloom.study.compare.variants import NEVER, FabricVariant, LinkUp, OtherPolicy
 from lightloom.units import show_time
 
-_PREFIX = "reconfigure="
-#: the variant with another bring-up of links
-LINK_UP = "link_up"
 #: share of a step's critical path in which circuits are waited for, above which that is warned of
 MUCH_WAITING = 0.5
 
 
-def variants(fabric: Fabric, policies: bool) -> dict[str, Fabric]:
-    """What is run in addition to a fabric's own settings, by name.
-
-    The other first all-to-all, where the policy has a choice; the links' bring-up as measured where
-    it is left out, and without it where it is not; and all other policies, only ``never`` of them
-    without ``policies``. None where circuits do not look at the demand.
-    """
-    reconfiguration = fabric.reconfiguration()
-    if reconfiguration is None:
-        return {}
-    first = {f"first={name}": other for name, other in reconfiguration.other_first.items()}
-    bring_up = reconfiguration.link_up
-    other_bring_up = {} if bring_up is None else {LINK_UP: bring_up.other}
-    return {
-        **first,
-        **other_bring_up,
-        **{
-            _PREFIX + policy: other
-            for policy, other in reconfiguration.other_policies.items()
-            if policies or policy == "never"
-        },
-    }
-
-
-def as_never(variant: str, fabric: Fabric, own: Run) -> bool:
+def as_never(variant: FabricVariant, fabric: Fabric, run: Run) -> bool:
     """Whether a variant is ``never``, and the fabric's own run the same as it switched nothing.
 
     Break-even alone waits for nothing where it does not switch.
     """
     reconfiguration = fabric.reconfiguration()
     is_free = reconfiguration is not None and reconfiguration.policy == "break-even"
-    return is_free and variant == f"{_PREFIX}never" and not own.circuits.reconfigurations
+    return is_free and variant == NEVER and not run.circuits.reconfigurations
 
 
 def policy_results(
-    fabric: Fabric, own: Run, variant_runs: Mapping[str, Run]
+    fabric: Fabric, run: Run, variant_runs: Mapping[FabricVariant, Run]
 ) -> tuple[PolicyResult, ...]:
     """The first sample under every policy, in their order; empty if they were not all run."""
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None:
         return ()
-    runs = {
-        name.removeprefix(_PREFIX): run
-        for name, run in variant_runs.items()
-        if name.startswith(_PREFIX)
-    }
-    runs[reconfiguration.policy] = own
-    names = tuple(RECONFIGURE_POLICIES)
-    if any(name not in runs for name in names):
+    runs = {**variant_runs, OtherPolicy(reconfiguration.policy): run}
+    if any(OtherPolicy(name) not in runs for name in RECONFIGURE_POLICIES):
         return ()
-    never = runs["never"].step_time_s
-    return tuple(_result(name, runs[name], never) for name in names)
+    never_s = runs[NEVER].step_time_s
+    return tuple(_result(name, runs[OtherPolicy(name)], never_s) for name in RECONFIGURE_POLICIES)
 
 
 def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
@@ -88,18 +56,20 @@ def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
     )
 
 
-def link_up_result(fabric: Fabric, own: Run, variant_runs: Mapping[str, Run]) -> LinkUp | None:
+def link_up_result(
+    fabric: Fabric, run: Run, variant_runs: Mapping[FabricVariant, Run]
+) -> LinkUpResult | None:
     """What bringing links up does to the first sample; ``None`` where circuits stay."""
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None or reconfiguration.link_up is None:
         return None
     bring_up = reconfiguration.link_up
-    return LinkUp(
+    return LinkUpResult(
         delay_s=bring_up.delay_s,
         measured_s=bring_up.measured_s,
-        step_time_s=own.step_time_s,
+        step_time_s=run.step_time_s,
         other_delay_s=bring_up.other_delay_s,
-        other_step_time_s=variant_runs[LINK_UP].step_time_s,
+        other_step_time_s=variant_runs[LinkUp()].step_time_s,
     )
 
 
@@ -138,13 +108,3 @@ def switching_warning(fabric: Fabric, result: FabricResult) -> str | None:
         remedies.append(f"say how long your links need to come up, here {delay} (link_up_delay_s)")
     advice = " or ".join(remedies) or "use a switch that is faster"
     return f"{fabric.name} waits for circuits in {share:.0%} of a step: {advice}"
-
-
-__all__ = [
-    "as_never",
-    "link_up_result",
-    "policies_note",
-    "policy_results",
-    "switching_warning",
-    "variants",
-]

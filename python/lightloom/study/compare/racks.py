@@ -29,20 +29,22 @@ def with_servers(scenario: Scenario, model: Model | None = None) -> Scenario:
     InputError
         If no GPU of a server would be left.
     """
-    own = scenario.cluster
-    size, nics = servers_of(own)
-    spares = own.spare_gpus_per_server
+    options = scenario.cluster
+    size, nics = servers_of(options)
+    spares = options.spare_gpus_per_server
     if spares is None:
         spares = size - _used(scenario, model, size)
-    found = {"gpus_per_server": size, "nics_per_server": nics, "spare_gpus_per_server": spares}
-    return scenario.model_copy(update={"cluster": ClusterOptions(**{**own.model_dump(), **found})})
+    servers = {"gpus_per_server": size, "nics_per_server": nics, "spare_gpus_per_server": spares}
+    return scenario.model_copy(
+        update={"cluster": ClusterOptions(**{**options.model_dump(), **servers})}
+    )
 
 
-def servers_of(own: ClusterOptions) -> tuple[int, int]:
+def servers_of(options: ClusterOptions) -> tuple[int, int]:
     """GPUs and NICs of a server: as given, else the GPU's own, NICs in proportion."""
-    gpu = load_gpu(own.gpu)
-    size = own.gpus_per_server or gpu.gpus_per_server
-    return size, own.nics_per_server or -(-size * gpu.nics_per_server // gpu.gpus_per_server)
+    gpu = load_gpu(options.gpu)
+    size = options.gpus_per_server or gpu.gpus_per_server
+    return size, options.nics_per_server or -(-size * gpu.nics_per_server // gpu.gpus_per_server)
 
 
 def _used(scenario: Scenario, model: Model | None, size: int) -> int:
@@ -61,14 +63,16 @@ def _divide(scenario: Scenario, model: Model, size: int) -> bool:
 
     A publication counts where its plan can be scaled to the GPUs.
     """
-    given, published = scenario.plan, model.plan
+    options, published = scenario.plan, model.plan
     if published is not None:
         replica = published.pp * published.ep * (published.etp or published.tp)
-        if given.source == "search" or scenario.gpus % replica:
+        if options.source == "search" or scenario.gpus % replica:
             published = None
-    tp = given.tp or (published.tp if published else 1)
-    ep = given.ep or (published.ep if published else 1)
-    etp = given.etp or (1 if given.expert_mode == "folded" else published and published.etp) or tp
+    tp = options.tp or (published.tp if published else 1)
+    ep = options.ep or (published.ep if published else 1)
+    etp = (
+        options.etp or (1 if options.expert_mode == "folded" else published and published.etp) or tp
+    )
     return size % tp == 0 and (size % (ep * etp) == 0 or (ep * etp) % size == 0)
 
 
@@ -81,16 +85,16 @@ def used_nics(cluster: ClusterOptions) -> int:
     )
 
 
-def installed(used: Cluster, own: ClusterOptions) -> Cluster:
+def installed(used: Cluster, options: ClusterOptions) -> Cluster:
     """The servers of a job with all of their GPUs and NICs."""
-    if not own.spare_gpus_per_server:
+    if not options.spare_gpus_per_server:
         return used
-    assert own.gpus_per_server is not None
-    assert own.nics_per_server is not None
+    assert options.gpus_per_server is not None
+    assert options.nics_per_server is not None
     return dataclasses.replace(
         used,
-        gpus=used.servers * own.gpus_per_server,
-        gpus_per_server=own.gpus_per_server,
-        nics_per_server=own.nics_per_server,
+        gpus=used.servers * options.gpus_per_server,
+        gpus_per_server=options.gpus_per_server,
+        nics_per_server=options.nics_per_server,
         idle_gpus_per_server=0,
     )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lightloom.practice import Recompute
-from lightloom.study.compare.job import ModelJob
 from lightloom.units import PS_PER_S
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_passes import expert_seconds
 from lightloom.workload.sizes import times
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.job import ModelJob
 
 
 def layer_seconds(job: ModelJob, recompute: Recompute) -> float:
@@ -25,18 +27,18 @@ def layer_seconds(job: ModelJob, recompute: Recompute) -> float:
 
 def _passed(job: ModelJob, compute: ComputeModel, *, backward: bool) -> float:
     model, plan = job.model, job.plan
-    found = times(model, plan, compute, 1.0, backward=backward)
-    widths = dict(zip(model.ffn_widths, found.dense_ffn, strict=True))
+    times_ps = times(model, plan, compute, 1.0, backward=backward)
+    widths = dict(zip(model.ffn_widths, times_ps.dense_ffn, strict=True))
     total = 0.0
     for layer, is_mixture in enumerate(model.moe_layers):
-        total += found.attention[model.attention_index(layer)]
+        total += times_ps.attention[model.attention_index(layer)]
         dense = widths.get(model.ffn_width(layer), 0)
-        total += found.gate + found.shared_experts if is_mixture else dense
+        total += times_ps.gate + times_ps.shared_experts if is_mixture else dense
     total /= PS_PER_S
     if model.num_moe_layers:
         copies = np.array([plan.tokens_per_ep_rank * model.experts_per_token])
-        one = expert_seconds(model, plan, compute, copies, backward=backward)
-        total += model.num_moe_layers * float(one.sum())
+        seconds = expert_seconds(model, plan, compute, copies, backward=backward)
+        total += model.num_moe_layers * float(seconds.sum())
     return total
 
 
@@ -45,15 +47,15 @@ def repair_of(job: ModelJob) -> dict[str, Any] | None:
     without = job.fitted.without
     if without is None:
         return None
-    own, first = job.fitted.options.recompute, without.options.recompute
+    level, first = job.fitted.options.recompute, without.options.recompute
     needed = max(stage.total_bytes for stage in without.memory)
-    longer = layer_seconds(job, own) / layer_seconds(job, first) - 1
+    longer = layer_seconds(job, level) / layer_seconds(job, first) - 1
     before = "without recomputation" if first == "none" else f"with {first} recomputation"
     return {
         "recompute": first,
         "needed_bytes": needed,
         "longer": longer,
         "sentence": f"The plan needs {needed / 1e9:.1f} GB per GPU {before}, where "
-        f"{job.fitted.limit_bytes(job.gpu) / 1e9:.1f} GB are for the model: it runs with {own} "
+        f"{job.fitted.limit_bytes(job.gpu) / 1e9:.1f} GB are for the model: it runs with {level} "
         f"recomputation, so that its layers compute {100 * longer:.0f} % longer.",
     }

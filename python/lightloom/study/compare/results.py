@@ -16,6 +16,7 @@ from rich.console import Console
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
+from lightloom.shown import Shown, views
 from lightloom.study.compare.certainty import certainty
 from lightloom.study.compare.supply import Supply
 from lightloom.study.compare.switching import SwitchGear
@@ -32,6 +33,8 @@ SAME = 1.005
 #: what carries bytes without a circuit
 PACKETS = ("nvswitch", "eps")
 SECONDS_PER_YEAR = 365.25 * 86_400
+#: how files say that a fabric has no part that fails
+UNAFFECTED = "unaffected: "
 #: attributes of a result that have other names in files
 _WRITTEN_AS = {
     "network_power_w": "power_w",
@@ -84,7 +87,7 @@ class PolicyResult:
 
 
 @dataclass(frozen=True)
-class LinkUp:
+class LinkUpResult:
     """What the bring-up of links after a reconfiguration does to the first sample.
 
     Attributes
@@ -133,11 +136,10 @@ class FailureResult:
 
     Attributes
     ----------
-    part
-        As it was named.
+    part, kind
+        As it was named, and its kind.
     response
-        What takes its place or is left, in words; begins with ``unaffected`` where the fabric has
-        no such part.
+        What takes its place or is left, in words.
     step_time_s
         Step time; ``None`` if the job stops.
     longer_share
@@ -145,18 +147,17 @@ class FailureResult:
     mean_out
         How many such parts of the fabric are out at a time, on average, with one day to repair
         each; ``None`` where no rate is known.
+    is_unaffected
+        Whether the fabric has no such part.
     """
 
     part: str
+    kind: str
     response: str
     step_time_s: float | None
     longer_share: float | None
     mean_out: float | None = None
-
-    @property
-    def kind(self) -> str:
-        """Kind of the part, as its name has it."""
-        return self.part.partition(":")[0]
+    is_unaffected: bool = False
 
     @property
     def lost_share(self) -> float | None:
@@ -169,10 +170,17 @@ class FailureResult:
         longer = self.longer_share
         return self.mean_out * (1.0 if longer is None else longer / (1 + longer))
 
-    @property
-    def is_unaffected(self) -> bool:
-        """Whether the fabric has no such part."""
-        return self.response.startswith("unaffected")
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> FailureResult:
+        """The result that :meth:`to_json` made plain values of."""
+        kind = content["part"].partition(":")[0]
+        is_unaffected = content["response"].startswith(UNAFFECTED)
+        return cls(**content, kind=kind, is_unaffected=is_unaffected)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file, whose part and response say the rest."""
+        names = ("part", "response", "step_time_s", "longer_share", "mean_out")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -230,7 +238,7 @@ class FabricResult:
     policies: tuple[PolicyResult, ...] = ()
     packets: dict[str, Any] = field(default_factory=dict)
     loads: tuple[LoadResult, ...] = ()
-    link_up: LinkUp | None = None
+    link_up: LinkUpResult | None = None
     switching: SwitchGear = field(default_factory=SwitchGear)
     plan: dict[str, Any] = field(default_factory=dict)
     supply: Supply = field(default_factory=Supply)
@@ -345,8 +353,8 @@ class FabricResult:
                 "ratio_to_fastest": (minimum, content["ratio_to_fastest"], maximum),
                 "loads": tuple(LoadResult(**load) for load in content["loads"]),
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
-                "link_up": None if link_up is None else LinkUp(**link_up),
-                "failures": tuple(FailureResult(**one) for one in content.get("failures", ())),
+                "link_up": None if link_up is None else LinkUpResult(**link_up),
+                "failures": tuple(map(FailureResult.from_json, content.get("failures", ()))),
                 "notes": tuple(content["notes"]),
                 "switching": SwitchGear.from_json(content),
                 "supply": Supply.from_json(content),
@@ -393,7 +401,7 @@ class FabricResult:
             "policies": [asdict(policy) for policy in self.policies],
             "link_up": None if self.link_up is None else asdict(self.link_up),
             "plan": self.plan,
-            "failures": [asdict(one) for one in self.failures],
+            "failures": [failure.to_json() for failure in self.failures],
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),
@@ -404,7 +412,7 @@ class FabricResult:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Everything that one comparison used and found.
 
     ``inputs`` holds every parameter that was read with its value and provenance; ``demand`` the
@@ -433,14 +441,7 @@ class Comparison:
 
     def print(self, console: Console | None = None, *, details: bool = False) -> None:
         """Print speed, cost and the verdict, or with details all tables and remarks."""
-        from lightloom.report.table import print_comparison
-
-        print_comparison(self, console or Console(), details=details)
-
-    def _repr_html_(self) -> str:
-        from lightloom.report.figure import html_of
-
-        return html_of(self.print)
+        views().show(self, console or Console(), details=details)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per fabric: every value of its result that is not a table."""
@@ -462,9 +463,7 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Draw the speed of each fabric against the cost of its network."""
-        from lightloom.report.figure import comparison_figure
-
-        return comparison_figure(self)
+        return views().draw(self)
 
     def result(self, fabric: str) -> FabricResult:
         """The result of one fabric.

@@ -3,7 +3,7 @@
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Each fabric first finds what it leaves open
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
-(``imbalance.py``). Of a long step only the first sample is whole (``part_step.py``). Where a search
+(``imbalance.py``). What is not simulated whole, ``budget.py`` decides. Where a search
 finds another plan for some fabrics, each plan is a job with fabrics of its own, and their results
 are joined. Runs go in parallel, a core each; the interpreter lock is released while they run. All
 fabrics are planned and priced before the first run, so that wrong input is refused before anything
@@ -27,22 +27,23 @@ from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
-    FailedVariant,
+    Failure,
     check_names,
     check_servers,
-    failed_variants,
+    failures_of,
 )
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
-from lightloom.study.compare.job import Job, ModelJob
+from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
-from lightloom.study.compare.part_step import PartStep, part_step
+from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
-from lightloom.study.compare.policies import as_never, variants
+from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import (
     Attempt,
@@ -54,21 +55,14 @@ from lightloom.study.compare.runner import (
     run_all,
 )
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import (
     comparison_of,
     joined,
     summary_of_all,
-    warnings_of,
 )
 from lightloom.study.compare.traced import traced_job
+from lightloom.study.compare.variants import OWN, switching_variants
 from lightloom.units import PS_PER_S, to_ps
-
-#: fields of the plan that are columns
-PLAN_COLUMNS = (
-    *("tp", "pp", "dp", "ep", "etp", "cp", "vpp"),
-    *("micro_batches", "micro_batch_size", "seq_len", "zero1", "schedule", "overlap_all_to_all"),
-)
 
 
 @dataclass
@@ -86,7 +80,7 @@ class _Case:
     with_variants: bool = True
     workloads: Workloads = field(init=False)
     networks: Networks = field(init=False)
-    _failures: dict[tuple[Fabric, ...], dict[str, list[FailedVariant]]] = field(
+    _failures: dict[tuple[Fabric, ...], dict[str, list[Failure]]] = field(
         init=False, default_factory=dict
     )
 
@@ -97,6 +91,8 @@ class _Case:
     @cached_property
     def trials(self) -> list[Attempt]:
         """Runs that tell which candidate of each fabric suits the job."""
+        if not Budget(self.job).tries_candidates:
+            return []
         return strategies.trials(
             self.job.fabrics,
             self.networks,
@@ -117,21 +113,21 @@ class _Case:
             is_first = sample == samples[0]
             for fabric in self.job.fabrics:
                 with_timeline = self.with_timeline and is_first
-                yield Attempt(fabric, sample, "", with_timeline, self.imbalance)
+                yield Attempt(fabric, sample, OWN, with_timeline, self.imbalance)
                 if is_first and not self.imbalance and self.with_variants:
                     yield from self._variants(fabric, sample)
 
     def _variants(self, fabric: Fabric, sample: Sample) -> Iterator[Attempt]:
         scenario = self.job.scenario
-        for name, variant in variants(fabric, scenario.policies).items():
-            yield Attempt(variant, sample, name)
+        for variant, changed in switching_variants(fabric, scenario.policies).items():
+            yield Attempt(changed, sample, variant)
         if not scenario.fail:
             return
-        for one in self.failures()[fabric.name]:
-            if one.fabric is not None:
-                yield Attempt(one.fabric, sample, one.name, backup=one.backup)
+        for failure in self.failures()[fabric.name]:
+            if failure.fabric is not None:
+                yield Attempt(failure.fabric, sample, failure.variant)
 
-    def failures(self) -> dict[str, list[FailedVariant]]:
+    def failures(self) -> dict[str, list[Failure]]:
         """What each part that fails means for each fabric, by the fabric's name."""
         fabrics, networks = self.job.fabrics, self.networks
         if not self.job.scenario.fail:
@@ -148,33 +144,33 @@ class _Case:
             )
             for fabric in fabrics
         ]
-        self._failures[fabrics] = failed_variants(compared, self.job.scenario.fail)
+        self._failures[fabrics] = failures_of(compared, self.job.scenario.fail)
         return self._failures[fabrics]
 
     def check_failures(self) -> None:
         """Refuse parts that no fabric has, and lost NICs where packets are simulated."""
-        for one in itertools.chain(*self.failures().values()):
-            if one.fabric is None or not self.is_packets:
+        for failure in itertools.chain(*self.failures().values()):
+            if failure.fabric is None or not self.is_packets:
                 continue
-            network = self.networks.get(one.fabric)
+            network = self.networks.get(failure.fabric)
             eps, ocs = network.part(Eps), network.part(Ocs)
             of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
             if of_region or (eps is not None and eps.failed):
                 raise InputError(
-                    f"fail {one.part}: NICs of packet switches fail in flows only: leave out the"
-                    " part, or simulate no packets"
+                    f"fail {failure.part}: NICs of packet switches fail in flows only: leave out"
+                    " the part, or simulate no packets"
                 )
 
-    def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
+    def choose(self, done: Sequence[Done], slower: strategies.Slower) -> list[Done]:
         """Keep the candidate of the fastest trial of each fabric; its run counts as the fabric's.
 
-        ``slower`` are those that a short step has ruled out, by fabric. Packets are simulated for
+        ``slower`` are those that a short step has ruled out. Packets are simulated for
         what was fastest as flows, so that no run is left over then.
         """
         kept = strategies.fastest(done)
-        for name, one in kept.items():
-            reason = strategies.reason(one, done, slower.get(name, {}))
-            self.networks.explain(one.attempt.fabric, one.attempt.variant, reason)
+        for name, trial in kept.items():
+            reason = strategies.reason(trial, done, slower.get(name, {}))
+            self.networks.explain(trial.attempt.fabric, trial.attempt.variant, reason)
         fabrics = [
             kept[fabric.name].attempt.fabric if fabric.name in kept else fabric
             for fabric in self.job.fabrics
@@ -183,8 +179,8 @@ class _Case:
         if self.is_packets:
             return []
         return [
-            strategies.as_chosen(one, self.networks.get(one.attempt.fabric))
-            for one in kept.values()
+            strategies.as_chosen(trial, self.networks.get(trial.attempt.fabric))
+            for trial in kept.values()
         ]
 
 
@@ -229,28 +225,29 @@ def compare(
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
-    works = [_Work(job, part_step(job), with_timeline) for job in jobs]
+    works = [_Work(job, with_timeline) for job in jobs]
     for work in works:
         work.check_servers()
     watcher.begun(
-        summary_of_all(jobs), list(dict.fromkeys(itertools.chain(*map(warnings_of, jobs))))
+        summary_of_all(jobs), list(dict.fromkeys(text for job in jobs for text in job.warnings()))
     )
     _begin(watcher, "planning fabrics")
-    known = [one for work in works if (one := work.forecast()) is not None]
-    if known and (expected := Requirements.of_all(known)).seconds > LONG_S:
+    forecasts = [requirements for work in works if (requirements := work.forecast()) is not None]
+    if forecasts and (expected := Requirements.of_all(forecasts)).seconds > LONG_S:
         watcher.remark(expected.sentence())
     tally = Tally(sum(work.plan() for work in works))
-    found = joined([work.run(watcher, tally, plugins) for work in works], jobs)
+    comparison = joined([work.run(watcher, tally, plugins) for work in works], jobs)
     designs = [dataclasses.asdict(design) for design in tried]
-    return dataclasses.replace(found, inputs=found.inputs | {"designs": designs})
+    return dataclasses.replace(comparison, inputs=comparison.inputs | {"designs": designs})
 
 
 class _Work:
     """All runs of one job."""
 
-    def __init__(self, job: Job, part: PartStep | None, with_timeline: bool) -> None:
-        self._part = part
-        self._case = _Case("", job, with_timeline, with_samples=part is None)
+    def __init__(self, job: Job, with_timeline: bool) -> None:
+        self._budget = Budget(job)
+        self._part = self._budget.part
+        self._case = _Case("", job, with_timeline, with_samples=self._part is None)
         self._loads = other_loads(job)
         self._expected: Requirements | None = None
 
@@ -262,14 +259,12 @@ class _Work:
     def check_servers(self) -> None:
         """Refuse failures of servers and NICs that no fabric has."""
         case, job = self._case, self._case.job
-        clusters = {one.name: case.networks.cluster(one) for one in job.fabrics}
+        clusters = {fabric.name: case.networks.cluster(fabric) for fabric in job.fabrics}
         check_servers(clusters, job.scenario.fail)
 
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""
-        job = self._case.job
-        if isinstance(job, ModelJob):
-            self._expected = forecast(job, self._part)
+        self._expected = forecast(self._budget)
         return self._expected
 
     def _cost(self, attempt: Attempt) -> float:
@@ -310,8 +305,8 @@ class _Work:
         cost = sum(map(self._cost, trials))
         if self._case.is_packets:
             return cost
-        own = {trial.fabric.name: trial for trial in trials}.values()
-        return max(0.0, cost - sum(self._cost(dataclasses.replace(o, variant="")) for o in own))
+        chosen = {trial.fabric.name: dataclasses.replace(trial, variant=OWN) for trial in trials}
+        return max(0.0, cost - sum(map(self._cost, chosen.values())))
 
     def run(self, watcher: Monitor[Row], tally: Tally, plugins: Plugins) -> Comparison:
         """Run everything, and sum it up."""
@@ -366,8 +361,8 @@ def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:
     trials, slower = _contenders(case, runner)
     tried = _all(runner, case.job, trials, keep_rows=not case.is_packets)
     chosen = case.choose(tried, slower)
-    for one in chosen:
-        runner.progress.monitor.finished(_row(case.job, one))
+    for trial in chosen:
+        runner.progress.monitor.finished(_row(case.job, trial))
     return chosen, tried
 
 
@@ -398,33 +393,31 @@ def _run_divided(
         parts += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
     done: dict[int, Done] = {}
-    own = {one.attempt.fabric.name: one for one in chosen}
+    own_runs = {each.attempt.fabric.name: each for each in chosen}
 
     def known(attempt: Attempt) -> Done | None:
-        one = own.get(attempt.fabric.name)
-        if one is None or not as_never(attempt.variant, one.attempt.fabric, one.run):
+        own = own_runs.get(attempt.fabric.name)
+        if own is None or not as_never(attempt.variant, own.attempt.fabric, own.run):
             return None
-        return dataclasses.replace(one, attempt=attempt)
+        return dataclasses.replace(own, attempt=attempt)
 
     # other loads and seeds, which are the last, take longer than other speeds of computation
     for finished in run_all([*work, *reversed(parts)], progress, known):
         done[id(finished.attempt)] = finished
         if id(finished.attempt) in ids:
             progress.monitor.finished(_row(case.job, finished))
-            if not finished.attempt.variant:
-                own[finished.attempt.fabric.name] = finished
+            if finished.attempt.variant == OWN:
+                own_runs[finished.attempt.fabric.name] = finished
     simulated = [*chosen, *tried, *(done[id(attempt)] for _, attempt in work)]
     estimates = part.estimates(simulated, [done[id(attempt)] for _, attempt in parts])
-    for one in estimates:
-        progress.monitor.finished(_row(case.job, one))
+    for estimate in estimates:
+        progress.monitor.finished(_row(case.job, estimate))
     return [*simulated, *estimates]
 
 
-def _contenders(
-    case: _Case, runner: Runner
-) -> tuple[Sequence[Attempt], dict[str, dict[str, float]]]:
+def _contenders(case: _Case, runner: Runner) -> tuple[Sequence[Attempt], strategies.Slower]:
     """Trials that are worth a whole step, and the candidates that a short one rules out."""
-    job = shortened(case.job) if case.trials and isinstance(case.job, ModelJob) else None
+    job = Budget(case.job).short if case.trials else None
     if job is None:
         return case.trials, {}
     workloads = Workloads(job)
@@ -488,11 +481,11 @@ def _row(job: Job, done: Done) -> Row:
         "gpus": job.scenario.gpus,
         "gpu": job.scenario.cluster.gpu,
         "rate_gbps": job.scenario.cluster.rate_gbps,
-        **_plan_columns(job),
+        **job.plan_columns(),
         "fabric": attempt.fabric.name,
         "reconfiguration_delay_s": ocs and _switching_s(ocs.timing),
         "link_up_delay_s": ocs and ocs.timing.link_up_s,
-        "variant": attempt.variant,
+        "variant": attempt.variant.key,
         "imbalance": attempt.imbalance,
         "seed": attempt.sample.seed,
         "step": attempt.sample.step,
@@ -508,16 +501,4 @@ def _row(job: Job, done: Done) -> Row:
         "cluster_power_w": costs.cluster_power.total_w,
         "events": run.events,
         "run_hash": run.run_hash,
-    }
-
-
-def _plan_columns(job: Job) -> dict[str, object]:
-    """How a model is trained; a traced program's plan is its own."""
-    if not isinstance(job, ModelJob):
-        return {}
-    fitted = job.fitted.options
-    return {
-        **{name: getattr(job.plan, name) for name in PLAN_COLUMNS},
-        "precision": fitted.precision,
-        "recompute": fitted.recompute,
     }

@@ -18,7 +18,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import StepWorkload
 from lightloom.study.compare.results import Sample
-from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
+from lightloom.study.compare.variants import OWN, FabricVariant
 
 #: one finished run, flat, with units in its keys
 Row = dict[str, object]
@@ -26,23 +26,21 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run to do: a fabric (or a variant of it, such as ``first=block``) on one sample.
+    """One run to do: a fabric, with what its variant changes, on one sample.
 
-    ``imbalance`` names another load than the scenario's, such as ``balanced``; ``backup`` is what
-    replaces a failed GPU.
+    ``imbalance`` names another load than the scenario's, such as ``balanced``.
     """
 
     fabric: Fabric
     sample: Sample
-    variant: str = ""
+    variant: FabricVariant = OWN
     with_timeline: bool = False
     imbalance: str = ""
-    backup: BackupGpu | None = None
 
     @property
     def title(self) -> str:
         """What a user sees while it runs."""
-        words = [self.fabric.name, self.variant, self.imbalance and f"{self.imbalance} load"]
+        words = [self.fabric.name, self.variant.key, self.imbalance and f"{self.imbalance} load"]
         what = " ".join(word for word in words if word)
         return f"{what}, seed {self.sample.seed} step {self.sample.step}"
 
@@ -149,9 +147,7 @@ class Runner:
         size = self.networks.server_size(attempt.fabric)
         workload = self.workloads.get(attempt.sample, size)
         network = self.networks.get(attempt.fabric)
-        graph = workload.graph
-        if attempt.backup is not None:
-            graph = with_backup_gpu(graph, attempt.backup, network.nvswitch.collective_rate_bps)
+        graph = attempt.variant.graph(workload.graph, network)
         workers = timeline_workers(workload) if attempt.with_timeline else ()
         callback = self.progress.watch(attempt)
         fabric = attempt.fabric

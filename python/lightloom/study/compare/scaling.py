@@ -102,7 +102,7 @@ class Scaling:
 
     @property
     def numeric_axes(self) -> list[str]:
-        """Those that points can be in order along."""
+        """Axes that points can be in order along."""
         return [name for name in ("gpus", "rate_gbps") if name in self.points[0].values]
 
     def metric(self, number: int, metric: str) -> dict[str, float]:
@@ -182,18 +182,18 @@ def compare_points(
         If no point can be compared: what is wrong with the first.
     """
     watcher: Monitor[Row] = monitor or Monitor()
-    found = _prepared(points)
+    scaling = _prepared(points)
     limit = processes or max(1, (os.cpu_count() or 1) // _CORES_EACH)
-    workers = _Workers(found, watcher, write_timeline)
+    workers = _Workers(scaling, watcher, write_timeline)
     try:
         workers.run(limit)
     except KeyboardInterrupt:
-        found.interrupted = True
+        scaling.interrupted = True
     finally:
         workers.stop()
-    if not found.results and not found.interrupted:
-        raise InputError(next(iter(found.failures.values())))
-    return found
+    if not scaling.results and not scaling.interrupted:
+        raise InputError(next(iter(scaling.failures.values())))
+    return scaling
 
 
 def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
@@ -218,9 +218,9 @@ class _Workers:
     """Processes at work on points."""
 
     def __init__(
-        self, found: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
+        self, scaling: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
     ) -> None:
-        self._found = found
+        self._found = scaling
         self._write_timeline = write_timeline
         self._watcher = watcher
         self._running: dict[Connection, tuple[int, Any]] = {}

@@ -26,22 +26,26 @@ def with_one_source(scenarios: Sequence[Scenario]) -> tuple[list[Scenario], str]
     scenarios
         Those of a curve, of which only GPUs, rates and batches differ.
     """
-    given = scenarios[0].plan
-    if any(one.model is None for one in scenarios):
+    options = scenarios[0].plan
+    if any(scenario.model is None for scenario in scenarios):
         return list(scenarios), ""
-    if given.tp and given.pp and given.ep:
+    if options.tp and options.pp and options.ep:
         return list(scenarios), "plans: as given"
-    stated = [_stated(one) for one in scenarios]
-    lacking = [f"{one.gpus:,}" for one, plan in zip(scenarios, stated, strict=True) if plan is None]
-    known = [plan for plan in stated if isinstance(plan, Plan)]
-    if given.source == "published" or (given.source is None and not lacking):
+    stated = [_stated(scenario) for scenario in scenarios]
+    lacking = [
+        f"{scenario.gpus:,}"
+        for scenario, plan in zip(scenarios, stated, strict=True)
+        if plan is None
+    ]
+    plans = [plan for plan in stated if isinstance(plan, Plan)]
+    if options.source == "published" or (options.source is None and not lacking):
         text = "plans: published, scaled in data parallelism; --plan search finds the fastest"
         return list(scenarios), text
     text = "plans: the fastest that a search finds for each point"
-    if given.source is None and known:
+    if options.source is None and plans:
         gpus = ", ".join(dict.fromkeys(lacking))
         text += f", since there is no published plan for {gpus} GPUs"
-    return [_searched(one, known) for one in scenarios], text
+    return [_searched(scenario, plans) for scenario in scenarios], text
 
 
 def _stated(scenario: Scenario) -> Plan | LightloomError | None:
@@ -53,12 +57,12 @@ def _stated(scenario: Scenario) -> Plan | LightloomError | None:
         return error
 
 
-def _searched(scenario: Scenario, known: Sequence[Plan]) -> Scenario:
+def _searched(scenario: Scenario, plans: Sequence[Plan]) -> Scenario:
     """The scenario with a searched plan, of as many sequences per GPU as the first known one."""
     change: dict[str, object] = {"source": "search"}
     plan = scenario.plan
-    if known and plan.micro_batches is None and plan.global_batch_size is None:
-        sequences = Fraction(known[0].sequences_per_step * scenario.gpus, known[0].gpus)
+    if plans and plan.micro_batches is None and plan.global_batch_size is None:
+        sequences = Fraction(plans[0].sequences_per_step * scenario.gpus, plans[0].gpus)
         if sequences.denominator == 1:
             change["global_batch_size"] = int(sequences)
     return scenario.model_copy(update={"plan": plan.model_copy(update=change)})

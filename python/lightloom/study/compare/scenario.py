@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -196,8 +196,6 @@ class PlanOptions(Strict):
 
 class DemandOptions(Strict):
     """Who sends how many tokens to whom: how balanced the gate is, or a file."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"imbalance": "source"}
 
     source: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
@@ -517,6 +515,17 @@ class Scenario(Strict):
             raise ValueError("step_tokens is for a trace: a model's plan says it; leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _known_options(self) -> Self:
+        """Refuse what no fabric reads at once; a fabric's own file is read when it is compared."""
+        from lightloom.fabric.read import fabric_kinds, load_fabric
+
+        named = [name for name in (*self.fabrics, *self.fabric_options) if name in fabric_kinds()]
+        for name in dict.fromkeys(named if self.fabric_options else ()):
+            shared = self.fabric_options.get("all", {})
+            load_fabric(name, {**shared, **self.fabric_options.get(name, {})})
+        return self
+
     def with_imbalance(self, imbalance: DemandName) -> Scenario:
         """Return the same comparison with another balance of the gate.
 
@@ -592,9 +601,9 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     def place(path: Path | None) -> Path | None:
         return None if path is None else folder / path
 
-    def text(name: str, known: Any) -> str:
+    def text(name: str, names: Any) -> str:
         # what is neither known nor looks like a path stays, so that a misspelt name is called one
-        is_path = name not in known and not {"/", "."}.isdisjoint(name)
+        is_path = name not in names and not {"/", "."}.isdisjoint(name)
         return str(folder / name) if is_path else name
 
     def fabric(name: Any) -> Any:
@@ -605,11 +614,11 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
         is_name = hub_repository(name) and not (folder / name).exists()
         return name if is_name else text(name, catalog())
 
-    known = {*_regimes(), *IMBALANCES}
+    demands = {*_regimes(), *IMBALANCES}
     source = scenario.demand.source
     demand = {}
     if isinstance(source, str) and isinstance(parse_demand(source), str):
-        demand["source"] = text(source, known)
+        demand["source"] = text(source, demands)
     return scenario.model_copy(
         update={
             "model": scenario.model and model(scenario.model),

@@ -15,26 +15,10 @@ from lightloom.models.model import NO_ATTENTION
 from lightloom.parallel import Plan
 from lightloom.study.compare.job import ModelJob
 
-#: MoE layers and micro-batches of a short step, at least
-MIN_LAYERS, MIN_MICRO_BATCHES = 8, 4
+#: MoE layers of a short step, at least
+MIN_LAYERS = 8
 #: stages of a short step, at most, where they share no servers
 MAX_STAGES = 4
-#: a step is not shortened to more than this share of its all-to-alls
-MAX_SHARE = 0.25
-
-
-def shortened(job: ModelJob) -> ModelJob | None:
-    """The job with a short step; ``None`` where its own is short enough."""
-    model, whole = job.model, job.plan
-    job = with_few_stages(job)
-    plan = job.plan
-    layers = few_layers(model, plan)
-    # DualPipe needs two micro-batches per stage
-    micro_batches = max(MIN_MICRO_BATCHES, plan.pp * plan.copies)
-    all_to_alls = model.num_moe_layers * whole.micro_batches
-    if not layers or layers * micro_batches > MAX_SHARE * all_to_alls:
-        return None
-    return with_few(job, layers, micro_batches)
 
 
 def with_few_stages(job: ModelJob) -> ModelJob:

@@ -2,9 +2,8 @@
 
 Where the user leaves a setting to the fabric and it has more than one candidate
 (:meth:`lightloom.fabric.Fabric.candidates`), each is simulated on the first sample and the fastest
-is kept for all samples. So no fabric looks slow, or another fast, because of a rule of thumb. Those
-that are clearly slower on a short step (``short_step.py``) are not simulated in full. Where even
-that would take many minutes, the fabric's estimate decides.
+is kept for all samples. So no fabric looks slow, or another fast, because of a rule of thumb. Where
+that would take too long, :mod:`.budget` says otherwise.
 """
 
 from __future__ import annotations
@@ -12,63 +11,48 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from lightloom.fabric import Fabric
+from lightloom.fabric import Fabric, Setting
 from lightloom.fabric.network import Network
-from lightloom.models import Model
-from lightloom.parallel import Plan
 from lightloom.study.compare.builds import Networks
-from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
+from lightloom.study.compare.variants import OWN, FabricVariant, Strategy
 from lightloom.units import show_time
-
-#: flows between ranks, in a step of flat all-to-alls, above which candidates are not simulated
-MAX_FLOWS = 100_000_000
 
 #: candidates that take longer by more than this share on a short step are not simulated in full;
 #: overlap, of which a short step has less, was seen to shift 6 %
 MARGIN = 0.08
 
-
-def flows_of(model: Model, plan: Plan) -> int:
-    """Flows between the ranks of a step whose all-to-alls are flat, four per layer and pass."""
-    all_to_alls = 4 * model.num_moe_layers * plan.micro_batches * plan.groups_per_stage
-    return all_to_alls * plan.ep * (plan.ep - 1)
+#: for each fabric how many times longer a short step is with each candidate that it rules out
+Slower = Mapping[str, Mapping[FabricVariant, float]]
 
 
-def are_tried(job: Job) -> bool:
-    """Whether the steps of a job are short enough that candidates are simulated."""
-    return not isinstance(job, ModelJob) or flows_of(job.model, job.plan) <= MAX_FLOWS
-
-
-def candidates(fabric: Fabric, networks: Networks) -> Mapping[str, Fabric]:
+def candidates(fabric: Fabric, networks: Networks) -> Mapping[Setting, Fabric]:
     """The candidates of a fabric for the job, its estimate first; empty if nothing is open."""
     return fabric.candidates(networks.cluster(fabric), networks.context(fabric))
 
 
 def trials(
-    fabrics: Sequence[Fabric], networks: Networks, sample: Sample, **more: str | bool
+    fabrics: Sequence[Fabric],
+    networks: Networks,
+    sample: Sample,
+    *,
+    with_timeline: bool = False,
+    imbalance: str = "",
 ) -> list[Attempt]:
-    """Runs of the first sample, one per fabric and candidate, where there is a choice.
-
-    ``more`` are other fields of the attempts.
-    """
-    if not are_tried(networks.job):
-        return []
+    """Runs of the first sample, one per fabric and candidate, where there is a choice."""
     attempts: list[Attempt] = []
     for fabric in fabrics:
-        found = candidates(fabric, networks)
-        if len(found) > 1:
+        settings = candidates(fabric, networks)
+        if len(settings) > 1:
             attempts += [
-                Attempt(tried, sample, name, **more)  # type: ignore[arg-type]
-                for name, tried in found.items()
+                Attempt(candidate, sample, Strategy(setting), with_timeline, imbalance)
+                for setting, candidate in settings.items()
             ]
     return attempts
 
 
-def contenders(
-    trials: Sequence[Attempt], short: Sequence[Done]
-) -> tuple[list[Attempt], dict[str, dict[str, float]]]:
+def contenders(trials: Sequence[Attempt], short: Sequence[Done]) -> tuple[list[Attempt], Slower]:
     """Trials that are worth a whole step after those on a short one.
 
     Returns
@@ -77,16 +61,17 @@ def contenders(
         The trials within :data:`MARGIN` of the fastest of their fabric; and for each fabric by how
         many times the short step of each other candidate was longer than that of the fastest.
     """
-    times: dict[str, dict[str, float]] = {}
-    for one in short:
-        times.setdefault(one.attempt.fabric.name, {})[one.attempt.variant] = one.run.step_time_s
+    times: dict[str, dict[FabricVariant, float]] = {}
+    for trial in short:
+        times_s = times.setdefault(trial.attempt.fabric.name, {})
+        times_s[trial.attempt.variant] = trial.run.step_time_s
     ratios = {
-        name: {variant: seconds / min(own.values()) for variant, seconds in own.items()}
-        for name, own in times.items()
+        name: {variant: seconds / min(times_s.values()) for variant, seconds in times_s.items()}
+        for name, times_s in times.items()
     }
     slower = {
-        name: {variant: ratio for variant, ratio in own.items() if ratio > 1 + MARGIN}
-        for name, own in ratios.items()
+        name: {variant: ratio for variant, ratio in times_s.items() if ratio > 1 + MARGIN}
+        for name, times_s in ratios.items()
     }
     kept = [trial for trial in trials if trial.variant not in slower.get(trial.fabric.name, {})]
     return kept, slower
@@ -95,16 +80,16 @@ def contenders(
 def fastest(done: Sequence[Done]) -> dict[str, Done]:
     """The fastest of the trials of each fabric, by its name; of equal ones the first."""
     kept: dict[str, Done] = {}
-    for one in done:
-        name = one.attempt.fabric.name
-        if name not in kept or one.run.step_time_s < kept[name].run.step_time_s:
-            kept[name] = one
+    for trial in done:
+        name = trial.attempt.fabric.name
+        if name not in kept or trial.run.step_time_s < kept[name].run.step_time_s:
+            kept[name] = trial
     return kept
 
 
 def as_chosen(done: Done, network: Network) -> Done:
     """The run of a trial as that of the fabric itself, whose network says why it was chosen."""
-    attempt = dataclasses.replace(done.attempt, variant="")
+    attempt = dataclasses.replace(done.attempt, variant=OWN)
     return dataclasses.replace(done, attempt=attempt, network=network)
 
 
@@ -113,22 +98,18 @@ def estimated(fabric: Fabric, networks: Networks) -> Fabric:
     return next(iter(candidates(fabric, networks).values()), fabric)
 
 
-def reason(chosen: Done, done: Sequence[Done], slower: Mapping[str, float]) -> str:
+def reason(chosen: Done, done: Sequence[Done], slower: Mapping[FabricVariant, float]) -> str:
     """How long the step takes with the chosen candidate, and how the others of the fabric did.
 
     ``slower`` are those that only a short step was simulated with, and its ratios.
     """
-    others = [
-        f"{_value(one.attempt.variant)} {show_time(one.run.step_time_s, 4)}"
-        for one in done
-        if one.attempt.fabric.name == chosen.attempt.fabric.name and one is not chosen
+    tried = [
+        f"{trial.attempt.variant.title} {show_time(trial.run.step_time_s, 4)}"
+        for trial in done
+        if trial.attempt.fabric.name == chosen.attempt.fabric.name and trial is not chosen
     ]
-    ruled_out = [f"{_value(name)} {100 * (ratio - 1):.0f} %" for name, ratio in slower.items()]
+    ruled_out = [f"{other.title} {100 * (ratio - 1):.0f} %" for other, ratio in slower.items()]
     parts = [f"{show_time(chosen.run.step_time_s, 4)} on the first sample"]
-    parts += [", ".join(others)] if others else []
+    parts += [", ".join(tried)] if tried else []
     parts += [f"slower on a short step: {', '.join(ruled_out)}"] if ruled_out else []
     return "; ".join(parts)
-
-
-def _value(variant: str) -> str:
-    return variant.partition("=")[2]

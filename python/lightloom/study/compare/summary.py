@@ -12,24 +12,17 @@ import numpy as np
 from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
-from lightloom.hardware import known_error
-from lightloom.models import catalog
-from lightloom.models.parameters import active_parameters, total_parameters
-from lightloom.models.record import model_record
-from lightloom.parallel.grid import RankGrid
 from lightloom.simulate import Phases, Run
-from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
-from lightloom.study.compare.failed_parts import FailedVariant, failures_note
-from lightloom.study.compare.job import Job, ModelJob, StepWorkload, load_fabrics
+from lightloom.study.compare.budget import Budget
+from lightloom.study.compare.failed_parts import Failure, failures_note
+from lightloom.study.compare.job import Job, StepWorkload, load_fabrics
 from lightloom.study.compare.packets import packets_note, packets_of
-from lightloom.study.compare.part_step import part_step
 from lightloom.study.compare.policies import (
     link_up_result,
     policies_note,
     policy_results,
     switching_warning,
 )
-from lightloom.study.compare.repair import repair_of
 from lightloom.study.compare.results import (
     Comparison,
     FabricResult,
@@ -40,10 +33,8 @@ from lightloom.study.compare.results import (
 from lightloom.study.compare.scenario import packet_options
 from lightloom.study.compare.supply import supply_of
 from lightloom.study.compare.switching import switching_of
-from lightloom.study.compare.traced import TraceJob, inputs_of_trace, summary_of_trace
-from lightloom.trace.step.build import TraceWorkload
-from lightloom.units import show_count, show_time, show_usd
-from lightloom.workload.build import Workload
+from lightloom.study.compare.variants import OWN, FabricVariant
+from lightloom.units import show_time, show_usd
 
 if TYPE_CHECKING:
     from lightloom.study.compare.runner import Done
@@ -55,7 +46,7 @@ def comparison_of(
     workload: StepWorkload,
     phases: Mapping[str, Phases],
     loads: Sequence[str],
-    failures: Mapping[str, Sequence[FailedVariant]],
+    failures: Mapping[str, Sequence[Failure]],
 ) -> Comparison:
     """Sum up all runs; ``phases`` by fabric are there if packets were simulated.
 
@@ -79,12 +70,12 @@ def comparison_of(
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
-        demand=_demand(job, workload) | _logged(workload),
-        memory=_memory(job),
+        demand=_demand(job, workload) | job.logged(workload),
+        memory=job.memory_record(),
         traffic_shares=dict(workload.traffic_shares()),
-        warnings=(*warnings_of(job), *(one for one in waiting if one)),
+        warnings=(*job.warnings(), *filter(None, waiting)),
         details={
-            "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
+            "runs": {fabric.name: runs[fabric.name, OWN, samples[0]] for fabric in job.fabrics},
             "workload": workload,
             "job": job,
         },
@@ -109,7 +100,7 @@ def joined(comparisons: Sequence[Comparison], jobs: Sequence[Job]) -> Comparison
         "workloads": {name: owners[name]["workload"] for name in names},
         "jobs": {name: owners[name]["job"] for name in names},
     }
-    more = [line for job in jobs[1:] for line in plan_lines(job)]
+    more = [line for job in jobs[1:] for line in _plan_lines(job)]
     return dataclasses.replace(
         first,
         inputs=first.inputs | {"summary": [*first.inputs["summary"], *more]},
@@ -119,34 +110,15 @@ def joined(comparisons: Sequence[Comparison], jobs: Sequence[Job]) -> Comparison
     )
 
 
-def warnings_of(job: Job) -> list[str]:
-    """What to know before any result of a job is read."""
-    if not isinstance(job, ModelJob):
-        return []
-    warnings = []
-    if job.fitted.misfit:
-        warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
-    warnings += [one for one in (compute_warning(job), precision_warning(job)) if one]
-    source = job.demand(job.samples()[0])
-    if source is not None and (floor := source.provenance.get("imbalance_floor")):
-        warnings.append(floor)
-    if 0 < job.model.max_positions < job.plan.seq_len:
-        warnings.append(
-            f"sequences of {job.plan.seq_len:,} tokens are longer than the "
-            f"{job.model.max_positions:,} positions of {job.model.name}: as if it had as many"
-        )
-    return warnings
-
-
 def _result(
     job: Job,
     fabric: Fabric,
     samples: Sequence[Sample],
-    runs: dict[tuple[str, str, Sample], Done],
+    runs: Mapping[tuple[str, FabricVariant, Sample], Done],
     phases: Phases | None,
-    failures: Sequence[FailedVariant],
+    failures: Sequence[Failure],
 ) -> FabricResult:
-    mine = [runs[fabric.name, "", sample] for sample in samples]
+    mine = [runs[fabric.name, OWN, sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
     nominal = [d for d in mine if d.attempt.sample.compute_scale == 1.0 and not d.is_estimate]
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
@@ -156,11 +128,11 @@ def _result(
     # Sorted, since runs end in any order.
     first_runs = {
         variant: d.run
-        for (name, variant, _), d in sorted(runs.items(), key=lambda entry: entry[0][:2])
-        if name == fabric.name and variant
+        for (name, variant, _), d in sorted(runs.items(), key=lambda entry: entry[0][1].key)
+        if name == fabric.name and variant != OWN
     }
     variants = {variant: run.step_time_s for variant, run in first_runs.items()}
-    failed = tuple(one.result(first.run.step_time_s, variants) for one in failures)
+    failed = tuple(failure.result(first.run.step_time_s, variants) for failure in failures)
     notes = _notes(first, variants, failed)
     if paper := _paper_cost_note(job, fabric):
         notes.append(paper)
@@ -195,7 +167,7 @@ def _result(
         link_up=link_up_result(fabric, first.run, first_runs),
         straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
-        variants_s=variants,
+        variants_s={variant.key: seconds for variant, seconds in variants.items()},
         failures=failed,
         parameters=parameters | {"conventions": costs.network.conventions},
         notes=tuple(notes),
@@ -204,7 +176,7 @@ def _result(
         events=first.run.events,
         simulation_wall_s=first.wall_s,
         switching=switching_of(bill, fabric, job.installed, job.rates),
-        plan=_plan(job) if isinstance(job, ModelJob) else {},
+        plan=job.plan_record(),
         supply=supply_of(bill, job.rates.prices),
     )
 
@@ -216,33 +188,23 @@ def _with_stragglers(run: Run) -> dict[str, float]:
     return mean_s | {"ep": ep_s, "straggler": straggler_s} if waited_s else mean_s
 
 
-#: what the first all-to-all of a pass does under another setting, by the variant's name
-_FIRST = {
-    "first=reuse": "reuses the held circuits",
-    "first=block": "waits until its demand is known",
-    "first=predict": "has its demand predicted",
-}
-
-
 def _notes(
-    own: Done, variants: Mapping[str, float], failures: Sequence[FailureResult]
+    first: Done, variants: Mapping[FabricVariant, float], failures: Sequence[FailureResult]
 ) -> list[str]:
     """What to know of a fabric's network, and of the first sample under other settings.
 
     Other policies and the bring-up of links are elsewhere.
     """
-    network = own.network
+    network = first.network
     notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
-    others = [name for name in variants if name.startswith("first=")]
+    others = {variant.note: show_time(s) for variant, s in variants.items() if variant.note}
     if others:
-        step = show_time(own.run.step_time_s)
+        step = show_time(first.run.step_time_s)
         tried = " and ".join(
-            f"{'as long' if show_time(variants[name]) == step else show_time(variants[name])} if "
-            f"the first all-to-all of a pass {_FIRST[name]} ({name})"
-            for name in others
+            f"{'as long' if other == step else other} if {words}" for words, other in others.items()
         )
         notes.append(f"the first sample takes {step}, and {tried}")
-    if failed := failures_note(own.run.step_time_s, failures):
+    if failed := failures_note(first.run.step_time_s, failures):
         notes.append(failed)
     return notes
 
@@ -277,7 +239,9 @@ def _with_loads(
     job: Job, results: Sequence[FabricResult], done: Sequence[Done], names: Sequence[str]
 ) -> list[FabricResult]:
     """Add the steps under other loads, of which one may be the scenario's own."""
-    runs = {(d.attempt.fabric.name, d.attempt.imbalance): d for d in done if not d.attempt.variant}
+    runs = {
+        (d.attempt.fabric.name, d.attempt.imbalance): d for d in done if d.attempt.variant == OWN
+    }
     loads: dict[str, list[LoadResult]] = {result.fabric: [] for result in results}
     for name in names:
         for result in results:
@@ -320,8 +284,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
         "lightloom": __version__,
         "summary": summary_of(job, workload),
         "scenario": _scenario(job),
-        **(_model_inputs(job) if isinstance(job, ModelJob) else {}),
-        **(inputs_of_trace(job) if isinstance(job, TraceJob) else {}),
+        **job.inputs(),
         "gpu": job.gpu.name,
         "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
         "demand": dict(workload.provenance),
@@ -339,30 +302,7 @@ def _scenario(job: Job) -> dict[str, Any]:
     for name, (key, content) in lists.items():
         if values[key] is not None:
             values[f"{name}_list"] = content.model_dump(mode="json", exclude_unset=True)
-    if isinstance(job, ModelJob) and job.scenario.model not in catalog():
-        values["model_shape"] = model_record(job.model)
-    return values
-
-
-def _model_inputs(job: ModelJob) -> dict[str, Any]:
-    plan = job.plan
-    return {
-        "model": {
-            "name": job.model.name,
-            "parameters": total_parameters(job.model),
-            "active_parameters": active_parameters(job.model, "output"),
-            "sources": job.model.sources,
-        },
-        "plan": _plan(job),
-        "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
-        **_known_error(job),
-        "sequences_per_step": plan.sequences_per_step,
-        "tokens_per_step": plan.tokens_per_step,
-    }
-
-
-def _plan(job: ModelJob) -> dict[str, Any]:
-    return dataclasses.asdict(job.plan) | {"dense_dp": job.plan.dense_dp}
+    return values | job.shape_record()
 
 
 def _sources(values: Any) -> dict[str, Any]:
@@ -371,14 +311,13 @@ def _sources(values: Any) -> dict[str, Any]:
 
 def summary_of_all(jobs: Sequence[Job]) -> list[str]:
     """The summary of the first of the jobs of a comparison, and the plans of the others."""
-    return [*summary_of(jobs[0]), *(line for job in jobs[1:] for line in plan_lines(job))]
+    return [*summary_of(jobs[0]), *(line for job in jobs[1:] for line in _plan_lines(job))]
 
 
-def plan_lines(job: Job) -> list[str]:
+def _plan_lines(job: Job) -> list[str]:
     """Plan and memory of a job whose fabrics have another plan than those before."""
-    assert isinstance(job, ModelJob)
     names = ", ".join(fabric.name for fabric in job.fabrics)
-    return [f"{names}: {line}" for line in _plan_summary(job)]
+    return [f"{names}: {line}" for line in job.plan_summary()]
 
 
 def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
@@ -386,80 +325,18 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
 
     What is known once the workload is built is there if that is given.
     """
-    if isinstance(job, TraceJob):
-        built = workload if isinstance(workload, TraceWorkload) else None
-        program, *lines = summary_of_trace(job, built)
-        lines = [program, _cluster_line(job), *lines]
-        if not job.is_recorded:
-            lines.append(_demand_line(job, job.samples()))
-    else:
-        assert isinstance(job, ModelJob)
-        lines = _model_summary(job, workload if isinstance(workload, Workload) else None)
+    lines = [*job.opening(), _cluster_line(job), *job.details(workload)]
+    lines.append(job.demand_line())
+    if (part := Budget(job).part) is not None:
+        lines.append(part.sentence())
+    if workload is not None:
+        lines += job.losses(workload)
     if (packets := packet_options(job.scenario)) is not None:
         chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
         lines.append(
             f"network: packets ({packets.transport}); phases simulated alone, {chosen} once, and"
             " put into a run of flows"
         )
-    return lines
-
-
-def _model_summary(job: ModelJob, workload: Workload | None) -> list[str]:
-    """Model, cluster, plan, memory and demand."""
-    model, scenario = job.model, job.scenario
-    parameters = show_count(total_parameters(model))
-    active = show_count(active_parameters(model, "output"))
-    experts = f"{model.num_experts} experts, top-{model.experts_per_token}, "
-    lines = [
-        f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
-        f"{parameters} parameters, {active} active per token",
-        *([f"about the model: {'; '.join(model.notes)}"] if model.notes else []),
-        _cluster_line(job),
-        *_plan_summary(job),
-    ]
-    if line := compute_line(job):
-        lines.append(line)
-    lines.append(_demand_line(job, job.samples()))
-    if (part := part_step(job)) is not None:
-        lines.append(part.sentence())
-    if workload and workload.folded is not None and workload.folded.dropped_share:
-        lines.append(
-            f"capacity factor {scenario.demand.capacity_factor:g}: "
-            f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
-        )
-    return lines
-
-
-def _plan_summary(job: ModelJob) -> list[str]:
-    """The plan, where it comes from, and its memory."""
-    plan = job.plan
-    lines = [
-        f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
-        + (f" CP{plan.cp}" if plan.cp > 1 else "")
-        + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
-        + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
-        + f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
-        f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
-        f"{plan.tokens_per_step:,} tokens per step",
-    ]
-    if (inside := _inside_servers(job)) is not None:
-        lines.append(inside)
-    if plan.provenance:
-        lines.append(f"plan from: {'; '.join(plan.provenance)}")
-    by_stage = " ".join(f"{stage.total_bytes / 1e9:.1f}" for stage in job.memory)
-    lines.append(
-        f"peak memory per GPU by stage [GB]: {by_stage}; "
-        f"{job.fitted.limit_bytes(job.gpu) / 1e9:.1f} of "
-        f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB are for the model"
-    )
-    recompute = job.fitted.options.recompute
-    if job.fitted.repaired:
-        lines.append(
-            f"activations recomputed so that the plan fits: {recompute}; without, "
-            f"{job.fitted.repaired}"
-        )
-    elif recompute != "none":
-        lines.append(f"activations recomputed: {recompute}")
     return lines
 
 
@@ -479,46 +356,13 @@ def _cluster_line(job: Job) -> str:
     return line
 
 
-def _inside_servers(job: ModelJob) -> str | None:
-    """What it means for a job of several servers that every EP group is inside one of them."""
-    size, servers = job.plan.ep * job.plan.etp, job.cluster.servers
-    if not job.has_routing or size == 1 or servers == 1:
-        return None
-    group = RankGrid(job.plan).ep_groups()[0, 0]
-    if group[0] // job.cluster.gpus_per_server != group[-1] // job.cluster.gpus_per_server:
-        return None
-    return f"EP groups of {size} GPUs are inside servers: no all-to-all of experts leaves them"
-
-
-def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
-    """What was sampled, and why there may be less of it than was asked for."""
-    scenario = job.scenario
-    source = scenario.demand.name if job.has_routing else "none (no experts)"
-    seeds = len({sample.seed for sample in samples})
-    steps = len({sample.step for sample in samples})
-    parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
-    if scenario.compute_spread:
-        parts.append(f"compute speed +-{scenario.compute_spread:.0%}")
-    if (seeds, steps) != (scenario.seeds, scenario.steps):
-        alike = "every seed" if job.changes else "every seed and step"
-        parts.append(f"the same for {alike}")
-    return f"demand: {source}; {len(samples)} samples per fabric: {', '.join(parts)}"
-
-
-def _memory(job: Job) -> dict[str, Any]:
-    """Peak memory by stage; a trace does not say."""
-    if not isinstance(job, ModelJob):
-        return {}
-    return job.fitted.as_dict(job.gpu) | {"repair": repair_of(job)}
-
-
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     """The experts' first block: member x member dispatch bytes, and their skew."""
     number, experts = next(workload.graph.experts_demands, (-1, None))
     if experts is None or not experts.counts.any():
         return {}
     tokens = experts.counts
-    per_token = _bytes_per_count(job, workload, number)
+    per_token = job.bytes_per_count(workload, number)
     # A stage of dense layers has no demand: show the first group that has.
     group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])
     first = tokens[group, 0].astype(np.float64)
@@ -527,28 +371,3 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
         "skew": dataclasses.asdict(skew_statistics(first)),
         "bytes_per_token": per_token,
     }
-
-
-def _known_error(job: ModelJob) -> dict[str, Any]:
-    """How far predictions of jobs like this one were from public runs."""
-    found = known_error(has_experts=job.has_routing, precision=job.fitted.options.precision)
-    return {"known_error": dataclasses.asdict(found)}
-
-
-def _logged(workload: StepWorkload) -> dict[str, float]:
-    """What a log that tokens are drawn from has, per layer and expert."""
-    folded = workload.folded if isinstance(workload, Workload) else None
-    if folded is None or folded.logged_copies is None:
-        return {}
-    return {"copies_per_expert": folded.logged_copies}
-
-
-def _bytes_per_count(job: Job, workload: StepWorkload, table: int) -> float:
-    """Bytes of a token copy; in a trace of a row of the first all-to-all of a demand table."""
-    if isinstance(job, ModelJob):
-        return job.model.expert_hidden * job.options.dispatch_element_bytes
-    for role in workload.graph.roles:
-        program = role.program
-        if len(sizes := program.size[program.demand == table]):
-            return float(sizes[0])
-    return 0.0

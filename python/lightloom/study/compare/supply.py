@@ -51,7 +51,7 @@ class Supply:
 
     @property
     def availability(self) -> Availability:
-        """That of the part that is the hardest to buy."""
+        """Availability of the part that is the hardest to buy."""
         order: tuple[Availability, ...] = get_args(Availability)
         return max((part.availability for part in self.scarce), key=order.index, default="volume")
 
@@ -81,9 +81,9 @@ def supply_of(bill: Bill, prices: Prices) -> Supply:
         If the price list lacks a part.
     """
     switches = [
-        ScarcePart(own.component, own.rate_gbps, own.availability, own.technology)
-        for own in bill.switches
-        if own.count
+        ScarcePart(switch.component, switch.rate_gbps, switch.availability, switch.technology)
+        for switch in bill.switches
+        if switch.count
     ]
     ends = [
         ScarcePart(line.component, line.rate_gbps, prices.availability(line.rate_gbps))

@@ -116,16 +116,16 @@ def switching_of(bill: Bill, fabric: Fabric, cluster: Cluster, rates: Rates) -> 
         if line.component == "ocs_port"
         for panel in [unit_price_usd(replace(line, component="patch_port"), bill, rates.prices)]
     )
-    found = SwitchGear(
+    gear = SwitchGear(
         switches=bill.switches,
         unused_ports_usd=unused_ports_usd(bill, rates.prices),
         panel_saving_usd=saving,
     )
-    main = found.main
+    main = gear.main
     if main is None or main.widest is None or main.component != "eps_port":
-        return found
+        return gear
     return replace(
-        found,
+        gear,
         others=tuple(_others(fabric, cluster, rates, main)),
         widest_gpus=main.widest * fabric.adapt(cluster).gpus_per_server,
     )
@@ -137,7 +137,7 @@ def _others(
     """The fabric with each other switch of the rate that takes all servers."""
     if not isinstance(fabric, FabricOptions) or "switch_ports" not in type(fabric).model_fields:
         return ()
-    found = []
+    others = []
     for switch in packet_switches(main.rate_gbps):
         if switch.ports == main.ports:
             continue
@@ -148,8 +148,10 @@ def _others(
         except FabricError:
             continue
         cost = PartsCostModel().capital_cost(bill, rates.prices).total_usd
-        own = bill.switches[0]
-        found.append(
-            OtherSwitch(switch.title, switch.ports, switch.availability, own.tiers, own.count, cost)
+        lowest = bill.switches[0]
+        others.append(
+            OtherSwitch(
+                switch.title, switch.ports, switch.availability, lowest.tiers, lowest.count, cost
+            )
         )
-    return found
+    return others

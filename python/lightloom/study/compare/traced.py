@@ -126,6 +126,66 @@ class TraceJob(Job):
             "days_per_trillion_tokens": 1e12 / rate / 86_400,
         }  # fmt: skip
 
+    def opening(self) -> list[str]:
+        """The program."""
+        trace, step = self.step.trace, self.step
+        recorder = "" if self.name == self.form else f" ({self.form})"
+        return [
+            f"{self.name}{recorder}: {trace.world_size} ranks in {len(step.job.roles)} roles, "
+            f"{len(trace.ranks)} recorded; step {step.job.step}"
+        ]
+
+    def details(self, workload: StepWorkload | None) -> list[str]:
+        """Roles, computes and demand."""
+        lines = [f"about the trace: {remark}" for remark in self.remarks]
+        computes = self.step.computes
+        lines.append(
+            f"computes of the recorded ranks: {computes['traced']:,} by the roofline of their "
+            f"operators, {computes['measured']:,} as measured"
+            if computes
+            else "computes: none recorded, so that a step is communication alone"
+        )
+        if workload is not None:
+            assert isinstance(workload, TraceWorkload)
+            placed = workload.placement
+            lines.append(
+                f"simulated as {len(placed.worker_server)} workers of {placed.gpus_per_worker} "
+                f"GPUs, {len(placed.roles)} programs"
+            )
+        return lines
+
+    def demand_line(self) -> str:
+        """Where the demand comes from."""
+        if not self.is_recorded:
+            return super().demand_line()
+        rows = "as recorded; of other ranks as the recorded ones say"
+        known = rows if self.has_routing else "none"
+        return f"demand: {known}; {len(self.samples())} samples per fabric"
+
+    def inputs(self) -> dict[str, Any]:
+        """The program and its trace."""
+        trace = self.step.trace
+        return {
+            "model": {"name": self.name},
+            "trace": {
+                "form": self.form,
+                "program": list(trace.program),
+                "calls_hash": trace.calls_hash,
+                "step": self.step.job.step,
+                "recorded_ranks": sorted(trace.ranks),
+                "remarks": list(self.remarks),
+            },
+            "tokens_per_step": self.scenario.step_tokens,
+        }
+
+    def bytes_per_count(self, workload: StepWorkload, table: int) -> float:
+        """Bytes of a row of the first all-to-all of a table of demand."""
+        for role in workload.graph.roles:
+            program = role.program
+            if len(sizes := program.size[program.demand == table]):
+                return float(sizes[0])
+        return 0.0
+
     def _source(self, builder: StepBuilder, seed: int) -> DemandSource:
         ranks, choice = builder.choice()
         options = self.scenario.demand
@@ -161,14 +221,14 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
     _refuse_options(scenario)
     packet_options(scenario)
     gpu = load_gpu(scenario.cluster.gpu)
-    found = read_any(scenario.workload, progress)
-    size = found.trace.world_size
+    imported = read_any(scenario.workload, progress)
+    size = imported.trace.world_size
     if scenario.gpus not in (0, size):
         raise InputError(
             f"gpus = {scenario.gpus}: the trace is of a job of {size}; leave --gpus out"
         )
     scenario = with_servers(scenario.model_copy(update={"gpus": size}))
-    step = TracedStep.of(found.trace)
+    step = TracedStep.of(imported.trace)
     if not step.has_routing and not is_recorded(scenario):
         raise InputError(
             "the trace has no all-to-alls of tokens that a router chose: nothing would read "
@@ -196,8 +256,8 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         rates=rates,
         costs=costs_by_name(fabrics, bought, gpu, rates),
         step=step,
-        form=found.form,
-        remarks=found.remarks,
+        form=imported.form,
+        remarks=imported.remarks,
     )
 
 
@@ -224,48 +284,3 @@ def _given(scenario: Scenario) -> Iterator[str]:
     for name in ("recompute", "memory_check", "gradient_bytes", "parameter_bytes"):
         if getattr(scenario, name) != Scenario.model_fields[name].default:
             yield name
-
-
-def summary_of_trace(job: TraceJob, workload: TraceWorkload | None) -> list[str]:
-    """Program, roles, computes and demand of a job, a line each."""
-    trace, step = job.step.trace, job.step
-    recorder = "" if job.name == job.form else f" ({job.form})"
-    lines = [
-        f"{job.name}{recorder}: {trace.world_size} ranks in {len(step.job.roles)} roles, "
-        f"{len(trace.ranks)} recorded; step {step.job.step}",
-        *(f"about the trace: {remark}" for remark in job.remarks),
-    ]
-    known = step.computes
-    lines.append(
-        f"computes of the recorded ranks: {known['traced']:,} by the roofline of their operators, "
-        f"{known['measured']:,} as measured"
-        if known
-        else "computes: none recorded, so that a step is communication alone"
-    )
-    if workload is not None:
-        placed = workload.placement
-        lines.append(
-            f"simulated as {len(placed.worker_server)} workers of {placed.gpus_per_worker} GPUs, "
-            f"{len(placed.roles)} programs"
-        )
-    if job.is_recorded:
-        rows = "as recorded; of other ranks as the recorded ones say" if job.has_routing else "none"
-        lines.append(f"demand: {rows}; {len(job.samples())} samples per fabric")
-    return lines
-
-
-def inputs_of_trace(job: TraceJob) -> dict[str, Any]:
-    """What the results say of the program."""
-    trace = job.step.trace
-    return {
-        "model": {"name": job.name},
-        "trace": {
-            "form": job.form,
-            "program": list(trace.program),
-            "calls_hash": trace.calls_hash,
-            "step": job.step.job.step,
-            "recorded_ranks": sorted(trace.ranks),
-            "remarks": list(job.remarks),
-        },
-        "tokens_per_step": job.scenario.step_tokens,
-    }

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from lightloom.demand.predictors import DemandPredictor
 from lightloom.optional import need
 from lightloom.progress import Monitor
+from lightloom.shown import Shown
 from lightloom.study.prediction.score import Evaluation, Score, inputs_of
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(Shown):
     """How good predictors of expert loads are on one trace.
 
     Attributes
@@ -54,17 +53,6 @@ class Prediction:
         )
         found = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
         return f"Prediction({self.evaluation.trace.name}: {len(self.scores)} scores, {found})"
-
-    def print(self, console: Console | None = None) -> None:
-        """Print the table, to the terminal by default."""
-        from lightloom.report.prediction_table import print_prediction
-
-        print_prediction(self, console or Console(highlight=False))
-
-    def _repr_html_(self) -> str:
-        from lightloom.report.figure import html_of
-
-        return html_of(self.print)
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per predictor."""

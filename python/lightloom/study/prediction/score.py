@@ -145,20 +145,20 @@ class ScoringRange:
 
 def shortcomings(trace: LoadTrace, setting: ScoringRange) -> list[str]:
     """Why a trace is too short to judge a predictor by, in words; empty if it is not."""
-    found = []
+    reasons = []
     steps = setting.scored_steps(trace)
     if steps < MIN_STEPS:
-        found.append(
+        reasons.append(
             f"{steps} scored step{'s' * (steps > 1)} of {trace.steps}, "
             f"at least {MIN_STEPS} are needed"
         )
     copies = trace.copies_per_step / trace.experts
     if copies < MIN_COPIES_PER_EXPERT:
-        found.append(
+        reasons.append(
             f"{copies:.3g} token copies per expert and step, at least {MIN_COPIES_PER_EXPERT} are "
             "needed"
         )
-    return found
+    return reasons
 
 
 def top_k_overlap(predicted: Loads, actual: Loads, top_k: int) -> float:

@@ -70,16 +70,16 @@ def read_releases(path: Path) -> tuple[float, ...]:
         If the file cannot be read, has no or too many lines, or one is no such time.
     """
     text = decode(read_file(path, "release times", _MAX_FILE_BYTES), str(path))
-    found = []
+    releases = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
-            found.append(_release(line.strip(), f"{path}, line {number}"))
-    if not 1 <= len(found) <= MAX_CHUNKS:
+            releases.append(_release(line.strip(), f"{path}, line {number}"))
+    if not 1 <= len(releases) <= MAX_CHUNKS:
         raise InputError(
             f"{path}: expected 1 to {MAX_CHUNKS} release times, a chunk on each line, got "
-            f"{len(found)}"
+            f"{len(releases)}"
         )
-    return tuple(found)
+    return tuple(releases)
 
 
 def _release(text: str, where: str) -> float:

@@ -6,30 +6,32 @@ arrays have.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import __version__, schedule
 from lightloom.study.scheduling.earlier import kept_of
-from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
+
+if TYPE_CHECKING:
+    from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 SCHEMA_VERSION = 1
 
 
-def dark_share(found: schedule.PermutationSchedule) -> float:
+def dark_share(row: schedule.PermutationSchedule) -> float:
     """Share of the length in which the mean source waits for reconfigurations."""
-    if not found.length_bytes:
+    if not row.length_bytes:
         return 0.0
-    of_all = found.shape[0] if found.partial else found.switches
-    each = found.configurations / of_all
-    return each * found.delay_bytes / found.length_bytes
+    of_all = row.shape[0] if row.partial else row.switches
+    each = row.configurations / of_all
+    return each * row.delay_bytes / row.length_bytes
 
 
-def as_json(found: ScheduleComparison) -> dict[str, Any]:
+def as_json(comparison: ScheduleComparison) -> dict[str, Any]:
     """Everything but slots and circuits."""
-    problem = found.problem
+    problem = comparison.problem
     inputs: dict[str, Any] = {
         "lightloom": __version__,
         "demand": problem.name,
@@ -52,30 +54,30 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
             "held": "static" if problem.ports.previous is None else "given",
             "failed": None if problem.ports.failed is None else vars(problem.ports.failed),
         }
-    best, kept = found.best_allocation, kept_of(found)
-    hybrids = {name: _hybrid(row) for name, row in found.hybrids.items()}
-    chunked = {name: _chunked(row) for name, row in found.chunked.items()}
+    best, kept = comparison.best_allocation, kept_of(comparison)
+    hybrids = {name: _hybrid(row) for name, row in comparison.hybrids.items()}
+    chunked = {name: _chunked(row) for name, row in comparison.chunked.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "inputs": inputs,
-        "profile": vars(found.profile),
-        "schedules": {name: _schedule(row) for name, row in found.schedules.items()},
+        "profile": vars(comparison.profile),
+        "schedules": {name: _schedule(row) for name, row in comparison.schedules.items()},
         **({"hybrids": hybrids} if hybrids else {}),
         **({"chunked": chunked} if chunked else {}),
-        "systems": {name: vars(row) for name, row in found.systems.items()},
+        "systems": {name: vars(row) for name, row in comparison.systems.items()},
         **({} if kept is None else {"kept": vars(kept)}),
-        "winner": found.winner,
-        "not_begun": found.not_begun,
-        "too_large": found.too_large,
-        "left_out": found.left_out,
-        "circuits": {row.method: _allocation(row) for row in found.allocations},
+        "winner": comparison.winner,
+        "not_begun": comparison.not_begun,
+        "too_large": comparison.too_large,
+        "left_out": comparison.left_out,
+        "circuits": {row.method: _allocation(row) for row in comparison.allocations},
         "best_circuits": None if best is None else best.method,
-        "break_even": None if found.decision is None else _decision(found.decision),
+        "break_even": None if comparison.decision is None else _decision(comparison.decision),
         "made_to_relay_s": None
-        if found.made_to_relay is None
-        else found.made_to_relay.routing.time_s,
-        "planes": None if found.planes is None else found.planes.verdict,
-        "interrupted": found.interrupted,
+        if comparison.made_to_relay is None
+        else comparison.made_to_relay.routing.time_s,
+        "planes": None if comparison.planes is None else comparison.planes.verdict,
+        "interrupted": comparison.interrupted,
     }
 
 
@@ -154,35 +156,37 @@ def _decision(decision: schedule.Decision) -> dict[str, Any]:
     }
 
 
-def as_rows(found: ScheduleComparison) -> list[dict[str, Any]]:
+def as_rows(comparison: ScheduleComparison) -> list[dict[str, Any]]:
     """One row per method; what a kind of method does not have is empty."""
-    best = found.best_allocation
+    best = comparison.best_allocation
     rows: list[dict[str, Any]] = [
-        {"kind": "schedule", "method": name, "best": name == found.winner} | _schedule(row)
-        for name, row in found.schedules.items()
+        {"kind": "schedule", "method": name, "best": name == comparison.winner} | _schedule(row)
+        for name, row in comparison.schedules.items()
     ]
     rows += [
-        {"kind": "hybrid", "method": name, "best": name == found.best_hybrid} | _hybrid(row)
-        for name, row in found.hybrids.items()
+        {"kind": "hybrid", "method": name, "best": name == comparison.best_hybrid} | _hybrid(row)
+        for name, row in comparison.hybrids.items()
     ]
-    for name, chunked in found.chunked.items():
+    for name, chunked in comparison.chunked.items():
         row = _chunked(chunked)
         if "late_chunks" in row:
             row["late_chunks"] = " ".join(map(str, row["late_chunks"]))
-        rows.append({"kind": "chunks", "method": name, "best": name == found.best_chunked} | row)
+        rows.append(
+            {"kind": "chunks", "method": name, "best": name == comparison.best_chunked} | row
+        )
     rows += [
         {"kind": "system", "method": name, "best": False} | vars(row)
-        for name, row in found.systems.items()
+        for name, row in comparison.systems.items()
     ]
     rows += [
         {"kind": "circuits", "method": row.method, "best": row is best} | _allocation(row)
-        for row in found.allocations
+        for row in comparison.allocations
     ]
     columns = dict.fromkeys(column for row in rows for column in row)
     return [{column: row.get(column, "") for column in columns} for row in rows]
 
 
-def as_arrays(found: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
+def as_arrays(comparison: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
     """The demand, the slots of the shortest schedule and the best circuits.
 
     ``permutations`` ``(k, sources)`` and ``holds_bytes`` ``(k,)`` are those of
@@ -191,18 +195,18 @@ def as_arrays(found: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
     ``--start-from`` reads these slots, ``--held-circuits`` the ``circuits``; ``nics`` are their
     ends on planes (:class:`~lightloom.schedule.PlanePlan`), if that was asked for.
     """
-    arrays: dict[str, npt.NDArray[Any]] = {"demand": found.problem.demand}
-    if found.winner is not None:
-        winner = found.schedules[found.winner]
+    arrays: dict[str, npt.NDArray[Any]] = {"demand": comparison.problem.demand}
+    if comparison.winner is not None:
+        winner = comparison.schedules[comparison.winner]
         arrays |= {"permutations": winner.permutations, "holds_bytes": winner.holds_bytes}
         arrays["delay_bytes"] = np.array(winner.delay_bytes, dtype=np.uint64)
         if winner.switch_of_slot is not None:
             arrays["switch_of_slot"] = winner.switch_of_slot
         if winner.transfers is not None:
             arrays["transfers"] = winner.transfers
-    best = found.best_allocation
+    best = comparison.best_allocation
     if best is not None:
         arrays |= {"circuits": best.split.circuits, "eps_bytes": best.split.eps_bytes}
-    if found.planes is not None and found.planes.verdict == "assigned":
-        arrays["nics"] = found.planes.nics
+    if comparison.planes is not None and comparison.planes.verdict == "assigned":
+        arrays["nics"] = comparison.planes.nics
     return arrays

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,12 @@ from lightloom.demand.byte_matrix import read_arrays
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import whole_list
 from lightloom.schedule.served import MAX_BYTES
-from lightloom.study.scheduling.results import KEPT, ScheduleComparison
+
+if TYPE_CHECKING:
+    from lightloom.study.scheduling.results import ScheduleComparison
+
+#: the method that keeps the matchings of an earlier schedule
+KEPT = "previous"
 
 
 def read_earlier(path: Path | str, shape: tuple[int, ...]) -> schedule.PermutationSchedule:
@@ -83,14 +89,14 @@ class Kept:
     time_over_anew: float | None = None
 
 
-def kept_of(found: ScheduleComparison) -> Kept | None:
+def kept_of(comparison: ScheduleComparison) -> Kept | None:
     """What became of the matchings of the earlier schedule, if there is one."""
-    row, earlier = found.schedules.get(KEPT), found.problem.earlier
+    row, earlier = comparison.schedules.get(KEPT), comparison.problem.earlier
     if row is None or earlier is None:
         return None
     new = row.new_slots or 0
     counts = row.configurations - new, earlier.configurations, new
-    others = {name: other for name, other in found.schedules.items() if name != KEPT}
+    others = {name: other for name, other in comparison.schedules.items() if name != KEPT}
     if not others:
         return Kept(*counts)
     name = min(others, key=lambda name: (name != "auto", others[name].length_bytes))

@@ -77,7 +77,7 @@ def busiest(demand: npt.NDArray[np.uint64], maximum: int) -> npt.NDArray[np.int6
 
 
 def port_times(
-    found: PermutationSchedule,
+    slots: PermutationSchedule,
     demand: npt.NDArray[np.uint64],
     rows: npt.NDArray[np.int64],
 ) -> PortTimes:
@@ -85,25 +85,25 @@ def port_times(
 
     Parameters
     ----------
-    found
+    slots
         The schedule.
     demand
         What it serves, ``(sources, destinations)``: a pair may end before its slot does.
     rows
         The sources, in the order in which they are numbered in the answer.
     """
-    seconds = 8.0 / found.rate_bps
-    if found.transfers is not None:
+    seconds = 8.0 / slots.rate_bps
+    if slots.transfers is not None:
         number = np.full(demand.shape[0], -1)
         number[rows] = np.arange(len(rows))
-        source, destination, start, size = found.transfers.astype(np.int64).T
+        source, destination, start, size = slots.transfers.astype(np.int64).T
         source = number[source]
         kept = source >= 0
         source, destination, start, size = (x[kept] for x in (source, destination, start, size))
-        begun = start + found.delay_bytes
+        begun = start + slots.delay_bytes
     else:
-        source, destination, start, size = _sent_in_slots(found, demand, rows)
-        begun = start + found.delay_bytes
+        source, destination, start, size = _sent_in_slots(slots, demand, rows)
+        begun = start + slots.delay_bytes
     dark = np.full(len(source), DARK)
     return PortTimes(
         source=np.concatenate([source, source]),
@@ -111,18 +111,18 @@ def port_times(
         start_s=np.concatenate([start, begun]) * seconds,
         end_s=np.concatenate([begun, begun + size]) * seconds,
         sources=len(rows),
-        length_s=found.length_s,
-        ports=found.switches,
+        length_s=slots.length_s,
+        ports=slots.switches,
     )
 
 
 def _sent_in_slots(
-    found: PermutationSchedule, demand: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]
+    slots: PermutationSchedule, demand: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Source, destination, begin of the reconfiguration and bytes of what is sent in slots."""
-    holds = found.holds_bytes.astype(np.int64)
-    starts = found.starts_bytes
-    joined = found.permutations[:, rows].astype(np.int64)  # (slots, rows)
+    holds = slots.holds_bytes.astype(np.int64)
+    starts = slots.starts_bytes
+    joined = slots.permutations[:, rows].astype(np.int64)  # (slots, rows)
     slot, source = np.nonzero(joined >= 0)
     destination = joined[slot, source]
     pair = source * demand.shape[1] + destination
@@ -148,9 +148,9 @@ def largest_of_each_bin(times: PortTimes, bins: int) -> npt.NDArray[np.int64]:
         is sent in longest; :data:`SEVERAL` if no destination does; :data:`DARK` or :data:`IDLE`.
     """
     assert bins > 0, f"{bins} bins"
-    found = np.full((times.sources, bins), IDLE, dtype=np.int64)
+    largest = np.full((times.sources, bins), IDLE, dtype=np.int64)
     if not len(times.source) or times.length_s <= 0:
-        return found
+        return largest
     edges = np.linspace(0.0, times.length_s, bins + 1)
     place, weight, span = _pieces(times, edges)
     cells = times.sources * bins
@@ -160,11 +160,11 @@ def largest_of_each_bin(times: PortTimes, bins: int) -> npt.NDArray[np.int64]:
     sent_s = np.bincount(cell[~dark], weight[~dark], minlength=cells)
     idle_s = np.maximum(edges[1] - dark_s - sent_s, 0.0)  # none of several ports is busy
     best, best_s = _largest(cell[~dark], times.destination[span][~dark], weight[~dark], cells)
-    flat = found.reshape(-1)
+    flat = largest.reshape(-1)
     flat[dark_s > np.maximum(sent_s, idle_s)] = DARK
     sending = (sent_s > 0) & (sent_s >= np.maximum(dark_s, idle_s))
     flat[sending] = np.where(best_s >= 0.5 * sent_s, best, SEVERAL)[sending]
-    return found
+    return largest
 
 
 def _pieces(

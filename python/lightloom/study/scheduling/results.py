@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from lightloom import schedule
 from lightloom.optional import need
+from lightloom.shown import Shown, views
+from lightloom.study.scheduling.data import as_rows
 from lightloom.study.scheduling.other_systems import SystemRow
 from lightloom.study.scheduling.problem import DemandProfile, Problem
 from lightloom.units import show_bytes, show_time
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     import polars
 
     from lightloom.report.figure import Figure
-
-
-#: the method that keeps the matchings of an earlier schedule
-KEPT = "previous"
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class AllocationRow:
 
 
 @dataclass(repr=False)
-class ScheduleComparison:
+class ScheduleComparison(Shown):
     """Everything that was found; what an interrupt or the time limit cut off is missing.
 
     Attributes
@@ -112,23 +108,10 @@ class ScheduleComparison:
         size = f"{of.sources} x {of.destinations}, {show_bytes(of.total_bytes)}"
         return f"ScheduleComparison({self.problem.name}: {size}; {found})"
 
-    def print(self, console: Console | None = None) -> None:
-        """Print the tables, to the terminal by default."""
-        from lightloom.report.schedule_table import print_scheduling
-
-        print_scheduling(self, console or Console(highlight=False))
-
-    def _repr_html_(self) -> str:
-        from lightloom.report.figure import html_of
-
-        return html_of(self.print)
-
     def to_polars(self) -> polars.DataFrame:
         """Return a row per scheduler."""
         need("polars", "to_polars")
         import polars
-
-        from lightloom.study.scheduling.data import as_rows
 
         return polars.DataFrame(as_rows(self), infer_schema_length=None)
 
@@ -140,9 +123,7 @@ class ScheduleComparison:
         ValueError
             If an interrupt left no schedule.
         """
-        from lightloom.report.figure import schedule_figure
-
-        return schedule_figure(self)
+        return views().draw(self)
 
     @property
     def winner(self) -> str | None:

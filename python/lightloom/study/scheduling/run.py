@@ -21,9 +21,10 @@ from lightloom.progress import Progress
 from lightloom.schedule.allocator import allocate_by_name
 from lightloom.schedule.hybrid import MAX_HYBRID_LINES
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES, fits_memory
+from lightloom.study.scheduling.earlier import KEPT
 from lightloom.study.scheduling.other_systems import SYSTEMS, SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
-from lightloom.study.scheduling.results import KEPT, AllocationRow, ScheduleComparison
+from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 #: time that a comparison takes on either part unless it is said
 DEFAULT_LIMIT_S = 10.0
@@ -214,9 +215,9 @@ def _check_failed(problem: Problem, failed: schedule.Failures, relay: bool) -> N
 
 
 def _steps(
-    found: ScheduleComparison, choice: MethodChoice
+    comparison: ScheduleComparison, choice: MethodChoice
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    problem = found.problem
+    problem = comparison.problem
     # maximal takes long where there are many ports, and is hardly ever the shortest
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
@@ -228,37 +229,40 @@ def _steps(
     for name in () if problem.is_large else dict.fromkeys(names):
         fits = fits_memory(problem.demand, name, partial=problem.partial)
         if not fits and name not in choice.methods:
-            found.too_large.append(name)
+            comparison.too_large.append(name)
             continue
-        step = partial(_decompose, found, name, clock)
+        step = partial(_decompose, comparison, name, clock)
         if name in plugins.SCHEDULERS.installed():
-            step = partial(_unless_it_cannot, found, name, choice.methods, step)
+            step = partial(_unless_it_cannot, comparison, name, choice.methods, step)
         yield f"schedule {name}", step
     if problem.eps_gbps is not None:
         clock = _Clock(choice.time_limit_s)
         # ours searches on until the limit
         for name in (*schedule.HYBRID_METHODS[1:], schedule.HYBRID_METHODS[0]):
-            yield f"circuits and packets {name}", partial(_divide, found, name, clock, choice.relay)
+            yield (
+                f"circuits and packets {name}",
+                partial(_divide, comparison, name, clock, choice.relay),
+            )
     if problem.chunks is not None:
         clock = _Clock(choice.time_limit_s)
         for name in (*schedule.CHUNK_METHODS[1:], schedule.CHUNK_METHODS[0]):
-            yield f"chunks {name}", partial(_pipeline, found, name, clock)
+            yield f"chunks {name}", partial(_pipeline, comparison, name, clock)
     if problem.demand.shape[0] == problem.demand.shape[1] and not problem.is_large:
         clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
-            yield name, partial(_try_system, found, name, clock)
+            yield name, partial(_try_system, comparison, name, clock)
     if problem.ports is not None and choice.allocators:
-        yield "held circuits", partial(_hold, found, choice.relay)
+        yield "held circuits", partial(_hold, comparison, choice.relay)
         for name in choice.allocators:
-            step = partial(_allocate, found, name, choice)
+            step = partial(_allocate, comparison, name, choice)
             if name in plugins.ALLOCATORS.installed():
-                step = partial(_unless_it_cannot, found, name, choice.allocators, step)
+                step = partial(_unless_it_cannot, comparison, name, choice.allocators, step)
             yield f"circuits {name}", step
         if choice.relay:
-            yield "circuits for relaying", partial(_make_to_relay, found)
-        yield "break-even", partial(_decide, found)
+            yield "circuits for relaying", partial(_make_to_relay, comparison)
+        yield "break-even", partial(_decide, comparison)
         if choice.planes:
-            yield "planes", partial(_assign_planes, found)
+            yield "planes", partial(_assign_planes, comparison)
 
 
 class _Clock:
@@ -276,20 +280,20 @@ class _Clock:
         return self._limit_s - factor * (now - self._started)
 
 
-def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
+def _decompose(comparison: ScheduleComparison, method: str, clock: _Clock) -> None:
     """The schedule of one method; the first one is begun in any case."""
     long = method == "auto" and not clock.given
     left_s = clock.left_s(1.0 + _AUTO_TAKES if long else 1.0)
-    if found.schedules and left_s <= 0:
-        found.not_begun.append(method)
+    if comparison.schedules and left_s <= 0:
+        comparison.not_begun.append(method)
         return
-    problem = found.problem
+    problem = comparison.problem
     if method == "auto":
         left_s *= _AUTO_SHARE
     if method not in (*schedule.PERMUTATION_METHODS, "auto", KEPT):
-        found.schedules[method] = _decompose_by_package(problem, method)
+        comparison.schedules[method] = _decompose_by_package(problem, method)
         return
-    found.schedules[method] = schedule.decompose(
+    comparison.schedules[method] = schedule.decompose(
         problem.demand,
         delay_s=problem.delay_s,
         rate_gbps=problem.rate_gbps,
@@ -300,12 +304,12 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         previous=problem.earlier if method == KEPT else None,
         new_slots=problem.new_slots if method == KEPT else 0,
     )
-    if "auto" in found.schedules:  # shown after those that it is compared with
-        found.schedules["auto"] = found.schedules.pop("auto")
+    if "auto" in comparison.schedules:  # shown after those that it is compared with
+        comparison.schedules["auto"] = comparison.schedules.pop("auto")
 
 
 def _unless_it_cannot(
-    found: ScheduleComparison, name: str, others: Sequence[str], step: Callable[[], None]
+    comparison: ScheduleComparison, name: str, others: Sequence[str], step: Callable[[], None]
 ) -> None:
     """Leave out what an installed package cannot do, unless nothing is compared with it."""
     try:
@@ -313,7 +317,7 @@ def _unless_it_cannot(
     except InputError as error:
         if list(others) == [name]:
             raise
-        found.left_out[name] = str(error)
+        comparison.left_out[name] = str(error)
 
 
 def _decompose_by_package(problem: Problem, method: str) -> schedule.PermutationSchedule:
@@ -324,12 +328,12 @@ def _decompose_by_package(problem: Problem, method: str) -> schedule.Permutation
     )
 
 
-def _divide(found: ScheduleComparison, method: str, clock: _Clock, relay: bool) -> None:
+def _divide(comparison: ScheduleComparison, method: str, clock: _Clock, relay: bool) -> None:
     """The schedule of circuits and packets of one method; only ours takes long."""
-    problem = found.problem
+    problem = comparison.problem
     assert problem.eps_gbps is not None
     left_s = max(0.0, clock.left_s())
-    found.hybrids[method] = schedule.decompose_hybrid(
+    comparison.hybrids[method] = schedule.decompose_hybrid(
         problem.demand,
         eps_gbps=problem.eps_gbps,
         delay_s=problem.delay_s,
@@ -338,17 +342,19 @@ def _divide(found: ScheduleComparison, method: str, clock: _Clock, relay: bool) 
         time_limit_s=left_s if clock.given else None,
         relay=relay,
     )
-    found.hybrids = {
-        name: found.hybrids[name] for name in schedule.HYBRID_METHODS if name in found.hybrids
+    comparison.hybrids = {
+        name: comparison.hybrids[name]
+        for name in schedule.HYBRID_METHODS
+        if name in comparison.hybrids
     }
 
 
-def _pipeline(found: ScheduleComparison, method: str, clock: _Clock) -> None:
+def _pipeline(comparison: ScheduleComparison, method: str, clock: _Clock) -> None:
     """The schedule of chunks of one method; only ours takes long."""
-    problem = found.problem
+    problem = comparison.problem
     assert problem.chunks is not None
     left_s = max(0.0, clock.left_s())
-    found.chunked[method] = schedule.decompose_chunks(
+    comparison.chunked[method] = schedule.decompose_chunks(
         problem.chunks.divide(problem.demand),
         problem.chunks.releases_s,
         deadlines_s=problem.chunks.deadlines_s,
@@ -358,19 +364,21 @@ def _pipeline(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         method=method,
         time_limit_s=left_s if clock.given else None,
     )
-    found.chunked = {
-        name: found.chunked[name] for name in schedule.CHUNK_METHODS if name in found.chunked
+    comparison.chunked = {
+        name: comparison.chunked[name]
+        for name in schedule.CHUNK_METHODS
+        if name in comparison.chunked
     }
 
 
-def _try_system(found: ScheduleComparison, name: str, clock: _Clock) -> None:
+def _try_system(comparison: ScheduleComparison, name: str, clock: _Clock) -> None:
     """What another system does with the same switches."""
     if clock.left_s() <= 0:
-        found.not_begun.append(name)
+        comparison.not_begun.append(name)
         return
-    problem = found.problem
+    problem = comparison.problem
     fabric = SystemFabric(problem.switch_count, problem.rate_gbps, problem.delay_s)
-    found.systems[name] = other_system(name, problem.demand, fabric)
+    comparison.systems[name] = other_system(name, problem.demand, fabric)
 
 
 def _region(problem: Problem) -> schedule.Region:
@@ -386,21 +394,25 @@ def _region(problem: Problem) -> schedule.Region:
     )
 
 
-def _hold(found: ScheduleComparison, relay: bool) -> None:
+def _hold(comparison: ScheduleComparison, relay: bool) -> None:
     """The circuits that are there: those given, else the static circulant."""
-    problem, region = found.problem, _region(found.problem)
+    problem, region = comparison.problem, _region(comparison.problem)
     assert problem.ports is not None
     if problem.ports.previous is None:
-        found.held = schedule.allocate_region(problem.demand, region, method="static")
+        comparison.held = schedule.allocate_region(problem.demand, region, method="static")
     else:
-        found.held = schedule.route(problem.demand, problem.ports.previous, region)
+        comparison.held = schedule.route(problem.demand, problem.ports.previous, region)
     if relay:
-        found.held_relayed = schedule.relay(problem.demand, found.held.circuits, region)
+        comparison.held_relayed = schedule.relay(problem.demand, comparison.held.circuits, region)
 
 
-def _allocate(found: ScheduleComparison, method: str, choice: MethodChoice) -> None:
-    assert found.held is not None
-    region, demand, held = _region(found.problem), found.problem.demand, found.held.circuits
+def _allocate(comparison: ScheduleComparison, method: str, choice: MethodChoice) -> None:
+    assert comparison.held is not None
+    region, demand, held = (
+        _region(comparison.problem),
+        comparison.problem.demand,
+        comparison.held.circuits,
+    )
     allocate = partial(schedule.allocate_region, method=method)
     if method not in schedule.ALLOCATION_METHODS:
         allocate = partial(allocate_by_name, method)
@@ -413,33 +425,35 @@ def _allocate(found: ScheduleComparison, method: str, choice: MethodChoice) -> N
     whole = allocate(demand, replace(region, split=False), previous=held)
     changed = schedule.changed_pairs(held, split.circuits)
     relayed = schedule.relay(demand, split.circuits, region) if choice.relay else None
-    found.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
+    comparison.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
 
 
-def _decide(found: ScheduleComparison) -> None:
+def _decide(comparison: ScheduleComparison) -> None:
     """Compare the circuits held with all that were found, if the delay is not hidden."""
-    assert found.held is not None
-    demand = found.problem.demand
+    assert comparison.held is not None
+    demand = comparison.problem.demand
     decider = schedule.Decider(
-        len(demand), _region(found.problem), timing=schedule.SwitchTiming(found.problem.delay_s)
+        len(demand),
+        _region(comparison.problem),
+        timing=schedule.SwitchTiming(comparison.problem.delay_s),
     )
-    held = decider.hold(found.held.circuits)
-    proposals = [row.split.circuits for row in found.allocations]
-    found.decision = decider.decide(held, demand, proposals=proposals)
+    held = decider.hold(comparison.held.circuits)
+    proposals = [row.split.circuits for row in comparison.allocations]
+    comparison.decision = decider.decide(held, demand, proposals=proposals)
 
 
-def _make_to_relay(found: ScheduleComparison) -> None:
-    assert found.held is not None
-    found.made_to_relay = schedule.allocate_relayed(
-        found.problem.demand, _region(found.problem), previous=found.held.circuits
+def _make_to_relay(comparison: ScheduleComparison) -> None:
+    assert comparison.held is not None
+    comparison.made_to_relay = schedule.allocate_relayed(
+        comparison.problem.demand, _region(comparison.problem), previous=comparison.held.circuits
     )
 
 
-def _assign_planes(found: ScheduleComparison) -> None:
+def _assign_planes(comparison: ScheduleComparison) -> None:
     """Put the best circuits on one plane per port, each with the same NIC at both ends."""
-    best, ports = found.best_allocation, found.problem.ports
+    best, ports = comparison.best_allocation, comparison.problem.ports
     assert best is not None
     assert ports is not None
-    found.planes = schedule.assign_planes(
+    comparison.planes = schedule.assign_planes(
         best.split.circuits, planes=ports.degree, failed=ports.failed
     )

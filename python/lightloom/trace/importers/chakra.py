@@ -74,14 +74,14 @@ def read_chakra(path: Path, progress: Progress | None = None) -> Imported:
     name = shown_path(path)
     ranks = _by_rank(files, name)
     alone = len(ranks) == 1 and not path.is_dir()
-    known = {} if table is None else _groups(table, name)
-    size = max(_world_size(set(ranks), known, name, alone), _siblings(path) if alone else 1)
-    reader = _Reader(size, known, GROUPS_FILE if table is None else table.name)
+    groups = {} if table is None else _groups(table, name)
+    size = max(_world_size(set(ranks), groups, name, alone), _siblings(path) if alone else 1)
+    reader = _Reader(size, groups, GROUPS_FILE if table is None else table.name)
     recorded = []
     for done, (rank, file) in enumerate(sorted(ranks.items())):
         advance(progress, done / len(ranks), f"reading rank {rank}")
         recorded.append(reader.recording(rank, file))
-    if not any(one.calls or one.computes for one in recorded):
+    if not any(rank.calls or rank.computes for rank in recorded):
         raise InputError(f"{name}: the trace neither computes nor communicates")
     trace = make_trace(reader.world_size, ("Chakra",), recorded, reader.groups())
     return Imported("Chakra execution trace, schema 0.0.4", trace, {}, reader.remarks())
@@ -111,8 +111,8 @@ class _Table:
 def _files(path: Path) -> tuple[list[_File], _Table | None]:
     """Files of ranks, and the table of groups."""
     if path.is_dir():
-        places = [one for one in sorted(path.iterdir()) if _NAME.fullmatch(one.name)]
-        return [_File(shown_path(one), one) for one in places], _table_of_folder(path, places)
+        places = [file for file in sorted(path.iterdir()) if _NAME.fullmatch(file.name)]
+        return [_File(shown_path(file), file) for file in places], _table_of_folder(path, places)
     content = read_compressed(path, "trace", MAX_FILE_BYTES)
     if content[257:262] == b"ustar":
         return _of_archive(content, shown_path(path))
@@ -125,15 +125,15 @@ def _table_of_folder(folder: Path, traces: list[Path]) -> _Table | None:
     table = folder / GROUPS_FILE
     if table.exists():
         return _Table(GROUPS_FILE, read_file(table, "groups", MAX_FILE_BYTES))
-    bases = _bases(one.name for one in traces)
-    others = [one for one in sorted(folder.glob("*.json")) if _may_be_table(one.name, bases)]
-    found = [_Table(one.name, read_file(one, "groups", MAX_FILE_BYTES)) for one in others]
-    return _one_table(found, bases, shown_path(folder))
+    bases = _bases(file.name for file in traces)
+    others = [file for file in sorted(folder.glob("*.json")) if _may_be_table(file.name, bases)]
+    tables = [_Table(file.name, read_file(file, "groups", MAX_FILE_BYTES)) for file in others]
+    return _one_table(tables, bases, shown_path(folder))
 
 
 def _bases(names: Iterable[str]) -> set[str]:
     """What files of ranks are called, without rank and ending."""
-    return {found[1] for one in names if (found := _NAME.fullmatch(one))}
+    return {match[1] for name in names if (match := _NAME.fullmatch(name))}
 
 
 def _may_be_table(name: str, bases: set[str]) -> bool:
@@ -141,13 +141,13 @@ def _may_be_table(name: str, bases: set[str]) -> bool:
     return stem != name and not _NAME.fullmatch(name) and (stem in bases or "group" in stem)
 
 
-def _one_table(found: list[_Table], bases: set[str], name: str) -> _Table | None:
+def _one_table(candidates: list[_Table], bases: set[str], name: str) -> _Table | None:
     """The table of groups among files, of those of that form the one that is called as traces."""
-    tables = [one for one in found if _is_table(one.content)]
-    own = [one for one in tables if Path(one.name).stem in bases]
-    chosen = own if len(own) == 1 else tables
+    tables = [table for table in candidates if _is_table(table.content)]
+    named = [table for table in tables if Path(table.name).stem in bases]
+    chosen = named if len(named) == 1 else tables
     if len(chosen) > 1:
-        shown = ", ".join(one.name for one in chosen[:4])
+        shown = ", ".join(table.name for table in chosen[:4])
         raise InputError(
             f"{name}: {shown} may have the ranks of groups: call the right one {GROUPS_FILE}"
         )
@@ -157,24 +157,28 @@ def _one_table(found: list[_Table], bases: set[str], name: str) -> _Table | None
 def _is_table(content: bytes) -> bool:
     """Whether JSON is a table of lists of whole numbers."""
     try:
-        found = json.loads(content)
+        data = json.loads(content)
     except (ValueError, RecursionError):
         return False
     return (
-        isinstance(found, dict)
-        and bool(found)
+        isinstance(data, dict)
+        and bool(data)
         and all(
-            isinstance(one, list) and one and all(type(rank) is int for rank in one)
-            for one in found.values()
+            isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks)
+            for ranks in data.values()
         )
     )
 
 
 def _siblings(path: Path) -> int:
     """Ranks of the trace that a file is a part of, by the names next to it."""
-    own = _NAME.fullmatch(path.name)
-    found = [_NAME.fullmatch(one.name) for one in path.parent.iterdir()] if own else []
-    ranks = [int(one[2]) for one in found if one and own and (one[1], one[3]) == (own[1], own[3])]
+    match = _NAME.fullmatch(path.name)
+    matches = [_NAME.fullmatch(file.name) for file in path.parent.iterdir()] if match else []
+    ranks = [
+        int(sibling[2])
+        for sibling in matches
+        if sibling and match and (sibling[1], sibling[3]) == (match[1], match[3])
+    ]
     return 1 + max(ranks, default=0)
 
 
@@ -199,9 +203,9 @@ def _of_archive(content: bytes, name: str) -> tuple[list[_File], _Table | None]:
                     tables.append(_Table(base, stream.read()))
     except (tarfile.TarError, EOFError, ValueError, OverflowError):
         raise InputError(f"{name}: not a whole tar archive") from None
-    named = next((one for one in tables if one.name == GROUPS_FILE), None)
+    named = next((table for table in tables if table.name == GROUPS_FILE), None)
     bases = _bases(file.name.removeprefix(f"{name}: ") for file in files)
-    tables = [one for one in tables if _may_be_table(one.name, bases)]
+    tables = [table for table in tables if _may_be_table(table.name, bases)]
     return files, named or _one_table(tables, bases, name)
 
 
@@ -209,7 +213,7 @@ def _by_rank(files: list[_File], name: str) -> dict[int, _File]:
     """Files by rank; of a single file without a number, rank 0."""
     if len(files) > MAX_RANKS:
         raise InputError(f"{name}: has {len(files):,} files; the limit is {MAX_RANKS:,}")
-    found: dict[int, _File] = {}
+    by_rank: dict[int, _File] = {}
     traces = set()
     for file in files:
         parts = _NAME.fullmatch(Path(file.name).name.split(": ")[-1])
@@ -218,41 +222,41 @@ def _by_rank(files: list[_File], name: str) -> dict[int, _File]:
         assert parts is not None
         traces.add(parts[1])
         rank = int(parts[2])
-        if rank in found or len(traces) > 1:
+        if rank in by_rank or len(traces) > 1:
             shown = ", ".join(map(echo, sorted(traces)[:3]))
             raise InputError(
                 f"{name}: holds several traces ({shown}): expected one file NAME.RANK.et per rank; "
                 "put each trace into a folder of its own"
             )
-        found[rank] = file
-    if not found:
+        by_rank[rank] = file
+    if not by_rank:
         raise InputError(
             f"{name}: expected files named NAME.RANK.et, one per rank; unpack an archive of others"
         )
-    return found
+    return by_rank
 
 
 def _groups(table: _Table, name: str) -> dict[str, tuple[int, ...]]:
     """Ranks of groups by their names."""
     where = f"{name}: {table.name}"
-    found = parse_json(table.content, where, limits=JsonLimits(depth=3))
-    if not isinstance(found, dict):
+    data = parse_json(table.content, where, limits=JsonLimits(depth=3))
+    if not isinstance(data, dict):
         raise InputError(f"{where}: expected lists of ranks by the names of groups")
-    for group, ranks in found.items():
+    for group, ranks in data.items():
         if (
             not isinstance(ranks, list)
-            or not all(isinstance(one, int) and 0 <= one < MAX_RANKS for one in ranks)
+            or not all(isinstance(rank, int) and 0 <= rank < MAX_RANKS for rank in ranks)
             or len(set(ranks)) < max(1, len(ranks))
         ):
             raise InputError(f"{where}: group {echo(group)}: expected different ranks")
-    return {group: tuple(ranks) for group, ranks in found.items()}
+    return {group: tuple(ranks) for group, ranks in data.items()}
 
 
 def _world_size(
     ranks: set[int], groups: Mapping[str, tuple[int, ...]], name: str, alone: bool
 ) -> int:
     """Ranks of the job; what groups do not name has to have a file, or be looked at alone."""
-    size = 1 + max([*ranks, *(rank for one in groups.values() for rank in one)])
+    size = 1 + max([*ranks, *(rank for ranks in groups.values() for rank in ranks)])
     missing = sorted(set(range(size)) - ranks)
     if missing and not groups and not alone:
         shown = ", ".join(map(str, missing[:6])) + ", ..." * (len(missing) > 6)
@@ -278,26 +282,26 @@ class _Reader:
     def recording(self, rank: int, file: _File) -> RankTrace:
         content = file.read()
         if content.lstrip()[:1] == b"{":
-            found = parse_json(content, file.name)
-            if not isinstance(found, dict) or not {"workload_graph", "nodes"} & found.keys():
+            data = parse_json(content, file.name)
+            if not isinstance(data, dict) or not {"workload_graph", "nodes"} & data.keys():
                 raise InputError(f"{file.name}: expected JSON with a workload_graph, or STAGE's")
-            gpus = found.get("ngpus", 1)
+            gpus = data.get("ngpus", 1)
             if isinstance(gpus, int) and 0 < gpus <= MAX_RANKS:
                 self.world_size = max(self.world_size, gpus)
-            if "workload_graph" in found:
-                nodes = nodes_of_json(found["workload_graph"], file.name)
+            if "workload_graph" in data:
+                nodes = nodes_of_json(data["workload_graph"], file.name)
             else:
-                nodes = nodes_of_stage(found["nodes"], file.name)
+                nodes = nodes_of_stage(data["nodes"], file.name)
         else:
             nodes = nodes_of_bytes(content, file.name)
         order = in_order(nodes, file.name)
         there = {node.id for node in nodes}
-        self.absent += sum(one not in there for node in nodes for one in _needed(node))
+        self.absent += sum(number not in there for node in nodes for number in _needed(node))
         try:
             kept = self._kept(order)
             computes = any(nodes[place].kind == COMPUTE for place in kept)
-            made = _Maker(self, rank, nodes, kept)
-            return (made.streams(order) if computes else made.calls_alone(order)).recording()
+            maker = _Maker(self, rank, nodes, kept)
+            return (maker.streams(order) if computes else maker.calls_alone(order)).recording()
         except InputError as problem:
             raise InputError(f"{file.name}: {problem}") from None
 
@@ -353,32 +357,32 @@ class _Reader:
 
     def groups(self) -> list[ProcessGroup]:
         """Groups that are called, or that the table of groups lists."""
-        known = {ranks for _, ranks in self.met}
+        shown = {ranks for _, ranks in self.met}
         others = [
             ProcessGroup(name, ranks)
             for name, ranks in self.named.items()
-            if ranks not in known and len(ranks) > 1
+            if ranks not in shown and len(ranks) > 1
         ]
-        return [*(ProcessGroup(*one) for one in self.met), *others]
+        return [*(ProcessGroup(*group) for group in self.met), *others]
 
     def remarks(self) -> tuple[str, ...]:
         """What was assumed and left out."""
-        found = [f"left out: {number:,} {what}" for what, number in self.left_out.items()]
+        lines = [f"left out: {number:,} {what}" for what, number in self.left_out.items()]
         if self.named and self.table != GROUPS_FILE:
-            found.append(f"the ranks of groups are those of {self.table}")
+            lines.append(f"the ranks of groups are those of {self.table}")
         if self.absent:
-            found.append(
+            lines.append(
                 f"{self.absent:,} dependencies are on nodes that are not there: nothing waits for "
                 "them"
             )
         if self.whole_world and self.world_size == 1:
-            found.append("neither groups nor the number of ranks are known")
+            lines.append("neither groups nor the number of ranks are known")
         elif self.whole_world:
-            found.append(
+            lines.append(
                 f"{self.whole_world:,} calls name no group that is known: "
                 f"they are taken to be of all {self.world_size:,} ranks"
             )
-        return tuple(found)
+        return tuple(lines)
 
 
 def _needed(node: Node) -> list[int]:
@@ -403,13 +407,13 @@ def in_order(nodes: list[Node], name: str) -> list[tuple[int, Node, list[int]]]:
     """
     place_of = {node.id: place for place, node in enumerate(nodes)}
     if len(place_of) < len(nodes):
-        twice = next(one for one, count in Counter(n.id for n in nodes).items() if count > 1)
+        twice = next(number for number, count in Counter(n.id for n in nodes).items() if count > 1)
         raise InputError(f"{name}: node {twice} is there twice")
-    needs = [[place_of[one] for one in _needed(node) if one in place_of] for node in nodes]
+    needs = [[place_of[number] for number in _needed(node) if number in place_of] for node in nodes]
     followers: dict[int, list[int]] = defaultdict(list)
-    waiting = [len(one) for one in needs]
-    for place, one in enumerate(needs):
-        for other in one:
+    waiting = [len(wanted) for wanted in needs]
+    for place, wanted in enumerate(needs):
+        for other in wanted:
             followers[other].append(place)
     ready = [place for place, count in enumerate(waiting) if not count]
     order = []
@@ -555,9 +559,9 @@ def _text(node: Node, name: str) -> str:
 
 
 def _splits(node: Node, name: str, ranks: tuple[int, ...]) -> tuple[int, ...] | None:
-    found = node.attributes.get(name)
-    fits = isinstance(found, tuple) and len(found) == len(ranks) and min(found, default=0) >= 0
-    return found if fits else None  # type: ignore[return-value]
+    splits = node.attributes.get(name)
+    fits = isinstance(splits, tuple) and len(splits) == len(ranks) and min(splits, default=0) >= 0
+    return splits if fits else None  # type: ignore[return-value]
 
 
 def _peer(node: Node, rank: int, world_size: int) -> int:

@@ -131,7 +131,7 @@ def nodes_of_bytes(content: bytes, name: str) -> list[Node]:
     messages = delimited(memoryview(content))
     try:
         _check_metadata(next(messages, None))
-        return _gathered(_node(one) for one in messages)
+        return _gathered(_node(message) for message in messages)
     except WireError as problem:
         raise InputError(f"{name}: no whole Chakra trace: it {problem}") from None
     except InputError as problem:
@@ -139,16 +139,16 @@ def nodes_of_bytes(content: bytes, name: str) -> list[Node]:
 
 
 def _gathered(nodes: Iterator[Node]) -> list[Node]:
-    found: list[Node] = []
+    kept: list[Node] = []
     edges = 0
     for node in nodes:
         edges += len(node.data) + len(node.control)
-        if len(found) == MAX_NODES or edges > MAX_EDGES:
+        if len(kept) == MAX_NODES or edges > MAX_EDGES:
             raise InputError(
                 f"has more than {MAX_NODES:,} nodes or {MAX_EDGES:,} dependencies of one rank"
             )
-        found.append(node)
-    return found
+        kept.append(node)
+    return kept
 
 
 def _check_metadata(message: memoryview | None) -> None:
@@ -185,8 +185,8 @@ def _node(message: memoryview) -> Node:
 
 def _has_old_attribute(value: Value) -> bool:
     """Whether a message is an attribute of schema 0.0.3, with a name and a type."""
-    found = [(field_number, kind) for field_number, kind, _ in fields(content_of(value))]
-    return found[:2] == [(1, BYTES), (2, 0)]
+    layout = [(field_number, kind) for field_number, kind, _ in fields(content_of(value))]
+    return layout[:2] == [(1, BYTES), (2, 0)]
 
 
 def _set_name(node: Node, value: Value) -> None:
@@ -215,9 +215,9 @@ def _add_attribute(node: Node, value: Value) -> None:
     content = content_of(value)
     # attributes repeat from node to node
     small = len(content) <= _MAX_SMALL
-    known = _small_attribute(bytes(content)) if small else _named_attribute(content)
-    if known is not None:
-        node.attributes[known[0]] = known[1]
+    attribute = _small_attribute(bytes(content)) if small else _named_attribute(content)
+    if attribute is not None:
+        node.attributes[attribute[0]] = attribute[1]
 
 
 @lru_cache(maxsize=4096)
@@ -228,13 +228,13 @@ def _small_attribute(content: bytes) -> tuple[str, Attribute] | None:
 def _named_attribute(content: memoryview) -> tuple[str, Attribute] | None:
     """Name and value of an attribute; ``None`` of one that is not read, or has no value."""
     name, value = "", None
-    for field_number, kind, found in fields(content):
+    for field_number, kind, content_part in fields(content):
         if field_number == 1:
-            name = text(found)
+            name = text(content_part)
             if name not in ATTRIBUTES:
                 return None
         elif name and field_number > 2:
-            value = _attribute(field_number, kind, found)
+            value = _attribute(field_number, kind, content_part)
     return None if value is None else (name, value)
 
 
@@ -248,11 +248,11 @@ def _attribute(field_number: int, kind: int, value: Value) -> Attribute:
         return signed(value) if field_number in (7, 9, 25) else value
     if field_number in (29, 31):
         return text(value)
-    found: list[int] = []
-    for inner, _, one in fields(value):
+    values: list[int] = []
+    for inner, _, packed in fields(value):
         if inner == 1:
-            found.extend(signed(item) for item in numbers(one))
-    return tuple(found)
+            values.extend(signed(item) for item in numbers(packed))
+    return tuple(values)
 
 
 def nodes_of_stage(nodes: object, name: str) -> list[Node]:
@@ -263,12 +263,12 @@ def nodes_of_stage(nodes: object, name: str) -> list[Node]:
     InputError
         If a node has not what a node needs.
     """
-    if not isinstance(nodes, list) or not all(isinstance(one, Mapping) for one in nodes):
+    if not isinstance(nodes, list) or not all(isinstance(node, Mapping) for node in nodes):
         raise InputError(f"{name}: expected a list of nodes")
-    renamed = [{_STAGE_KEYS.get(key, key): one[key] for key in one} for one in nodes]
-    for one in renamed:
-        kind = one.get("NodeType")
-        one["NodeType"] = _STAGE_TYPES.get(kind, kind) if isinstance(kind, str) else kind
+    renamed = [{_STAGE_KEYS.get(key, key): node[key] for key in node} for node in nodes]
+    for node in renamed:
+        kind = node.get("NodeType")
+        node["NodeType"] = _STAGE_TYPES.get(kind, kind) if isinstance(kind, str) else kind
     return nodes_of_json(renamed, name)
 
 
@@ -283,22 +283,22 @@ def nodes_of_json(graph: object, name: str) -> list[Node]:
     if not isinstance(graph, list):
         raise InputError(f"{name}: expected a list of nodes as workload_graph")
     try:
-        return _gathered(_json_node(one, place) for place, one in enumerate(graph))
+        return _gathered(_json_node(node, place) for place, node in enumerate(graph))
     except InputError as problem:
         raise InputError(f"{name}: {problem}") from None
 
 
-def _json_node(found: object, place: int) -> Node:
-    if not isinstance(found, Mapping):
+def _json_node(record: object, place: int) -> Node:
+    if not isinstance(record, Mapping):
         raise InputError(f"node {place}: expected a table")
-    node = Node(_whole(found.get("Id"), "Id", place), str(found.get("Name", ""))[:_MAX_NAME])
-    node.kind = _whole(found.get("NodeType"), "NodeType", place)
+    node = Node(_whole(record.get("Id"), "Id", place), str(record.get("Name", ""))[:_MAX_NAME])
+    node.kind = _whole(record.get("NodeType"), "NodeType", place)
     if node.kind > LAST_TYPE:
         raise InputError(f"node {node.id} is of type {node.kind}, which schema 0.0.4 has not")
-    node.data = _list(found.get("data_deps", []), "data_deps", place)
-    node.control = _list(found.get("ctrlDeps", []), "ctrlDeps", place)
-    for key in ATTRIBUTES & found.keys():
-        value = found[key]
+    node.data = _list(record.get("data_deps", []), "data_deps", place)
+    node.control = _list(record.get("ctrlDeps", []), "ctrlDeps", place)
+    for key in ATTRIBUTES & record.keys():
+        value = record[key]
         if isinstance(value, bool | int | float | str):
             node.attributes[key] = value
         elif isinstance(value, list):
@@ -315,4 +315,4 @@ def _whole(value: Any, key: str, place: int) -> int:
 def _list(value: Any, key: str, place: int) -> list[int]:
     if not isinstance(value, list):
         raise InputError(f"node {place}: {key} is {echo(value)}: expected a list of numbers")
-    return [_whole(int(one) if isinstance(one, bool) else one, key, place) for one in value]
+    return [_whole(int(item) if isinstance(item, bool) else item, key, place) for item in value]

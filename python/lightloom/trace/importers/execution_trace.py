@@ -69,51 +69,53 @@ def read_execution_traces(path: Path, progress: Progress | None = None) -> Impor
     groups: dict[tuple[str, tuple[int, ...]], None] = {}
     remarks = Remarks()
     size = 1 + max(by_rank)
-    found = {}
+    traces = {}
     for done, (rank, file) in enumerate(sorted(by_rank.items())):
         advance(progress, done / len(files), f"reading {file.name}")
         content = read_compressed(file, "trace", MAX_FILE_BYTES)
         trace = _file_of(parse_json(content, shown_path(file)), shown_path(file))
-        found[rank] = trace
-        size = max([size, trace.largest_group, *(max(one) + 1 for one in trace.groups.values())])
+        traces[rank] = trace
+        size = max(
+            [size, trace.largest_group, *(max(ranks) + 1 for ranks in trace.groups.values())]
+        )
     recorded = []
-    for rank, trace in sorted(found.items()):
+    for rank, trace in sorted(traces.items()):
         maker = CallMaker(rank, size, trace.ranks_of_groups(size), groups, remarks)
         recorded.append(_recording(trace, maker, rank))
-    if not any(one.calls for one in recorded):
+    if not any(rank.calls for rank in recorded):
         raise InputError(
             f"{shown_path(path)}: no {RECORD} that communicates: expected the trace of a program "
             "that calls torch.distributed"
         )
     lines = [*remarks.lines(), "the trace has no times: a step is its calls alone"]
-    if len(found) < size:
-        lines.append(f"{len(found):,} of {size:,} ranks have files")
+    if len(traces) < size:
+        lines.append(f"{len(traces):,} of {size:,} ranks have files")
     last = max((max(ranks) for _, ranks in groups), default=0)
     if last >= MAX_RANKS:
         raise InputError(f"{shown_path(path)}: a group has rank {last}; the limit is {MAX_RANKS:,}")
-    groups_found = [ProcessGroup(*one) for one in groups]
-    made = make_trace(max(size, last + 1), ("PyTorch",), recorded, groups_found)
-    return Imported(FORM, made, {}, tuple(lines))
+    groups_found = [ProcessGroup(*group) for group in groups]
+    joined = make_trace(max(size, last + 1), ("PyTorch",), recorded, groups_found)
+    return Imported(FORM, joined, {}, tuple(lines))
 
 
 def _by_rank(files: list[Path]) -> dict[int, Path]:
-    found: dict[int, Path] = {}
+    by_rank: dict[int, Path] = {}
     for file in files:
-        named = next((one for name in _NAMES if (one := name.search(file.name))), None)
+        named = next((match for name in _NAMES if (match := name.search(file.name))), None)
         if named is None and len(files) > 1:
             raise InputError(
                 f"{shown_path(file)}: does not say of which rank it is: expected a name such as "
                 "rank3.json"
             )
         rank = int(named[1]) if named is not None and len(files) > 1 else 0
-        if rank in found:
+        if rank in by_rank:
             raise InputError(
-                f"{shown_path(file)}: is of rank {rank}, as is {shown_path(found[rank])}"
+                f"{shown_path(file)}: is of rank {rank}, as is {shown_path(by_rank[rank])}"
             )
         if rank >= MAX_RANKS:
             raise InputError(f"{shown_path(file)}: rank {rank:,}; the limit is {MAX_RANKS:,}")
-        found[rank] = file
-    return found
+        by_rank[rank] = file
+    return by_rank
 
 
 @dataclass
@@ -140,8 +142,8 @@ class _File:
     @property
     def largest_group(self) -> int:
         """Ranks of the largest group that says its size."""
-        said = (one.request.arguments.get("Group size") for _, _, one in self.records)
-        sizes = [one for one in said if isinstance(one, int) and 0 < one <= MAX_RANKS]
+        said = (record.request.arguments.get("Group size") for _, _, record in self.records)
+        sizes = [size for size in said if isinstance(size, int) and 0 < size <= MAX_RANKS]
         return max([1, *sizes, *self.sizes.values()])
 
     def ranks_of_groups(self, world_size: int) -> dict[str, tuple[int, ...]]:
@@ -171,9 +173,9 @@ class _Record:
         return self.request.function == "wait"
 
 
-def _file_of(found: object, name: str) -> _File:
-    nodes = found.get("nodes") if isinstance(found, Mapping) else None
-    if not isinstance(nodes, list) or not all(isinstance(one, Mapping) for one in nodes):
+def _file_of(data: object, name: str) -> _File:
+    nodes = data.get("nodes") if isinstance(data, Mapping) else None
+    if not isinstance(nodes, list) or not all(isinstance(node, Mapping) for node in nodes):
         raise InputError(f"{name}: expected an execution trace of PyTorch with a list of nodes")
     if len(nodes) > MAX_NODES:
         raise InputError(f"{name}: has {len(nodes):,} nodes; the limit is {MAX_NODES:,}")
@@ -202,12 +204,12 @@ def _file_of(found: object, name: str) -> _File:
 
 def _values(node: Mapping[str, Any], side: str) -> tuple[list[Any], list[Any]]:
     """Values and types of inputs or outputs: of a table since 1.0.2, of lists before."""
-    found = node.get(side, [])
+    values = node.get(side, [])
     types = node.get(f"{side[:-1]}_types", [])
-    if isinstance(found, Mapping):
-        found, types = found.get("values", []), found.get("types", [])
+    if isinstance(values, Mapping):
+        values, types = values.get("values", []), values.get("types", [])
     return (
-        found if isinstance(found, list) else [],
+        values if isinstance(values, list) else [],
         types if isinstance(types, list) else [],
     )
 
@@ -215,9 +217,9 @@ def _values(node: Mapping[str, Any], side: str) -> tuple[list[Any], list[Any]]:
 def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
     listed = node.get("attrs", [])
     return {
-        str(one.get("name")): one.get("value")
-        for one in (listed if isinstance(listed, list) else [])
-        if isinstance(one, Mapping)
+        str(attribute.get("name")): attribute.get("value")
+        for attribute in (listed if isinstance(listed, list) else [])
+        if isinstance(attribute, Mapping)
     }
 
 
@@ -225,13 +227,13 @@ def _tensors(value: Any, kind: object) -> Iterator[tuple[int, str]]:
     """Bytes and types of an input's tensors, ``[id, storage, offset, count, bytes, place]``."""
     shown = str(kind)
     if shown.startswith("Tensor("):
-        count, each = int(value[3]), int(value[4])
-        if not 0 <= count < 1 << 50 or not 0 < each <= 16:
+        count, size = int(value[3]), int(value[4])
+        if not 0 <= count < 1 << 50 or not 0 < size <= 16:
             raise ValueError
-        yield count * each, type_name(shown[len("Tensor(") : -1])
+        yield count * size, type_name(shown[len("Tensor(") : -1])
     elif shown.startswith("GenericList[Tensor"):
-        for one, each_kind in zip(value, shown[len("GenericList[") : -1].split(","), strict=False):
-            yield from _tensors(one, each_kind)
+        for item, each_kind in zip(value, shown[len("GenericList[") : -1].split(","), strict=False):
+            yield from _tensors(item, each_kind)
 
 
 def _record(node: Mapping[str, Any]) -> _Record:
@@ -255,9 +257,9 @@ def _record(node: Mapping[str, Any]) -> _Record:
         arguments.setdefault(key, split if isinstance(split, list) else [])
     said = values[first + 6 : first + 9]
     if len(said) == 3:
-        for key, one in zip(("Global rank start", "Global rank stride", "Group size"), said,
+        for key, item in zip(("Global rank start", "Global rank stride", "Group size"), said,
                             strict=True):  # fmt: skip
-            arguments.setdefault(key, one)
+            arguments.setdefault(key, item)
     request = request_of(arguments)
     if request.put_bytes is None:
         request = replace(
@@ -291,10 +293,10 @@ def _add_groups(trace: _File, node: Mapping[str, Any]) -> None:
     except ValueError:
         # PyTorch cuts long texts
         return
-    for one in listed if isinstance(listed, list) else []:
-        if not isinstance(one, Mapping):
+    for entry in listed if isinstance(listed, list) else []:
+        if not isinstance(entry, Mapping):
             continue
-        ranks, size, name = one.get("ranks"), one.get("group_size"), str(one.get("pg_name"))
+        ranks, size, name = entry.get("ranks"), entry.get("group_size"), str(entry.get("pg_name"))
         fits = isinstance(ranks, list) and all(
             isinstance(rank, int) and 0 <= rank < MAX_RANKS for rank in ranks
         )

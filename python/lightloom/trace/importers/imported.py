@@ -23,7 +23,7 @@ def json_files(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    files = [one for one in sorted(path.iterdir()) if one.name.endswith((".json", ".json.gz"))]
+    files = [file for file in sorted(path.iterdir()) if file.name.endswith((".json", ".json.gz"))]
     if not files:
         raise InputError(f"{shown_path(path)}: the folder has no *.json or *.json.gz")
     return files
@@ -65,11 +65,11 @@ class Imported:
     @property
     def steps(self) -> list[int]:
         """Numbers of the steps in which something was done."""
-        found = {span.step for of_rank in self.spans.values() for span in of_rank}
+        numbers = {span.step for of_rank in self.spans.values() for span in of_rank}
         for recorded in self.trace.ranks.values():
-            found |= {call.step for call in recorded.calls}
-            found |= {one.step for one in recorded.computes}
-        return sorted(found)
+            numbers |= {call.step for call in recorded.calls}
+            numbers |= {compute.step for compute in recorded.computes}
+        return sorted(numbers)
 
     def at_step(self, step: int) -> Imported:
         """The same of one step alone, with times from its beginning; waits are left out.
@@ -80,8 +80,8 @@ class Imported:
             If there is no such step.
         """
         if step not in self.steps:
-            known = self.steps
-            shown = f"steps {known[0]} to {known[-1]}" if known else "no steps"
+            steps = self.steps
+            shown = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
             raise InputError(f"--step {step}: the trace has {shown}")
         ranks = {}
         spans = {}
@@ -104,6 +104,6 @@ class Imported:
 
 
 def _reduced(recorded: RankTrace, places: list[int], step: int) -> RankTrace:
-    computes = tuple(one for one in recorded.computes if one.step == step)
+    computes = tuple(compute for compute in recorded.computes if compute.step == step)
     calls = tuple(recorded.calls[place] for place in places)
     return replace(recorded, calls=calls, computes=computes, stream_waits=())

@@ -63,7 +63,7 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
         If a file is no such trace, ranks are there twice, or of different jobs.
     """
     files = json_files(path)
-    found: dict[int, tuple[RankTrace, tuple[Span, ...]]] = {}
+    recordings: dict[int, tuple[RankTrace, tuple[Span, ...]]] = {}
     job = _Job()
     for done, file in enumerate(files):
         advance(progress, done / len(files), f"reading {file.name}")
@@ -71,29 +71,29 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Imported:
         events = events_of(parse_json(content, shown_path(file)), shown_path(file))
         del content
         rank = job.take(events, alone=len(files) == 1)
-        found[rank] = _Maker(job, events, rank).make()
-    return _imported(path, job, found)
+        recordings[rank] = _Maker(job, events, rank).make()
+    return _imported(path, job, recordings)
 
 
 def _imported(
-    path: Path, job: _Job, found: dict[int, tuple[RankTrace, tuple[Span, ...]]]
+    path: Path, job: _Job, recordings: dict[int, tuple[RankTrace, tuple[Span, ...]]]
 ) -> Imported:
-    if not any(spans for _, spans in found.values()):
+    if not any(spans for _, spans in recordings.values()):
         raise InputError(
             f"{shown_path(path)}: neither kernels nor collectives: expected a profile of a step, "
             "with ProfilerActivity.CUDA"
         )
-    last = max([*found, *(max(ranks) for _, ranks in job.groups)])
+    last = max([*recordings, *(max(ranks) for _, ranks in job.groups)])
     size = last + 1 if job.world_size is None else job.world_size
     if last >= size:
         raise InputError(f"{shown_path(path)}: a group has rank {last}, of a job of {size} ranks")
-    recorded = [one for _, (one, _) in sorted(found.items())]
-    groups = [ProcessGroup(*one) for one in job.groups]
+    recorded = [recorded for _, (recorded, _) in sorted(recordings.items())]
+    groups = [ProcessGroup(*group) for group in job.groups]
     trace = make_trace(size, ("PyTorch profiler",), recorded, groups)
     remarks = job.remarks.lines()
-    if len(found) < size:
-        remarks.append(f"{len(found):,} of {size:,} ranks have files")
-    spans = {rank: spans for rank, (_, spans) in sorted(found.items())}
+    if len(recordings) < size:
+        remarks.append(f"{len(recordings):,} of {size:,} ranks have files")
+    spans = {rank: spans for rank, (_, spans) in sorted(recordings.items())}
     return Imported("PyTorch profiler (Kineto)", trace, spans, tuple(remarks))
 
 
@@ -153,26 +153,26 @@ class _Maker:
     def make(self) -> tuple[RankTrace, tuple[Span, ...]]:
         """The recording, and what streams did when."""
         events = self._events
-        work = [(one, events.step_of(one.launch_us)) for one in events.work]
-        inside = [(one, step) for one, step in work if step is not None]
+        work = [(op, events.step_of(op.launch_us)) for op in events.work]
+        inside = [(op, step) for op, step in work if step is not None]
         if len(inside) < len(work):
             remark = "kernels outside of steps are left out"
             self._job.remarks.counts[remark] += len(work) - len(inside)
         if inside:
-            self._origin = min(one.start_us for one, _ in inside)
-            main = _main_stream([one for one, _ in inside])
+            self._origin = min(op.start_us for op, _ in inside)
+            main = _main_stream([op for op, _ in inside])
             waits = iter([*events.waits, None])
             wait = next(waits)
-            for one, step in inside:
-                while wait is not None and wait.launch_us <= one.launch_us:
+            for op, step in inside:
+                while wait is not None and wait.launch_us <= op.launch_us:
                     self._await(wait)
                     wait = next(waits)
                 if not events.waits:
-                    self._conclude(one, main)
-                self._issue(one, step, main)
+                    self._conclude(op, main)
+                self._issue(op, step, main)
         else:
             self._add_collectives_of_cpu()
-        self._spans.sort(key=lambda one: (one.start_s, one.stream))
+        self._spans.sort(key=lambda span: (span.start_s, span.stream))
         return self._program.recording(max(1, len(events.steps))), tuple(self._spans)
 
     def _issue(self, work: GpuWork, step: int, main: int) -> None:
@@ -241,12 +241,12 @@ class _Maker:
 
     def _add_collectives_of_cpu(self) -> None:
         """Calls of a program that communicates by gloo, which has no kernels."""
-        found = [
+        calls = [
             (start, end, name, arguments, self._events.step_of(start))
             for start, end, name, arguments in self._events.collectives
         ]
-        self._origin = min((one[0] for one in found), default=0.0)
-        for start, end, name, arguments, step in found:
+        self._origin = min((call[0] for call in calls), default=0.0)
+        for start, end, name, arguments, step in calls:
             op = operation_of(name.removeprefix("gloo:"))
             if op is None or step is None:
                 continue
@@ -257,7 +257,7 @@ class _Maker:
             if len(ranks) > 1:
                 self._job.groups.setdefault((group, ranks))
             tensors = tensors_of(arguments)
-            size, dtype = sum(one for one, _ in tensors), tensors[0][1] if tensors else ""
+            size, dtype = sum(n for n, _ in tensors), tensors[0][1] if tensors else ""
             put, got = (0, 0) if op == "barrier" else message_bytes(op, size, len(ranks))
             duration_s = (end - start) * 1e-6
             index = self._program.call(
@@ -271,6 +271,6 @@ class _Maker:
 def _main_stream(work: list[GpuWork]) -> int:
     """The stream whose kernels compute longest."""
     busy: dict[int, float] = defaultdict(float)
-    for one in work:
-        busy[one.stream] += 0.0 if one.communicates or one.copies else one.end_us - one.start_us
+    for op in work:
+        busy[op.stream] += 0.0 if op.communicates or op.copies else op.end_us - op.start_us
     return min(busy, key=lambda stream: (-busy[stream], stream))

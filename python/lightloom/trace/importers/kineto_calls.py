@@ -38,18 +38,18 @@ class Remarks:
 
     def lines(self) -> list[str]:
         """A sentence each."""
-        found = [f"{number:,} {what}" for what, number in self.counts.items()]
+        remarks = [f"{number:,} {what}" for what, number in self.counts.items()]
         if self.unknown:
-            found.append(
+            remarks.append(
                 f"{self.unknown.total():,} kernels of a library that is not known count as "
                 f"communication by their names: {_names(self.unknown)}"
             )
         if self.fused:
-            found.append(
+            remarks.append(
                 f"{self.fused.total():,} kernels of a library that is not known seem to compute "
                 f"and communicate, and count as computation: {_names(self.fused)}"
             )
-        return found
+        return remarks
 
 
 def _names(counts: Counter[str]) -> str:
@@ -95,14 +95,14 @@ class CallMaker:
             return []
         if not kernel.library:
             self.remarks.unknown[work.name] += 1
-        found: dict[object, Call] = {}
+        merged: dict[object, Call] = {}
         for request in work.requests:
             call = self.call(kernel, work.name, request)
             if call is None:
                 continue
             key = (call.op, call.group, call.ranks, call.peer)
-            found[key] = _together(found[key], call) if key in found else call
-        of_op = Counter(call.op for call in found.values())
+            merged[key] = _together(merged[key], call) if key in merged else call
+        of_op = Counter(call.op for call in merged.values())
         duration_s = (work.end_us - work.start_us) * 1e-6
         return [
             replace(
@@ -112,7 +112,7 @@ class CallMaker:
                 stream=work.stream,
                 duration_s=duration_s / of_op[call.op],
             )
-            for call in found.values()
+            for call in merged.values()
         ]
 
     def call(self, kernel: CommunicationKernel, name: str, request: CallRequest) -> Call | None:
@@ -184,15 +184,15 @@ def _sizes(op: str, request: CallRequest, ranks: int) -> tuple[int, int]:
     return (0, request.got_bytes or put) if op == "receive" else (put, request.got_bytes)
 
 
-def _together(one: Call, other: Call) -> Call:
+def _together(call: Call, other: Call) -> Call:
     """Two calls of the same kind as one of several tensors."""
     return replace(
-        one, tensors=one.tensors + 1, input_splits=None, output_splits=None,
-        input_bytes=one.input_bytes + other.input_bytes,
-        output_bytes=one.output_bytes + other.output_bytes,
+        call, tensors=call.tensors + 1, input_splits=None, output_splits=None,
+        input_bytes=call.input_bytes + other.input_bytes,
+        output_bytes=call.output_bytes + other.output_bytes,
     )  # fmt: skip
 
 
 def _splits(value: object, ranks: tuple[int, ...]) -> tuple[int, ...] | None:
-    found = numbers_of(value)
-    return found if found and len(found) == len(ranks) else None
+    splits = numbers_of(value)
+    return splits if splits and len(splits) == len(ranks) else None

@@ -105,14 +105,14 @@ class Intervals:
     @classmethod
     def of(cls, spans: list[tuple[float, float]]) -> Intervals:
         """Spans in any order, joined where they overlap."""
-        found = cls()
+        intervals = cls()
         for start, end in sorted(spans):
-            if found.ends and start <= found.ends[-1]:
-                found.ends[-1] = max(found.ends[-1], end)
+            if intervals.ends and start <= intervals.ends[-1]:
+                intervals.ends[-1] = max(intervals.ends[-1], end)
             else:
-                found.starts.append(start)
-                found.ends.append(end)
-        return found
+                intervals.starts.append(start)
+                intervals.ends.append(end)
+        return intervals
 
     def hold(self, at: float) -> bool:
         """Whether one of them holds an instant."""
@@ -159,7 +159,7 @@ class Events:
         """The step that an instant of the CPU belongs to; all do where none were marked."""
         if not self.steps:
             return 0
-        place = bisect.bisect_right(self.steps, at, key=lambda one: one[1]) - 1
+        place = bisect.bisect_right(self.steps, at, key=lambda step: step[1]) - 1
         return self.steps[place][0] if place >= 0 and at < self.steps[place][2] else None
 
     def phase_of(self, at: float, thread: str | None) -> str:
@@ -170,12 +170,12 @@ class Events:
         return "backward" if backward is not None and backward.hold(at) else "forward"
 
 
-def events_of(found: object, name: str) -> Events:
+def events_of(data: object, name: str) -> Events:
     """Sort the events of a file.
 
     Parameters
     ----------
-    found
+    data
         Its JSON: a table with ``traceEvents``, or the list of them.
     name
         Of the file, for messages.
@@ -186,9 +186,9 @@ def events_of(found: object, name: str) -> Events:
         If they are not such events.
     """
     info: Any = {}
-    events = found
-    if isinstance(found, Mapping):
-        events, info = found.get("traceEvents"), found.get("distributedInfo", {})
+    events = data
+    if isinstance(data, Mapping):
+        events, info = data.get("traceEvents"), data.get("distributedInfo", {})
     if not isinstance(events, list):
         raise InputError(f"{name}: expected a list of traceEvents")
     if len(events) > MAX_EVENTS:
@@ -238,8 +238,8 @@ class _Sorter:
         self, event: Mapping[str, Any], name: str, arguments: Mapping[str, Any]
     ) -> None:
         if is_request(name):
-            own = CpuEvent(*self._times(event), name, arguments)
-            self._cpu[str(event.get("tid"))].append(own)
+            of_cpu = CpuEvent(*self._times(event), name, arguments)
+            self._cpu[str(event.get("tid"))].append(of_cpu)
         if name == RECORD:
             number = arguments.get("External id")
             if isinstance(number, int):
@@ -263,54 +263,54 @@ class _Sorter:
         return start, start + duration
 
     def finish(self, info: Mapping[str, Any]) -> Events:
-        work = [self._work(*one) for one in self._gpu]
-        if len({one.stream for one in work}) > MAX_STREAMS:
+        work = [self._work(*row) for row in self._gpu]
+        if len({op.stream for op in work}) > MAX_STREAMS:
             raise InputError(f"{self._name}: the GPU has more than {MAX_STREAMS} streams")
-        work.sort(key=lambda one: (one.launch_us, one.start_us))
-        self._find_requests([one for one in work if one.communicates])
-        backward = {thread: Intervals.of(one) for thread, one in self._backward.items()}
+        work.sort(key=lambda op: (op.launch_us, op.start_us))
+        self._find_requests([op for op in work if op.communicates])
+        backward = {thread: Intervals.of(intervals) for thread, intervals in self._backward.items()}
         rank = _rank(info.get("rank"))
         size = _rank(info.get("world_size"))
-        collectives = sorted(self._c10d, key=lambda one: one[0])
+        collectives = sorted(self._c10d, key=lambda event: event[0])
         return Events(
             self._name, rank, size, _groups(info), work, self._stream_events(), collectives,
-            sorted(self._steps, key=lambda one: one[1]), Intervals.of(self._optimizer), backward,
+            sorted(self._steps, key=lambda step: step[1]), Intervals.of(self._optimizer), backward,
         )  # fmt: skip
 
     def _find_requests(self, work: list[GpuWork]) -> None:
         """Find out what kernels were launched for that do not say it themselves."""
         requests = CallRequests(self._cpu)
         unknown = []
-        for one in work:
-            own = request_of(one.arguments)
-            found = requests.launched(one.thread, one.launch_us, one.arguments.get("External id"))
-            if own.op is not None and own.put_bytes is not None:
-                one.requests = (own,)
-            elif found is not None and (found.op or found.put_bytes):
-                one.requests = (found,)
+        for op in work:
+            stated = request_of(op.arguments)
+            launcher = requests.launched(op.thread, op.launch_us, op.arguments.get("External id"))
+            if stated.op is not None and stated.put_bytes is not None:
+                op.requests = (stated,)
+            elif launcher is not None and (launcher.op or launcher.put_bytes):
+                op.requests = (launcher,)
             else:
-                one.requests = (own,)
-                unknown.append(one)
-        for one in unknown:
-            assert one.kernel is not None
-            if one.kernel.carries:
-                left = tuple(requests.left(one.thread, one.launch_us, one.name))
-                one.requests = left or one.requests
+                op.requests = (stated,)
+                unknown.append(op)
+        for op in unknown:
+            assert op.kernel is not None
+            if op.kernel.carries:
+                left = tuple(requests.left(op.thread, op.launch_us, op.name))
+                op.requests = left or op.requests
 
     def _stream_events(self) -> list[StreamEvent]:
         """Waits of which it is known when the event was recorded that they wait for."""
-        found = []
+        events = []
         for start, arguments in self._waits:
             stream, other = arguments.get("stream"), arguments.get("wait_on_stream")
             recorded = arguments.get("wait_on_cuda_event_record_corr_id")
-            own = arguments.get("correlation")
-            if not all(isinstance(one, int) for one in (stream, other, recorded, own)):
+            number = arguments.get("correlation")
+            if not all(isinstance(value, int) for value in (stream, other, recorded, number)):
                 continue
             if recorded in self._launches:
-                launch, _ = self._launches.get(own, (start, None))  # type: ignore[arg-type]
+                launch, _ = self._launches.get(number, (start, None))  # type: ignore[arg-type]
                 until, _ = self._launches[recorded]
-                found.append(StreamEvent(launch, stream, other, until))  # type: ignore[arg-type]
-        return sorted(found)
+                events.append(StreamEvent(launch, stream, other, until))  # type: ignore[arg-type]
+        return sorted(events)
 
     def _work(
         self, start: float, end: float, event: Mapping[str, Any], arguments: Mapping[str, Any]
@@ -333,8 +333,8 @@ class _Sorter:
             kernel = CommunicationKernel("c10d", "", None)
         if kernel is not None:
             external = arguments.get("External id")
-            known = self._comms.get(external, {}) if isinstance(external, int) else {}
-            arguments = {**known, **arguments}
+            comm = self._comms.get(external, {}) if isinstance(external, int) else {}
+            arguments = {**comm, **arguments}
         else:
             arguments = {}
         return GpuWork(start, end, launch, thread, stream, name, copies, kernel, arguments)
@@ -354,13 +354,13 @@ def _rank(value: object) -> int | None:
 
 def _groups(info: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     listed = info.get("pg_config", [])
-    found = {}
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, Mapping) and isinstance(one.get("ranks"), list):
-            ranks = one["ranks"]
+    groups = {}
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, Mapping) and isinstance(entry.get("ranks"), list):
+            ranks = entry["ranks"]
             if ranks and all(_rank(rank) is not None for rank in ranks):
-                found[str(one.get("pg_name"))] = tuple(ranks)
-    return found
+                groups[str(entry.get("pg_name"))] = tuple(ranks)
+    return groups
 
 
 def numbers_of(value: object) -> tuple[int, ...] | None:
@@ -369,7 +369,7 @@ def numbers_of(value: object) -> tuple[int, ...] | None:
     Kineto cuts lists of more than 30 numbers, and then ends them with ``...``.
     """
     if isinstance(value, str) and _LIST.fullmatch(value.strip()):
-        return tuple(int(one) for one in re.findall(r"\d+", value))
-    if isinstance(value, list) and all(_rank(one) is not None for one in value):
+        return tuple(int(digits) for digits in re.findall(r"\d+", value))
+    if isinstance(value, list) and all(_rank(item) is not None for item in value):
         return tuple(value)
     return None

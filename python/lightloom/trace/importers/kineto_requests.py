@@ -71,8 +71,8 @@ def is_request(name: str) -> bool:
     """Whether an event of the CPU is one that may ask for communication."""
     if name == RECORD or name.startswith("nccl:"):
         return name != "nccl:coalesced"
-    own = "::" in name and " " not in name and not name.startswith("aten::")
-    return own and operation_of(name.rpartition(":")[2]) is not None
+    is_named = "::" in name and " " not in name and not name.startswith("aten::")
+    return is_named and operation_of(name.rpartition(":")[2]) is not None
 
 
 def request_of(arguments: Mapping[str, Any]) -> CallRequest:
@@ -80,10 +80,10 @@ def request_of(arguments: Mapping[str, Any]) -> CallRequest:
     said = arguments.get("Collective name")
     function = said if isinstance(said, str) else ""
     dtype = str(arguments.get("dtype", ""))
-    each = element_bytes(dtype) or 0
+    size = element_bytes(dtype) or 0
     put, got = (
-        one * each if isinstance(one, int) and 0 <= one < _MAX_ELEMENTS else None
-        for one in (arguments.get("In msg nelems"), arguments.get("Out msg nelems"))
+        number * size if isinstance(number, int) and 0 <= number < _MAX_ELEMENTS else None
+        for number in (arguments.get("In msg nelems"), arguments.get("Out msg nelems"))
     )
     return CallRequest(
         operation_of(function), function, put, got, type_name(dtype), arguments=arguments
@@ -93,39 +93,39 @@ def request_of(arguments: Mapping[str, Any]) -> CallRequest:
 def tensors_of(arguments: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Bytes and types of the tensors that an operator was given, if shapes were recorded."""
     shapes, types = arguments.get("Input Dims"), arguments.get("Input type")
-    found = []
+    tensors = []
     if isinstance(shapes, list) and isinstance(types, list):
         for shape, dtype in zip(shapes, types, strict=False):
-            each = element_bytes(str(dtype))
-            if each and isinstance(shape, list) and all(isinstance(one, int) for one in shape):
+            size = element_bytes(str(dtype))
+            if size and isinstance(shape, list) and all(isinstance(n, int) for n in shape):
                 count = 1
-                for one in shape:
-                    count *= max(one, 0)
-                found.append((min(count, _MAX_ELEMENTS) * each, type_name(str(dtype))))
-    return found
+                for length in shape:
+                    count *= max(length, 0)
+                tensors.append((min(count, _MAX_ELEMENTS) * size, type_name(str(dtype))))
+    return tensors
 
 
 def _sizes(event: CpuEvent) -> tuple[int | None, int | None, str]:
     """Bytes that go in, bytes that come out, and their type, by the tensors of an event."""
-    found = tensors_of(event.arguments)
-    if not found:
+    tensors = tensors_of(event.arguments)
+    if not tensors:
         return None, None, ""
     if event.name.startswith("c10d::") and event.name.rstrip("_").endswith("base"):
         # these are given where to put the output first
-        (got, _), (put, dtype) = found[0], found[min(1, len(found) - 1)]
+        (got, _), (put, dtype) = tensors[0], tensors[min(1, len(tensors) - 1)]
         return put, got, dtype
-    dtype = found[0][1]
+    dtype = tensors[0][1]
     if event.name.startswith("nccl:"):
-        return sum(size for size, _ in found), None, dtype
-    return found[0][0], None, dtype
+        return sum(size for size, _ in tensors), None, dtype
+    return tensors[0][0], None, dtype
 
 
 class _Thread:
     """Events of a thread, and which of them hold an instant."""
 
     def __init__(self, events: list[CpuEvent]) -> None:
-        self.events = sorted(events, key=lambda one: (one.start_us, -one.end_us))
-        self._starts = [one.start_us for one in self.events]
+        self.events = sorted(events, key=lambda event: (event.start_us, -event.end_us))
+        self._starts = [event.start_us for event in self.events]
         self._parents: list[int] = []
         opened: list[int] = []
         for place, event in enumerate(self.events):
@@ -136,15 +136,15 @@ class _Thread:
 
     def enclosing(self, at: float) -> list[int]:
         """Places of events that hold an instant, the innermost first."""
-        found = []
+        places = []
         place = bisect.bisect_right(self._starts, at) - 1
         for _ in range(_MAX_DEPTH):
             if place < 0:
                 break
             if at <= self.events[place].end_us:
-                found.append(place)
+                places.append(place)
             place = self._parents[place]
-        return found
+        return places
 
 
 class CallRequests:
@@ -157,16 +157,18 @@ class CallRequests:
     """
 
     def __init__(self, events: Mapping[str, list[CpuEvent]]) -> None:
-        self._threads = {thread: _Thread(found) for thread, found in events.items()}
-        everything = [one for found in events.values() for one in found]
-        self._records = any(one.name == RECORD for one in everything)
+        self._threads = {thread: _Thread(calls) for thread, calls in events.items()}
+        everything = [call for calls in events.values() for call in calls]
+        self._records = any(call.name == RECORD for call in everything)
         #: where records do not say what was called, annotations do
-        self._says = RECORD if any("Collective name" in one.arguments for one in everything) else ""
+        self._says = (
+            RECORD if any("Collective name" in call.arguments for call in everything) else ""
+        )
         self._numbers = {
             number: (thread, place)
-            for thread, found in self._threads.items()
-            for place, one in enumerate(found.events)
-            if one.name == RECORD and isinstance(number := one.arguments.get("External id"), int)
+            for thread, thread_calls in self._threads.items()
+            for place, call in enumerate(thread_calls.events)
+            if call.name == RECORD and isinstance(number := call.arguments.get("External id"), int)
         }
         self._launched: dict[str, set[int]] = defaultdict(set)
         self._seen: dict[str, int] = defaultdict(int)
@@ -179,12 +181,12 @@ class CallRequests:
         if isinstance(number, int) and number in self._numbers:
             of_record, place = self._numbers[number]
             self._launched[of_record].add(place)
-        found = self._threads.get(thread or "")
-        if found is None:
+        calls = self._threads.get(thread or "")
+        if calls is None:
             return None
-        places = found.enclosing(launch_us)
-        chain = [found.events[place] for place in places]
-        if self._records and all(one.name.startswith("nccl:") for one in chain):
+        places = calls.enclosing(launch_us)
+        chain = [calls.events[place] for place in places]
+        if self._records and all(event.name.startswith("nccl:") for event in chain):
             # an annotation may end with the work, long after it was requested
             return None
         self._launched[thread or ""].update(places)
@@ -192,13 +194,13 @@ class CallRequests:
 
     def left(self, thread: str | None, launch_us: float, name: str) -> Iterator[CallRequest]:
         """What was requested before a launch, without a launch of its own."""
-        found = self._threads.get(thread or "")
-        if found is None:
+        calls = self._threads.get(thread or "")
+        if calls is None:
             return
         launched, first = self._launched[thread or ""], self._seen[thread or ""]
-        known = operation_of(name)
-        for place in range(first, len(found.events)):
-            event = found.events[place]
+        op = operation_of(name)
+        for place in range(first, len(calls.events)):
+            event = calls.events[place]
             if event.start_us > launch_us:
                 return
             self._seen[thread or ""] = place + 1
@@ -206,7 +208,7 @@ class CallRequests:
                 continue
             request = _said_by([event])
             of_any = request.op in _BY_MESSAGES or "SendRecv" not in name
-            if request.op is not None and (request.op == known or (known is None and of_any)):
+            if request.op is not None and (request.op == op or (op is None and of_any)):
                 yield request
 
     def _is_call(self, event: CpuEvent) -> bool:
@@ -221,15 +223,15 @@ def _said_by(chain: list[CpuEvent]) -> CallRequest:
     for event in reversed(chain):
         if event.name == RECORD:
             arguments |= event.arguments
-    found = request_of(arguments)
-    op, function, place = found.op, found.function, None
+    request = request_of(arguments)
+    op, function, place = request.op, request.function, None
     for event in chain:
         if op is None and event.name != RECORD:
             function = event.name
             op = operation_of(event.name.rpartition(":")[2])
             if where := _PLACES.match(event.name):
                 place = int(where[1])
-    put, got, dtype = found.put_bytes, found.got_bytes, found.dtype
+    put, got, dtype = request.put_bytes, request.got_bytes, request.dtype
     for event in chain:
         if put is None:
             put, got, dtype = _sizes(event)

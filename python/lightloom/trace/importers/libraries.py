@@ -62,7 +62,7 @@ class _Library:
 
     def kind_of(self, path: str, name: str) -> str | None:
         """What it says of a kernel in a namespace; ``None`` where it has no such kernel."""
-        inside = any(path == one or path.startswith(f"{one}::") for one in self.namespaces)
+        inside = any(path == name or path.startswith(f"{name}::") for name in self.namespaces)
         if self.namespaces and not inside:
             return None
         for kind, patterns in self.names:
@@ -75,7 +75,7 @@ class _Library:
 def _libraries() -> tuple[tuple[_Library, ...], dict[str, str]]:
     text = resources.files(__package__).joinpath(_TABLE).read_text(encoding="utf-8")
     table = tomllib.loads(text)
-    return tuple(_library(one) for one in table["library"]), table["places"]
+    return tuple(_library(entry) for entry in table["library"]), table["places"]
 
 
 def _library(table: dict[str, Any]) -> _Library:
@@ -100,13 +100,13 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 def _mangled_parts(rest: str) -> tuple[str, ...]:
     """Parts of a mangled name: lengths and letters, until template arguments or parameters."""
-    found: list[str] = []
+    parts: list[str] = []
     rest = rest.removeprefix("N")
     while length := _LENGTH.match(rest):
         end = length.end() + int(length[0][:4])
-        found.append(rest[length.end() : end])
+        parts.append(rest[length.end() : end])
         rest = rest[end:]
-    return tuple(one for one in found if not one.startswith("_GLOBAL__N_"))
+    return tuple(part for part in parts if not part.startswith("_GLOBAL__N_"))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -78,9 +78,9 @@ def form_of(path: Path) -> Form:
         if _is_routing(head):
             return Form.ROUTING
         content = read_compressed(path, "trace", MAX_FILE_BYTES)
-        found = [(content.find(mark), form) for mark, form in _MARKS.items() if mark in content]
-        if found:
-            return min(found)[1]
+        places = [(content.find(mark), form) for mark, form in _MARKS.items() if mark in content]
+        if places:
+            return min(places)[1]
         if _EXECUTION.search(content) and b'"nodes"' in content:
             return Form.EXECUTION
         if content.lstrip()[:1] == b"[" and b'"ph"' in content:
@@ -92,15 +92,15 @@ def form_of(path: Path) -> Form:
 
 
 def _form_of_folder(path: Path, name: str) -> Form:
-    names = sorted(one.name for one in path.iterdir())
-    if any(one.endswith(".et") for one in names):
+    names = sorted(file.name for file in path.iterdir())
+    if any(name.endswith(".et") for name in names):
         return Form.CHAKRA
-    if any(one.endswith(".jsonl") for one in names):
+    if any(name.endswith(".jsonl") for name in names):
         return Form.ROUTING
-    tables = [one for one in names if re.search(r"\.json(\.gz)?$", one) and one != "groups.json"]
+    tables = [n for n in names if re.search(r"\.json(\.gz)?$", n) and n != "groups.json"]
     if tables:
         # tables of groups may be called otherwise
-        form = form_of(path / min(tables, key=lambda one: "group" in one))
+        form = form_of(path / min(tables, key=lambda file: "group" in file))
         if form in (Form.KINETO, Form.CHAKRA, Form.EXECUTION):
             return form
     raise InputError(

@@ -47,14 +47,14 @@ def layer_loads(log: RoutingLog) -> list[LayerLoad]:
     for (_, _, layer), calls in log.calls.items():
         for choices in calls:
             counts[layer] += np.bincount(choices.ravel(), minlength=experts)
-    found = []
+    rows = []
     for layer, loads in counts.items():
         if loads.any():
             uneven = skew(loads)
             used = int((loads > 0).sum())
-            found.append(
+            rows.append(
                 LayerLoad(
                     layer, int(loads.sum()), experts, used, uneven.max_over_mean, uneven.top_share
                 )
             )
-    return found
+    return rows

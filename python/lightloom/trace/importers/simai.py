@@ -170,33 +170,33 @@ def _schedule(sizes: TableSizes, batches: int) -> PipelineSchedule:
 def _remarks(
     sizes: TableSizes, schedule: PipelineSchedule, rows: Sequence[LayerRow]
 ) -> tuple[str, ...]:
-    found = []
+    lines = []
     if sizes.pp > 1:
-        found.append(f"all {sizes.pp} stages are taken to be alike")
+        lines.append(f"all {sizes.pp} stages are taken to be alike")
     if schedule.vpp > 1:
-        found.append(
+        lines.append(
             f"stages are interleaved: the rows of a micro-batch are divided into {schedule.vpp} "
             "chunks, which hand on to each other"
         )
     elif sizes.vpp > 1 and sizes.pp > 1:
-        found.append(
+        lines.append(
             f"vpp {sizes.vpp} is not played: interleaved stages need a multiple of {sizes.pp} "
             f"micro-batches, and there are {schedule.micro_batches}"
         )
     if sizes.checkpoints or sizes.initiates:
-        found.append(
+        lines.append(
             f"recomputation is not played: checkpoints of {sizes.checkpoints:,} layers, and "
             f"{sizes.initiates:,} that begin it"
         )
     if sizes.unknown:
-        found.append(f"the header's {', '.join(sizes.unknown)} is not read")
+        lines.append(f"the header's {', '.join(sizes.unknown)} is not read")
     if schedule.micro_batches != sizes.ga:
-        found.append(
+        lines.append(
             f"rows do not repeat {sizes.ga} times, as ga says: a step is one pass through the table"
         )
-    if all(one.forward.nanoseconds <= 1 for one in rows):
-        found.append("no layer has a time: the table was written without measurements")
-    return tuple(found)
+    if all(row.forward.nanoseconds <= 1 for row in rows):
+        lines.append("no layer has a time: the table was written without measurements")
+    return tuple(lines)
 
 
 def _header(lines: list[str], name: str) -> TableSizes:
@@ -206,17 +206,17 @@ def _header(lines: list[str], name: str) -> TableSizes:
         raise InputError(
             f"{name}: begins with {shown}: expected a layer table of {' or '.join(POLICIES)}"
         )
-    found = {"ep": 1, "pp": 1, "ga": 1, "message": 0}
+    values = {"ep": 1, "pp": 1, "ga": 1, "message": 0}
     unknown = [word[:40] for word in words[1:] if word[-1] == ":" and word[:-1] not in _KEYS]
     for word, value in itertools.pairwise(words):
         key = _KEYS.get(word.removesuffix(":"))
         if key is not None:
             may_be_zero = key in ("message", "checkpoints", "initiates")
-            found[key] = _whole(value.removesuffix(".0"), f"{name}: {word}", not may_be_zero)
-    missing = [old for old, key in _KEYS.items() if key in ("tp", "gpus") and key not in found]
+            values[key] = _whole(value.removesuffix(".0"), f"{name}: {word}", not may_be_zero)
+    missing = [old for old, key in _KEYS.items() if key in ("tp", "gpus") and key not in values]
     if missing:
         raise InputError(f"{name}: the header does not say {' and '.join(missing)}")
-    sizes = TableSizes(**found, unknown=tuple(unknown[:8]))
+    sizes = TableSizes(**values, unknown=tuple(unknown[:8]))
     if sizes.gpus > MAX_GPUS:
         raise InputError(f"{name}: {sizes.gpus:,} GPUs; the limit is {MAX_GPUS:,}")
     if sizes.gpus % (sizes.tp * sizes.pp) or sizes.dp % sizes.ep:
@@ -238,10 +238,10 @@ def _rows(lines: list[str], name: str) -> list[LayerRow]:
     number = _whole(lines[1].strip() if len(lines) > 1 else "", f"{name}, line 2: rows", True)
     if number > MAX_ROWS:
         raise InputError(f"{name}, line 2: {number:,} rows; the limit is {MAX_ROWS:,}")
-    given = [(place, one) for place, one in enumerate(lines[2:], 3) if one.strip()]
-    if len(given) != number:
-        raise InputError(f"{name}: has {len(given):,} rows; line 2 says {number:,}")
-    return [_row(one.split(), f"{name}, line {place}") for place, one in given]
+    rows = [(place, line) for place, line in enumerate(lines[2:], 3) if line.strip()]
+    if len(rows) != number:
+        raise InputError(f"{name}: has {len(rows):,} rows; line 2 says {number:,}")
+    return [_row(line.split(), f"{name}, line {place}") for place, line in rows]
 
 
 def _row(words: list[str], where: str) -> LayerRow:
@@ -258,14 +258,14 @@ def _work(words: list[str], where: str, without_suffix: str) -> LayerWork:
     nanoseconds, size = _whole(words[0], where), _whole(words[2], where)
     if words[1] == "NONE":
         return LayerWork(nanoseconds, None, "", 0)
-    found = _COMMUNICATION.fullmatch(words[1])
-    if found is None:
-        known = ", ".join(OPERATIONS)
+    match = _COMMUNICATION.fullmatch(words[1])
+    if match is None:
+        names = ", ".join(OPERATIONS)
         raise InputError(
-            f"{where}: {echo(words[1])}: expected NONE, or {known} with _EP, _DP_EP or nothing"
+            f"{where}: {echo(words[1])}: expected NONE, or {names} with _EP, _DP_EP or nothing"
         )
-    group = _SUFFIXES.get(found[2], without_suffix)
-    return LayerWork(nanoseconds, OPERATIONS[found[1]], group, size)
+    group = _SUFFIXES.get(match[2], without_suffix)
+    return LayerWork(nanoseconds, OPERATIONS[match[1]], group, size)
 
 
 def _repeated(
@@ -293,7 +293,7 @@ def _repeated(
 
 def _kind(row: LayerRow) -> object:
     passes = (row.forward, row.input_gradient, row.weight_gradient)
-    return row.name, *((one.op, one.group, one.size_bytes) for one in passes)
+    return row.name, *((work.op, work.group, work.size_bytes) for work in passes)
 
 
 class _Stage:
@@ -317,7 +317,7 @@ class _Stage:
         }
         sources = {(stage + offset) % sizes.pp for offset in (1, -1)} - {stage}
         #: what is still to come of other stages, in the order in which they send it
-        self._arrivals = {one: iter(schedule.arrivals(stage, one)) for one in sources}
+        self._arrivals = {source: iter(schedule.arrivals(stage, source)) for source in sources}
         #: calls that receive what is not wanted yet
         self._early: dict[Message, int] = {}
 
@@ -329,14 +329,14 @@ class _Stage:
     ) -> RankTrace:
         """One step: a warm-up, forward and backward in turn, a cool-down."""
         self._forward(before)
-        left = sum(one.phase == "forward" for one in self._schedule.passes(self._stage))
-        for one in self._schedule.passes(self._stage):
-            rows = self._chunk(batches[one.micro_batch], one.chunk)
-            self._receive(one)
-            (self._forward if one.phase == "forward" else self._backward)(rows)
-            self._send(one)
-            left -= one.phase == "forward"
-            if not left and one.phase == "forward":
+        left = sum(step.phase == "forward" for step in self._schedule.passes(self._stage))
+        for step in self._schedule.passes(self._stage):
+            rows = self._chunk(batches[step.micro_batch], step.chunk)
+            self._receive(step)
+            (self._forward if step.phase == "forward" else self._backward)(rows)
+            self._send(step)
+            left -= step.phase == "forward"
+            if not left and step.phase == "forward":
                 self._forward(after)
                 self._backward(after)
         self._backward(before)
@@ -346,12 +346,12 @@ class _Stage:
         number = self._schedule.vpp
         return rows[len(rows) * chunk // number : len(rows) * (chunk + 1) // number]
 
-    def _receive(self, one: Pass) -> None:
+    def _receive(self, step: Pass) -> None:
         """Receive what a pass needs, after what its sender sends before it."""
-        found = self._schedule.received(self._stage, one)
-        if found is None:
+        received = self._schedule.received(self._stage, step)
+        if received is None:
             return
-        source, wanted = found
+        source, wanted = received
         if wanted in self._early:
             index = self._early.pop(wanted)
             calls = self._program.calls
@@ -364,10 +364,10 @@ class _Stage:
             self._early[message] = len(self._program.calls)
             self._message("receive", source, message.phase, asynchronous=True)
 
-    def _send(self, one: Pass) -> None:
-        found = self._schedule.sent(self._stage, one)
-        if found is not None:
-            self._message("send", found[0], one.phase, asynchronous=True)
+    def _send(self, step: Pass) -> None:
+        sent = self._schedule.sent(self._stage, step)
+        if sent is not None:
+            self._message("send", sent[0], step.phase, asynchronous=True)
 
     def _message(
         self, op: str, stage: int, phase: str, *, waits: bool = False, asynchronous: bool = False

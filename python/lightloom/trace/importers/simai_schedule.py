@@ -54,8 +54,8 @@ class PipelineSchedule:
         warm = min(warm, len(forward))
         backward = [Pass("backward", batch, self.vpp - 1 - chunk) for _, batch, chunk in forward]
         yield from forward[:warm]
-        for place, one in enumerate(forward[warm:]):
-            yield one
+        for place, step in enumerate(forward[warm:]):
+            yield step
             yield backward[place]
         yield from backward[len(forward) - warm :]
 
@@ -66,23 +66,23 @@ class PipelineSchedule:
                 for batch in range(first, first + size):
                     yield Pass("forward", batch, chunk)
 
-    def received(self, stage: int, one: Pass) -> tuple[int, Message] | None:
+    def received(self, stage: int, turn: Pass) -> tuple[int, Message] | None:
         """From which stage a pass needs which message; ``None`` where it is the first."""
-        return self._neighbor(stage, one, -1)
+        return self._neighbor(stage, turn, -1)
 
-    def sent(self, stage: int, one: Pass) -> tuple[int, Message] | None:
+    def sent(self, stage: int, turn: Pass) -> tuple[int, Message] | None:
         """To which stage a pass hands on which message; ``None`` where it is the last."""
-        return self._neighbor(stage, one, 1)
+        return self._neighbor(stage, turn, 1)
 
-    def _neighbor(self, stage: int, one: Pass, step: int) -> tuple[int, Message] | None:
-        own = one.chunk * self.pp + stage
-        other = own + (step if one.phase == "forward" else -step)
+    def _neighbor(self, stage: int, turn: Pass, step: int) -> tuple[int, Message] | None:
+        virtual = turn.chunk * self.pp + stage
+        other = virtual + (step if turn.phase == "forward" else -step)
         if not 0 <= other < self.pp * self.vpp:
             return None
-        receiver = own if step < 0 else other
-        return other % self.pp, Message(one.phase, one.micro_batch, receiver)
+        receiver = virtual if step < 0 else other
+        return other % self.pp, Message(turn.phase, turn.micro_batch, receiver)
 
     def arrivals(self, stage: int, source: int) -> list[Message]:
         """Messages of one stage to another, in the order in which they are sent."""
-        sent = (self.sent(source, one) for one in self.passes(source))
-        return [found[1] for found in sent if found is not None and found[0] == stage]
+        sent = (self.sent(source, turn) for turn in self.passes(source))
+        return [message[1] for message in sent if message is not None and message[0] == stage]

@@ -100,9 +100,9 @@ def fields(message: memoryview) -> Iterator[tuple[int, int, Value]]:
             size = _SIZES[kind]
         else:
             raise WireError(f"has a field of wire type {kind}")
-        found = taken(message, at, size)
+        content = taken(message, at, size)
         at += size
-        yield number, kind, found if kind == BYTES else int.from_bytes(found, "little")
+        yield number, kind, content if kind == BYTES else int.from_bytes(content, "little")
 
 
 def text(value: Value) -> str:
@@ -155,8 +155,8 @@ def number(value: Value) -> int:
 def double(value: int, kind: int) -> float:
     """The floating-point number that four or eight bytes are."""
     size, form = (8, "<d") if kind == FIXED64 else (4, "<f")
-    found: float = struct.unpack(form, value.to_bytes(size, "little"))[0]
-    return found
+    number: float = struct.unpack(form, value.to_bytes(size, "little"))[0]
+    return number
 
 
 def numbers(value: Value) -> Iterator[int]:
@@ -166,5 +166,5 @@ def numbers(value: Value) -> Iterator[int]:
         return
     at = 0
     while at < len(value):
-        found, at = varint(value, at)
-        yield found
+        number, at = varint(value, at)
+        yield number

@@ -114,14 +114,14 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
 def computes_of(session: Any) -> list[dict[str, Any]]:
     """What was computed, up to the end."""
     session.computes.close()
-    return [dataclasses.asdict(one) for one in session.computes.entries]
+    return [dataclasses.asdict(entry) for entry in session.computes.entries]
 
 
 def choices_of(session: Any) -> list[list[int]]:
     """Sizes of the choices of experts that calls stem from."""
     used = {call.routed for call in session.calls}
-    made = session.oracle.made if session.oracle is not None else []
-    return [[one.number, one.tokens, one.experts, one.each] for one in made if one.number in used]
+    rows = session.oracle.made if session.oracle is not None else []
+    return [[row.number, row.tokens, row.experts, row.each] for row in rows if row.number in used]
 
 
 def spoof(spec: dict[str, Any]) -> None:
@@ -169,8 +169,8 @@ def import_once(spec: dict[str, Any]) -> None:
 
 def is_installed(name: str) -> bool:
     """Whether a module is of an installed package."""
-    found = importlib.util.find_spec(name.split(".", maxsplit=1)[0])
-    folders = [] if found is None else [found.origin, *(found.submodule_search_locations or ())]
+    spec = importlib.util.find_spec(name.split(".", maxsplit=1)[0])
+    folders = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
     return any("site-packages" in str(folder) for folder in folders)
 
 
@@ -179,18 +179,18 @@ def first_imports(program: list[str]) -> list[str]:
     path: Any = program[0]
     try:
         if path == "-m":
-            found = importlib.util.find_spec(program[1]) if is_installed(program[1]) else None
-            path = found and found.origin
+            spec = importlib.util.find_spec(program[1]) if is_installed(program[1]) else None
+            path = spec and spec.origin
         statements = ast.parse(Path(path).read_bytes()).body
     except Exception:  # told when the program is run
         return []
     names: list[str] = []
-    for number, one in enumerate(statements):
-        if isinstance(one, ast.Import):
-            names += [alias.name for alias in one.names]
-        elif isinstance(one, ast.ImportFrom) and not one.level:
-            names.append(str(one.module))
-        elif number or not isinstance(one, ast.Expr):  # a script may begin with what it is for
+    for number, line in enumerate(statements):
+        if isinstance(line, ast.Import):
+            names += [alias.name for alias in line.names]
+        elif isinstance(line, ast.ImportFrom) and not line.level:
+            names.append(str(line.module))
+        elif number or not isinstance(line, ast.Expr):  # a script may begin with what it is for
             break
     return [name for name in names if name != "__future__"]
 

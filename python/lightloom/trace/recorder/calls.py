@@ -142,46 +142,46 @@ _BOTH = ("tensors", "tensor")
 
 def read_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """Give the arguments of a communication operator their meaning."""
-    given = dict(zip((one.name for one in func._schema.arguments), args, strict=False)) | kwargs
+    bound = dict(zip((arg.name for arg in func._schema.arguments), args, strict=False)) | kwargs
     name = func._schema.name.split("::")[1]
-    inputs = _first(given, _INPUT)
-    outputs = _first(given, _OUTPUT)
-    both = _first(given, _BOTH)
+    inputs = _first(bound, _INPUT)
+    outputs = _first(bound, _OUTPUT)
+    both = _first(bound, _BOTH)
     if both is not None:
         operation = OPERATIONS[name]
         inputs = None if operation == "receive" else both
         outputs = None if operation == "send" else both
     elif outputs is None:
         outputs = inputs if name.endswith("_") else None
-    operation = given.get("reduce_op")
+    operation = bound.get("reduce_op")
     sizes = _splits_of_lists(inputs, outputs) if name == "alltoall_" else (
-        _splits(given.get("input_split_sizes")), _splits(given.get("output_split_sizes")),
+        _splits(bound.get("input_split_sizes")), _splits(bound.get("output_split_sizes")),
     )  # fmt: skip
     return Arguments(
         name=name,
-        group=_group(given),
+        group=_group(bound),
         inputs=inputs,
         outputs=outputs,
         input_splits=sizes[0],
         output_splits=sizes[1],
         reduction=None if operation is None else _reduction(operation),
-        peer=given.get("dst", given.get("src"))
+        peer=bound.get("dst", bound.get("src"))
         if OPERATIONS[name] in ("send", "receive")
         else None,
-        root=given.get("root_rank", given.get("src") if OPERATIONS[name] == "broadcast" else None),
-        tag=given.get("tag"),
-        asynchronous=bool(given.get("async_op", _is_asynchronous(func, name))),
+        root=bound.get("root_rank", bound.get("src") if OPERATIONS[name] == "broadcast" else None),
+        tag=bound.get("tag"),
+        asynchronous=bool(bound.get("async_op", _is_asynchronous(func, name))),
     )
 
 
 def _is_asynchronous(func: Any, name: str) -> bool:
     """Whether a call that does not say so is waited for elsewhere: PyTorch leaves out defaults."""
-    defaults = [one.default_value for one in func._schema.arguments if one.name == "async_op"]
+    defaults = [arg.default_value for arg in func._schema.arguments if arg.name == "async_op"]
     return bool(defaults[0]) if defaults else name in ("send", "recv_")
 
 
-def _first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((given[name] for name in names if given.get(name) is not None), None)
+def _first(bound: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((bound[name] for name in names if bound.get(name) is not None), None)
 
 
 def _splits(sizes: Any) -> list[int] | None:
@@ -190,13 +190,13 @@ def _splits(sizes: Any) -> list[int] | None:
 
 def _splits_of_lists(*lists: Any) -> list[list[int] | None]:
     """The rows of tensors, of which one is for or from each rank."""
-    return [[one.shape[0] if one.dim() else 1 for one in tensors] for tensors in lists]
+    return [[tensor.shape[0] if tensor.dim() else 1 for tensor in tensors] for tensors in lists]
 
 
-def _group(given: dict[str, Any]) -> Any:
-    if "process_group" in given:
-        return dist.ProcessGroup.unbox(given["process_group"])
-    name = given["group_name"]
+def _group(bound: dict[str, Any]) -> Any:
+    if "process_group" in bound:
+        return dist.ProcessGroup.unbox(bound["process_group"])
+    name = bound["group_name"]
     return c10d._resolve_process_group(name) if isinstance(name, str) else name
 
 

@@ -75,7 +75,7 @@ class Computes:
         self._awaited: dict[tuple[int, int], tuple[int, ...]] = {}
         CURRENT[:] = [self]
 
-    def note(self, func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> None:
+    def note(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
         """An operator was executed."""
         if self.session.phase == "setup":
             return
@@ -84,7 +84,7 @@ class Computes:
         except KeyError:
             rule = self._rules[func] = _rule_of(func)
         if rule is not None:
-            rule(self, (*args, list(kwargs.values())) if "out" in kwargs else args, made)
+            rule(self, (*args, list(kwargs.values())) if "out" in kwargs else args, result)
 
     def add(
         self, kind: str, dtype: str, flops: int, moved_bytes: int, number: int = 1, kernels: int = 1
@@ -92,13 +92,13 @@ class Computes:
         """So many operators, whose FLOPs and bytes are given all together."""
         session = self.session
         where = (session.stream, session.where(), session.blocks[-1])
-        found = self._open.get(where)
-        if found is None:
-            found = self._open[where] = {}
+        sizes = self._open.get(where)
+        if sizes is None:
+            sizes = self._open[where] = {}
         size = (kind, dtype, flops // number, moved_bytes // number) if flops else kind
-        sums = found.get(size)
+        sums = sizes.get(size)
         if sums is None:
-            found[size] = [kind, dtype, number, kernels, flops, moved_bytes]
+            sizes[size] = [kind, dtype, number, kernels, flops, moved_bytes]
             return
         sums[2] += number
         sums[3] += kernels
@@ -115,8 +115,8 @@ class Computes:
         """A call, or a place that streams are ordered by: what comes later is noted apart."""
         calls, step = len(self.session.calls), self.session.step
         for (stream, phase, layer), operators in self._open.items():
-            found = list(operators.values())
-            self.entries.append(ComputeEntry(calls, stream, phase, layer, step, found))
+            rows = list(operators.values())
+            self.entries.append(ComputeEntry(calls, stream, phase, layer, step, rows))
         self._open.clear()
 
     def place(self, stream: int) -> tuple[int, int, int]:
@@ -149,12 +149,12 @@ def note_kernel(
     number, kernels
         Operators, and kernels that they are launched as.
     """
-    for one in CURRENT:
-        if one.session.phase != "setup":
+    for computes in CURRENT:
+        if computes.session.phase != "setup":
             if flops:
-                one.add(kind, _name(dtype), flops, moved_bytes, number, kernels)
+                computes.add(kind, _name(dtype), flops, moved_bytes, number, kernels)
             else:
-                one.add_moved(kind, moved_bytes)
+                computes.add_moved(kind, moved_bytes)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -187,19 +187,19 @@ def _moved(func: Any, kind: str, overwrites: bool) -> Callable[..., None]:
     """Everything that goes in and comes out; of what is changed in place, both."""
     written = [
         place
-        for place, one in enumerate(func._schema.arguments)
-        if one.alias_info is not None and one.alias_info.is_write
+        for place, argument in enumerate(func._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
     ]
     silent = written if not func._schema.returns else []
 
-    def rule(computes: Computes, args: Any, made: Any) -> None:
-        size = sum(map(_bytes, tensors_of(made)))
-        for place, one in enumerate(args):
-            if isinstance(one, torch.Tensor):
+    def rule(computes: Computes, args: Any, result: Any) -> None:
+        size = sum(map(_bytes, tensors_of(result)))
+        for place, value in enumerate(args):
+            if isinstance(value, torch.Tensor):
                 if not (overwrites and place == 0):
-                    size += one.numel() * one.element_size()
-            elif isinstance(one, (list, tuple)):
-                size += sum(map(_bytes, tensors_of(one)))
+                    size += value.numel() * value.element_size()
+            elif isinstance(value, (list, tuple)):
+                size += sum(map(_bytes, tensors_of(value)))
         for place in silent:
             if place < len(args):
                 size += sum(map(_bytes, tensors_of(args[place])))
@@ -209,17 +209,17 @@ def _moved(func: Any, kind: str, overwrites: bool) -> Callable[..., None]:
 
 
 def _some_rows(kind: str) -> Callable[..., None]:
-    def rule(computes: Computes, args: Any, made: Any) -> None:
+    def rule(computes: Computes, args: Any, result: Any) -> None:
         indices = sum(map(_bytes, tensors_of(args[1:])))
-        computes.add_moved(kind, indices + 2 * _bytes(made))
+        computes.add_moved(kind, indices + 2 * _bytes(result))
 
     return rule
 
 
 def _into_rows(kind: str) -> Callable[..., None]:
-    def rule(computes: Computes, args: Any, made: Any) -> None:
-        given = sorted(map(_bytes, tensors_of(args[1:])))
-        computes.add_moved(kind, sum(given) + (given[-1] if given else 0))
+    def rule(computes: Computes, args: Any, result: Any) -> None:
+        sizes = sorted(map(_bytes, tensors_of(args[1:])))
+        computes.add_moved(kind, sum(sizes) + (sizes[-1] if sizes else 0))
 
     return rule
 
@@ -231,59 +231,59 @@ def _product(computes: Computes, sizes: tuple[int, int, int, int], tensors: Any)
     computes.add("matmul", _name(tensors[0].dtype), 2 * batch * m * k * n, moved)
 
 
-def _mm(computes: Computes, args: Any, made: Any) -> None:
+def _mm(computes: Computes, args: Any, result: Any) -> None:
     left, right = args[:2]
-    _product(computes, (1, *left.shape, right.shape[1]), (left, right, made))
+    _product(computes, (1, *left.shape, right.shape[1]), (left, right, result))
 
 
-def _addmm(computes: Computes, args: Any, made: Any) -> None:
+def _addmm(computes: Computes, args: Any, result: Any) -> None:
     added, left, right = args[:3]
-    _product(computes, (1, *left.shape, right.shape[1]), (left, right, added, made))
+    _product(computes, (1, *left.shape, right.shape[1]), (left, right, added, result))
 
 
-def _bmm(computes: Computes, args: Any, made: Any) -> None:
+def _bmm(computes: Computes, args: Any, result: Any) -> None:
     left, right = args[:2]
-    _product(computes, (*left.shape, right.shape[2]), (left, right, made))
+    _product(computes, (*left.shape, right.shape[2]), (left, right, result))
 
 
-def _baddbmm(computes: Computes, args: Any, made: Any) -> None:
+def _baddbmm(computes: Computes, args: Any, result: Any) -> None:
     _, left, right = args[:3]
-    _product(computes, (*left.shape, right.shape[2]), (left, right, made))
+    _product(computes, (*left.shape, right.shape[2]), (left, right, result))
 
 
-def _mv(computes: Computes, args: Any, made: Any) -> None:
+def _mv(computes: Computes, args: Any, result: Any) -> None:
     matrix, vector = args[-2:]
-    _product(computes, (1, *matrix.shape, 1), (matrix, vector, made))
+    _product(computes, (1, *matrix.shape, 1), (matrix, vector, result))
 
 
-def _dot(computes: Computes, args: Any, made: Any) -> None:
+def _dot(computes: Computes, args: Any, result: Any) -> None:
     computes.add_moved("elementwise", _bytes(args[0]) + _bytes(args[1]))
 
 
-def _grouped_mm(computes: Computes, args: Any, made: Any) -> None:
+def _grouped_mm(computes: Computes, args: Any, result: Any) -> None:
     """One product per group: rows of the left matrix are divided among groups, or its columns."""
     left, right = args[:2]
-    groups = right.shape[0] if right.dim() == 3 else (made.shape[0] if made.dim() == 3 else 1)
+    groups = right.shape[0] if right.dim() == 3 else (result.shape[0] if result.dim() == 3 else 1)
     groups = left.shape[0] if left.dim() == 3 else groups
     per_group = left.shape[0] if left.dim() == 3 and right.dim() == 3 else 1
     flops = 2 * per_group * left.shape[-2] * left.shape[-1] * right.shape[-1]
-    moved = _bytes(left) + _bytes(right) + _bytes(made)
+    moved = _bytes(left) + _bytes(right) + _bytes(result)
     kind = "grouped_matmul" if right.dim() == 3 else "grouped_matmul_wgrad"
     computes.add(kind, _name(left.dtype), flops, moved, max(1, groups))
 
 
-def _convolution(computes: Computes, args: Any, made: Any) -> None:
+def _convolution(computes: Computes, args: Any, result: Any) -> None:
     weight = args[1]
-    flops = 2 * made.numel() * weight.numel() // max(1, weight.shape[0])
-    moved = _bytes(args[0]) + _bytes(weight) + _bytes(made)
+    flops = 2 * result.numel() * weight.numel() // max(1, weight.shape[0])
+    moved = _bytes(args[0]) + _bytes(weight) + _bytes(result)
     computes.add("matmul", _name(weight.dtype), flops, moved)
 
 
-def _convolution_backward(computes: Computes, args: Any, made: Any) -> None:
-    gradient, given, weight = args[:3]
+def _convolution_backward(computes: Computes, args: Any, result: Any) -> None:
+    gradient, features, weight = args[:3]
     flops = 2 * gradient.numel() * weight.numel() // max(1, weight.shape[0])
-    moved = _bytes(gradient) + _bytes(given) + _bytes(weight)
-    wanted = len([one for one in made[:2] if one is not None])
+    moved = _bytes(gradient) + _bytes(features) + _bytes(weight)
+    wanted = len([part for part in result[:2] if part is not None])
     computes.add("matmul", _name(weight.dtype), flops * wanted, moved * wanted, wanted, wanted)
 
 
@@ -339,17 +339,17 @@ def note_attention(
 
 def _attention(func: Any, backward: bool) -> Callable[..., None]:
     """Attention of PyTorch: its operators have tokens before heads where they are not of SDPA."""
-    names = [one.name for one in func._schema.arguments]
+    names = [argument.name for argument in func._schema.arguments]
     place = names.index("is_causal") if "is_causal" in names else len(names)
     in_order = "scaled_dot_product" in func._schema.name
 
-    def rule(computes: Computes, args: Any, made: Any) -> None:
+    def rule(computes: Computes, args: Any, result: Any) -> None:
         causal = len(args) > place and bool(args[place])
         tensors = args[1:4] if backward else args[:3]
         if not in_order:
-            tensors = [one.transpose(-2, -3) for one in tensors]
+            tensors = [tensor.transpose(-2, -3) for tensor in tensors]
         if tensors[0].dim() == 3:  # sequences of one batch, one after the other
-            tensors = [one[None] for one in tensors]
+            tensors = [tensor[None] for tensor in tensors]
         note_attention(*tensors, causal, backward)
 
     return rule

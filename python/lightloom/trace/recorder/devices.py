@@ -271,11 +271,11 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Only the dtype changes; PyTorch would ask a driver which device is current."""
         kwargs.pop("device", None)
-        kept = [one for one in args if not isinstance(one, (str, int, torch.device)) or one is True]
+        kept = [arg for arg in args if not isinstance(arg, (str, int, torch.device)) or arg is True]
         kept = [
-            one.dtype if isinstance(one, torch.Tensor) else one for one in kept if one is not None
+            arg.dtype if isinstance(arg, torch.Tensor) else arg for arg in kept if arg is not None
         ]
-        if any(isinstance(one, torch.dtype) for one in (*kept, *kwargs.values())) or kwargs:
+        if any(isinstance(arg, torch.dtype) for arg in (*kept, *kwargs.values())) or kwargs:
             return move(self, *kept, **kwargs)
         return self
 
@@ -286,7 +286,7 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
 
 def _replaceable_data() -> property:
     """The data of a tensor, which may be replaced by some of another size, known or not."""
-    own: Any = torch._C.TensorBase.data
+    plain: Any = torch._C.TensorBase.data
 
     def replace(self: Any, data: Any) -> None:
         INSIDE.append(None)
@@ -295,22 +295,22 @@ def _replaceable_data() -> property:
                 data = to_meta(data)
             elif is_meta(data) and not is_meta(self):
                 data = torch.zeros((), dtype=data.dtype, device="cpu").expand(data.shape)
-            own.__set__(self, data)
+            plain.__set__(self, data)
         finally:
             INSIDE.pop()
 
-    return property(own.__get__, replace)
+    return property(plain.__get__, replace)
 
 
 def _copied_deeply(copy: Any) -> Any:
     """PyTorch would copy the storage, of which tensors without data have none."""
 
-    def copied(self: Any, found: dict[int, Any]) -> Any:
+    def copied(self: Any, copies: dict[int, Any]) -> Any:
         if type(self) is not torch.Tensor or not is_meta(self) or not self.is_leaf:
-            return copy(self, found)
-        if id(self) not in found:
-            found[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
-        return found[id(self)]
+            return copy(self, copies)
+        if id(self) not in copies:
+            copies[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return copies[id(self)]
 
     return copied
 
@@ -376,4 +376,4 @@ _DTYPES = {
 
 
 def _type_name(dtype: torch.dtype) -> str:
-    return next((f"torch.cuda.{name}" for name, one in _DTYPES.items() if one is dtype), "")
+    return next((f"torch.cuda.{name}" for name, dtype_ in _DTYPES.items() if dtype_ is dtype), "")

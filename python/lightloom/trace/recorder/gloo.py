@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def summed(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of an operator with a plain sum instead of a scaled one, which gloo refuses."""
-    names = [one.name for one in func._schema.arguments]
+    names = [argument.name for argument in func._schema.arguments]
     place = names.index("reduce_op")
     plain: Any = dist.ReduceOp(dist.ReduceOp.SUM)
     return (*args[:place], plain.boxed(), *args[place + 1 :])
@@ -35,9 +35,9 @@ def execute(arguments: Arguments) -> bool:
 
 def _all_to_all(group: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
     """Tensors of any sizes are parts of one."""
-    sent = torch.cat([one.reshape(-1) for one in inputs])
-    received = sent.new_empty(sum(one.numel() for one in outputs))
-    sizes = [[one.numel() for one in tensors] for tensors in (outputs, inputs)]
+    sent = torch.cat([tensor.reshape(-1) for tensor in inputs])
+    received = sent.new_empty(sum(output.numel() for output in outputs))
+    sizes = [[tensor.numel() for tensor in tensors] for tensors in (outputs, inputs)]
     group.alltoall_base(received, sent, *sizes).wait()
     for target, part in zip(outputs, received.split(sizes[0]), strict=True):
         target.copy_(part.view(target.shape))

@@ -82,10 +82,10 @@ def spoof_groups(spec: dict[str, Any]) -> None:
             if name in kw:
                 kw[name] = None
         used = dist.Backend("gloo" if spec["real"] else "fake")
-        made = make(size, place, members, used, *args, **kw)
+        group = make(size, place, members, used, *args, **kw)
         # groups that are made of others ask these for their backend
-        wanted[made[0]] = str(backend) if str(backend) != "fake" else get_backend()
-        return made
+        wanted[group[0]] = str(backend) if str(backend) != "fake" else get_backend()
+        return group
 
     @functools.wraps(backend_of)
     def get_backend(group: Any = None) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .places import place
+from .places import RefusedError, place
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -25,10 +25,6 @@ _CHANGES = {
     "os.link": (1,), "os.symlink": (1,), "os.chmod": (0,), "os.chown": (0,), "os.utime": (0,),
     "shutil.rmtree": (0,), "sqlite3.connect": (0,),
 }  # fmt: skip
-
-
-class RefusedError(PermissionError):
-    """Something that a traced program may not do."""
 
 
 def guard(spec: dict[str, Any]) -> None:

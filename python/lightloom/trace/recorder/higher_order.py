@@ -34,18 +34,18 @@ def _draw(session: Session, start: Any, end: Any, operator: Any, *args: Any, **k
         return operator(*args, **kwargs)
 
 
-def _attend(query: Any, key: Any, value: Any, *_: Any, **given: Any) -> Any:
+def _attend(query: Any, key: Any, value: Any, *_: Any, **extra: Any) -> Any:
     """Attention; with the logarithms of its sums where they are wanted."""
     name = "torch.nn.attention.flex_attention"
     if name not in USED:
         USED.append(name)
-    made = functional.scaled_dot_product_attention(
+    attended = functional.scaled_dot_product_attention(
         query, key, value,
-        is_causal=given.get("block_mask") is not None, enable_gqa=given.get("enable_gqa", False),
+        is_causal=extra.get("block_mask") is not None, enable_gqa=extra.get("enable_gqa", False),
     )  # fmt: skip
     sums = query.new_zeros(query.shape[:-1], dtype=torch.float32)
-    if (wanted := given.get("return_aux")) is not None:
+    if (wanted := extra.get("return_aux")) is not None:
         from torch.nn.attention.flex_attention import AuxOutput
 
-        return made, AuxOutput(lse=sums if wanted.lse else None)
-    return (made, sums) if given.get("return_lse") else made
+        return attended, AuxOutput(lse=sums if wanted.lse else None)
+    return (attended, sums) if extra.get("return_lse") else attended

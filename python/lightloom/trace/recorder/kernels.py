@@ -34,16 +34,16 @@ def attention(  # noqa: PLR0913 - as PyTorch's
     enable_gqa: bool = False,
 ) -> Any:
     """Attention in one kernel: that of cuDNN where there is a mask or values are of other width."""
-    given = () if scale is None else (("scale", scale),)
+    scaling = () if scale is None else (("scale", scale),)
     if attn_mask is None and query.shape[-1] == value.shape[-1]:
-        made = aten._scaled_dot_product_flash_attention(
-            query, key, value, dropout_p, is_causal, **dict(given)
+        result = aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, **dict(scaling)
         )
     else:
-        made = aten._scaled_dot_product_cudnn_attention(
-            query, key, value, attn_mask, True, dropout_p, is_causal, **dict(given)
+        result = aten._scaled_dot_product_cudnn_attention(
+            query, key, value, attn_mask, True, dropout_p, is_causal, **dict(scaling)
         )
-    return made[0]
+    return result[0]
 
 
 def _rms_norm_by(composed: Any) -> Any:

@@ -71,14 +71,14 @@ class RoutingOracle:
         self._layers: dict[tuple[str, int], int] = {}
         self._turns: Counter[tuple[str, int]] = Counter()
 
-    def choose(self, shape: tuple[int, ...], each: int) -> torch.Tensor:
+    def choose(self, shape: tuple[int, ...], count: int) -> torch.Tensor:
         """The experts of this rank's tokens.
 
         Parameters
         ----------
         shape
             Of the router's scores: tokens (any number of dimensions) x experts.
-        each
+        count
             Experts per token.
 
         Returns
@@ -86,28 +86,28 @@ class RoutingOracle:
         torch.Tensor
             Whole numbers, tokens x `each`, all of a token distinct.
         """
-        choice = self._choice(math.prod(shape[:-1]), shape[-1], each)
+        choice = self._choice(math.prod(shape[:-1]), shape[-1], count)
         self.choices.append(choice)
-        return self._draw(choice, self.rank).view(*shape[:-1], each)
+        return self._draw(choice, self.rank).view(*shape[:-1], count)
 
-    def _choice(self, tokens: int, experts: int, each: int) -> Routing:
+    def _choice(self, tokens: int, experts: int, count: int) -> Routing:
         """A new choice; or, where activations are computed once more, what was chosen before."""
         place, again = ("", 0, None), False
         if self.place is not None:
             place, again = self.place()
-        made = self._chosen[place]
-        if again and self._again[place] < len(made):
-            before = made[self._again[place]]
+        routings = self._chosen[place]
+        if again and self._again[place] < len(routings):
+            before = routings[self._again[place]]
             self._again[place] += 1
-            if (before.tokens, before.experts, before.each) == (tokens, experts, each):
+            if (before.tokens, before.experts, before.each) == (tokens, experts, count):
                 return before
         router = (place[0], experts)
         layer = self._layers.setdefault(router, len(self._layers))
-        choice = Routing(self.number, tokens, experts, each, layer, self._turns[router])
+        choice = Routing(self.number, tokens, experts, count, layer, self._turns[router])
         self._turns[router] += 1
         self.number += 1
         self.logged += self._has_log(choice)
-        made.append(choice)
+        routings.append(choice)
         self.made.append(choice)
         return choice
 
@@ -167,8 +167,8 @@ class RoutingOracle:
             ends[-1] = choice.each
             whole = ends.floor()
             part = (ends - whole) * choice.tokens
-            known = ((whole * choice.tokens).to(torch.int64), part)
-            self._known[choice.number, source] = known
+            parts = ((whole * choice.tokens).to(torch.int64), part)
+            self._known[choice.number, source] = parts
             self._known.pop((choice.number - PENDING, source), None)
         return self._known[choice.number, source]
 

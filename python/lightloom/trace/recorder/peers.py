@@ -67,9 +67,9 @@ class Peers:
         """Return the outputs of a functional collective."""
         inputs = list(tensors_of(arguments.inputs))
         if all(map(is_known, inputs)):
-            made = func(*replace_tensors(args, to_meta), **_without_data(kwargs))
+            result = func(*replace_tensors(args, to_meta), **_without_data(kwargs))
             outputs = replace_tensors(
-                made, lambda t: torch.empty(t.shape, dtype=t.dtype, device="cpu")
+                result, lambda t: torch.empty(t.shape, dtype=t.dtype, device="cpu")
             )
             operation = OPERATIONS[arguments.name]
             _REPLIES.get(operation, _copy)(self, call, inputs, list(tensors_of(outputs)))
@@ -78,11 +78,11 @@ class Peers:
 
     def of_peers(self, call: IssuedCall, mine: torch.Tensor) -> list[torch.Tensor]:
         """What each rank of a group holds where this one holds `mine`."""
-        found = self.oracle.of_counts(mine) if mine.dim() >= 1 and _whole(mine) else None
-        if found is None:
+        routed = self.oracle.of_counts(mine) if mine.dim() >= 1 and _whole(mine) else None
+        if routed is None:
             self.alike += 1
             return [mine] * len(call.ranks)
-        choice, size = found
+        choice, size = routed
         call.routed = choice.number
         return [
             self.oracle.counts(choice, rank).view(-1, size).sum(1).to(mine.dtype).view(mine.shape)
@@ -124,15 +124,15 @@ def _copy(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
 
 
 def _all_gather(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
-    each = len(outputs) // len(inputs)
+    outputs_each = len(outputs) // len(inputs)
     for number, source in enumerate(inputs):
-        held = peers.of_peers(call, source)
-        mine = outputs[number * each : (number + 1) * each]
-        if each == len(call.ranks) and each > 1:
-            for target, data in zip(mine, held, strict=True):
+        shares = peers.of_peers(call, source)
+        mine = outputs[number * outputs_each : (number + 1) * outputs_each]
+        if outputs_each == len(call.ranks) and outputs_each > 1:
+            for target, data in zip(mine, shares, strict=True):
                 target.copy_(data.view(target.shape))
         else:
-            mine[0].copy_(torch.cat([data.reshape(-1) for data in held]).view(mine[0].shape))
+            mine[0].copy_(torch.cat([data.reshape(-1) for data in shares]).view(mine[0].shape))
 
 
 def _all_reduce(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
@@ -140,26 +140,26 @@ def _all_reduce(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> No
         target.copy_(_reduced(call, peers.of_peers(call, source)))
 
 
-def _reduced(call: IssuedCall, held: list[torch.Tensor]) -> torch.Tensor:
-    together = torch.stack(held)
+def _reduced(call: IssuedCall, shares: list[torch.Tensor]) -> torch.Tensor:
+    together = torch.stack(shares)
     if call.reduction in ("sum", "premul_sum"):
-        return together.sum(0).to(held[0].dtype)
+        return together.sum(0).to(shares[0].dtype)
     if call.reduction == "product":
-        return together.prod(0).to(held[0].dtype)
+        return together.prod(0).to(shares[0].dtype)
     if call.reduction == "max":
         return together.amax(0)
     if call.reduction == "min":
         return together.amin(0)
-    if call.reduction == "avg" and held[0].dtype.is_floating_point:
+    if call.reduction == "avg" and shares[0].dtype.is_floating_point:
         return together.mean(0)
-    return held[0].clone()
+    return shares[0].clone()
 
 
 def _reduce_scatter(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
     place = call.ranks.index(peers.rank)
-    each = len(inputs) // len(outputs)
+    inputs_each = len(inputs) // len(outputs)
     for number, target in enumerate(outputs):
-        mine = inputs[number * each : (number + 1) * each]
+        mine = inputs[number * inputs_each : (number + 1) * inputs_each]
         whole = torch.cat([data.reshape(-1) for data in mine])
         reduced = _reduced(call, peers.of_peers(call, whole))
         size = target.numel()
@@ -174,12 +174,12 @@ def _all_to_all(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> No
     else:
         whole = inputs[0].reshape(-1)
         rows = inputs[0].shape[0] if inputs[0].dim() else 1
-        each = whole.numel() // max(rows, 1)
+        row_size = whole.numel() // max(rows, 1)
         splits = call.input_splits or [rows // size] * size
-        lengths = [split * each for split in splits]
+        lengths = [split * row_size for split in splits]
     start = sum(lengths[:place])
-    held = peers.of_peers(call, whole)
-    parts = [data[start : start + lengths[place]] for data in held]
+    shares = peers.of_peers(call, whole)
+    parts = [data[start : start + lengths[place]] for data in shares]
     received = torch.cat(parts)
     for target in outputs:
         flat = received[: target.numel()]

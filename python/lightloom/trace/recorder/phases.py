@@ -46,7 +46,7 @@ def follow_phases(session: Any) -> None:
         session.layers.append(names[id(module)] or session.layers[-1])
         session.blocks.append(blocks[id(module)] or session.blocks[-1])
 
-    def leave(module: torch.nn.Module, args: Any, made: Any) -> None:
+    def leave(module: torch.nn.Module, args: Any, result: Any) -> None:
         depth[0] = max(0, depth[0] - 1)
         if len(session.layers) > 1:
             session.layers.pop()
@@ -54,15 +54,15 @@ def follow_phases(session: Any) -> None:
         if depth[0] == 0:
             session.phase = "between"
             if session.where() != "backward":
-                follow_gradients(made, session.micro_batch)
+                follow_gradients(result, session.micro_batch)
                 session.micro_batch = None
 
-    def follow_gradients(made: Any, number: int | None) -> None:
+    def follow_gradients(result: Any, number: int | None) -> None:
         def reached(_: Any) -> None:
             session.micro_batch = number
             torch.autograd.Variable._execution_engine.queue_callback(ended)  # type: ignore
 
-        for tensor in tensors_of(made):
+        for tensor in tensors_of(result):
             if tensor.grad_fn is not None:
                 tensor.register_hook(reached)
 

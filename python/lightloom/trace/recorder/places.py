@@ -32,9 +32,13 @@ def call_site() -> str:
     return ""
 
 
+class RefusedError(PermissionError):
+    """Something that a traced program may not do."""
+
+
 def place() -> str:
     """The innermost place in the user's own code."""
-    frames = [(one.filename, one.lineno, one.name) for one in traceback.extract_stack()]
+    frames = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_stack()]
     return _innermost(frames)
 
 
@@ -46,15 +50,14 @@ def reason_of(problem: BaseException) -> str:
     str
         Empty where the exception says enough.
     """
-    from .guard import RefusedError
-
-    one: BaseException | None = problem
-    while one is not None:
-        if isinstance(one, RefusedError):
-            return str(one)
-        one = one.__cause__ or one.__context__
+    error: BaseException | None = problem
+    while error is not None:
+        if isinstance(error, RefusedError):
+            return str(error)
+        error = error.__cause__ or error.__context__
     frames = [
-        (one.filename, one.lineno, one.name) for one in traceback.extract_tb(problem.__traceback__)
+        (frame.filename, frame.lineno, frame.name)
+        for frame in traceback.extract_tb(problem.__traceback__)
     ]
     where = _innermost(frames)
     if isinstance(problem, MemoryError) or "can't allocate memory" in str(problem):
@@ -71,7 +74,7 @@ def reason_of(problem: BaseException) -> str:
 def place_of(problem: BaseException) -> str:
     """The innermost place in the user's own code that an exception came through."""
     frames = traceback.extract_tb(problem.__traceback__)
-    return _innermost([(one.filename, one.lineno, one.name) for one in frames])
+    return _innermost([(frame.filename, frame.lineno, frame.name) for frame in frames])
 
 
 def _is_own(name: str) -> bool:
@@ -79,12 +82,12 @@ def _is_own(name: str) -> bool:
 
 
 def _innermost(frames: list[tuple[str, int | None, str]]) -> str:
-    own = [one for one in frames if _is_own(one[0])]
-    name, line, function = (own or frames or [("", 0, "")])[-1]
+    frames_of_program = [frame for frame in frames if _is_own(frame[0])]
+    name, line, function = (frames_of_program or frames or [("", 0, "")])[-1]
     return f"{name}:{line} in {function}"
 
 
 def _line(frames: list[tuple[str, int | None, str]]) -> str:
-    own = [one for one in frames if _is_own(one[0])] or frames
-    name, line, _ = own[-1]
+    frames_of_program = [frame for frame in frames if _is_own(frame[0])] or frames
+    name, line, _ = frames_of_program[-1]
     return linecache.getline(name, line or 0).strip()

@@ -12,8 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from .guard import RefusedError
-from .places import place
+from .places import RefusedError, place
 
 #: of prctl: whoever is left by a process that ends becomes ours; a signal when our parent ends
 _SUBREAPER, _PARENT_ENDED = 36, 1
@@ -32,13 +31,13 @@ def adopt_descendants() -> None:
 def end_descendants(kept: Collection[int] = ()) -> None:
     """End all processes that descend from this one, but for `kept` and what descends from these."""
     for _ in range(100):  # ending one may leave its own to us
-        found = _descendants(os.getpid(), kept)
-        if not found:
+        numbers = _descendants(os.getpid(), kept)
+        if not numbers:
             return
-        for number in found:
+        for number in numbers:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(number, signal.SIGKILL)
-        for number in found:
+        for number in numbers:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(number, os.WNOHANG)
         time.sleep(0.01)
@@ -51,13 +50,13 @@ def _descendants(root: int, kept: Collection[int]) -> list[int]:
         with contextlib.suppress(OSError, ValueError):
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(folder.name))
-    found: list[int] = []
+    descendants: list[int] = []
     pending = [root]
     while pending:
-        more = [one for one in children.get(pending.pop(), []) if one not in kept]
-        found += more
+        more = [child for child in children.get(pending.pop(), []) if child not in kept]
+        descendants += more
         pending += more
-    return found
+    return descendants
 
 
 def follow_forks(session: Any, note: Path) -> None:

@@ -89,14 +89,14 @@ class Runs:
         with (self.folder / f"{name}.stack").open("w", encoding="utf-8") as stack:
             faulthandler.enable(stack, all_threads=False)
             faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
-            found = self.record(spec)
+            record = self.record(spec)
         if os.getpid() != number:  # the program forked, and both come back
             os._exit(0)
-        _write(self.folder / f"{name}.said", found.pop("said"))
-        _write(self.folder / f"{name}.json", found)
+        _write(self.folder / f"{name}.said", record.pop("said"))
+        _write(self.folder / f"{name}.json", record)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(int(bool(found["error"] or found["status"] or found["reason"])))
+        os._exit(int(bool(record["error"] or record["status"] or record["reason"])))
 
     def _finish_one(self) -> bool:
         """Wait until a run ends; whether it succeeded."""

@@ -100,8 +100,8 @@ class Session(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if INSIDE or FakeTensor in types:
             return func(*args, **(kwargs or {}))  # PyTorch asks itself what a shape would be
-        for one in types:  # sharded and pending tensors: what they do comes here again
-            if one.__torch_dispatch__ is not PLAIN:
+        for kind in types:  # sharded and pending tensors: what they do comes here again
+            if kind.__torch_dispatch__ is not PLAIN:
                 return NotImplemented
         INSIDE.append(None)
         try:
@@ -123,9 +123,9 @@ class Session(TorchDispatchMode):
             return func(*args, **kwargs)
         if self.values is None:
             return self._real(func, args, kwargs)
-        made = self.values.run(func, args, kwargs)
-        self.computes.note(func, args, kwargs, made)
-        return made
+        result = self.values.run(func, args, kwargs)
+        self.computes.note(func, args, kwargs, result)
+        return result
 
     def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.refuse_call is not None:
@@ -164,9 +164,9 @@ class Session(TorchDispatchMode):
             self.forwards[torch.autograd._get_sequence_nr() - 1] = (routed, sent, received)
             return routed
         node = torch._C._current_autograd_node()
-        known = None if node is None else self.forwards.get(node._sequence_nr())
-        if known is not None and known[1:] == (received, sent):
-            return known[0]
+        forward = None if node is None else self.forwards.get(node._sequence_nr())
+        if forward is not None and forward[1:] == (received, sent):
+            return forward[0]
         return self.oracle.of_splits(sent, received)
 
     def _reply(
@@ -175,10 +175,10 @@ class Session(TorchDispatchMode):
         """Return what the operator would: its outputs, and a handle where it has one."""
         assert self.peers is not None
         if func.namespace == "_c10d_functional":
-            made = self.peers.functional(func, arguments, call, args, kwargs)
-            for tensor in tensors_of(made):
+            result = self.peers.functional(func, arguments, call, args, kwargs)
+            for tensor in tensors_of(result):
                 self.waiting[_storage(tensor)] = call
-            return made
+            return result
         self.peers.reply(arguments, call)
         return self._done(func, arguments, call)
 

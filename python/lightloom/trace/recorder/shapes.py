@@ -77,35 +77,35 @@ class Shapes:
 
     def recall(self, key: Any, args: tuple[Any, ...]) -> Any:
         """What the operator returns, or :data:`UNKNOWN`."""
-        known = self._known.get(key)
-        if known is None:
+        effect = self._known.get(key)
+        if effect is None:
             return UNKNOWN
-        kind, shapes = known
+        kind, shapes = effect
         if kind is Effect.WRITES:
             return args[0] if shapes else None
-        made = [
+        tensors = [
             torch.empty_strided(shape, stride, dtype=dtype, device=_META)
             for shape, stride, dtype in shapes
         ]
-        return made[0] if kind is torch.Tensor else kind(made)
+        return tensors[0] if kind is torch.Tensor else kind(tensors)
 
-    def remember(self, key: Any, made: Any) -> None:
+    def remember(self, key: Any, result: Any) -> None:
         """Keep what an operator returned, if its tensors have no data."""
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         if self._effects[key[0]] is Effect.WRITES:
-            self._known[key] = (Effect.WRITES, made is not None)
-        elif isinstance(made, torch.Tensor):
-            if _is_plain(made):
-                self._known[key] = (torch.Tensor, [_shape(made)])
-        elif isinstance(made, (list, tuple)) and made and all(map(_is_plain, made)):
-            self._known[key] = (type(made), list(map(_shape, made)))
+            self._known[key] = (Effect.WRITES, result is not None)
+        elif isinstance(result, torch.Tensor):
+            if _is_plain(result):
+                self._known[key] = (torch.Tensor, [_shape(result)])
+        elif isinstance(result, (list, tuple)) and result and all(map(_is_plain, result)):
+            self._known[key] = (type(result), list(map(_shape, result)))
 
 
 def _effect_of(func: Any) -> Effect:
     schema = func._schema
-    writes = [one.alias_info is not None and one.alias_info.is_write for one in schema.arguments]
-    shares = [one.alias_info is not None for one in (*schema.arguments, *schema.returns)]
+    writes = [arg.alias_info is not None and arg.alias_info.is_write for arg in schema.arguments]
+    shares = [arg.alias_info is not None for arg in (*schema.arguments, *schema.returns)]
     if func in _SHARING or torch.Tag.inplace_view in func.tags:
         return Effect.OTHER
     if not any(shares):

@@ -107,8 +107,8 @@ def replace_kernels(real: bool) -> None:
         def replaced(*args: Any, **kwargs: Any) -> Any:
             if name not in USED:
                 USED.append(name)
-            known = all(map(is_known, tensors_of([args, kwargs])))
-            return launched(*args, **kwargs) if real or known else None
+            all_known = all(map(is_known, tensors_of([args, kwargs])))
+            return launched(*args, **kwargs) if real or all_known else None
 
         return replaced
 
@@ -119,6 +119,6 @@ def install_stubs() -> None:
     """Let absent packages be imported."""
     for name in [name for name in MODULES if "." not in name]:
         if importlib.util.find_spec(name) is not None:
-            for one in [one for one in MODULES if one.split(".")[0] == name]:
-                del MODULES[one]
+            for module in [module for module in MODULES if module.split(".")[0] == name]:
+                del MODULES[module]
     sys.meta_path.insert(0, _Finder())

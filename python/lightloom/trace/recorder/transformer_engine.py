@@ -70,12 +70,12 @@ class _Multiply(torch.autograd.Function):
         ctx.save_for_backward(data, weight)
         ctx.layer, ctx.biased = layer, bias is not None
         total = _gathered(data, layer.tp_group)[0] if layer.gathers else data
-        made = functional.linear(total, weight, bias)
+        product = functional.linear(total, weight, bias)
         if layer.parallel_mode == "row" and layer.tp_size > 1:
             if layer.sequence_parallel:
-                return _scattered(made, layer.tp_group)[0]
-            dist.all_reduce(made, group=layer.tp_group)
-        return made
+                return _scattered(product, layer.tp_group)[0]
+            dist.all_reduce(product, group=layer.tp_group)
+        return product
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
@@ -126,24 +126,24 @@ def _scattered(data: Any, group: Any, asynchronous: bool = False) -> Any:
 class _Layer(nn.Module):
     """What linear layers share: their sizes, and how their weights are told to be split."""
 
-    def __init__(self, in_features: int, out_features: int, **given: Any) -> None:
+    def __init__(self, in_features: int, out_features: int, **extra: Any) -> None:
         super().__init__()
-        self.tp_group = given.get("tp_group")
-        size = given.get("tp_size", 1)
+        self.tp_group = extra.get("tp_group")
+        size = extra.get("tp_size", 1)
         self.tp_size = size if self.tp_group is None else dist.get_world_size(self.tp_group)
-        self.parallel_mode = given.get("parallel_mode")
-        self.sequence_parallel = bool(given.get("sequence_parallel")) and self.tp_size > 1
+        self.parallel_mode = extra.get("parallel_mode")
+        self.sequence_parallel = bool(extra.get("sequence_parallel")) and self.tp_size > 1
         self.in_features, self.out_features = in_features, out_features
         if self.parallel_mode == "column":
             self.out_features //= self.tp_size
         if self.parallel_mode == "row":
             self.in_features //= self.tp_size
-        self.use_bias, self.return_bias = given.get("bias", True), given.get("return_bias", False)
-        self.fuse_wgrad_accumulation = given.get("fuse_wgrad_accumulation", False)
-        self.save_original_input = given.get("save_original_input", False)
-        self.made = {"dtype": given.get("params_dtype"), "device": given.get("device", "cuda")}
-        self.init_method = given.get("init_method")
-        if given.get("delay_wgrad_compute"):
+        self.use_bias, self.return_bias = extra.get("bias", True), extra.get("return_bias", False)
+        self.fuse_wgrad_accumulation = extra.get("fuse_wgrad_accumulation", False)
+        self.save_original_input = extra.get("save_original_input", False)
+        self.made = {"dtype": extra.get("params_dtype"), "device": extra.get("device", "cuda")}
+        self.init_method = extra.get("init_method")
+        if extra.get("delay_wgrad_compute"):
             raise NotImplementedError("delay_wgrad_compute has no replacement in a trace")
 
     @property
@@ -197,8 +197,8 @@ def _mark(parameter: Any, dim: int) -> None:
 class SplitLinear(_Layer):
     """A linear layer, split by rows or columns or not at all."""
 
-    def __init__(self, in_features: int, out_features: int, **given: Any) -> None:
-        super().__init__(in_features, out_features, **given)
+    def __init__(self, in_features: int, out_features: int, **extra: Any) -> None:
+        super().__init__(in_features, out_features, **extra)
         self.make_weight()
 
     def forward(self, data: Any, is_first_microbatch: Any = None) -> Any:
@@ -208,20 +208,20 @@ class SplitLinear(_Layer):
 class GroupedLinear(_Layer):
     """Linear layers of several experts, each for its own rows."""
 
-    def __init__(self, num_gemms: int, in_features: int, out_features: int, **given: Any) -> None:
-        super().__init__(in_features, out_features, **given)
+    def __init__(self, num_gemms: int, in_features: int, out_features: int, **extra: Any) -> None:
+        super().__init__(in_features, out_features, **extra)
         self.num_gemms = num_gemms
         for number in range(num_gemms):
             self.make_weight(str(number))
 
     def forward(self, data: Any, m_splits: Any, is_first_microbatch: Any = None) -> Any:
-        made, biases = [], []
+        products, biases = [], []
         for number, rows in enumerate(data.split([int(size) for size in m_splits])):
             bias = getattr(self, f"bias{number}") if self.use_bias else None
             biases.append(bias)
             used = None if self.return_bias else bias
-            made.append(_Multiply.apply(rows, getattr(self, f"weight{number}"), used, self))
-        return (torch.cat(made), biases) if self.return_bias else torch.cat(made)
+            products.append(_Multiply.apply(rows, getattr(self, f"weight{number}"), used, self))
+        return (torch.cat(products), biases) if self.return_bias else torch.cat(products)
 
 
 class _Norm(nn.Module):
@@ -229,15 +229,15 @@ class _Norm(nn.Module):
 
     biased = True
 
-    def __init__(self, hidden_size: int, eps: float = 1e-5, **given: Any) -> None:
+    def __init__(self, hidden_size: int, eps: float = 1e-5, **extra: Any) -> None:
         super().__init__()
-        made = {"dtype": given.get("params_dtype"), "device": given.get("device", "cuda")}
+        placed = {"dtype": extra.get("params_dtype"), "device": extra.get("device", "cuda")}
         self.eps, self.shape = eps, (hidden_size,)
-        self.weight = nn.Parameter(torch.ones(hidden_size, **made))
-        self.weight.sequence_parallel = bool(given.get("sequence_parallel"))
+        self.weight = nn.Parameter(torch.ones(hidden_size, **placed))
+        self.weight.sequence_parallel = bool(extra.get("sequence_parallel"))
         if self.biased:
-            self.bias = nn.Parameter(torch.zeros(hidden_size, **made))
-            self.bias.sequence_parallel = bool(given.get("sequence_parallel"))
+            self.bias = nn.Parameter(torch.zeros(hidden_size, **placed))
+            self.bias.sequence_parallel = bool(extra.get("sequence_parallel"))
 
     def forward(self, data: Any) -> Any:
         if self.biased:
@@ -258,14 +258,14 @@ class RMSNorm(_Norm):
 class LayerNormLinear(_Layer):
     """A norm, and a linear layer of what it gives."""
 
-    def __init__(self, in_features: int, out_features: int, **given: Any) -> None:
-        super().__init__(in_features, out_features, **given)
-        if given.get("return_layernorm_output"):
+    def __init__(self, in_features: int, out_features: int, **extra: Any) -> None:
+        super().__init__(in_features, out_features, **extra)
+        if extra.get("return_layernorm_output"):
             raise NotImplementedError("return_layernorm_output has no replacement in a trace")
         norms = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
-        norm = norms[given.get("normalization", "LayerNorm")](
-            in_features, given.get("eps", 1e-5), sequence_parallel=given.get("sequence_parallel"),
-            params_dtype=given.get("params_dtype"), device=given.get("device", "cuda"),
+        norm = norms[extra.get("normalization", "LayerNorm")](
+            in_features, extra.get("eps", 1e-5), sequence_parallel=extra.get("sequence_parallel"),
+            params_dtype=extra.get("params_dtype"), device=extra.get("device", "cuda"),
         )  # fmt: skip
         self.shape, self.eps, self.biased = norm.shape, norm.eps, norm.biased
         self.layer_norm_weight = norm.weight
@@ -306,11 +306,11 @@ class _Context:
 
 def _attend(query: Any, key: Any, value: Any, causal: bool) -> Any:
     """Attention of tensors that are sequence x batch x heads x channels."""
-    made = functional.scaled_dot_product_attention(
-        *(one.permute(1, 2, 0, 3) for one in (query, key, value)),
+    attended = functional.scaled_dot_product_attention(
+        *(tensor.permute(1, 2, 0, 3) for tensor in (query, key, value)),
         is_causal=causal, enable_gqa=query.shape[2] != key.shape[2],
     )  # fmt: skip
-    return made.permute(2, 0, 1, 3)
+    return attended.permute(2, 0, 1, 3)
 
 
 class _Part:
@@ -318,7 +318,7 @@ class _Part:
 
     def __init__(self, query: Any, key: Any, value: Any, causal: bool) -> None:
         with torch.enable_grad():
-            self.inputs = [one.detach().requires_grad_() for one in (query, key, value)]
+            self.inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
             self.output = _attend(*self.inputs, causal)
 
     def gradients(self, of_output: Any) -> Any:
@@ -330,12 +330,12 @@ def _send_around(context: _Context, sent: Any, to: int, received: Any, source: i
 
     Both as one batch where two ranks would else wait for each other, as Transformer Engine does.
     """
-    to, source = (context.ranks[one % context.size] for one in (to, source))
+    to, source = (context.ranks[place % context.size] for place in (to, source))
     pair = [(dist.isend, sent, to), (dist.irecv, received, source)]
     if context.place % 2:
         pair.reverse()
     if context.size == 2 or int(os.environ.get("NVTE_BATCH_MHA_P2P_COMM", "0")):
-        return list(dist.batch_isend_irecv([dist.P2POp(*one, context.group) for one in pair]))
+        return list(dist.batch_isend_irecv([dist.P2POp(*op, context.group) for op in pair]))
     return [do(tensor, peer, context.group) for do, tensor, peer in pair]
 
 
@@ -349,8 +349,8 @@ class _Ring(torch.autograd.Function):
         streams = [torch.cuda.current_stream(), context.stream]
         for step in range(context.size):
             with torch.cuda.stream(streams[step % 2]):
-                for one in pending:
-                    one.wait()
+                for request in pending:
+                    request.wait()
                 following = torch.empty_like(both)
                 if step < context.size - 1:
                     pending = _send_around(
@@ -360,10 +360,10 @@ class _Ring(torch.autograd.Function):
                 both = following if step < context.size - 1 else both
         ctx.context, ctx.parts = context, parts
         ctx.save_for_backward(query, both)
-        made = query.new_zeros(*query.shape[:-1], value.shape[-1])
+        output = query.new_zeros(*query.shape[:-1], value.shape[-1])
         for part in parts:
-            made[-part.output.shape[0] :] += part.output.detach()
-        return made
+            output[-part.output.shape[0] :] += part.output.detach()
+        return output
 
     @staticmethod
     def backward(ctx: Any, of_output: Any) -> Any:
@@ -382,11 +382,11 @@ class _Ring(torch.autograd.Function):
             rows = part.output.shape[0]
             mine, *others = part.gradients(of_output[-rows:])
             of_query[-rows:] += mine
-            for one in pending:
-                one.wait()
+            for gradient in pending:
+                gradient.wait()
             sums = received[1][:size].view_as(whole[1]), received[1][size:].view_as(whole[2])
-            for total, one in zip(sums, others, strict=True):
-                total[: one.shape[0]] += one
+            for total, gradient in zip(sums, others, strict=True):
+                total[: gradient.shape[0]] += gradient
         return of_query, *sums, None
 
 
@@ -396,7 +396,7 @@ def _part_of_ring(query: Any, both: Any, shapes: Any, context: _Context, step: i
     key, value = both[:size].view(shapes[0]), both[size:].view(shapes[1])
     if step and context.causal:
         if step <= context.place:
-            key, value = (one[: one.shape[0] // 2] for one in (key, value))
+            key, value = (tensor[: tensor.shape[0] // 2] for tensor in (key, value))
         else:
             query = query[query.shape[0] // 2 :]
     return _Part(query, key, value, context.causal and step == 0)
@@ -407,7 +407,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Any, key: Any, value: Any, context: _Context) -> Any:
-        keys, values = (_gathered(one, context.group)[0] for one in (key, value))
+        keys, values = (_gathered(tensor, context.group)[0] for tensor in (key, value))
         half = query.shape[0] // 2
         parts = []
         for number, chunk in enumerate((context.place, 2 * context.size - 1 - context.place)):
@@ -421,14 +421,14 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, of_output: Any) -> Any:
         group = ctx.context.group
-        whole = [torch.zeros_like(_gathered(one, group)[0]) for one in ctx.saved_tensors]
+        whole = [torch.zeros_like(_gathered(tensor, group)[0]) for tensor in ctx.saved_tensors]
         of_query = []
         for part, gradient in zip(ctx.parts, of_output.chunk(2), strict=True):
             mine, *others = part.gradients(gradient)
             of_query.append(mine)
-            for total, one in zip(whole, others, strict=True):
-                total[: one.shape[0]] += one
-        of_key, of_value = (_scattered(one, group)[0] for one in whole)
+            for total, summand in zip(whole, others, strict=True):
+                total[: summand.shape[0]] += summand
+        of_key, of_value = (_scattered(tensor, group)[0] for tensor in whole)
         return torch.cat(of_query), of_key, of_value, None
 
 
@@ -446,7 +446,7 @@ class _Spread(torch.autograd.Function):
 
 
 def _spread(context: _Context, to_heads: bool, tensors: Any) -> Any:
-    size, made, pending = context.size, [], []
+    size, outs, pending = context.size, [], []
     for tensor in tensors:
         if to_heads:
             sequence, batch, heads, channels = tensor.shape
@@ -454,28 +454,28 @@ def _spread(context: _Context, to_heads: bool, tensors: Any) -> Any:
         else:
             parts = tensor.reshape(size, tensor.shape[0] // size, *tensor.shape[1:])
         parts = parts.contiguous()
-        made.append(torch.empty_like(parts))
-        pending.append(dist.all_to_all_single(made[-1], parts, group=context.group, async_op=True))
+        outs.append(torch.empty_like(parts))
+        pending.append(dist.all_to_all_single(outs[-1], parts, group=context.group, async_op=True))
         if len(pending) > 1:
             pending[-2].wait()
     pending[-1].wait()
     if to_heads:
-        return tuple(one.flatten(0, 1) for one in made)
-    return tuple(one.movedim(0, 2).flatten(2, 3) for one in made)
+        return tuple(part.flatten(0, 1) for part in outs)
+    return tuple(part.movedim(0, 2).flatten(2, 3) for part in outs)
 
 
 class DotProductAttention(nn.Module):
     """Attention, over ranks that hold parts of the sequence where `cp_group` has more than one."""
 
-    def __init__(self, num_attention_heads: int, kv_channels: Any, **given: Any) -> None:
+    def __init__(self, num_attention_heads: int, kv_channels: Any, **extra: Any) -> None:
         super().__init__()
-        self.mask, self.format = given.get("attn_mask_type", "causal"), given.get("qkv_format")
+        self.mask, self.format = extra.get("attn_mask_type", "causal"), extra.get("qkv_format")
         self.set_context_parallel_group(
-            given.get("cp_group"), given.get("cp_global_ranks"), given.get("cp_stream"),
-            given.get("cp_comm_type", "p2p"),
+            extra.get("cp_group"), extra.get("cp_global_ranks"), extra.get("cp_stream"),
+            extra.get("cp_comm_type", "p2p"),
         )  # fmt: skip
         for name in ("return_max_logit",):
-            if given.get(name):
+            if extra.get(name):
                 raise NotImplementedError(f"{name} has no replacement in a trace")
 
     def set_context_parallel_group(self, group: Any, ranks: Any, stream: Any, kind: Any) -> None:
@@ -483,31 +483,31 @@ class DotProductAttention(nn.Module):
         self.cp_comm_type = kind
 
     def forward(
-        self, query: Any, key: Any, value: Any, attention_mask: Any = None, **given: Any
+        self, query: Any, key: Any, value: Any, attention_mask: Any = None, **extra: Any
     ) -> Any:
-        layout = given.get("qkv_format") or self.format or "sbhd"
-        causal = "causal" in (given.get("attn_mask_type") or self.mask)
-        data = [_sequence_first(one, layout) for one in (query, key, value)]
-        made = self._attend(data, causal).flatten(2)
+        layout = extra.get("qkv_format") or self.format or "sbhd"
+        causal = "causal" in (extra.get("attn_mask_type") or self.mask)
+        data = [_sequence_first(tensor, layout) for tensor in (query, key, value)]
+        attended = self._attend(data, causal).flatten(2)
         if layout == "thd":
-            return made.squeeze(1)
-        return made.transpose(0, 1) if layout == "bshd" else made
+            return attended.squeeze(1)
+        return attended.transpose(0, 1) if layout == "bshd" else attended
 
     def _attend(self, data: list[Any], causal: bool) -> Any:
         groups = self.cp_group if isinstance(self.cp_group, (list, tuple)) else [self.cp_group]
         if self.cp_group is None or max(map(dist.get_world_size, groups)) == 1:
             return _attend(*data, causal)
         contexts = [
-            _Context(one, dist.get_process_group_ranks(one), self.cp_stream, causal)
-            for one in groups
+            _Context(group, dist.get_process_group_ranks(group), self.cp_stream, causal)
+            for group in groups
         ]
         if self.cp_comm_type == "p2p":
             return _Ring.apply(*data, contexts[0])
         if self.cp_comm_type == "all_gather":
             return _Gather.apply(*data, contexts[0])
         data = _Spread.apply(contexts[0], True, *data)
-        made = _attend(*data, causal) if len(groups) == 1 else _Ring.apply(*data, contexts[1])
-        return _Spread.apply(contexts[0], False, made)[0]
+        attended = _attend(*data, causal) if len(groups) == 1 else _Ring.apply(*data, contexts[1])
+        return _Spread.apply(contexts[0], False, attended)[0]
 
 
 def _sequence_first(data: Any, layout: str) -> Any:

@@ -55,22 +55,22 @@ _PASS = {aten.isfinite.default, aten.equal.default, aten.allclose.default}
 
 def tensors_of(values: Any) -> list[torch.Tensor]:
     """Every tensor of arguments or results, also in lists."""
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     if isinstance(values, torch.Tensor):
-        found.append(values)
+        tensors.append(values)
     elif isinstance(values, (list, tuple, dict)):
-        _add_tensors(values.values() if isinstance(values, dict) else values, found)
-    return found
+        _add_tensors(values.values() if isinstance(values, dict) else values, tensors)
+    return tensors
 
 
-def _add_tensors(values: Iterable[Any], found: list[torch.Tensor]) -> None:
+def _add_tensors(values: Iterable[Any], tensors: list[torch.Tensor]) -> None:
     for value in values:
         if isinstance(value, torch.Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, (list, tuple)):
-            _add_tensors(value, found)
+            _add_tensors(value, tensors)
         elif isinstance(value, dict):
-            _add_tensors(value.values(), found)
+            _add_tensors(value.values(), tensors)
 
 
 def replace_tensors(values: Any, by: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -78,7 +78,7 @@ def replace_tensors(values: Any, by: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(values, torch.Tensor):
         return by(values)
     if isinstance(values, (list, tuple)):
-        made = [
+        replaced = [
             by(value)
             if isinstance(value, torch.Tensor)
             else replace_tensors(value, by)
@@ -86,7 +86,7 @@ def replace_tensors(values: Any, by: Callable[[torch.Tensor], torch.Tensor]) -> 
             else value
             for value in values
         ]
-        return tuple(made) if isinstance(values, tuple) else made
+        return tuple(replaced) if isinstance(values, tuple) else replaced
     return values
 
 
@@ -123,16 +123,16 @@ class Values:
         if self.shapes.is_view(func) and isinstance(args[0], torch.Tensor) and is_meta(args[0]):
             return func(*args, **kwargs)
         kwargs.pop("pin_memory", None)
-        given = tensors_of(args)
+        tensors = tensors_of(args)
         if kwargs:
-            given += tensors_of(kwargs)
-        if not given:
+            tensors += tensors_of(kwargs)
+        if not tensors:
             return self._create(func, args, kwargs)
-        if all(map(is_known, given)):
-            if max(tensor.numel() for tensor in given) > LARGE:
-                made = self._without_numbers(func, args, kwargs)
-                if made is not None:
-                    return made
+        if all(map(is_known, tensors)):
+            if max(tensor.numel() for tensor in tensors) > LARGE:
+                result = self._without_numbers(func, args, kwargs)
+                if result is not None:
+                    return result
             if "device" in kwargs:
                 kwargs["device"] = torch.device("cpu")
             return replace_tensors(func(*args, **kwargs), _forget_large)
@@ -143,27 +143,27 @@ class Values:
         key = None if func in _DATA_SHAPED else self.shapes.key_of_new(func, args, kwargs)
         if key is None or key in self.kept:
             return None
-        made = self.shapes.recall(key, args)
-        if made is UNKNOWN:
+        result = self.shapes.recall(key, args)
+        if result is UNKNOWN:
             where = {"device": torch.device("meta")} if "device" in kwargs else {}
-            made = func(*replace_tensors(args, to_meta), **(kwargs | where))
-            self.shapes.remember(key, made)
-        if all(one.is_floating_point() and one.numel() > 1 for one in tensors_of(made)):
-            return made
+            result = func(*replace_tensors(args, to_meta), **(kwargs | where))
+            self.shapes.remember(key, result)
+        if all(tensor.is_floating_point() and tensor.numel() > 1 for tensor in tensors_of(result)):
+            return result
         self.kept.add(key)
         return None
 
     def _create(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A factory: the shape first, then the data where it is known."""
-        if not any(one.name == "device" for one in func._schema.arguments):
+        if not any(argument.name == "device" for argument in func._schema.arguments):
             return func(*args, **kwargs)
-        made = func(*args, **(kwargs | {"device": torch.device("meta")}))
-        if not isinstance(made, torch.Tensor) or not _is_small(made):
-            return made
-        if made.dtype.is_floating_point and func in _UNSET:
-            return made  # may be given data that is not there
-        if made.dtype.is_floating_point and str(kwargs.get("device")) == "meta":
-            return made  # wanted by PyTorch, for tensors that have no data
+        result = func(*args, **(kwargs | {"device": torch.device("meta")}))
+        if not isinstance(result, torch.Tensor) or not _is_small(result):
+            return result
+        if result.dtype.is_floating_point and func in _UNSET:
+            return result  # may be given data that is not there
+        if result.dtype.is_floating_point and str(kwargs.get("device")) == "meta":
+            return result  # wanted by PyTorch, for tensors that have no data
         return func(*args, **(kwargs | {"device": torch.device("cpu")}))
 
     def _run_unknown(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -180,12 +180,12 @@ class Values:
         if "device" in kwargs:
             kwargs["device"] = torch.device("meta")
         key = self.shapes.key(func, args, kwargs)
-        if key is not None and (made := self.shapes.recall(key, args)) is not UNKNOWN:
-            return made
-        made = self._run_on_meta(func, args, kwargs)
+        if key is not None and (result := self.shapes.recall(key, args)) is not UNKNOWN:
+            return result
+        result = self._run_on_meta(func, args, kwargs)
         if key is not None:
-            self.shapes.remember(key, made)
-        return made
+            self.shapes.remember(key, result)
+        return result
 
     def _run_on_meta(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         originals: dict[int, torch.Tensor] = {}
@@ -193,14 +193,14 @@ class Values:
         def without_data(tensor: torch.Tensor) -> torch.Tensor:
             if is_meta(tensor):
                 return tensor
-            made = to_meta(tensor)
-            originals[id(made)] = tensor
-            kept.append(made)
-            return made
+            bare = to_meta(tensor)
+            originals[id(bare)] = tensor
+            kept.append(bare)
+            return bare
 
         kept: list[torch.Tensor] = []
         bare = replace_tensors(args, without_data)
-        made = func(*bare, **{name: replace_tensors(v, without_data) for name, v in kwargs.items()})
+        out = func(*bare, **{name: replace_tensors(v, without_data) for name, v in kwargs.items()})
         passed = {id(tensor) for tensor in tensors_of(args)}
 
         def known_again(tensor: torch.Tensor) -> torch.Tensor:
@@ -210,7 +210,7 @@ class Values:
                 return tensor
             return self._invent(func, args, tensor)
 
-        return replace_tensors(made, known_again)
+        return replace_tensors(out, known_again)
 
     def note(self, func: Any) -> None:
         """Remember that a number was invented."""
@@ -269,8 +269,8 @@ def _index(values: Values, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     indices: list[Any] = []
     for index in args[1]:
         if index is not None and index.dtype in (torch.bool, torch.uint8):
-            known = torch.zeros(index.shape, dtype=torch.bool) if is_meta(index) else index
-            indices += known.nonzero().unbind(1)
+            mask = torch.zeros(index.shape, dtype=torch.bool) if is_meta(index) else index
+            indices += mask.nonzero().unbind(1)
         else:
             indices.append(index)
     if len(indices) == len(args[1]):

@@ -94,18 +94,18 @@ class TracedStep:
         return any(
             operator.dtype.startswith(dtype)
             for items in self.items.values()
-            for _, one in items.computes
-            for operator in one.operators
+            for _, compute in items.computes
+            for operator in compute.operators
         )
 
     @property
     def computes(self) -> Counter[str]:
         """Seconds that were measured and operators that were traced, of all recorded ranks."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for items in self.items.values():
-            for _, one in items.computes:
-                found["measured" if one.duration_s is not None else "traced"] += 1
-        return found
+            for _, compute in items.computes:
+                counts["measured" if compute.duration_s is not None else "traced"] += 1
+        return counts
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class StepBuilder:
         self.blocks: dict[int, RoleBlocks] = {}
         for number, role in enumerate(self.placement.roles):
             items = step.items[role.recorded]
-            computes = tuple(one for _, one in items.computes)
+            computes = tuple(compute for _, compute in items.computes)
             self.blocks[number] = find_blocks(self.placement, items.calls, computes)
 
     def choice(self) -> tuple[int, RouterChoice]:
@@ -215,13 +215,13 @@ class StepBuilder:
             writers.append(writer)
         if values := self._expert_times(writers, folded, times):
             graph.table("computes of experts", values[0])
-        made = graph.build()
-        if faults := unmatched(made):
+        built = graph.build()
+        if faults := unmatched(built):
             raise InputError(f"the trace does not fit itself: {faults[0][:300]}")
         workload = TraceWorkload(
-            graph=made,
+            graph=built,
             expected_bytes=expected_bytes(self.step.job),
-            traffic=sent_traffic(made),
+            traffic=sent_traffic(built),
             provenance=self._provenance(source),
             placement=placement,
         )
@@ -243,13 +243,13 @@ class StepBuilder:
         for index, (family, rows) in enumerate(zip(self.placement.families, every, strict=True)):
             graph.family(family.name, family.groups)
             if rows.blocks:
-                folded[index] = found = fold_rows(rows, source, step, ranks)
+                folded[index] = folded_rows = fold_rows(rows, source, step, ranks)
                 demands[index] = graph.demand(
                     family.name,
                     index,
-                    found.counts,
-                    ranks_per_member=0 if found.rank_counts is None else ranks,
-                    rank_counts=found.rank_counts,
+                    folded_rows.counts,
+                    ranks_per_member=0 if folded_rows.rank_counts is None else ranks,
+                    rank_counts=folded_rows.rank_counts,
                 )
         return demands, folded
 
@@ -257,7 +257,7 @@ class StepBuilder:
         self, writers: list[RoleWriter], folded: dict[int, WorkerRows], times: OperatorTimes
     ) -> list[Ints]:
         """Times of computes of experts by worker, ps, ``(workers, entries)``; none without."""
-        entries = max((len(one.scaled) for one in writers), default=0)
+        entries = max((len(writer.scaled) for writer in writers), default=0)
         if not entries:
             return []
         gpus = self.placement.gpus_per_worker
@@ -287,8 +287,8 @@ class StepBuilder:
         received = folded.received[group, block, position].astype(np.float64)
         role = int(self.placement.role_of_rank[writer.role.ranks[0]])
         call = self.blocks[role].blocks[number][block].call
-        own = sum(call.output_splits or ())
-        return received / own if own else np.ones(len(received))
+        sent = sum(call.output_splits or ())
+        return received / sent if sent else np.ones(len(received))
 
     def _provenance(self, source: DemandSource | None) -> dict[str, str]:
         notes = {"trace.program": " ".join(self.step.trace.program)}

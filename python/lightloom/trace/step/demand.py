@@ -70,9 +70,9 @@ def find_blocks(
     placement: WorkerPlacement, calls: tuple[Call, ...], computes: tuple[Compute, ...]
 ) -> RoleBlocks:
     """Find which all-to-alls of a role carry the same rows, and in which direction."""
-    found = RoleBlocks()
+    role_blocks = RoleBlocks()
     products = sorted(
-        {one.before for one in computes if any("matmul" in op.kind for op in one.operators)}
+        {item.before for item in computes if any("matmul" in op.kind for op in item.operators)}
     )
     index: dict[tuple[int, Hashable], int] = {}
     forward: dict[tuple[int, int], list[tuple[Call, bool]]] = {}
@@ -83,12 +83,12 @@ def find_blocks(
         family = placement.family_of(call)
         routed = call.routed if call.input_splits and call.output_splits else None
         key: Hashable = ("routed", routed) if routed is not None else _shape_key(call, position)
-        own = found.blocks.setdefault(family, [])
+        blocks = role_blocks.blocks.setdefault(family, [])
         is_new = (family, key) not in index
         if is_new:
-            index[family, key] = len(own)
-            own.append(_Block(call, position, routed))
-        block = own[index[family, key]]
+            index[family, key] = len(blocks)
+            blocks.append(_Block(call, position, routed))
+        block = blocks[index[family, key]]
         transposed = False
         if routed is not None:
             choice = (family, routed)
@@ -106,13 +106,13 @@ def find_blocks(
                 forward.setdefault(choice, []).append((call, transposed))
         if is_new and routed is not None:
             layer = layer_of(call.layer)
-            turn = sum(one == layer for one, _ in found.layers.values())
-            found.layers[routed] = (layer, turn)
-        found.uses[position] = BlockUse(
+            turn = sum(other == layer for other, _ in role_blocks.layers.values())
+            role_blocks.layers[routed] = (layer, turn)
+        role_blocks.uses[position] = BlockUse(
             family, index[family, key], transposed, _unit_bytes(call),
             is_new and routed is not None, routed,
         )  # fmt: skip
-    return found
+    return role_blocks
 
 
 def layer_of(name: str) -> int:
@@ -175,22 +175,22 @@ class GroupRows:
         self.placement, self.number = placement, family
         self.family: WorkerFamily = placement.families[family]
         self.roles, self.calls = roles, calls
-        self.blocks = max((len(one.blocks.get(family, ())) for one in roles.values()), default=0)
+        self.blocks = max((len(role.blocks.get(family, ())) for role in roles.values()), default=0)
         role_of_rank = placement.role_of_rank
         self.role_of_group = role_of_rank[self.family.rank_groups[:, 0]]
 
     def of_group(self, group: int, source: DemandSource | None, step: int) -> Ints:
         """Rows of a group of ranks, ``(blocks, size, size)``, in the order of the group."""
         role = int(self.role_of_group[group])
-        own = self.roles[role].blocks.get(self.number, [])
-        made = (
-            np.stack([self._recorded(group, role, one) for one in own])
-            if own
+        blocks = self.roles[role].blocks.get(self.number, [])
+        rows = (
+            np.stack([self._recorded(group, role, block) for block in blocks])
+            if blocks
             else _none(self.family.rank_groups.shape[1])
         )
         if source is not None:
-            self._draw(made, group, role, (source, step))
-        return made
+            self._draw(rows, group, role, (source, step))
+        return rows
 
     def received(self, rows: Ints) -> Ints:
         """Rows that each member has to compute, ``(blocks, size)``."""
@@ -202,15 +202,15 @@ class GroupRows:
         size = len(ranks)
         if block.call.op != "all_to_all" or not block.call.input_splits:
             return _regular(block.call, size)
-        known: dict[int, Call] = {}
+        calls: dict[int, Call] = {}
         for place, rank in enumerate(ranks.tolist()):
             if rank in self.calls and self.placement.role_of_rank[rank] == role:
-                known[place] = self.calls[rank][block.position]
-        if not known:
-            known[block.call.ranks.index(self.placement.roles[role].recorded)] = block.call
-        sent = {place: np.array(call.input_splits) for place, call in known.items()}
+                calls[place] = self.calls[rank][block.position]
+        if not calls:
+            calls[block.call.ranks.index(self.placement.roles[role].recorded)] = block.call
+        sent = {place: np.array(call.input_splits) for place, call in calls.items()}
         rows = np.tile(np.round(np.mean(list(sent.values()), axis=0)).astype(np.int64), (size, 1))
-        for place, call in known.items():
+        for place, call in calls.items():
             if call.output_splits:
                 rows[:, place] = call.output_splits
         for place, splits in sent.items():
@@ -221,11 +221,11 @@ class GroupRows:
         """Replace the rows of blocks that stem from routers by drawn ones."""
         source, step = drawn
         blocks = self.roles[role]
-        own = blocks.blocks.get(self.number, [])
-        routed = [(place, one) for place, one in enumerate(own) if one.routed is not None]
+        of_role = blocks.blocks.get(self.number, [])
+        routed = [(place, block) for place, block in enumerate(of_role) if block.routed is not None]
         if not routed:
             return
-        places = [blocks.layers[one.routed] for _, one in routed if one.routed is not None]
+        places = [blocks.layers[block.routed] for _, block in routed if block.routed is not None]
         layers = sorted({layer for layer, _ in places})
         micro_batches = 1 + max(number for _, number in places)
         tokens = source.tokens(
@@ -276,11 +276,12 @@ def distinct_ranks(placement: WorkerPlacement, demands: Sequence[GroupRows]) -> 
     Members of groups that share a worker, or its GPUs where families differ; none where all tables
     together would be too large.
     """
-    crossing = [one for one in demands if one.blocks and one.family.workers > 1]
-    found = {one.family.on_worker for one in crossing}
-    ranks = next(iter(found), 0) if len(found) < 2 else placement.gpus_per_worker
+    crossing = [rows for rows in demands if rows.blocks and rows.family.workers > 1]
+    sizes = {rows.family.on_worker for rows in crossing}
+    ranks = next(iter(sizes), 0) if len(sizes) < 2 else placement.gpus_per_worker
     counts = sum(
-        len(one.family.groups) * one.blocks * (one.family.workers * ranks) ** 2 for one in crossing
+        len(rows.family.groups) * rows.blocks * (rows.family.workers * ranks) ** 2
+        for rows in crossing
     )
     return ranks if ranks > 1 and counts <= MAX_RANK_COUNTS else 0
 
@@ -300,20 +301,20 @@ def fold_rows(rows: GroupRows, source: DemandSource | None, step: int, ranks: in
     keeps = members > 1 and ranks > 1
     ranked = np.zeros((groups, rows.blocks, size, size), dtype=np.int64) if keeps else None
     counts = np.zeros((groups, rows.blocks, members, members), dtype=np.int64)
-    own = family.rank_groups.shape[1]
-    received = np.zeros((len(family.rank_groups), rows.blocks, own), dtype=np.int64)
+    ranks_each = family.rank_groups.shape[1]
+    received = np.zeros((len(family.rank_groups), rows.blocks, ranks_each), dtype=np.int64)
     for group, of_workers in enumerate(family.of_rank_group.tolist()):
-        found = rows.of_group(group, source, step)
-        received[group, : len(found)] = rows.received(found)
-        found[:, np.arange(own), np.arange(own)] = 0  # what stays on a GPU
+        moved = rows.of_group(group, source, step)
+        received[group, : len(moved)] = rows.received(moved)
+        moved[:, np.arange(ranks_each), np.arange(ranks_each)] = 0  # what stays on a GPU
         at = _positions(rows, group, here)
-        spread = np.zeros((len(found), size, size), dtype=np.int64)
-        spread[:, at[:, None], at] = found
-        found = spread
+        spread = np.zeros((len(moved), size, size), dtype=np.int64)
+        spread[:, at[:, None], at] = moved
+        moved = spread
         if ranked is not None:
-            ranked[of_workers, : len(found)] += found
-        folded = found.reshape(len(found), members, here, members, here).sum(axis=(2, 4))
-        counts[of_workers, : len(found)] += folded
+            ranked[of_workers, : len(moved)] += moved
+        folded = moved.reshape(len(moved), members, here, members, here).sum(axis=(2, 4))
+        counts[of_workers, : len(moved)] += folded
     if counts.max(initial=0) >= 1 << 32:
         raise InputError(f"group {family.name}: more rows than 2^32 between two servers")
     fine = None if ranked is None else ranked.astype(np.uint32)
@@ -344,25 +345,25 @@ def choice_sizes(
     InputError
         If nothing was routed, or routers differ, so that no one source can draw for all.
     """
-    found: set[tuple[int, RouterChoice]] = set()
+    sizes: set[tuple[int, RouterChoice]] = set()
     for number, blocks in roles.items():
-        known = {one.number: one for one in trace.ranks[placement.roles[number].recorded].choices}
-        for family, own in blocks.blocks.items():
+        choices = {row.number: row for row in trace.ranks[placement.roles[number].recorded].choices}
+        for family, of_family in blocks.blocks.items():
             size = placement.families[family].rank_groups.shape[1]
-            for one in own:
-                sent = sum(one.call.input_splits or ())
-                if one.routed is None or not sent:
+            for block in of_family:
+                sent = sum(block.call.input_splits or ())
+                if block.routed is None or not sent:
                     continue
-                choice = known.get(one.routed, RouterChoice(0, sent, size, 1))
-                found.add((size, choice._replace(number=0)))
-    if not found:
+                choice = choices.get(block.routed, RouterChoice(0, sent, size, 1))
+                sizes.add((size, choice._replace(number=0)))
+    if not sizes:
         raise InputError(
             "the trace has no all-to-alls of tokens that a router chose: no demand can be drawn "
             "for it; leave --demand out"
         )
-    if len(found) > 1:
+    if len(sizes) > 1:
         raise InputError(
-            f"the trace has routers of {len(found)} sizes: a demand is drawn for one; leave "
+            f"the trace has routers of {len(sizes)} sizes: a demand is drawn for one; leave "
             "--demand out"
         )
-    return found.pop()
+    return sizes.pop()

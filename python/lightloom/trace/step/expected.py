@@ -75,9 +75,9 @@ def expected_bytes(job: JobRoles) -> dict[str, float]:
             if not (call.input_splits or call.op in ("gather", "scatter")):
                 sums[purpose] += len(role.ranks) * sent_bytes(call, role.recorded[0])
             elif everyone and ranks_agree(
-                own := [(rank, job.calls[rank][number]) for rank in role.recorded]
+                calls := [(rank, job.calls[rank][number]) for rank in role.recorded]
             ):
-                sums[purpose] += sum(sent_bytes(one, rank) for rank, one in own)
+                sums[purpose] += sum(sent_bytes(call, rank) for rank, call in calls)
             else:
                 unknown.add(purpose)
     return {purpose: size for purpose, size in sums.items() if purpose not in unknown}

@@ -120,10 +120,10 @@ class WorkerPlacement:
     @cached_property
     def role_of_rank(self) -> Ints:
         """Index of each rank's role, ``(world_size,)``."""
-        found = np.zeros(self.job.world_size, dtype=np.int64)
+        roles = np.zeros(self.job.world_size, dtype=np.int64)
         for number, role in enumerate(self.roles):
-            found[role.ranks] = number
-        return found
+            roles[role.ranks] = number
+        return roles
 
 
 def place(job: JobRoles, gpus_per_server: int) -> WorkerPlacement:
@@ -141,7 +141,7 @@ def place(job: JobRoles, gpus_per_server: int) -> WorkerPlacement:
     used = _used_families(job)
     size = int(np.gcd(gpus_per_server, job.world_size))
     reason = ""
-    for gpus in (one for one in range(size, 0, -1) if size % one == 0):
+    for gpus in (count for count in range(size, 0, -1) if size % count == 0):
         if (role_of_rank.reshape(-1, gpus) != role_of_rank[::gpus, None]).any():
             reason = "ranks of one server act differently"
             continue
@@ -151,12 +151,12 @@ def place(job: JobRoles, gpus_per_server: int) -> WorkerPlacement:
         for number, has_demand in used.items():
             for rank_groups, indices in _disjoint(job.families[number]):
                 name = job.families[number].name
-                found = _laid_out(name, rank_groups, (gpus, gpus_per_server), has_demand)
-                if isinstance(found, str):
-                    reason = found
+                laid_out = _laid_out(name, rank_groups, (gpus, gpus_per_server), has_demand)
+                if isinstance(laid_out, str):
+                    reason = laid_out
                     break
                 family_of |= {(number, int(index)): len(families) for index in indices}
-                families.append(found)
+                families.append(laid_out)
             if reason:
                 break
         if not reason:
@@ -229,11 +229,11 @@ def _roles(job: JobRoles) -> tuple[TracedRole, ...]:
         columns = [labels]
         for number, channels in peers.items():
             ranks = job.roles[number].ranks
-            for found in channels.values():
+            for others in channels.values():
                 column = np.full(job.world_size, -1)
-                column[ranks] = labels[found]
+                column[ranks] = labels[others]
                 columns.append(column)
-                if (labels[found] == labels[ranks]).all():  # around a ring: each is its own
+                if (labels[others] == labels[ranks]).all():  # around a ring: each is its own
                     column[ranks] = np.arange(len(ranks))
         refined = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
         if refined.max() == labels.max():
@@ -250,9 +250,9 @@ def _role(
 ) -> TracedRole:
     ranks = np.flatnonzero(labels == number)
     parent = int(job.role_of_rank[ranks[0]])
-    own = job.roles[parent].ranks
-    places = np.searchsorted(own, ranks)
-    found = {}
+    parents = job.roles[parent].ranks
+    places = np.searchsorted(parents, ranks)
+    role_at = {}
     for channel, others in peers[parent].items():
         other = int(labels[others[places][0]])
         if not np.array_equal(np.flatnonzero(labels == other), others[places]):
@@ -260,8 +260,8 @@ def _role(
                 f"rank {ranks[0]} and others send to ranks in another order than their own: "
                 f"record all ranks (--rank all)"
             )
-        found[channel] = other
-    return TracedRole(ranks, job.roles[parent].recorded[0], found)
+        role_at[channel] = other
+    return TracedRole(ranks, job.roles[parent].recorded[0], role_at)
 
 
 def _peers(
@@ -283,7 +283,7 @@ def _peers(
 def _others(family: RankFamily, group: int, move: tuple[int, int], ranks: Ints) -> Ints:
     """Ranks that are so many places further in the groups of ranks."""
     recorded, offset = move
-    found = np.zeros(len(ranks), dtype=np.int64)
+    moved = np.zeros(len(ranks), dtype=np.int64)
     places: dict[int, list[tuple[int, int]]] = {}
     for index, members in enumerate(family.groups.tolist()):
         for position, rank in enumerate(members):
@@ -291,5 +291,5 @@ def _others(family: RankFamily, group: int, move: tuple[int, int], ranks: Ints) 
     turn = [index for _, index in sorted(places[recorded])].index(group)
     for number, rank in enumerate(ranks.tolist()):
         position, index = sorted(places[rank])[turn]
-        found[number] = family.groups[index, (position + offset) % family.size]
-    return found
+        moved[number] = family.groups[index, (position + offset) % family.size]
+    return moved

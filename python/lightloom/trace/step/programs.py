@@ -57,15 +57,15 @@ class StepItems:
     def of(cls, recorded: RankTrace, calls: tuple[Call, ...], step: int) -> StepItems:
         """Those of a step."""
         computes = tuple(
-            (index, one)
-            for index, one in enumerate(recorded.computes)
-            if one.step == step and one.phase != "setup"
+            (index, compute)
+            for index, compute in enumerate(recorded.computes)
+            if compute.step == step and compute.phase != "setup"
         )
         inside = range(computes[0][0], computes[-1][0] + 2) if computes else range(0)
         waits = tuple(
-            one
-            for one in recorded.stream_waits
-            if one.at.computes in inside and one.until.computes in inside
+            wait
+            for wait in recorded.stream_waits
+            if wait.at.computes in inside and wait.until.computes in inside
         )
         return cls(calls, computes, waits)
 
@@ -113,7 +113,7 @@ class RoleWriter:
     def write(self, program: ProgramBuilder, table: int | None) -> None:
         """Write all tasks; ``table`` has the times of computes of experts."""
         self._program, self._table = program, table
-        for _, write in sorted(self._tasks(), key=lambda one: one[0]):
+        for _, write in sorted(self._tasks(), key=lambda task: task[0]):
             write()
 
     def _stream(self, number: int) -> int:
@@ -128,14 +128,14 @@ class RoleWriter:
 
         for wait in self.items.waits:
             handle = next(self._handles)
-            yield at(*wait.until[1:], lambda one=wait, handle=handle: self._mark(one, handle))
-            yield at(*wait.at[1:], lambda one=wait, handle=handle: self._await(one, handle))
+            yield at(*wait.until[1:], lambda until=wait, handle=handle: self._mark(until, handle))
+            yield at(*wait.at[1:], lambda until=wait, handle=handle: self._await(until, handle))
         for position, call in enumerate(self.items.calls):
             if len(call.ranks) > 1:
                 for calls, computes, write in self._of_call(position, call):
                     yield at(calls, computes, write)
-        for index, one in self.items.computes:
-            yield at(one.before, index, lambda one=one: self._compute(one))
+        for index, compute in self.items.computes:
+            yield at(compute.before, index, lambda compute=compute: self._compute(compute))
 
     def _mark(self, wait: StreamWait, handle: int) -> None:
         """Nothing to do, but to be done in its turn."""
@@ -145,15 +145,15 @@ class RoleWriter:
     def _await(self, wait: StreamWait, handle: int) -> None:
         self._program.wait(handle, "other", stream=self._stream(wait.at.stream))
 
-    def _compute(self, one: Compute) -> None:
-        placed = {"stream": self._stream(one.stream), "layer": _layer(one.layer)}
-        category = COMPUTE.get(one.phase, "other")
+    def _compute(self, compute: Compute) -> None:
+        placed = {"stream": self._stream(compute.stream), "layer": _layer(compute.layer)}
+        category = COMPUTE.get(compute.phase, "other")
         if self._open is not None and self._table is not None:
             entry = Entry(self._table, len(self.scaled))
-            self.scaled.append((one, self._open))
+            self.scaled.append((compute, self._open))
             self._program.compute(category, entry, **placed)
             return
-        seconds = self.times.seconds(one)
+        seconds = self.times.seconds(compute)
         if seconds > 0:
             self._program.compute(category, duration_ps=to_ps(seconds), **placed)
 
@@ -244,7 +244,7 @@ def _layer(name: str) -> int:
 
 def _stream_numbers(items: StepItems) -> dict[int, int]:
     """The stream that computes most is the main one."""
-    busy = Counter(one.stream for _, one in items.computes)
+    busy = Counter(compute.stream for _, compute in items.computes)
     busy.update(call.stream for call in items.calls)
     order = sorted(busy, key=lambda stream: (-busy[stream], stream))
     return {stream: place for place, stream in enumerate(order)}

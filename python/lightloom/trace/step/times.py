@@ -51,29 +51,27 @@ class OperatorTimes:
         if compute.duration_s is not None:
             return self.scale * compute.duration_s * ratios
         total = Work(np.zeros(ratios.shape), 0, 0)
-        for one in compute.operators:
-            total += self._work(one, ratios)
+        for op in compute.operators:
+            total += self._work(op, ratios)
         return self.scale * np.asarray(self.kernels.seconds(total), dtype=np.float64)
 
-    def kernel_seconds(self, one: Operator) -> float:
+    def kernel_seconds(self, op: Operator) -> float:
         """Time of operators alone, without gaps between kernels and a slower host, s."""
-        return self.scale * float(np.asarray(self._work(one, np.ones(1)).kernel_s)[0])
+        return self.scale * float(np.asarray(self._work(op, np.ones(1)).kernel_s)[0])
 
-    def _work(self, one: Operator, ratios: Array) -> Work:
-        if one.kind in MEMORY_KINDS:
-            found = self.kernels.moved(one.moved_bytes * ratios, one.kind, one.kernels)
-            return Work.of(found.kernel_s, one.kernels)
-        if one.kind not in OPERATORS:
-            known = ", ".join((*OPERATORS, *MEMORY_KINDS))
-            raise InputError(f"operator {echo(one.kind)} of a trace: known are {known}")
+    def _work(self, op: Operator, ratios: Array) -> Work:
+        if op.kind in MEMORY_KINDS:
+            moved = self.kernels.moved(op.moved_bytes * ratios, op.kind, op.kernels)
+            return Work.of(moved.kernel_s, op.kernels)
+        if op.kind not in OPERATORS:
+            kinds = ", ".join((*OPERATORS, *MEMORY_KINDS))
+            raise InputError(f"operator {echo(op.kind)} of a trace: known are {kinds}")
         seconds = self.kernels.operator_seconds(
-            self._curve(one), ratios * one.flops / one.number, ratios * one.moved_bytes / one.number
+            self._curve(op), ratios * op.flops / op.number, ratios * op.moved_bytes / op.number
         )
-        return Work.of(one.number * _SLOWER.get(one.dtype, 1.0) * seconds, one.kernels)
+        return Work.of(op.number * _SLOWER.get(op.dtype, 1.0) * seconds, op.kernels)
 
-    def _curve(self, one: Operator) -> str:
+    def _curve(self, op: Operator) -> str:
         """The measured operator: its own in FP8 where the GPU computes in it."""
-        in_fp8 = (
-            one.dtype.startswith("float8") and one.kind + FP8 in self.kernels.efficiencies.curves
-        )
-        return one.kind + FP8 if in_fp8 else one.kind
+        in_fp8 = op.dtype.startswith("float8") and op.kind + FP8 in self.kernels.efficiencies.curves
+        return op.kind + FP8 if in_fp8 else op.kind

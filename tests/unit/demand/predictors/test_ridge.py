@@ -10,9 +10,9 @@ from lightloom.demand.predictors import make_predictor
 
 def test_tied_layers_are_predicted_better_than_by_any_mean():
     trace = tied_layers(32, 120, topics=12)
-    found = errors(make_predictor("ridge", 32), trace, first=40)
+    error = errors(make_predictor("ridge", 32), trace, first=40)
     for name in ("ewma", "last-step"):
-        assert found < 0.3 * errors(make_predictor(name, 32), trace, first=40)
+        assert error < 0.3 * errors(make_predictor(name, 32), trace, first=40)
 
 
 def test_layers_that_are_not_tied_are_predicted_about_as_by_the_mean():
@@ -56,8 +56,8 @@ def test_predicting_before_the_previous_layer_is_known_does_no_harm():
             if layer == 1:
                 expected = late.predict(step, 1)
                 assert early.predict(step, 1) == pytest.approx(expected, abs=0)
-            for made in (early, late):
-                made.observe(step, layer, loads)
+            for predictor in (early, late):
+                predictor.observe(step, layer, loads)
 
 
 def test_layers_that_run_ahead_are_paired_by_step():

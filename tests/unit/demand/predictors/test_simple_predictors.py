@@ -15,51 +15,51 @@ def predictor(request):
 
 
 def test_uniform_says_the_same_whatever_happened():
-    made = make_predictor("uniform", 4)
-    made.observe(0, 0, C)
-    assert made.predict(1, 0) == pytest.approx(np.full(4, 0.25))
+    predictor = make_predictor("uniform", 4)
+    predictor.observe(0, 0, C)
+    assert predictor.predict(1, 0) == pytest.approx(np.full(4, 0.25))
 
 
 def test_previous_layer_repeats_the_layer_before_at_the_same_step():
-    made = make_predictor("previous-layer", 4)
-    made.observe(0, 0, A)
-    assert made.predict(0, 1) == pytest.approx(A)
-    made.observe(0, 1, B)
+    predictor = make_predictor("previous-layer", 4)
+    predictor.observe(0, 0, A)
+    assert predictor.predict(0, 1) == pytest.approx(A)
+    predictor.observe(0, 1, B)
     # layer 0 of step 1 is not known: that of step 0 is another step
-    assert made.predict(1, 1) == pytest.approx(np.full(4, 0.25))
-    made.observe(1, 0, C)
-    assert made.predict(1, 1) == pytest.approx(C)
+    assert predictor.predict(1, 1) == pytest.approx(np.full(4, 0.25))
+    predictor.observe(1, 0, C)
+    assert predictor.predict(1, 1) == pytest.approx(C)
 
 
 def test_previous_layer_of_the_first_layer_is_uniform():
-    made = make_predictor("previous-layer", 4)
-    made.observe(0, 0, A)
-    assert made.predict(1, 0) == pytest.approx(np.full(4, 0.25))
+    predictor = make_predictor("previous-layer", 4)
+    predictor.observe(0, 0, A)
+    assert predictor.predict(1, 0) == pytest.approx(np.full(4, 0.25))
 
 
 def test_last_step_repeats_the_layer_itself():
-    made = make_predictor("last-step", 4)
-    made.observe(0, 0, A)
-    made.observe(0, 1, B)
-    made.observe(1, 0, C)
-    assert made.predict(1, 1) == pytest.approx(B)
-    assert made.predict(2, 0) == pytest.approx(C)
+    predictor = make_predictor("last-step", 4)
+    predictor.observe(0, 0, A)
+    predictor.observe(0, 1, B)
+    predictor.observe(1, 0, C)
+    assert predictor.predict(1, 1) == pytest.approx(B)
+    assert predictor.predict(2, 0) == pytest.approx(C)
 
 
 def test_last_step_starts_with_the_previous_layer_or_uniform():
-    made = make_predictor("last-step", 4)
-    assert made.predict(0, 0) == pytest.approx(np.full(4, 0.25))
-    made.observe(0, 0, A)
-    assert made.predict(0, 1) == pytest.approx(A)
+    predictor = make_predictor("last-step", 4)
+    assert predictor.predict(0, 0) == pytest.approx(np.full(4, 0.25))
+    predictor.observe(0, 0, A)
+    assert predictor.predict(0, 1) == pytest.approx(A)
 
 
 def test_ewma_is_the_plain_mean_until_its_rate_takes_over():
-    made = make_predictor("ewma", 4)
+    predictor = make_predictor("ewma", 4)
     level = np.zeros(4)
     for step, loads in enumerate((A, B, C, A, B, C, C)):
-        made.observe(step, 0, loads)
+        predictor.observe(step, 0, loads)
         level += max(0.2, 1 / (step + 1)) * (loads - level)
-        assert made.predict(step + 1, 0) == pytest.approx(level)
+        assert predictor.predict(step + 1, 0) == pytest.approx(level)
 
 
 def test_loads_may_have_any_scale(predictor):

@@ -5,12 +5,20 @@ from types import SimpleNamespace
 import pytest
 
 from lightloom.errors import PlanError
-from lightloom.fabric import load_fabric
-from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, compare, strategies
+from lightloom.fabric import Setting, load_fabric
+from lightloom.study.compare import (
+    ClusterOptions,
+    DemandOptions,
+    PlanOptions,
+    budget,
+    compare,
+    strategies,
+)
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
+from lightloom.study.compare.variants import Strategy
 
 
 def test_every_job_with_experts_is_shown_balanced_and_skewed(scenario):
@@ -65,14 +73,16 @@ def test_published_units_follow_from_the_throughput(comparison):
 
 def test_the_fastest_trial_is_kept_and_ties_go_to_the_first():
     def done(fabric, strategy, step_time_s):
-        attempt = Attempt(load_fabric(fabric), Sample(0, 0), f"all_to_all={strategy}")
+        attempt = Attempt(
+            load_fabric(fabric), Sample(0, 0), Strategy(Setting("all_to_all", strategy))
+        )
         return SimpleNamespace(attempt=attempt, run=SimpleNamespace(step_time_s=step_time_s))
 
     kept = strategies.fastest(
         [done("rail", "hierarchical", 2.0), done("rail", "rail", 1.0), done("rail", "flat", 1.0),
          done("fat-tree", "flat", 3.0), done("fat-tree", "hierarchical", 2.5)]
     )  # fmt: skip
-    assert {name: one.attempt.variant for name, one in kept.items()} == {
+    assert {name: one.attempt.variant.key for name, one in kept.items()} == {
         "rail": "all_to_all=rail", "fat-tree": "all_to_all=hierarchical"
     }  # fmt: skip
 
@@ -123,7 +133,7 @@ def test_mixnet_splits_where_that_is_faster(scenario, plan, degree, faster):
 
 
 def test_candidates_are_not_simulated_in_steps_of_too_many_flows(scenario, monkeypatch):
-    monkeypatch.setattr(strategies, "MAX_FLOWS", 0)
+    monkeypatch.setattr(budget, "MAX_FLOWS", 0)
     given = scenario(seeds=1, compute_spread=0.0, imbalances=False, policies=False)
     found = compare(given)
     assert not any("=" in name for name in found.result("fat-tree").variants_s)

@@ -8,7 +8,7 @@ from lightloom.hardware import load_gpu
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.scenario import ComputeOptions
-from lightloom.study.compare.summary import summary_of, warnings_of
+from lightloom.study.compare.summary import summary_of
 
 PLAN = PlanOptions(tp=1, pp=16, ep=64)
 
@@ -46,7 +46,7 @@ def test_gpus_without_the_published_format_are_warned_of(gpu, precision, is_warn
         "products are in BF16: the published run's were in FP8, in which "
         f"{load_gpu(gpu).title} does not compute"
     )
-    assert (warning in warnings_of(made)) == is_warned
+    assert (warning in made.warnings()) == is_warned
 
 
 def test_any_gpu_without_the_format_is_warned_of():
@@ -54,7 +54,7 @@ def test_any_gpu_without_the_format_is_warned_of():
     made = job("mixtral-8x7b", "h100", plan=PlanOptions(tp=4, pp=4, ep=8))
     run = dataclasses.replace(made.model.plan, precision="mxfp8")
     made = dataclasses.replace(made, model=dataclasses.replace(made.model, plan=run))
-    assert any("in which NVIDIA H100 80GB SXM does not" in one for one in warnings_of(made))
+    assert any("in which NVIDIA H100 80GB SXM does not" in one for one in made.warnings())
 
 
 @pytest.mark.parametrize(("precision", "also"), [("bf16", ""), ("fp8", ", in FP8 as on H100")])
@@ -65,7 +65,7 @@ def test_assumed_compute_times_are_warned_of(precision, also):
         f"compute times of {title} are assumed: fractions of peak as on A100{also}; "
         "measure yours with 'lightloom calibrate gpu'"
     )
-    assert expected in warnings_of(made)
+    assert expected in made.warnings()
 
 
 def test_sequences_beyond_the_positions_of_the_model_are_warned_of():
@@ -75,6 +75,6 @@ def test_sequences_beyond_the_positions_of_the_model_are_warned_of():
         "sequences of 65,536 tokens are longer than the 32,768 positions of mixtral-8x7b: as if "
         "it had as many"
     )
-    assert warning in warnings_of(longer)
+    assert warning in longer.warnings()
     fits = job("mixtral-8x7b", "h100", plan=PlanOptions(**degrees, seq_len=32768))
-    assert not [one for one in warnings_of(fits) if "positions" in one]
+    assert not [one for one in fits.warnings() if "positions" in one]

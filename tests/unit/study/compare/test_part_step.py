@@ -14,16 +14,19 @@ from lightloom.study.compare import (
     DemandOptions,
     PlanOptions,
     Sample,
+    budget,
     compare,
     part_step,
     strategies,
 )
+from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.forecast import forecast
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.runner import Attempt, Done, Runner
 from lightloom.study.compare.summary import summary_of
+from lightloom.study.compare.variants import NEVER, OWN, Failed, OtherPolicy
 from lightloom.workload.tokens import moe_layers
 
 PLAN = {"tp": 2, "pp": 16, "ep": 8, "micro_batches": 16}
@@ -40,7 +43,7 @@ class Rows(Monitor):
 @pytest.fixture
 def long(monkeypatch):
     """Every step is a long one."""
-    monkeypatch.setattr(part_step, "LONG_WORK", 1)
+    monkeypatch.setattr(budget, "LONG_WORK", 1)
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def deep(scenario):
 )
 def test_a_part_has_few_stages_and_micro_batches(deep, plan, micro_batches, share):
     job = prepare(deep({**PLAN, **plan}))
-    part = part_step.part_step(job)
+    part = Budget(job).part
     assert part.share == pytest.approx(share)
     assert (part.job.plan.pp, part.job.plan.gpus, part.job.cluster.gpus) == (4, 64, 64)
     assert part.job.model.moe_layers == (True,) * 8
@@ -77,7 +80,7 @@ def test_a_part_has_few_stages_and_micro_batches(deep, plan, micro_batches, shar
 @pytest.mark.usefixtures("long")
 def test_the_part_of_dualpipe_has_an_even_number_of_micro_batches(scenario):
     plan = PlanOptions(micro_batches=60)
-    part = part_step.part_step(prepare(scenario(model="deepseek-v3", gpus=2048, plan=plan)))
+    part = Budget(prepare(scenario(model="deepseek-v3", gpus=2048, plan=plan))).part
     # a quarter of 60 is 15
     assert (part.job.plan.pp, part.job.plan.micro_batches) == (4, 16)
     # 61 layers, four of them on a stage at most
@@ -87,11 +90,11 @@ def test_the_part_of_dualpipe_has_an_even_number_of_micro_batches(scenario):
 
 def test_a_long_step_is_one_of_five_million_layers_micro_batches_and_gpus(deep, monkeypatch):
     job = prepare(deep())
-    assert part_step.part_step(job) is None
-    monkeypatch.setattr(part_step, "LONG_WORK", 32 * 16 * 256)
-    assert part_step.part_step(job) is not None
-    monkeypatch.setattr(part_step, "LONG_WORK", 32 * 16 * 256 + 1)
-    assert part_step.part_step(job) is None
+    assert Budget(job).part is None
+    monkeypatch.setattr(budget, "LONG_WORK", 32 * 16 * 256)
+    assert Budget(job).part is not None
+    monkeypatch.setattr(budget, "LONG_WORK", 32 * 16 * 256 + 1)
+    assert Budget(job).part is None
 
 
 @pytest.mark.usefixtures("long")
@@ -109,15 +112,15 @@ def test_a_long_step_is_one_of_five_million_layers_micro_batches_and_gpus(deep, 
     ],
 )
 def test_other_steps_are_whole(deep, changes):
-    assert part_step.part_step(prepare(deep(**changes))) is None
+    assert Budget(prepare(deep(**changes))).part is None
 
 
 def test_a_run_of_the_part_is_in_proportion_to_the_whole():
-    def done(fabric, step_s, variant="", seed=0):
+    def done(fabric, step_s, variant=OWN, seed=0):
         run = SimpleNamespace(step_time_s=step_s)
         return Done(Attempt(SimpleNamespace(name=fabric), Sample(seed, 0), variant), run, None, 0.0)
 
-    whole = [done("a", 10.0), done("b", 30.0), done("a", 99.0, "failed")]
+    whole = [done("a", 10.0), done("b", 30.0), done("a", 99.0, Failed("nic:0/0"))]
     parts = [done("a", 2.0), done("b", 3.0), done("a", 2.2, seed=1), done("b", 1.5, seed=1)]
     scaled = []
 
@@ -178,7 +181,7 @@ def test_circuits_that_were_not_switched_are_not_simulated_again(deep, monkeypat
     prepare_one = Runner.prepare
 
     def prepare_and_note(self, attempt):
-        prepared.append(attempt.variant)
+        prepared.append(attempt.variant.key)
         return prepare_one(self, attempt)
 
     monkeypatch.setattr(Runner, "prepare", prepare_and_note)
@@ -207,10 +210,10 @@ def test_a_part_spreads_all_to_alls_as_the_whole_step_does(deep, monkeypatch):
 @pytest.mark.parametrize(
     ("variant", "policy", "reconfigurations", "expected"),
     [
-        ("reconfigure=never", "break-even", 0, True),
-        ("reconfigure=never", "break-even", 1, False),
-        ("reconfigure=never", "oracle", 0, False),
-        ("reconfigure=oracle", "break-even", 0, False),
+        (NEVER, "break-even", 0, True),
+        (NEVER, "break-even", 1, False),
+        (NEVER, "oracle", 0, False),
+        (OtherPolicy("oracle"), "break-even", 0, False),
     ],
 )
 def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurations, expected):
@@ -224,7 +227,7 @@ def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurat
 @pytest.mark.parametrize(("imbalance", "same"), [("skewed", False), ("balanced", True)])
 def test_each_load_and_seed_has_its_own_stages_in_the_part(deep, imbalance, same):
     job = prepare(deep().with_imbalance(imbalance))
-    part = part_step.part_step(job).job
+    part = Budget(job).part.job
     stages = moe_layers(job.model, job.plan)
     found = []
     for seed in range(3):
@@ -240,11 +243,11 @@ def test_each_load_and_seed_has_its_own_stages_in_the_part(deep, imbalance, same
 
 
 def test_a_part_of_recorded_demand_has_its_first_layers(deep, monkeypatch, tmp_path):
-    monkeypatch.setattr(part_step, "LONG_WORK", 1)
+    monkeypatch.setattr(budget, "LONG_WORK", 1)
     matrix = tmp_path / "demand.json"
     matrix.write_text(json.dumps([[7] * 8] * 8))
     job = prepare(deep(demand=DemandOptions(source=str(matrix), scale=True)))
-    part = part_step.part_step(job).job
+    part = Budget(job).part.job
     sample = Sample(0, 0)
     assert type(part.demand(sample)) is type(job.demand(sample))
 
@@ -264,7 +267,13 @@ def test_what_is_whole_is_said(deep):
 def test_a_forecast_knows_what_is_whole(scenario):
     plan = PlanOptions(micro_batches=60)
     job = prepare(scenario(model="deepseek-v3", gpus=2048, plan=plan, fabrics=("fat-tree",)))
-    part = part_step.part_step(job)
-    assert forecast(job, part).seconds < forecast(job, None).seconds / 2
-    one = dataclasses.replace(part, share=0.0)
-    assert forecast(job, one).seconds < forecast(job, dataclasses.replace(part, share=1.0)).seconds
+    part = Budget(job).part
+
+    def seconds(part):
+        given = Budget(job)
+        given.part = part
+        return forecast(given).seconds
+
+    assert seconds(part) < seconds(None) / 2
+    shares = [dataclasses.replace(part, share=share) for share in (0.0, 1.0)]
+    assert seconds(shares[0]) < seconds(shares[1])

@@ -11,13 +11,13 @@ from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.fills import Fills, Steps
 from lightloom.study.compare.job import PlanCandidate, prepare
 from lightloom.study.compare.plan_candidates import Candidates
 from lightloom.study.compare.plan_search import (
     FINALISTS,
     PLAIN,
     _Pace,
-    _ShortSteps,
     planned_job,
 )
 from lightloom.study.compare.results import Sample
@@ -87,9 +87,12 @@ def test_the_first_fill_of_a_pipeline_counts_once():
     """Three fills, of which a prediction simulates one and two."""
     for pp in (1, 2):
         made = prepare(job(plan={"tp": 2, "pp": pp, "ep": 4, "micro_batches": 3}))
-        steps = _ShortSteps(made, (PLAIN,), lambda _: True)
-        whole = steps.seconds(3)[PLAIN]
-        assert steps.predicted(3)[PLAIN] == pytest.approx(whole, rel=0.02)
+        predicted, whole = Fills.of(made, 1), Fills((made,))
+        assert len(predicted.jobs) == 2
+        first, second = (
+            Steps(fills, lambda *_: True).step_time_s(PLAIN) for fills in (predicted, whole)
+        )
+        assert first == pytest.approx(second, rel=0.02)
 
 
 def test_no_screened_plan_is_faster_than_the_chosen_one_by_far(searched):

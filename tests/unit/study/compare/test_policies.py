@@ -11,9 +11,9 @@ from lightloom.study.compare.policies import (
     policies_note,
     policy_results,
     switching_warning,
-    variants,
 )
 from lightloom.study.compare.results import PolicyResult
+from lightloom.study.compare.variants import OtherPolicy, switching_variants
 
 POLICIES = ["never", "always", "per-layer", "break-even", "oracle"]
 
@@ -35,15 +35,19 @@ def results(**step_times_s):
     )
 
 
+def keys(fabric, *, policies):
+    return {variant.key: other for variant, other in switching_variants(fabric, policies).items()}
+
+
 def test_every_other_policy_is_run_beside_the_own_one():
-    found = variants(MixNet(), policies=True)
+    found = keys(MixNet(), policies=True)
     assert list(found) == [
         "first=reuse", "link_up", "reconfigure=never", "reconfigure=always",
         "reconfigure=per-layer", "reconfigure=oracle",
     ]  # fmt: skip
     assert found["reconfigure=oracle"].reconfigure == "oracle"
     assert {fabric.name for fabric in found.values()} == {"mixnet"}
-    assert list(variants(MixNet(), policies=False)) == [
+    assert list(keys(MixNet(), policies=False)) == [
         "first=reuse",
         "link_up",
         "reconfigure=never",
@@ -52,7 +56,7 @@ def test_every_other_policy_is_run_beside_the_own_one():
 
 @pytest.mark.parametrize("policy", ["never", "oracle"])
 def test_these_have_no_use_for_the_first_all_to_all(policy):
-    found = variants(MixNet(reconfigure=policy), policies=True)
+    found = keys(MixNet(reconfigure=policy), policies=True)
     names = [name for name in found if name != "link_up"]
     assert sorted(names) == sorted(f"reconfigure={p}" for p in POLICIES if p != policy)
     # circuits that stay have no links to bring up
@@ -60,19 +64,19 @@ def test_these_have_no_use_for_the_first_all_to_all(policy):
 
 
 def test_fabrics_without_a_choice_have_none():
-    assert variants(load_fabric("fat-tree"), policies=True) == {}
-    assert variants(MixNet(allocator="static"), policies=True) == {}
-    assert variants(MixNet(reconfigure="never"), policies=False) == {}
+    assert keys(load_fabric("fat-tree"), policies=True) == {}
+    assert keys(MixNet(allocator="static"), policies=True) == {}
+    assert keys(MixNet(reconfigure="never"), policies=False) == {}
 
 
 def test_numbers_of_a_policy():
-    runs = {f"reconfigure={name}": run(10.0) for name in POLICIES if name != "break-even"}
+    runs = {OtherPolicy(name): run(10.0) for name in POLICIES if name != "break-even"}
     own = run(9.0, waited_s=0.25, reconfigurations=4, saved_s=2.0)
     found = {result.policy: result for result in policy_results(MixNet(), own, runs)}
     assert list(found) == POLICIES
     assert found["break-even"] == PolicyResult("break-even", 9.0, 1.0, 0.25, 4, 0.5)
     assert found["never"] == PolicyResult("never", 10.0, 0.0, 0.0, 0, 0.0)
-    del runs["reconfigure=oracle"]
+    del runs[OtherPolicy("oracle")]
     assert policy_results(MixNet(), own, runs) == ()
     assert policy_results(load_fabric("fat-tree"), own, {}) == ()
 

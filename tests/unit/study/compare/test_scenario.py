@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.errors import DemandError, InputError
+from lightloom.errors import DemandError, FabricError, InputError
+from lightloom.fabric import FABRICS
 from lightloom.inputs.files import MAX_TEXT_BYTES
 from lightloom.models import load_model
 from lightloom.study.compare import PlanOptions, Scenario, load_study
@@ -33,7 +34,7 @@ def message(path):
 def test_smallest_study(tmp_path):
     scenario = load_study(study(tmp_path, SMALL))
     assert scenario.cluster.rate_gbps == 400
-    assert scenario.fabrics == ("fat-tree", "oversub", "rail", "topoopt", "mixnet")
+    assert set(scenario.fabrics) <= set(FABRICS)
     assert scenario.plan.model_dump(exclude_none=True) == {}
 
 
@@ -82,11 +83,6 @@ def test_names_are_no_paths(tmp_path):
 )
 def test_one_name_says_how_balanced_the_gate_is(tmp_path, line, name):
     assert load_study(study(tmp_path, f"{SMALL}[demand]\n{line}\n")).demand.name == name
-
-
-def test_the_former_name_of_the_demand_is_said_to_be_another(tmp_path):
-    with pytest.raises(InputError, match=r"'demand\.imbalance'; it is now 'source'"):
-        load_study(study(tmp_path, f'{SMALL}[demand]\nimbalance = "balanced"\n'))
 
 
 def test_an_imbalance_may_be_a_file_of_the_study(tmp_path):
@@ -251,3 +247,19 @@ def test_the_batch_is_given_once():
         PlanOptions(micro_batches=2, global_batch_size=64)
     plan = PlanOptions(global_batch_size=64)
     assert plan.degrees == {"global_batch_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"mixnet": {"degre": 4}}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
+        ({"all": {"degre": 4}}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
+        ({"mixnet": {"degree": -3}}, "mixnet: degree = -3: expected more than 0"),
+    ],
+)
+def test_options_that_no_fabric_reads_are_refused_with_the_scenario(options, expected):
+    job = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"gpu": "a100", "rate_gbps": 400}}
+    with pytest.raises(FabricError) as refused:
+        Scenario(**job, fabrics=("mixnet",), fabric_options=options)
+    assert str(refused.value) == expected
+    assert Scenario(**job, fabrics=("mixnet",), fabric_options={"mixnet": {"degree": 4}})

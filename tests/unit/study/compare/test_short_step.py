@@ -5,16 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from lightloom.fabric import load_fabric
+from lightloom.fabric import Setting, load_fabric
 from lightloom.study.compare import PlanOptions, compare, strategies
+from lightloom.study.compare.budget import MAX_SHARE, Budget
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
-from lightloom.study.compare.short_step import MAX_SHARE, MAX_STAGES, MIN_LAYERS, shortened
+from lightloom.study.compare.short_step import MAX_STAGES, MIN_LAYERS
+from lightloom.study.compare.variants import Strategy
 
 
 def done(fabric, strategy, step_time_s):
-    attempt = Attempt(load_fabric(fabric), Sample(0, 0), f"all_to_all={strategy}")
+    attempt = Attempt(load_fabric(fabric), Sample(0, 0), Strategy(Setting("all_to_all", strategy)))
     return SimpleNamespace(attempt=attempt, run=SimpleNamespace(step_time_s=step_time_s))
 
 
@@ -33,7 +35,7 @@ def test_a_short_step_keeps_what_shares_the_network(
 ):
     given = scenario(**{"plan": PlanOptions(micro_batches=16), "memory_check": False, **changes})
     job = prepare(given)
-    short = shortened(job)
+    short = Budget(job).short
     assert short.model.moe_layers == (True,) * layers
     assert layers >= MIN_LAYERS
     assert short.plan.micro_batches == micro_batches
@@ -52,16 +54,15 @@ def test_a_short_step_keeps_what_shares_the_network(
 def test_stages_that_alternate_on_servers_all_stay(scenario):
     job = prepare(scenario(gpus=64, plan=PlanOptions(tp=1, pp=8, ep=8, micro_batches=32)))
     mixed = dataclasses.replace(job.plan, order="tp-cp-pp-ep-dp")
-    assert shortened(job).plan.pp == MAX_STAGES
-    assert shortened(dataclasses.replace(job, plan=mixed)).plan.pp == 8
+    assert Budget(job).short.plan.pp == MAX_STAGES
+    assert Budget(dataclasses.replace(job, plan=mixed)).short.plan.pp == 8
 
 
 def test_what_is_short_already_is_not_shortened(scenario):
-    assert (
-        shortened(prepare(scenario(plan=PlanOptions(micro_batches=2), memory_check=False))) is None
-    )
+    few = scenario(plan=PlanOptions(micro_batches=2), memory_check=False)
+    assert Budget(prepare(few)).short is None
     dense = scenario(model="llama-3-8b", plan=PlanOptions(tp=8, pp=1, micro_batches=64))
-    assert shortened(prepare(dense)) is None
+    assert Budget(prepare(dense)).short is None
 
 
 def test_strategies_that_are_clearly_slower_are_ruled_out():
@@ -73,7 +74,7 @@ def test_strategies_that_are_clearly_slower_are_ruled_out():
     trials = [one.attempt for one in short]
     kept, slower = strategies.contenders(trials, short)
     assert kept == [trials[0], trials[2], trials[3]]
-    assert slower == {"rail": {"all_to_all=flat": pytest.approx(1.2)}, "oversub": {}}
+    assert slower == {"rail": {short[1].attempt.variant: pytest.approx(1.2)}, "oversub": {}}
     whole = [done("rail", "rail", 10.0), done("rail", "hierarchical", 10.1)]
     assert strategies.reason(whole[0], [*whole, done("oversub", "flat", 9.0)], slower["rail"]) == (
         "10 s on the first sample; hierarchical 10.1 s; slower on a short step: flat 20 %"

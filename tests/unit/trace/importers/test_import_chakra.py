@@ -52,21 +52,21 @@ def test_what_is_written_is_read_back(tmp_path):
             else dataclasses.replace(call, tag=0 if call.peer is not None else None)
             for call, wait in zip(issued, waits, strict=True)
         ]  # fmt: skip
-    found = read_chakra(written(tmp_path / "traces", calls))
-    assert found.remarks == ()
-    assert found.trace.world_size == 8
+    imported = read_chakra(written(tmp_path / "traces", calls))
+    assert imported.remarks == ()
+    assert imported.trace.world_size == 8
     for rank in range(grid.ranks):
-        assert kept(found.trace.ranks[rank].calls) == kept(calls[rank])
-    listed = {(one.name, one.ranks) for one in found.trace.groups}
+        assert kept(imported.trace.ranks[rank].calls) == kept(calls[rank])
+    listed = {(group.name, group.ranks) for group in imported.trace.groups}
     assert listed == {(call.group, call.ranks) for issued in calls.values() for call in issued}
 
 
 def test_some_ranks_of_a_job_whose_groups_are_known(tmp_path):
     grid = GridJob(tp=2, pp=1, dp=2, ep=2)
     calls = recording(1, grid.calls(1)).calls
-    found = read_chakra(written(tmp_path / "traces", {1: calls}))
-    assert list(found.trace.ranks) == [1]
-    assert found.trace.world_size == 4
+    imported = read_chakra(written(tmp_path / "traces", {1: calls}))
+    assert list(imported.trace.ranks) == [1]
+    assert imported.trace.world_size == 4
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_some_ranks_of_a_job_whose_groups_are_known(tmp_path):
 )
 def test_the_size_is_what_a_rank_puts_in(tmp_path, op, code, got):
     nodes = [node(3, COLLECTIVE, comm_type=code, comm_size=80)]
-    found = read_chakra(write(tmp_path / "job", *[nodes] * 4))
-    (call,) = found.trace.ranks[2].calls
+    imported = read_chakra(write(tmp_path / "job", *[nodes] * 4))
+    (call,) = imported.trace.ranks[2].calls
     assert (call.op, call.input_bytes, call.output_bytes) == (op, 80, got)
     assert (call.group, call.ranks) == ("world", (0, 1, 2, 3))
-    assert found.remarks == (
+    assert imported.remarks == (
         "4 calls name no group that is known: they are taken to be of all 4 ranks",
     )
 
@@ -92,8 +92,8 @@ def test_the_size_is_what_a_rank_puts_in(tmp_path, op, code, got):
 def test_messages_between_two_ranks(tmp_path):
     sends = [node(0, SEND, comm_src=0, comm_dst=1, comm_tag=9, comm_size=64)]
     receives = [node(0, RECEIVE, comm_src=0, comm_dst=1, comm_tag=9, comm_size=64)]
-    found = read_chakra(write(tmp_path / "job", sends, receives))
-    (sent,), (received,) = (found.trace.ranks[rank].calls for rank in (0, 1))
+    imported = read_chakra(write(tmp_path / "job", sends, receives))
+    (sent,), (received,) = (imported.trace.ranks[rank].calls for rank in (0, 1))
     assert (sent.op, sent.peer, sent.tag, sent.input_bytes, sent.output_bytes) == (
         "send", 1, 9, 64, 0,
     )  # fmt: skip
@@ -109,8 +109,8 @@ def test_streams_wait_for_each_other(tmp_path):
         node(3, COMPUTE, after=[1, 2], micros=30),
     ]
     recorded = read_chakra(write(tmp_path / "job", nodes, nodes)).trace.ranks[0]
-    assert [one.duration_s for one in recorded.computes] == pytest.approx([10e-6, 20e-6, 30e-6])
-    assert [(one.before, one.stream) for one in recorded.computes] == [(0, 0), (1, 0), (1, 0)]
+    assert [c.duration_s for c in recorded.computes] == pytest.approx([10e-6, 20e-6, 30e-6])
+    assert [(c.before, c.stream) for c in recorded.computes] == [(0, 0), (1, 0), (1, 0)]
     (call,) = recorded.calls
     assert (call.stream, call.asynchronous) == (1, False)
     assert call.duration_s == pytest.approx(7e-6)
@@ -129,11 +129,11 @@ def test_waiting_passes_through_nodes_that_are_left_out(tmp_path):
         node(8, COMPUTE, after=[7], micros=5, is_cpu_op=False),
         node(9, COLLECTIVE, after=[7], is_cpu_op=True, comm_type=0, comm_size=8),
     ]
-    found = read_chakra(write(tmp_path / "job", nodes))
-    recorded = found.trace.ranks[0]
-    assert [one.duration_s for one in recorded.computes] == pytest.approx([10e-6, 5e-6])
+    imported = read_chakra(write(tmp_path / "job", nodes))
+    recorded = imported.trace.ranks[0]
+    assert [compute.duration_s for compute in recorded.computes] == pytest.approx([10e-6, 5e-6])
     assert recorded.stream_waits[1].at.stream == 0
-    assert found.remarks[:2] == (
+    assert imported.remarks[:2] == (
         "left out: 1 operators of the CPU",
         "left out: 1 calls of the CPU, which start those of the GPU",
     )
@@ -141,9 +141,9 @@ def test_waiting_passes_through_nodes_that_are_left_out(tmp_path):
 
 def test_a_computation_of_which_only_the_size_is_known(tmp_path):
     nodes = [node(0, COMPUTE, num_ops=1000, tensor_size=64)]
-    (made,) = read_chakra(write(tmp_path / "job", nodes)).trace.ranks[0].computes
-    (operator,) = made.operators
-    assert made.duration_s is None
+    (compute,) = read_chakra(write(tmp_path / "job", nodes)).trace.ranks[0].computes
+    (operator,) = compute.operators
+    assert compute.duration_s is None
     assert (operator.flops, operator.moved_bytes) == (1000, 64)
 
 
@@ -193,7 +193,7 @@ def test_groups_by_number(tmp_path):
     trace = read_chakra(folder).trace
     assert trace.ranks[0].calls[0].ranks == (1, 0)
     assert trace.world_size == 4
-    assert [(one.name, one.ranks) for one in trace.groups] == [("12", (1, 0)), ("13", (2, 3))]
+    assert [(group.name, group.ranks) for group in trace.groups] == [("12", (1, 0)), ("13", (2, 3))]
 
 
 @pytest.mark.parametrize("name", ["comm_group.json", "job.json", "comm_group_1.json"])
@@ -211,11 +211,11 @@ def test_groups_as_stage_writes_them(tmp_path, name, attribute):
         (folder / f"job.{rank}.et").write_bytes(
             content(node(0, COLLECTIVE, comm_type=0, comm_size=8, pg_name="3"))
         )
-    found = read_chakra(folder)
-    assert [one.calls[0].ranks for one in found.trace.ranks.values()] == [
+    imported = read_chakra(folder)
+    assert [recorded.calls[0].ranks for recorded in imported.trace.ranks.values()] == [
         (0, 2), (1, 3), (0, 2), (1, 3),
     ]  # fmt: skip
-    assert found.remarks == (f"the ranks of groups are those of {name}",)
+    assert imported.remarks == (f"the ranks of groups are those of {name}",)
     assert read_chakra(folder / "job.2.et").trace.ranks[2].calls[0].ranks == (0, 2)
 
 
@@ -231,12 +231,12 @@ def test_json_of_stage(tmp_path):
         ]  # fmt: skip
         (folder / f"workload_3.{rank}.json").write_text(json.dumps({"nodes": nodes}))
     (folder / "comm_group_3.json").write_text('{"5": [0, 1]}')
-    found = read_any(folder)
-    (call,) = found.trace.ranks[1].calls
+    imported = read_any(folder)
+    (call,) = imported.trace.ranks[1].calls
     assert (call.op, call.ranks, call.input_bytes, call.output_bytes) == (
         "reduce_scatter", (0, 1), 80, 40,
     )  # fmt: skip
-    assert len(found.trace.ranks[0].computes) == 1
+    assert len(imported.trace.ranks[0].computes) == 1
     (folder / "workload_3.1.json").write_text('{"nodes": [{"id": 1, "node_type": "x"}]}')
     with pytest.raises(InputError, match="node 0: NodeType is 'x': expected a whole number"):
         read_any(folder)
@@ -263,11 +263,11 @@ def test_dependencies_on_nodes_that_are_not_there(tmp_path):
         node(3, COMPUTE, after=[2], callers=[88], micros=5),
         node(4, COMPUTE, callers=[99], micros=5),
     ]
-    found = read_chakra(write(tmp_path / "job", nodes))
-    assert found.remarks[0] == (
+    imported = read_chakra(write(tmp_path / "job", nodes))
+    assert imported.remarks[0] == (
         "2 dependencies are on nodes that are not there: nothing waits for them"
     )
-    assert len(found.trace.ranks[0].stream_waits) == 2
+    assert len(imported.trace.ranks[0].stream_waits) == 2
 
 
 def test_archives_and_files_of_json(tmp_path):
@@ -311,7 +311,7 @@ GOOD = node(0, COLLECTIVE, comm_type=0, comm_size=1)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("data", "message"),
     [
         (b"", "is empty: expected a Chakra trace"),
         (content(GOOD)[:-1], "no whole Chakra trace: it ends 1 bytes too early"),
@@ -344,9 +344,9 @@ GOOD = node(0, COLLECTIVE, comm_type=0, comm_size=1)
         (b"{", "not valid JSON"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, given, message):
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, data, message):
     file = tmp_path / "job.0.et"
-    file.write_bytes(given)
+    file.write_bytes(data)
     with pytest.raises(InputError) as refused:
         read_chakra(file)
     assert message in str(refused.value)

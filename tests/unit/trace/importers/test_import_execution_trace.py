@@ -10,8 +10,8 @@ from lightloom.trace.importers.execution_trace import read_execution_traces
 from lightloom.trace.importers.open import Form, form_of, read_any
 
 
-def tensor(count, each=4):
-    return [1, 2, 0, count, each, "cuda:0"]
+def tensor(count, size=4):
+    return [1, 2, 0, count, size, "cuda:0"]
 
 
 def record(number, sequence, name, put=None, got=None, *, rank=0, splits=((), ()), parent=1,
@@ -19,7 +19,7 @@ def record(number, sequence, name, put=None, got=None, *, rank=0, splits=((), ()
     """A record as of schema 1.1.0; tensors are lists of counts of floats."""
     values, kinds = [], []
     if put is not None:
-        values.append([tensor(one) for one in put])
+        values.append([tensor(count) for count in put])
         kinds.append(f"GenericList[{','.join(['Tensor(float)'] * len(put))}]")
     values += [sequence, list(group), rank, name, *map(list, splits), 0, 1, 2]
     kinds += ["Int", "Tuple[String,String]", "Int", "String", "GenericList[]", "GenericList[]",
@@ -27,7 +27,7 @@ def record(number, sequence, name, put=None, got=None, *, rank=0, splits=((), ()
     outputs = {"values": [], "types": []}
     if got is not None:
         outputs = {
-            "values": [[tensor(one) for one in got]],
+            "values": [[tensor(count) for count in got]],
             "types": [f"GenericList[{','.join(['Tensor(float)'] * len(got))}]"],
         }
     attrs = [{"name": key, "type": "", "value": value} for key, value in attributes.items()]
@@ -65,21 +65,21 @@ def test_records_become_calls(tmp_path):
         record(14, 7, "wait"),
         record(15, 9, "broadcast", [8], [8], rank=1, group=("3", "tp")),
     ]  # fmt: skip
-    found = read(tmp_path, *nodes)
-    calls = found.trace.ranks[0].calls
-    assert [(one.op, one.group, one.ranks, one.input_bytes, one.output_bytes) for one in calls] == [
+    imported = read(tmp_path, *nodes)
+    calls = imported.trace.ranks[0].calls
+    assert [(c.op, c.group, c.ranks, c.input_bytes, c.output_bytes) for c in calls] == [
         ("all_reduce", "default_pg", (0, 1, 2, 3), 480, 480), ("all_gather", "tp", (0, 2), 20, 40),
         ("broadcast", "tp", (0, 2), 32, 32),
     ]  # fmt: skip
     # the all-reduce is waited for after the second call has been issued
-    assert [(one.waited_before, one.asynchronous) for one in calls] == [
+    assert [(call.waited_before, call.asynchronous) for call in calls] == [
         (2, True), (2, False), (3, False),
     ]  # fmt: skip
-    assert [(one.phase, one.step, one.root) for one in calls] == [
+    assert [(call.phase, call.step, call.root) for call in calls] == [
         ("backward", 4, None), ("forward", 4, None), ("forward", 4, 2),
     ]  # fmt: skip
-    assert found.trace.world_size == 4
-    assert found.remarks == (
+    assert imported.trace.world_size == 4
+    assert imported.remarks == (
         "the trace has no times: a step is its calls alone", "1 of 4 ranks have files",
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ def test_messages_say_their_rank_by_its_place(tmp_path):
             [{"pg_name": "9", "pg_desc": "pp", "ranks": [0, 6], "group_size": 2}])),
     ]  # fmt: skip
     trace = read(tmp_path, *nodes).trace
-    assert [(one.op, one.peer, one.input_bytes, one.output_bytes) for one in trace.ranks[0].calls
+    assert [(c.op, c.peer, c.input_bytes, c.output_bytes) for c in trace.ranks[0].calls
             ] == [("send", 6, 64, 0), ("receive", 6, 0, 64)]  # fmt: skip
     assert trace.world_size == 7
 
@@ -120,14 +120,14 @@ def test_the_first_schema(tmp_path):
         packed = gzip.compress(json.dumps(content).encode())
         (folder / f"dlrm_eg_{rank}.json.gz").write_bytes(packed)
     assert form_of(folder) is Form.EXECUTION
-    found = read_any(folder)
-    first, second = (found.trace.ranks[rank].calls[0] for rank in (0, 1))
+    imported = read_any(folder)
+    first, second = (imported.trace.ranks[rank].calls[0] for rank in (0, 1))
     assert (first.op, first.input_bytes, first.output_bytes, first.input_splits) == (
         "all_to_all", 64, 56, (3, 5),
     )  # fmt: skip
     assert second.output_splits == (5, 6)
     assert first.ranks == (0, 1)
-    assert found.remarks[0] == "2 calls do not say their ranks: they are taken to be adjacent"
+    assert imported.remarks[0] == "2 calls do not say their ranks: they are taken to be adjacent"
 
 
 def test_lists_of_groups_that_pytorch_cut(tmp_path):

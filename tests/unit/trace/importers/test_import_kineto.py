@@ -36,8 +36,8 @@ def overlapped():
 
 
 def test_kernels_become_calls_and_computes(tmp_path):
-    found = read_kineto(overlapped().write(tmp_path / "p.json"))
-    recorded = found.trace.ranks[0]
+    imported = read_kineto(overlapped().write(tmp_path / "p.json"))
+    recorded = imported.trace.ranks[0]
     (call,) = recorded.calls
     assert (call.op, call.function, call.group, call.ranks) == (
         "all_reduce", "allreduce", "default_pg", (0, 1),
@@ -45,7 +45,7 @@ def test_kernels_become_calls_and_computes(tmp_path):
     assert (call.input_bytes, call.output_bytes, call.dtype) == (2000, 2000, "bfloat16")
     assert (call.step, call.stream, call.asynchronous) == (5, 20, False)
     assert call.duration_s == pytest.approx(100 * US)
-    assert [one.duration_s for one in recorded.computes] == pytest.approx(
+    assert [compute.duration_s for compute in recorded.computes] == pytest.approx(
         [100 * US, 60 * US, 30 * US]
     )
     assert recorded.stream_waits == (
@@ -53,7 +53,7 @@ def test_kernels_become_calls_and_computes(tmp_path):
         StreamWait(StreamPlace(20, 0, 1), StreamPlace(7, 0, 1)),
         StreamWait(StreamPlace(7, 1, 2), StreamPlace(20, 1, 1)),
     )
-    assert found.remarks == ("1 of 2 ranks have files",)
+    assert imported.remarks == ("1 of 2 ranks have files",)
 
 
 def test_nobody_waits_for_what_was_hidden(tmp_path):
@@ -65,7 +65,7 @@ def test_nobody_waits_for_what_was_hidden(tmp_path):
     recorded = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0]
     assert [wait.at.stream for wait in recorded.stream_waits] == [20]
     # one piece of computation after the call, with the microsecond in which nothing was done
-    assert [one.duration_s for one in recorded.computes] == pytest.approx([100 * US, 91 * US])
+    assert [c.duration_s for c in recorded.computes] == pytest.approx([100 * US, 91 * US])
 
 
 def test_waits_that_were_recorded(tmp_path):
@@ -85,7 +85,7 @@ def test_waits_that_were_recorded(tmp_path):
         StreamWait(StreamPlace(7, 1, 2), StreamPlace(20, 1, 1)),
     )
     # the last kernel began 10 us after what it waited for: its CPU's time, or the GPU's own
-    assert [one.duration_s for one in recorded.computes] == pytest.approx(
+    assert [compute.duration_s for compute in recorded.computes] == pytest.approx(
         [100 * US, 60 * US, 40 * US, 5 * US]
     )
 
@@ -98,7 +98,7 @@ def test_time_in_which_the_cpu_was_late_is_computation(tmp_path):
     profile.kernel("add", 200, 30, launched=199)
     recorded = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0]
     assert [wait.at.stream for wait in recorded.stream_waits] == [20]
-    assert [one.duration_s for one in recorded.computes] == pytest.approx([100 * US, 130 * US])
+    assert [c.duration_s for c in recorded.computes] == pytest.approx([100 * US, 130 * US])
 
 
 def test_steps_are_those_in_which_kernels_were_launched(tmp_path):
@@ -111,11 +111,11 @@ def test_steps_are_those_in_which_kernels_were_launched(tmp_path):
     profile.kernel("after", 300, 30, launched=200)
     # launched before the profiler began: no launch is there
     profile.add("kernel", "orphan", 1, 5, stream=7, correlation=99)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    assert [(one.name, one.step) for one in found.spans[0]] == [("third", 3), ("fourth", 4)]
-    assert found.trace.ranks[0].steps == 2
-    assert found.remarks[0] == "3 kernels outside of steps are left out"
-    assert found.spans[0][0].start_s == 0
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    assert [(span.name, span.step) for span in imported.spans[0]] == [("third", 3), ("fourth", 4)]
+    assert imported.trace.ranks[0].steps == 2
+    assert imported.remarks[0] == "3 kernels outside of steps are left out"
+    assert imported.spans[0][0].start_s == 0
 
 
 def test_phases(tmp_path):
@@ -129,7 +129,7 @@ def test_phases(tmp_path):
     profile.kernel("backward", 120, 5, thread=9)
     profile.kernel("update", 210, 5)
     computes = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[0].computes
-    assert [one.phase for one in computes] == ["forward", "backward", "optimizer"]
+    assert [compute.phase for compute in computes] == ["forward", "backward", "optimizer"]
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_what_the_cpu_says_completes_what_the_kernel_says(tmp_path):
     profile.kernel("gemm", 0, 1)
     profile.kernel(name, 5, 9, stream=20, **{"External id": 77})
     profile.kernel(name, 15, 9, stream=20)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    known, unknown = found.trace.ranks[0].calls
-    assert (known.op, known.input_bytes) == ("all_reduce", 16)
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    stated, unknown = imported.trace.ranks[0].calls
+    assert (stated.op, stated.input_bytes) == ("all_reduce", 16)
     assert (unknown.op, unknown.input_bytes) == ("all_reduce", 0)
-    assert "1 kernels do not say how many bytes they carry, and count as 0" in found.remarks
+    assert "1 kernels do not say how many bytes they carry, and count as 0" in imported.remarks
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_groups_from_whatever_says_them(tmp_path, said, groups, name, ranks):
     profile.nccl("allreduce", 10, 5, 8, **said)
     trace = read_kineto(profile.write(tmp_path / "p.json")).trace
     assert (trace.ranks[0].calls[0].group, trace.ranks[0].calls[0].ranks) == (name, ranks)
-    assert [(one.name, one.ranks) for one in trace.groups] == [(name, ranks)]
+    assert [(group.name, group.ranks) for group in trace.groups] == [(name, ranks)]
 
 
 def test_what_encloses_the_launch_completes_what_the_kernel_says(tmp_path):
@@ -254,33 +254,33 @@ def test_what_encloses_the_launch_completes_what_the_kernel_says(tmp_path):
     # nothing encloses this one, or it is another thread's
     profile.kernel(name, 100, 5, 20, launched=101)
     profile.kernel(name, 110, 5, 20, launched=62, thread=2)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    calls = found.trace.ranks[0].calls
-    assert [(one.op, one.input_bytes, one.output_bytes) for one in calls] == [
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = imported.trace.ranks[0].calls
+    assert [(call.op, call.input_bytes, call.output_bytes) for call in calls] == [
         ("all_to_all", 24_576, 24_576), ("all_to_all", 13_568, 3_072), ("all_reduce", 448, 448),
         ("reduce_scatter", 128, 64),
     ]  # fmt: skip
-    assert [one.dtype for one in calls] == ["float", "int", "float", "bfloat16"]
-    assert found.remarks[1:] == (
+    assert [call.dtype for call in calls] == ["float", "int", "float", "bfloat16"]
+    assert imported.remarks[1:] == (
         "2 kernels communicate in an unknown manner: they are no calls", "1 of 2 ranks have files",
     )  # fmt: skip
 
 
 def said(collective, elements, others=None, **more):
-    found = {
+    arguments = {
         "Collective name": collective, "dtype": "BFloat16", "In msg nelems": elements,
         "Out msg nelems": elements, "Process Group Name": "5", "Group size": 3,
         "Process Group Description": "pipeline", "Process Group Ranks": "[1, 3, 5]",
     }  # fmt: skip
-    return found | (others or {}) | more
+    return arguments | (others or {}) | more
 
 
 def batched(messages, kernel="ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"):
     """The profile of rank 3 with a group of calls that one kernel executes, in 400 us."""
     profile = Profile(rank=3, world_size=6)
     profile.kernel("gemm", 0, 100, launched=-90)
-    for place, one in enumerate(messages):
-        profile.add("cpu_op", "record_param_comms", 10 * place, 5, **one)
+    for place, message in enumerate(messages):
+        profile.add("cpu_op", "record_param_comms", 10 * place, 5, **message)
     profile.add("user_annotation", "nccl:coalesced", 100, 5)
     profile.kernel(kernel, 120, 400, 20, launched=110)
     return profile
@@ -295,18 +295,18 @@ def test_messages_that_are_sent_as_one_group(tmp_path):
     # the next group has its own
     profile.add("cpu_op", "record_param_comms", 600, 5, **said("recv", 7, {"Src Rank": 5}))
     profile.kernel("ncclDevKernel_SendRecv(x)", 620, 10, 20, launched=610)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    calls = found.trace.ranks[3].calls
-    assert [(one.op, one.peer, one.input_bytes, one.output_bytes) for one in calls] == [
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = imported.trace.ranks[3].calls
+    assert [(call.op, call.peer, call.input_bytes, call.output_bytes) for call in calls] == [
         ("send", 5, 2000, 0), ("receive", 1, 0, 4000), ("send", 1, 6000, 0), ("receive", 5, 0, 14),
     ]  # fmt: skip
-    assert {(one.group, one.ranks) for one in calls} == {("pipeline", (1, 3, 5))}
+    assert {(call.group, call.ranks) for call in calls} == {("pipeline", (1, 3, 5))}
     # two sends share the time of the kernel, in which it receives as well
-    assert [one.duration_s for one in calls] == pytest.approx([200 * US, 400 * US, 200 * US, 10e-6])
-    spans = [one for one in found.spans[3] if one.call is not None]
-    assert [one.call for one in spans] == [0, 1, 2, 3]
+    assert [c.duration_s for c in calls] == pytest.approx([200 * US, 400 * US, 200 * US, 10e-6])
+    spans = [span for span in imported.spans[3] if span.call is not None]
+    assert [span.call for span in spans] == [0, 1, 2, 3]
     assert spans[2].start_s - spans[0].start_s == pytest.approx(200 * US)
-    assert found.remarks == ("1 of 6 ranks have files",)
+    assert imported.remarks == ("1 of 6 ranks have files",)
 
 
 def test_collectives_that_are_called_as_one_group(tmp_path):
@@ -319,9 +319,9 @@ def test_collectives_that_are_called_as_one_group(tmp_path):
     )  # fmt: skip
     # a kernel of another kind is not theirs
     profile = batched([said("allreduce", 1000)], "ncclDevKernel_SendRecv(x)")
-    found = read_kineto(profile.write(tmp_path / "q.json"))
-    assert found.trace.ranks[3].calls == ()
-    assert found.remarks[0].startswith("1 kernels communicate in an unknown manner")
+    imported = read_kineto(profile.write(tmp_path / "q.json"))
+    assert imported.trace.ranks[3].calls == ()
+    assert imported.remarks[0].startswith("1 kernels communicate in an unknown manner")
 
 
 def test_messages_of_old_profiles_are_named(tmp_path):
@@ -333,7 +333,7 @@ def test_messages_of_old_profiles_are_named(tmp_path):
     profile.add("cpu_op", "nccl:recv 1<-0", 10, 5, **shapes)
     profile.kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", 120, 400, 20, launched=20)
     calls = read_kineto(profile.write(tmp_path / "p.json")).trace.ranks[1].calls
-    assert [(one.op, one.peer, one.input_bytes, one.output_bytes) for one in calls] == [
+    assert [(call.op, call.peer, call.input_bytes, call.output_bytes) for call in calls] == [
         ("send", 2, 64, 0), ("receive", 0, 0, 64),
     ]  # fmt: skip
 
@@ -351,15 +351,15 @@ def test_kernels_of_libraries_that_are_not_nccl(tmp_path):
     profile.kernel("gemm", 0, 100)
     for place, name in enumerate(names):
         profile.kernel(name, 100 + 100 * place, 100)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    calls = found.trace.ranks[0].calls
-    assert [(one.op, one.group, one.input_bytes) for one in calls] == [
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = imported.trace.ranks[0].calls
+    assert [(call.op, call.group, call.input_bytes) for call in calls] == [
         ("all_reduce", "PyTorch symmetric memory", 5_455_872),
         ("all_reduce", "custom all-reduce", 0),
         ("all_to_all", "TensorRT-LLM", 0),
     ]  # fmt: skip
-    assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
-    assert found.remarks[:3] == (
+    assert [span.kind for span in imported.spans[0]] == ["compute", *["communication"] * 3]
+    assert imported.remarks[:3] == (
         "3 calls do not say their ranks: they are taken to be adjacent",
         "1 kernels of custom all-reduce do not say how many bytes they carry, and count as 0",
         "1 kernels of TensorRT-LLM do not say how many bytes they carry, and count as 0",
@@ -376,12 +376,12 @@ def test_the_operator_tells_what_a_kernel_of_symmetric_memory_does(tmp_path):
     })  # fmt: skip
     profile.kernel("void (anonymous namespace)::two_shot_all_reduce_kernel<x>(y)", 100, 10)
     profile.kernel("Memcpy PtoP (Device -> Device)", 120, 5, 9, category="gpu_memcpy")
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    (call,) = found.trace.ranks[0].calls
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    (call,) = imported.trace.ranks[0].calls
     assert (call.op, call.group, call.input_bytes, call.output_bytes) == (
         "reduce_scatter", "PyTorch symmetric memory", 128, 64,
     )  # fmt: skip
-    assert "1 copies between GPUs count as copies, not as communication" in found.remarks
+    assert "1 copies between GPUs count as copies, not as communication" in imported.remarks
 
 
 def test_kernels_of_unknown_libraries_are_a_remark(tmp_path):
@@ -390,12 +390,12 @@ def test_kernels_of_unknown_libraries_are_a_remark(tmp_path):
     profile.kernel("void acme::ring_all_reduce_kernel<float>(float*)", 100, 50)
     profile.kernel("void acme::internode::dispatch<8>(int*)", 150, 50)
     profile.kernel("acme::gemm_reduce_scatter(x)", 200, 50)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    assert [one.op for one in found.trace.ranks[0].calls] == ["all_reduce", "all_to_all"]
-    assert [one.kind for one in found.spans[0]] == [
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    assert [call.op for call in imported.trace.ranks[0].calls] == ["all_reduce", "all_to_all"]
+    assert [span.kind for span in imported.spans[0]] == [
         "compute", "communication", "communication", "compute",
     ]  # fmt: skip
-    unknown, fused = [one for one in found.remarks if "library" in one]
+    unknown, fused = [remark for remark in imported.remarks if "library" in remark]
     assert unknown == (
         "2 kernels of a library that is not known count as communication by their names: "
         "acme::ring_all_reduce_kernel, acme::internode::dispatch"
@@ -409,14 +409,14 @@ def test_kernels_of_deep_ep(tmp_path):
     profile.kernel("void deep_ep::intranode::notify_dispatch<8>(int const*)", 5, 2, stream=30)
     profile.kernel("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)", 7, 10, stream=30)
     profile.kernel("void deep_ep::internode_ll::combine<true>(void*)", 20, 10, stream=30)
-    found = read_kineto(profile.write(tmp_path / "p.json"))
-    calls = found.trace.ranks[0].calls
-    assert [(one.op, one.group) for one in calls] == [
+    imported = read_kineto(profile.write(tmp_path / "p.json"))
+    calls = imported.trace.ranks[0].calls
+    assert [(call.op, call.group) for call in calls] == [
         ("all_to_all", "DeepEP inside a server"), ("all_to_all", "DeepEP low latency"),
     ]  # fmt: skip
-    assert [one.kind for one in found.spans[0]] == ["compute", *["communication"] * 3]
+    assert [span.kind for span in imported.spans[0]] == ["compute", *["communication"] * 3]
     remark = "2 kernels of DeepEP do not say how many bytes they carry, and count as 0"
-    assert remark in found.remarks
+    assert remark in imported.remarks
 
 
 def test_lists_that_kineto_cuts_short():
@@ -428,9 +428,9 @@ def test_lists_that_kineto_cuts_short():
 
 
 def test_joined_intervals():
-    found = Intervals.of([(5, 7), (0, 2), (1, 3), (6, 6.5)])
-    assert (found.starts, found.ends) == ([0, 5], [3, 7])
-    assert [found.hold(at) for at in (-1, 0, 2.9, 3, 4, 5, 7)] == [
+    intervals = Intervals.of([(5, 7), (0, 2), (1, 3), (6, 6.5)])
+    assert (intervals.starts, intervals.ends) == ([0, 5], [3, 7])
+    assert [intervals.hold(at) for at in (-1, 0, 2.9, 3, 4, 5, 7)] == [
         False, True, True, False, False, True, False,
     ]  # fmt: skip
 
@@ -443,9 +443,9 @@ def test_a_folder_has_a_file_per_rank(tmp_path):
         content = json.dumps(profile.to_json()).encode()
         (tmp_path / f"r{rank}.pt.trace.json.gz").write_bytes(gzip.compress(content))
     seen = []
-    found = read_kineto(tmp_path, lambda *progress: seen.append(progress))
-    assert sorted(found.trace.ranks) == [0, 1]
-    assert (found.trace.world_size, found.remarks, seen) == (
+    imported = read_kineto(tmp_path, lambda *progress: seen.append(progress))
+    assert sorted(imported.trace.ranks) == [0, 1]
+    assert (imported.trace.world_size, imported.remarks, seen) == (
         2, (), [(0.0, "reading r0.pt.trace.json.gz"), (0.5, "reading r1.pt.trace.json.gz")],
     )  # fmt: skip
 
@@ -470,7 +470,7 @@ def test_files_that_do_not_fit_each_other(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("content", "message"),
     [
         ({"traceEvents": 3}, "expected a list of traceEvents"),
         ({"traceEvents": []}, "neither kernels nor collectives"),
@@ -490,9 +490,9 @@ def test_files_that_do_not_fit_each_other(tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, given, message):
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, content, message):
     file = tmp_path / "profile.json"
-    file.write_text(json.dumps(given))
+    file.write_text(json.dumps(content))
     with pytest.raises(InputError) as refused:
         read_kineto(file)
     assert message in str(refused.value)
@@ -542,12 +542,12 @@ def test_a_real_profile_of_gloo(tmp_path):
         subprocess.Popen([PYTHON, program, str(rank), port, folder], stderr=subprocess.DEVNULL)
         for rank in (0, 1)
     ]
-    assert [one.wait(120) for one in running] == [0, 0]
-    found = read_kineto(folder)
-    assert (found.trace.world_size, sorted(found.trace.ranks)) == (2, [0, 1])
-    for recorded in found.trace.ranks.values():
-        assert [(one.op, one.input_bytes, one.output_bytes) for one in recorded.calls] == [
+    assert [process.wait(120) for process in running] == [0, 0]
+    imported = read_kineto(folder)
+    assert (imported.trace.world_size, sorted(imported.trace.ranks)) == (2, [0, 1])
+    for recorded in imported.trace.ranks.values():
+        assert [(call.op, call.input_bytes, call.output_bytes) for call in recorded.calls] == [
             ("all_reduce", 400, 400), ("all_gather", 128, 256), ("all_to_all", 128, 128),
         ]  # fmt: skip
-        assert all(0 < one.duration_s < math.inf for one in recorded.calls)
-        assert {one.ranks for one in recorded.calls} == {(0, 1)}
+        assert all(0 < call.duration_s < math.inf for call in recorded.calls)
+        assert {call.ranks for call in recorded.calls} == {(0, 1)}

@@ -35,15 +35,15 @@ def read(tmp_path, text):
 
 
 def operations(recorded, group):
-    return [(one.op, one.phase) for one in recorded.calls if one.group == group]
+    return [(call.op, call.phase) for call in recorded.calls if call.group == group]
 
 
 def test_a_stage_that_is_alone(tmp_path):
-    found = read(tmp_path, table(HEAD, LAYER, EXPERTS, pp=1, ga=1, message=0))
-    trace = found.trace
-    assert (found.form, found.remarks, trace.world_size) == ("SimAI layer table", (), 16)
+    imported = read(tmp_path, table(HEAD, LAYER, EXPERTS, pp=1, ga=1, message=0))
+    trace = imported.trace
+    assert (imported.form, imported.remarks, trace.world_size) == ("SimAI layer table", (), 16)
     (recorded,) = trace.ranks.values()
-    assert [(one.op, one.group, one.phase, one.layer) for one in recorded.calls] == [
+    assert [(call.op, call.group, call.phase, call.layer) for call in recorded.calls] == [
         ("all_gather", "tp", "forward", "mlp"),
         ("all_to_all", "ep", "forward", "moe"),
         ("all_to_all", "ep", "backward", "moe"),
@@ -52,42 +52,42 @@ def test_a_stage_that_is_alone(tmp_path):
         ("reduce_scatter", "dp", "backward", "grad"),
     ]
     # the size is of the whole buffer
-    assert [(one.input_bytes, one.output_bytes) for one in recorded.calls] == [
+    assert [(call.input_bytes, call.output_bytes) for call in recorded.calls] == [
         (320, 640), (320, 320), (320, 320), (80, 80), (640, 320), (4096, 512),
     ]  # fmt: skip
-    members = {one.group: one.ranks for one in recorded.calls}
+    members = {call.group: call.ranks for call in recorded.calls}
     assert (members["ep"], members["edp"]) == ((0, 2), (0, 4, 8, 12))
     # what SimAI's generator writes where nothing was measured is no time
-    assert [(one.before, one.phase, one.duration_s) for one in recorded.computes] == [
+    assert [(c.before, c.phase, c.duration_s) for c in recorded.computes] == [
         (0, "forward", pytest.approx(5e-6)),
         (4, "backward", pytest.approx(7e-6)),
         (5, "backward", pytest.approx(3e-6)),
     ]
     # weight gradients are not waited for
-    assert [one.waited_before for one in recorded.calls] == [1, 2, 3, None, 5, None]
+    assert [call.waited_before for call in recorded.calls] == [1, 2, 3, None, 5, None]
 
 
 def test_stages_alternate_forward_and_backward(tmp_path):
     """Of two stages and three micro-batches: the first stage is one forward pass in front."""
     batches = [LAYER, EXPERTS] * 3
-    found = read(tmp_path, table(HEAD, *batches, TAIL))
-    assert found.remarks == ("all 2 stages are taken to be alike",)
-    first, last = found.trace.ranks.values()
+    imported = read(tmp_path, table(HEAD, *batches, TAIL))
+    assert imported.remarks == ("all 2 stages are taken to be alike",)
+    first, last = imported.trace.ranks.values()
     assert (first.rank, last.rank) == (0, 8)
     send, receive = ("send", "forward"), ("receive", "backward")
     assert operations(first, "pp") == [send, send, receive, send, receive, receive]
-    taken, given = ("receive", "forward"), ("send", "backward")
-    assert operations(last, "pp") == [taken, given, taken, given, taken, given]
-    assert {one.peer for one in first.calls if one.group == "pp"} == {8}
-    assert {one.input_bytes + one.output_bytes for one in last.calls if one.group == "pp"} == {64}
+    taken, passed_on = ("receive", "forward"), ("send", "backward")
+    assert operations(last, "pp") == [taken, passed_on, taken, passed_on, taken, passed_on]
+    assert {call.peer for call in first.calls if call.group == "pp"} == {8}
+    assert {c.input_bytes + c.output_bytes for c in last.calls if c.group == "pp"} == {64}
     # what is communicated otherwise is what the table says, whatever the order
     for recorded in (first, last):
-        counted = Counter((one.op, one.group) for one in recorded.calls if one.group != "pp")
+        counted = Counter((call.op, call.group) for call in recorded.calls if call.group != "pp")
         assert counted == {
             ("all_gather", "tp"): 3, ("reduce_scatter", "tp"): 3, ("all_to_all", "ep"): 6,
             ("all_reduce", "edp"): 3, ("all_reduce", "tp"): 1, ("reduce_scatter", "dp"): 1,
         }  # fmt: skip
-        computed = sum(one.duration_s for one in recorded.computes)
+        computed = sum(compute.duration_s for compute in recorded.computes)
         assert computed == pytest.approx(3 * 15e-6)
 
 
@@ -95,9 +95,9 @@ def test_interleaved_stages_hand_on_chunk_by_chunk(tmp_path):
     """As SimAI counts: forward and backward ``vpp * ga`` messages each between stages. The last
     stage hands on to the first one too, but not after its last chunk."""
     rows = [LAYER] * 4 * 2
-    found = read(tmp_path, table(HEAD, *rows, TAIL, vpp=4, ga=2))
-    assert found.remarks[1].startswith("stages are interleaved: the rows of a micro-batch are")
-    first, last = found.trace.ranks.values()
+    imported = read(tmp_path, table(HEAD, *rows, TAIL, vpp=4, ga=2))
+    assert imported.remarks[1].startswith("stages are interleaved: the rows of a micro-batch are")
+    first, last = imported.trace.ranks.values()
     for recorded, forward, backward in (
         (first, ("send", "receive"), ("receive", "send")),
         (last, ("receive", "send"), ("send", "receive")),
@@ -107,17 +107,17 @@ def test_interleaved_stages_hand_on_chunk_by_chunk(tmp_path):
             (forward[0], "forward"): 8, (forward[1], "forward"): 6,
             (backward[0], "backward"): 8, (backward[1], "backward"): 6,
         }  # fmt: skip
-        assert sum(one.duration_s for one in recorded.computes) == pytest.approx(8 * 15e-6)
-        assert len([one for one in recorded.calls if one.op == "all_gather"]) == 8
+        assert sum(compute.duration_s for compute in recorded.computes) == pytest.approx(8 * 15e-6)
+        assert len([call for call in recorded.calls if call.op == "all_gather"]) == 8
     # what is sent is received, in the same order
-    for one, other in ((first, last), (last, first)):
-        sent = [call.phase for call in one.calls if call.op == "send"]
+    for stage, other in ((first, last), (last, first)):
+        sent = [call.phase for call in stage.calls if call.op == "send"]
         assert sent == [call.phase for call in other.calls if call.op == "receive"]
 
 
 def test_what_the_header_says_and_is_not_played(tmp_path):
-    found = read(tmp_path, table(LAYER, LAYER, LAYER, vpp=2, checkpoints="2 4 6", more=" cp: 2"))
-    assert found.remarks[1:] == (
+    imported = read(tmp_path, table(LAYER, LAYER, LAYER, vpp=2, checkpoints="2 4 6", more=" cp: 2"))
+    assert imported.remarks[1:] == (
         "vpp 2 is not played: interleaved stages need a multiple of 2 micro-batches, and there "
         "are 3",
         "recomputation is not played: checkpoints of 2 layers, and 0 that begin it",
@@ -126,8 +126,8 @@ def test_what_the_header_says_and_is_not_played(tmp_path):
 
 
 def test_every_rank_is_known(tmp_path):
-    found = read(tmp_path, table(HEAD, *[LAYER, EXPERTS] * 3, TAIL))
-    job = find_job(found.trace)
+    imported = read(tmp_path, table(HEAD, *[LAYER, EXPERTS] * 3, TAIL))
+    job = find_job(imported.trace)
     assert [len(role.ranks) for role in job.roles] == [8, 8]
     for rank in range(16):
         for call in Expansion(job).calls(rank):
@@ -136,27 +136,27 @@ def test_every_rank_is_known(tmp_path):
 
 def test_micro_batches_may_differ_in_time(tmp_path):
     slower = LAYER.replace("5000", "6000")
-    found = read(tmp_path, table(HEAD, LAYER, slower, LAYER, TAIL))
-    assert found.remarks == ("all 2 stages are taken to be alike",)
+    imported = read(tmp_path, table(HEAD, LAYER, slower, LAYER, TAIL))
+    assert imported.remarks == ("all 2 stages are taken to be alike",)
 
 
 def test_rows_that_do_not_repeat(tmp_path):
-    found = read(tmp_path, table(HEAD, LAYER, EXPERTS, pp=1, ga=5))
-    assert found.remarks == (
+    imported = read(tmp_path, table(HEAD, LAYER, EXPERTS, pp=1, ga=5))
+    assert imported.remarks == (
         "rows do not repeat 5 times, as ga says: a step is one pass through the table",
     )
-    assert len(found.trace.ranks[0].calls) == 6
+    assert len(imported.trace.ranks[0].calls) == 6
 
 
 def test_a_table_without_times(tmp_path):
-    found = read(tmp_path, table(EXPERTS, pp=1, ga=1))
-    assert found.remarks == ("no layer has a time: the table was written without measurements",)
-    assert found.trace.ranks[0].computes == ()
+    imported = read(tmp_path, table(EXPERTS, pp=1, ga=1))
+    assert imported.remarks == ("no layer has a time: the table was written without measurements",)
+    assert imported.trace.ranks[0].computes == ()
 
 
 def test_groups_of_one_rank_do_not_communicate(tmp_path):
-    found = read(tmp_path, table(LAYER, EXPERTS, tp=1, ep=1, pp=1, ga=1, gpus=4))
-    assert {one.group for one in found.trace.ranks[0].calls} == {"edp"}
+    imported = read(tmp_path, table(LAYER, EXPERTS, tp=1, ep=1, pp=1, ga=1, gpus=4))
+    assert {call.group for call in imported.trace.ranks[0].calls} == {"edp"}
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ from lightloom.trace.importers.operations import element_bytes, operation_of
     ],
 )  # fmt: skip
 def test_kernels_that_carry_data(name, library, place, op):
-    found = communication_kernel(name)
-    assert (found.library, found.place, found.op, found.carries) == (library, place, op, True)
+    kernel = communication_kernel(name)
+    assert (kernel.library, kernel.place, kernel.op, kernel.carries) == (library, place, op, True)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_kernels_that_carry_data(name, library, place, op):
     ],
 )
 def test_kernels_that_prepare_or_await_a_call(name, library):
-    found = communication_kernel(name)
-    assert (found.library, found.op, found.carries) == (library, None, False)
+    kernel = communication_kernel(name)
+    assert (kernel.library, kernel.op, kernel.carries) == (library, None, False)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_every_library_has_a_source():
 
 
 def test_kernels_of_no_library():
-    found = communication_kernel("void acme::my_all_gather<4>(x)")
-    assert (found.library, found.op) == ("", "all_gather")
+    kernel = communication_kernel("void acme::my_all_gather<4>(x)")
+    assert (kernel.library, kernel.op) == ("", "all_gather")
     assert communication_kernel("acme::a2a_kernel(x)").op == "all_to_all"
     assert communication_kernel("acme::multimem_store(x)").op is None
     assert communication_kernel("acme::gemm_all_reduce(x)") is None
@@ -155,4 +155,4 @@ def test_operations_and_types_by_name():
     assert operation_of("ncclKernel_Reduce_RING_LL_Sum_float(ncclWorkElem)") == "reduce"
     assert operation_of("reduce_scatter_tensor_coalesced") == "reduce_scatter"
     types = ("BFloat16", "Float8_e4m3fn", "Long", "c10::Half", "long int", "c10::Float8_e5m2", "x")
-    assert [element_bytes(one) for one in types] == [2, 1, 8, 2, 8, 1, None]
+    assert [element_bytes(name) for name in types] == [2, 1, 8, 2, 8, 1, None]

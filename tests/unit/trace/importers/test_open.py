@@ -22,9 +22,9 @@ MEGATRON = {
 
 
 def profile():
-    made = Profile()
-    made.kernel("gemm", 0, 5)
-    return json.dumps(made.to_json())
+    written = Profile()
+    written.kernel("gemm", 0, 5)
+    return json.dumps(written.to_json())
 
 
 def grid():

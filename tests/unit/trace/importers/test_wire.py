@@ -36,8 +36,8 @@ def test_negative_numbers_are_those_of_64_bits():
 
 def test_numbers_of_fixed_size():
     content = b"\x09" + struct.pack("<d", 0.25) + b"\x15" + struct.pack("<f", -2.0)
-    found = list(wire.fields(memoryview(content)))
-    assert [wire.double(value, kind) for _, kind, value in found] == [0.25, -2.0]
+    fields = list(wire.fields(memoryview(content)))
+    assert [wire.double(value, kind) for _, kind, value in fields] == [0.25, -2.0]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_no_message(content, message):
 
 def test_messages_after_their_lengths():
     content = varint(3) + b"abc" + varint(0) + varint(1) + b"d"
-    assert [bytes(one) for one in wire.delimited(memoryview(content))] == [b"abc", b"", b"d"]
+    assert [bytes(m) for m in wire.delimited(memoryview(content))] == [b"abc", b"", b"d"]
     with pytest.raises(wire.WireError, match="ends 2 bytes too early"):
         list(wire.delimited(memoryview(content[:2])))
 

@@ -20,16 +20,16 @@ class AllToAll(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rows, sent, received):
         ctx.sizes = (sent, received)
-        made = rows.new_empty((sum(received), *rows.shape[1:]))
-        dist.all_to_all_single(made, rows.contiguous(), received, sent, group=GROUP)
-        return made
+        arrived = rows.new_empty((sum(received), *rows.shape[1:]))
+        dist.all_to_all_single(arrived, rows.contiguous(), received, sent, group=GROUP)
+        return arrived
 
     @staticmethod
     def backward(ctx, rows):
         sent, received = ctx.sizes
-        made = rows.new_empty((sum(sent), *rows.shape[1:]))
-        dist.all_to_all_single(made, rows.contiguous(), sent, received, group=GROUP)
-        return made, None, None
+        returned = rows.new_empty((sum(sent), *rows.shape[1:]))
+        dist.all_to_all_single(returned, rows.contiguous(), sent, received, group=GROUP)
+        return returned, None, None
 
 
 class Experts(nn.Module):
@@ -44,7 +44,7 @@ class Experts(nn.Module):
         counts = torch.bincount(chosen.view(-1), minlength=EXPERTS)
         theirs = torch.empty_like(counts)
         dist.all_to_all_single(theirs, counts, group=GROUP)
-        sent, received = (one.view(EP, -1).sum(1).tolist() for one in (counts, theirs))
+        sent, received = (count.view(EP, -1).sum(1).tolist() for count in (counts, theirs))
         rows = AllToAll.apply(tokens[order // CHOSEN], sent, received)
         parts = torch.split(rows, theirs.tolist())
         done = [self.experts[i % len(self.experts)](part) for i, part in enumerate(parts)]

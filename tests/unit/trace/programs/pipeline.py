@@ -24,9 +24,9 @@ def transfer(operation, tensor):
 for _ in range(2):
     for _ in range(3):
         if FIRST:
-            made = layer(torch.randn(4, 16))
-            transfer(dist.isend, made.detach())
-            made.backward(transfer(dist.irecv, torch.empty(4, 16)))
+            states = layer(torch.randn(4, 16))
+            transfer(dist.isend, states.detach())
+            states.backward(transfer(dist.irecv, torch.empty(4, 16)))
         else:
             data = transfer(dist.irecv, torch.empty(4, 16)).requires_grad_()
             layer(data).sum().backward()

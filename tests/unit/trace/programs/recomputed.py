@@ -21,7 +21,7 @@ class Gate(nn.Module):
         counts = torch.bincount(chosen.view(-1), minlength=EXPERTS)
         theirs = torch.empty_like(counts)
         dist.all_to_all_single(theirs, counts, group=GROUP)
-        sent, received = (one.view(4, -1).sum(1).tolist() for one in (counts, theirs))
+        sent, received = (count.view(4, -1).sum(1).tolist() for count in (counts, theirs))
         rows = torch.empty(sum(received), 16)
         dist.all_to_all_single(rows, torch.zeros(sum(sent), 16), received, sent, group=GROUP)
         return tokens * weights.sum(-1, keepdim=True)

@@ -43,19 +43,19 @@ for sequence_parallel in (False, True):
         second.weight.copy_(part(row, 1))
     expected = functional.layer_norm(whole, (WIDTH,)) @ column.t() @ row.t()
     expected.square().mean().backward()
-    given = whole.detach()
-    given = (part(given) if sequence_parallel else given).clone().requires_grad_()
-    made = second(first(given))
+    states = whole.detach()
+    states = (part(states) if sequence_parallel else states).clone().requires_grad_()
+    result = second(first(states))
     share = part(expected) if sequence_parallel else expected
-    assert made.shape == share.shape
-    assert torch.allclose(made, share, rtol=1e-3, atol=1e-3)
-    (made.square().sum() / expected.numel()).backward()
+    assert result.shape == share.shape
+    assert torch.allclose(result, share, rtol=1e-3, atol=1e-3)
+    (result.square().sum() / expected.numel()).backward()
     wanted = part(whole.grad) if sequence_parallel else whole.grad
-    assert torch.allclose(given.grad, wanted, rtol=1e-3, atol=1e-3)
+    assert torch.allclose(states.grad, wanted, rtol=1e-3, atol=1e-3)
     optimizers.append(torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1))
 
 data = [torch.randn(SEQUENCE, BATCH, HEADS, CHANNELS, requires_grad=True) for _ in "qkv"]
-heads_first = [one.permute(1, 2, 0, 3) for one in data]
+heads_first = [tensor.permute(1, 2, 0, 3) for tensor in data]
 expected = functional.scaled_dot_product_attention(*heads_first).permute(2, 0, 1, 3).flatten(2)
 expected.square().mean().backward()
 for kind in ("p2p", "all_gather", "a2a", "a2a+p2p"):
@@ -69,19 +69,19 @@ for kind in ("p2p", "all_gather", "a2a", "a2a+p2p"):
         cp_stream=torch.cuda.Stream(),
     )  # fmt: skip
     for mask in ("no_mask", "causal"):
-        given = [part(one.detach()).clone().requires_grad_() for one in data]
-        made = attention(*given, attn_mask_type=mask)
-        assert made.shape == (SEQUENCE // size, BATCH, WIDTH)
-        (made.square().sum() / expected.numel()).backward()
-        assert [one.grad.shape for one in given] == [one.shape for one in given]
+        inputs = [part(tensor.detach()).clone().requires_grad_() for tensor in data]
+        result = attention(*inputs, attn_mask_type=mask)
+        assert result.shape == (SEQUENCE // size, BATCH, WIDTH)
+        (result.square().sum() / expected.numel()).backward()
+        assert [tensor.grad.shape for tensor in inputs] == [tensor.shape for tensor in inputs]
         if mask == "no_mask" and "p2p" not in kind:
-            assert torch.allclose(made, part(expected), atol=1e-4)
-            for one, wanted in zip(given, data, strict=True):
-                assert torch.allclose(one.grad, part(wanted.grad), atol=1e-5)
+            assert torch.allclose(result, part(expected), atol=1e-4)
+            for tensor, wanted in zip(inputs, data, strict=True):
+                assert torch.allclose(tensor.grad, part(wanted.grad), atol=1e-5)
 
 experts = te.GroupedLinear(3, WIDTH, 8, bias=False, params_dtype=torch.float32)
-made = experts(torch.randn(12, WIDTH), [4, 0, 8])
-assert made.shape == (12, 8)
+result = experts(torch.randn(12, WIDTH), [4, 0, 8])
+assert result.shape == (12, 8)
 for optimizer in optimizers:
     optimizer.step()
 assert os.environ["RANK"] == str(rank)

@@ -8,10 +8,10 @@ dist.init_process_group("nccl")
 
 class Viewless(torch.autograd.Function):
     @staticmethod
-    def forward(_, given):
-        made = torch.empty((1,), dtype=given.dtype, device=given.device, requires_grad=True)
-        made.data = given.data
-        return made
+    def forward(_, data):
+        view = torch.empty((1,), dtype=data.dtype, device=data.device, requires_grad=True)
+        view.data = data.data
+        return view
 
     @staticmethod
     def backward(_, gradient):
@@ -21,7 +21,7 @@ class Viewless(torch.autograd.Function):
 layer = torch.nn.Linear(8, 8, bias=False)
 optimizer = torch.optim.SGD(layer.parameters())
 for _ in range(2):
-    made = Viewless.apply(layer(torch.randn(4, 1, 8)).transpose(0, 1))
-    (made + torch.randn(1, 4, 8)).sum().backward()
+    states = Viewless.apply(layer(torch.randn(4, 1, 8)).transpose(0, 1))
+    (states + torch.randn(1, 4, 8)).sum().backward()
     dist.all_reduce(layer.weight.grad)
     optimizer.step()

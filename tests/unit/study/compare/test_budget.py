@@ -4,7 +4,7 @@ import pytest
 
 from lightloom.models import load_model
 from lightloom.parallel import choose_plan
-from lightloom.study.compare import strategies
+from lightloom.study.compare.budget import flows_of
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_flows_of_a_step_are_pairs_times_all_to_alls(gpus, ep, expected):
         gpu_memory_bytes=1e12,
         overrides={"tp": 1, "pp": 4, "ep": ep, "micro_batches": 4},
     )
-    assert strategies.flows_of(model, plan) == expected
+    assert flows_of(model, plan) == expected

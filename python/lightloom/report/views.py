@@ -1,0 +1,79 @@
+"""How each class of results is printed and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from lightloom.packets import PacketRun
+from lightloom.report.figure import (
+    Figure,
+    circuits_figure,
+    comparison_figure,
+    html_of,
+    packets_figure,
+    permutations_figure,
+    schedule_figure,
+)
+from lightloom.report.packets_table import print_packets
+from lightloom.report.prediction_table import print_prediction
+from lightloom.report.result_table import print_result
+from lightloom.report.schedule_table import print_scheduling
+from lightloom.report.table import print_comparison
+from lightloom.schedule import Allocation, PermutationSchedule, RelayedAllocation
+from lightloom.schedule.results import Result
+from lightloom.shown import Shown
+from lightloom.study.compare.results import Comparison
+from lightloom.study.prediction import Prediction
+from lightloom.study.scheduling.results import ScheduleComparison
+
+
+class View(NamedTuple):
+    """What prints a class of results, and what draws it if there is anything to draw."""
+
+    print: Callable[..., None]
+    draw: Callable[..., Figure] | None = None
+
+
+VIEWS: dict[type, View] = {
+    Comparison: View(print_comparison, comparison_figure),
+    ScheduleComparison: View(print_scheduling, schedule_figure),
+    Prediction: View(print_prediction),
+    PacketRun: View(
+        lambda run, console: print_packets(run, run.scenario, console), packets_figure
+    ),
+    Result: View(print_result),
+    Allocation: View(
+        print_result, lambda found: circuits_figure(found.circuits, f"Circuits by {found.chosen}")
+    ),
+    RelayedAllocation: View(
+        print_result,
+        lambda found: circuits_figure(
+            found.circuits, f"Circuits for relaying, from {found.origin}"
+        ),
+    ),
+    PermutationSchedule: View(print_result, permutations_figure),
+}  # fmt: skip
+
+
+def _view(result: object) -> View:
+    return next(VIEWS[kind] for kind in type(result).__mro__ if kind in VIEWS)
+
+
+def show(result: object, console: Console | None, **options: bool) -> None:
+    """Print a result, to the terminal by default."""
+    _view(result).print(result, console or Console(highlight=False), **options)
+
+
+def html(result: Shown) -> str:
+    """Return what a result prints, for a notebook."""
+    return html_of(result.print)
+
+
+def draw(result: object, *more: Any) -> Figure:
+    """Draw a result, given what else its drawing needs."""
+    drawing = _view(result).draw
+    assert drawing is not None
+    return drawing(result, *more)
