@@ -39,12 +39,7 @@ def in_rust(servers: int, policy: Policy, held: Any, demands: Demands) -> tuple[
         "circuit_rate": 400 * BITS,
         "eps_rates": [800 * BITS] * servers,
         "eps_nics": 0,
-        "relay_cost": {
-            "staging_rate": None,
-            "chunk_bytes": 0,
-            "chunk_latency": 0,
-            "memory_limit": None,
-        },
+        "relay_cost": {"chunk_bytes": 0, "chunk_latency_s": 0.0},
         "failures": {"nics": [], "eps_nics": [], "servers": [], "planes": []},
     }
     chosen = {
@@ -54,13 +49,7 @@ def in_rust(servers: int, policy: Policy, held: Any, demands: Demands) -> tuple[
         "split": True,
         "relaying": False,
     }
-    timing = {
-        "fixed": 10_000_000,
-        "per_pair": 0,
-        "control": 0,
-        "link_up": 0,
-        "keep_unchanged": True,
-    }
+    timing = {"fixed_s": 10e-6}
     upcoming = [json.loads(upcoming_all_to_alls(demand, 5e-6)[0].to_json()) for demand in demands]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump([region, chosen, timing, json.loads(held.to_json()), upcoming], file)

@@ -41,8 +41,8 @@ def region_of(**change) -> RegionFile:
         journal="r0.sqlite",
         switches={"ocs": {"url": "emulator://"}},
         job={"ranks_per_server": 2, "gpus_per_server": 2},
-        policy={"reconfigure": "always"},
-        timing={"switching_s": 0.001, "link_up_s": 0.0},
+        policy={"when": "always"},
+        timing={"fixed_s": 0.001, "link_up_s": 0.0},
         change={"timeout_s": 0.1, **change},
     )
 

@@ -1,8 +1,11 @@
 """Small task graphs and networks, built by hand."""
 
+import dataclasses
+
 import numpy as np
 
 from lightloom.fabric.network import Direct, Eps, Network, NvSwitch, Ocs
+from lightloom.schedule import SwitchTiming
 from lightloom.workload import Block, TaskGraphBuilder
 from lightloom.workload.categories import step_categories
 from lightloom.workload.task_graph import Collective, GroupFamily
@@ -89,6 +92,8 @@ def packet(servers, all_to_all="flat", **options):
 
 def mixnet(servers, rate_bps=400 * GBPS, **options):
     """Two NICs on the packet fabric, six on circuits of one region."""
+    parts = [field.name for field in dataclasses.fields(SwitchTiming)]
+    timing = {name: options.pop(name) for name in parts if name in options}
     values = {
         "degree": 6,
         "nic_rate_bps": rate_bps,
@@ -98,7 +103,7 @@ def mixnet(servers, rate_bps=400 * GBPS, **options):
         "split": True,
         "reconfigure": "always",
         "first": "reuse",
-        "fixed_ps": 25_000_000_000,
+        "timing": SwitchTiming(**{"fixed_s": 0.025, **timing}),
         **options,
     }
     base = packet(servers, "hierarchical", nics=2, rate_bps=rate_bps)

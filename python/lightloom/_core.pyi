@@ -20,6 +20,7 @@ from lightloom.schedule import AllocatorCallback
 from lightloom.schedule.chunks import ChunkSchedule
 from lightloom.schedule.hybrid import HybridSchedule
 from lightloom.schedule.permutations import PermutationSchedule
+from lightloom.schedule.records import RelayCost, SwitchTiming
 from lightloom.schedule.requests import (
     AssignmentClaim,
     ChunkRequest,
@@ -27,7 +28,6 @@ from lightloom.schedule.requests import (
     FabricPaths,
     FabricShape,
     MatchingClaim,
-    RelayCharges,
     RoutingRequest,
 )
 from lightloom.schedule.rotornet import RotorSchedule
@@ -107,6 +107,25 @@ def schedule_map_nics(
 ) -> npt.NDArray[np.uint32]: ...
 
 @final
+class RecordField:
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def limits(self) -> tuple[float, float] | None: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def required(self) -> bool: ...
+    @property
+    def default(self) -> bool | int | float | None: ...
+
+def record_fields(name: str) -> list[RecordField]: ...
+def record_values(name: str, written: dict[str, Any]) -> dict[str, Any]: ...
+def switching_time_s(timing: SwitchTiming, pairs: int) -> float: ...
+
+@final
 class PlaneAssignment:
     nics: Final[npt.NDArray[np.uint32] | None]
     reason: Final[str | None]
@@ -133,12 +152,12 @@ def schedule_plan_batches(
     has_eps: npt.NDArray[np.bool_],
     max_pairs: int,
 ) -> ChangePlan: ...
-def schedule_assign_to_planes(
+def schedule_build_on_planes(
+    request: CircuitRequest,
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],
     duplex: bool,
-    effort: int,
-) -> npt.NDArray[np.uint32]: ...
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]: ...
 def schedule_check_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],
@@ -372,7 +391,7 @@ class RelayedCircuits:
 
 def schedule_relay(request: RoutingRequest) -> RelayRouting: ...
 def schedule_allocate_relayed(
-    request: CircuitRequest, charges: RelayCharges, max_evaluations: int
+    request: CircuitRequest, charges: RelayCost, max_evaluations: int
 ) -> RelayedCircuits: ...
 def schedule_relay_as(
     request: RoutingRequest,
@@ -434,31 +453,33 @@ def schedule_sub_matrices(nodes: int, reading: str) -> list[npt.NDArray[np.int32
 # schedule: crates/python/src/schedule/decider.rs
 
 @final
-class DeciderRegion:
-    def __new__(cls, values: object) -> DeciderRegion: ...
-    ports: Final[npt.NDArray[np.uint32]]
-    allowed: Final[npt.NDArray[np.bool_] | None]
-    planes: Final[str | None]
-    numa_nodes: Final[int]
-    circuit_bps: Final[int]
-    eps_bps: Final[npt.NDArray[np.uint64]]
-    eps_nics: Final[int]
-    relay_cost: Final[RegionRelayCost]
-    failures: Final[RegionFailures]
-
-@final
-class RegionRelayCost:
-    staging_bps: Final[int | None]
-    chunk_bytes: Final[int]
-    chunk_latency_ps: Final[int]
-    memory_limit_bytes: Final[int | None]
-
-@final
 class RegionFailures:
     nics: Final[list[tuple[int, int]]]
     eps_nics: Final[list[tuple[int, int]]]
     servers: Final[list[int]]
     planes: Final[list[int]]
+
+@final
+class DeciderRegion:
+    def __new__(cls, values: object) -> DeciderRegion: ...
+    @property
+    def ports(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def allowed(self) -> npt.NDArray[np.bool_] | None: ...
+    @property
+    def planes(self) -> str | None: ...
+    @property
+    def numa_nodes(self) -> int: ...
+    @property
+    def circuit_bps(self) -> int: ...
+    @property
+    def eps_bps(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def eps_nics(self) -> int: ...
+    @property
+    def relay_cost(self) -> dict[str, Any]: ...
+    @property
+    def failures(self) -> RegionFailures: ...
 
 @final
 class Held:
@@ -519,7 +540,7 @@ class Decider:
         cls,
         region: DeciderRegion,
         policy: object,
-        timing: object,
+        timing: SwitchTiming,
         allocator: Callable[[list[ProposalRequest]], list[npt.NDArray[np.uint16]]] | None,
     ) -> Decider: ...
     def start(self) -> Held: ...

@@ -92,6 +92,11 @@ def planes(draw: Draws) -> tuple:
     return draw.symmetric(), working, draw.flag(), draw.pick([0, 1, 10, 200, 2_000])
 
 
+def build_on_planes(draw: Draws) -> tuple:
+    circuits, working, duplex, _ = planes(draw)
+    return circuit_request(draw), circuits, working, duplex
+
+
 def plan_batches(draw: Draws) -> tuple:
     return nic_rows(draw), nic_rows(draw), draw.column(np.bool_, "flags"), draw.number(2, 3, 4, 20)
 
@@ -178,18 +183,18 @@ def symmetric_weights(draw: Draws) -> tuple:
     return (draw.symmetric(np.int64, draw.rng.choice(["few", "signed"])),)
 
 
-def charges(draw: Draws) -> requests.RelayCharges:
-    return requests.RelayCharges(
-        draw.optional(lambda: draw.number(GBPS, 400 * GBPS, 1)),
-        draw.number(0, 1_000, 10**6),
-        draw.number(0, 1_000, 10**9),
-        draw.optional(draw.size),
+def relay_cost(draw: Draws) -> Any:
+    return draw.namespace(
+        nvswitch_gbps=draw.optional(lambda: draw.number(1, 400, 1e-9)),
+        chunk_bytes=draw.number(0, 1_000, 10**6),
+        chunk_latency_s=draw.number(0, 1e-9, 1e-3),
+        memory_limit_bytes=draw.optional(draw.size),
     )
 
 
 def routing(draw: Draws) -> requests.RoutingRequest:
     rate, eps = draw.number(400 * GBPS, GBPS, 1), draw.number(100 * GBPS, 0, 1)
-    return requests.RoutingRequest(draw.demand(), draw.symmetric(), rate, eps, charges(draw))
+    return requests.RoutingRequest(draw.demand(), draw.symmetric(), rate, eps, relay_cost(draw))
 
 
 def relay(draw: Draws) -> tuple:
@@ -203,7 +208,7 @@ def relay_bound(draw: Draws) -> tuple:
 
 def allocate_relayed(draw: Draws) -> tuple:
     request = circuit_request(draw, draw.optional(draw.symmetric))
-    return request, charges(draw), draw.number(0, 1, 3)
+    return request, relay_cost(draw), draw.number(0, 1, 3)
 
 
 def rotor(draw: Draws, slot: Any = None) -> dict[str, Any]:
@@ -439,7 +444,7 @@ CALLS = {
     "schedule_changed_pairs": changed_pairs,
     "schedule_map_nics": map_nics,
     "schedule_assign_planes": lambda draw: (*planes(draw), draw.optional(lambda: nic_rows(draw))),
-    "schedule_assign_to_planes": planes,
+    "schedule_build_on_planes": build_on_planes,
     "schedule_plan_batches": plan_batches,
     "schedule_topoopt": topoopt,
     "schedule_decompose": decompose,

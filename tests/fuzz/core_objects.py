@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from tests.fuzz.core_entries import GBPS, NAMES, charges, nic_rows, text
+from tests.fuzz.core_entries import GBPS, NAMES, nic_rows, relay_cost, text
 from tests.fuzz.draws import Draws
 from tests.fuzz.outcomes import look
 from tests.fuzz.parser_inputs import damaged
@@ -41,7 +41,7 @@ def region_values(draw: Draws) -> Any:
         circuit_bps=draw.number(400 * GBPS, GBPS),
         eps_bps=draw.column(np.uint64, "rates"),
         eps_nics=draw.number(2, 2, 3),
-        relay_cost=draw.optional(lambda: charges(draw)),
+        relay_cost=draw.optional(lambda: relay_cost(draw)),
         failures=draw.optional(lambda: failures(draw)) if draw.chance(0.3) else None,
     )
 
@@ -59,10 +59,10 @@ def decider(draw: Draws) -> Any:
         relaying=draw.chance(0.2),
     )
     timing = draw.namespace(
-        fixed_ps=draw.number(0, 10**6, 25 * 10**9),
-        per_pair_ps=draw.number(0, 10**6),
-        control_ps=draw.number(0, 10**9),
-        link_up_ps=draw.number(0, 10**9),
+        fixed_s=draw.number(0, 1e-6, 25e-3),
+        per_pair_s=draw.number(0, 1e-6),
+        control_s=draw.number(0, 1e-3),
+        link_up_s=draw.number(0, 1e-3),
         keep_unchanged=draw.flag(),
     )
     return _core.Decider(region(draw), policy, timing, None)

@@ -9,7 +9,7 @@ from tests.fuzz.outcomes import refusal
 from lightloom import _core
 from lightloom.demand.generator import DrawRequest
 from lightloom.packets.requests import PacketTopologyRequest
-from lightloom.schedule import Ring, requests
+from lightloom.schedule import RelayCost, Ring, requests
 
 U64 = np.uint64
 
@@ -31,7 +31,7 @@ def test_what_is_wrong_with_an_attribute_is_said_after_its_name():
 
 def test_a_path_over_a_server_that_is_not_there_is_refused():
     nothing = np.zeros((0, 0), np.uint64)
-    charges = requests.RelayCharges(None, 0, 0, None)
+    charges = RelayCost.free()
     request = requests.RoutingRequest(nothing, nothing.astype(np.uint16), 1, 1, charges)
     paths = np.array([[255, -1, 4, 1]], np.int32)
     with pytest.raises(ValueError, match=r"^a path over server 255: expected 0 to below 0$"):

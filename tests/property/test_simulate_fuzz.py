@@ -119,7 +119,7 @@ networks = st.one_of(
         degree=st.sampled_from([0, 1, 6, 2**31]),
         first=st.sampled_from(["reuse", "block"]),
         reconfigure=st.sampled_from(["never", "always", "per-layer", "break-even", "oracle"]),
-        fixed_ps=st.sampled_from([0, 10**9, 2**64 - 1]),
+        fixed_s=st.sampled_from([0, 1e-3, 1e6]),
         keep_unchanged=st.booleans(),
         allocator=st.sampled_from(["paper", "reference", "static", "greedy", "parametric", "best"]),
     ),

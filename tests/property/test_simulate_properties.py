@@ -33,8 +33,8 @@ NETWORKS = {
     ),
     "mixnet, blocking": lambda: mixnet(8, first="block", keep_unchanged=False, allocator="paper"),
     "mixnet, per layer": lambda: mixnet(8, reconfigure="per-layer"),
-    "mixnet, break-even": lambda: mixnet(8, reconfigure="break-even", fixed_ps=10**9),
-    "mixnet, oracle": lambda: mixnet(8, reconfigure="oracle", fixed_ps=10**8, keep_unchanged=False),
+    "mixnet, break-even": lambda: mixnet(8, reconfigure="break-even", fixed_s=1e-3),
+    "mixnet, oracle": lambda: mixnet(8, reconfigure="oracle", fixed_s=1e-4, keep_unchanged=False),
     "mixnet, fixed": lambda: mixnet(8, reconfigure="never", split=False),
     "direct": lambda: full_mesh(8),
 }
@@ -101,7 +101,7 @@ def test_twice_the_rate_is_never_slower_for_one_all_to_all(name, blocks):
 def test_switching_at_once_exposes_nothing(blocks, work):
     graph_of = step(blocks, work)
     slow = mixnet(8)
-    quick = mixnet(8, fixed_ps=0)
+    quick = mixnet(8, fixed_s=0)
     fast, late = simulate(graph_of, quick), simulate(graph_of, slow)
     assert fast.critical_path_s["reconfiguration"] == 0
     assert fast.circuits.exposed_s == 0

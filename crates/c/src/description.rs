@@ -8,11 +8,11 @@
 //! ```
 
 use lightloom_decide::Region;
+use lightloom_model::record::{MIN_GBPS, rate_of};
 use lightloom_model::{
-    Allocator, Choice, Duration, Failures, Fibers, FirstAllToAll, Invalid, Policy, Rate,
-    Reconfigure, SwitchTiming,
+    Allocator, Choice, Failures, Fibers, FirstAllToAll, Invalid, Policy, Reconfigure, RelayCost,
+    SwitchTiming,
 };
-use lightloom_schedule::relay::RelayCost;
 use serde::Deserialize;
 
 /// Maximum number of servers of a region.
@@ -22,12 +22,6 @@ pub const MAX_PORTS: u32 = 256;
 /// Maximum number of bytes of a text that is parsed.
 pub const MAX_TEXT_BYTES: usize = 64 << 20;
 
-const MAX_GBPS: f64 = 1e9;
-const MIN_CIRCUIT_GBPS: f64 = 1e-9;
-/// Times are whole picoseconds in 64 bits.
-const MAX_SECONDS: f64 = 1e6;
-const MAX_RELAY_BYTES: u64 = 1 << 62;
-
 /// Everything that a decider is made of.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +30,7 @@ pub(crate) struct Description {
     region: RegionDescription,
     #[serde(default)]
     policy: PolicyDescription,
-    timing: TimingDescription,
+    timing: SwitchTiming,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,37 +73,13 @@ struct FailedParts {
 struct PolicyDescription {
     allocator: String,
     when: String,
-    relaying: Option<RelayDescription>,
+    relaying: Option<RelayCost>,
 }
 
 impl Default for PolicyDescription {
     fn default() -> Self {
         Self { allocator: "best".into(), when: "break-even".into(), relaying: None }
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RelayDescription {
-    /// No limit if absent.
-    nvswitch_gbps: Option<f64>,
-    chunk_bytes: u64,
-    chunk_latency_s: f64,
-    memory_limit_bytes: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TimingDescription {
-    fixed_s: f64,
-    #[serde(default)]
-    per_pair_s: f64,
-    #[serde(default)]
-    control_s: f64,
-    #[serde(default)]
-    link_up_s: f64,
-    #[serde(default = "yes")]
-    keep_unchanged: bool,
 }
 
 fn yes() -> bool {
@@ -140,7 +110,7 @@ impl Description {
             return Err(Invalid(format!("ports: expected at most {MAX_PORTS}, got {count}")));
         }
         let eps = region.eps_gbps.for_all(servers, "eps_gbps")?;
-        let eps_rates = eps.into_iter().map(|gbps| rate(gbps, "eps_gbps", 0.0));
+        let eps_rates = eps.into_iter().map(|gbps| rate_of(gbps, "eps_gbps", 0.0));
         let FailedParts { nics, eps_nics, servers: failed, planes } = region.failed;
         let relaying = policy.relaying.is_some();
         let made = Region {
@@ -148,14 +118,10 @@ impl Description {
             allowed: region.allowed.map(|rows| pairs(&rows, servers)).transpose()?,
             planes: region.planes.as_deref().map(choice::<Fibers>).transpose()?,
             numa_nodes: region.numa_nodes,
-            circuit_rate: rate(region.circuit_gbps, "circuit_gbps", MIN_CIRCUIT_GBPS)?,
+            circuit_rate: rate_of(region.circuit_gbps, "circuit_gbps", MIN_GBPS)?,
             eps_rates: eps_rates.collect::<Result<_, _>>()?,
             eps_nics: region.eps_nics,
-            relay_cost: policy
-                .relaying
-                .map(RelayDescription::cost)
-                .transpose()?
-                .unwrap_or_default(),
+            relay_cost: policy.relaying.unwrap_or_default(),
             failures: Failures { nics, eps_nics, servers: failed, planes },
         };
         let policy = Policy {
@@ -165,7 +131,7 @@ impl Description {
             split: region.split,
             relaying,
         };
-        Ok((made, policy, timing.timing()?))
+        Ok((made, policy, timing))
     }
 }
 
@@ -182,52 +148,8 @@ impl<T: Clone> OneOrEach<T> {
     }
 }
 
-impl RelayDescription {
-    fn cost(self) -> Result<RelayCost, Invalid> {
-        if self.chunk_bytes > MAX_RELAY_BYTES {
-            let given = self.chunk_bytes;
-            return Err(Invalid(format!(
-                "chunk_bytes: expected at most {MAX_RELAY_BYTES}, got {given}"
-            )));
-        }
-        let staging = |gbps| rate(gbps, "nvswitch_gbps", MIN_CIRCUIT_GBPS);
-        Ok(RelayCost {
-            staging_rate: self.nvswitch_gbps.map(staging).transpose()?,
-            chunk_bytes: self.chunk_bytes,
-            chunk_latency: time(self.chunk_latency_s, "chunk_latency_s")?,
-            memory_limit: self.memory_limit_bytes,
-        })
-    }
-}
-
-impl TimingDescription {
-    fn timing(&self) -> Result<SwitchTiming, Invalid> {
-        Ok(SwitchTiming {
-            fixed: time(self.fixed_s, "fixed_s")?,
-            per_pair: time(self.per_pair_s, "per_pair_s")?,
-            control: time(self.control_s, "control_s")?,
-            link_up: time(self.link_up_s, "link_up_s")?,
-            keep_unchanged: self.keep_unchanged,
-        })
-    }
-}
-
 fn choice<T: Choice>(name: &str) -> Result<T, Invalid> {
     T::parse(name).map_err(|error| Invalid(error.to_string()))
-}
-
-fn rate(gbps: f64, name: &str, minimum: f64) -> Result<Rate, Invalid> {
-    if !(minimum..=MAX_GBPS).contains(&gbps) {
-        return Err(Invalid(format!("{name}: expected {minimum} to 1e9 Gb/s, got {gbps}")));
-    }
-    Ok(Rate((gbps * 1e9).round_ties_even() as u64))
-}
-
-fn time(seconds: f64, name: &str) -> Result<Duration, Invalid> {
-    if !(0.0..=MAX_SECONDS).contains(&seconds) {
-        return Err(Invalid(format!("{name}: expected 0 to 1e6 s, got {seconds}")));
-    }
-    Ok(Duration((seconds * 1e12).round_ties_even() as u64))
 }
 
 fn pairs(rows: &[Vec<bool>], servers: usize) -> Result<Vec<bool>, Invalid> {

@@ -212,8 +212,8 @@ fn descriptions_that_cannot_be_are_refused_in_one_line() {
     let text = refusal(&PLAIN.replace("\"servers\": 4", "\"servers\": 1000000000"));
     assert_eq!(text, "servers: expected at most 1024, got 1000000000");
     let text = refusal(&PLAIN.replace("1e-4", "-1"));
-    assert_eq!(text, "fixed_s: expected 0 to 1e6 s, got -1");
-    assert!(refusal(&PLAIN.replace("1e-4", "1e7")).starts_with("fixed_s: expected"));
+    assert!(text.starts_with("description: fixed_s: expected 0 to 1e6 s, got -1 at line 4"));
+    assert!(refusal(&PLAIN.replace("1e-4", "1e7")).starts_with("description: fixed_s: expected"));
     assert!(refusal(&PLAIN.replace("400", "0")).starts_with("circuit_gbps: expected"));
     assert!(refusal(&PLAIN.replace(": 100}", ": 1e10}")).starts_with("eps_gbps: expected"));
     let more = |field: &str| PLAIN.replace("\"ports\"", &format!("{field}, \"ports\""));
@@ -540,5 +540,29 @@ proptest! {
             prop_assert!(made.hold(&held).is_ok(), "{:?}: {}", held, last_error());
             prop_assert_eq!(made.list(List::Held), held);
         }
+    }
+}
+
+/// The fields of the timing are those of the record, which nobody names here.
+#[test]
+fn every_field_of_the_timing_is_read() {
+    use lightloom_model::{Record, SwitchTiming};
+    let all = serde_json::to_value(SwitchTiming::default()).expect("numbers and flags");
+    let with = |timing: &serde_json::Value| {
+        let mut description: serde_json::Value = serde_json::from_str(PLAIN).expect("JSON");
+        description["timing"] = timing.clone();
+        create(description.to_string().as_bytes()).map(|_| ()).map_err(|(_, text)| text)
+    };
+    assert_eq!(with(&all), Ok(()));
+    for field in SwitchTiming::fields() {
+        let mut less = all.clone();
+        less.as_object_mut().expect("fields").remove(field.name).expect("a field of JSON");
+        let missing = format!("description: missing field `{}`", field.name);
+        match with(&less) {
+            Ok(()) => assert!(field.default.is_some(), "{missing}"),
+            Err(text) => assert!(field.default.is_none() && text.starts_with(&missing), "{text}"),
+        }
+        less[field.name] = serde_json::json!([]);
+        assert!(with(&less).expect_err("no value").contains("expected"));
     }
 }

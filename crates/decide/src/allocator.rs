@@ -11,6 +11,30 @@ pub trait CircuitAllocator: Send {
     /// # Errors
     /// Why there are none: no decision is taken.
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid>;
+
+    /// Tells it apart from all others that the same [`Decider`](crate::Decider) asks: what it
+    /// proposed serves equal requests later. It is asked every time if it has none.
+    fn key(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Who proposes circuits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proposer {
+    /// The policy's allocator.
+    Policy,
+    /// A user's allocator, by its key.
+    User(u64),
+    /// A user's allocator whose proposals are not kept.
+    Unknown,
+}
+
+impl Proposer {
+    /// The allocator that is given, or the policy's.
+    pub(crate) fn new(given: Option<&dyn CircuitAllocator>) -> Self {
+        given.map_or(Self::Policy, |allocator| allocator.key().map_or(Self::Unknown, Self::User))
+    }
 }
 
 /// Proposals of a user's allocator that were checked against their requests.

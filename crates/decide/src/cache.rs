@@ -66,6 +66,12 @@ impl<R: Cacheable> Cache<R> {
         result
     }
 
+    /// Forgets all results.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.size_bytes = 0;
+    }
+
     /// Keeps the result of a request.
     pub(crate) fn insert(&mut self, demand: &[u64], circuits: &[u16], result: &R) {
         if self.limit_bytes == 0 {
@@ -74,8 +80,7 @@ impl<R: Cacheable> Cache<R> {
         self.size_bytes += demand.len() * (size_of::<u64>() + size_of::<u16>());
         self.size_bytes += size_of::<Entry<R>>() + result.size_bytes();
         if self.size_bytes > self.limit_bytes {
-            self.entries.clear();
-            self.size_bytes = 0;
+            self.clear();
         }
         let hash = hash(demand, circuits);
         let (demand, circuits) = (demand.to_vec(), circuits.to_vec());

@@ -1,13 +1,12 @@
 //! From what is held and upcoming to a decision, for one region or for several at once.
 
-use crate::allocator::{CircuitAllocator, propose};
+use crate::allocator::{CircuitAllocator, Proposer, propose};
 use crate::break_even::{demands_to_request, max_gain};
 use crate::choice::{Draft, sum_of};
 use crate::decider::Decider;
 use crate::decision::{Decision, Held, Upcoming, Why};
-use crate::layout::counts;
 use lightloom_model::{Invalid, Reconfigure};
-use lightloom_schedule::{Allocation, NicCircuit, Request, allocate, route};
+use lightloom_schedule::{Allocation, NicCircuit, Request, allocate, circuits_of, route};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -34,10 +33,10 @@ pub fn decide_all(
     cases: &mut [Case],
     mut allocator: Option<&mut dyn CircuitAllocator>,
 ) -> Result<Vec<Decision>, Invalid> {
-    let custom = allocator.is_some();
+    let proposer = Proposer::new(allocator.as_deref());
     let mut drafts: Vec<Draft> = Vec::with_capacity(cases.len());
     for case in cases.iter_mut() {
-        drafts.push(case.decider.draft(case.held, case.upcoming));
+        drafts.push(case.decider.draft(case.held, case.upcoming, proposer));
     }
     let mut found: Vec<Vec<u16>> = Vec::new();
     if let Some(allocator) = allocator.as_mut() {
@@ -52,7 +51,8 @@ pub fn decide_all(
     }
     let mut found = found.into_iter();
     let decide = |(case, draft): (&mut Case, Draft)| {
-        let proposals = case.decider.proposals(&draft, custom.then_some(&mut found));
+        let given = (proposer != Proposer::Policy).then_some(&mut found);
+        let proposals = case.decider.proposals(&draft, given);
         case.decider.complete(case.held, &draft, &proposals)
     };
     Ok(cases.iter_mut().zip(drafts).map(decide).collect())
@@ -64,7 +64,7 @@ impl Decider {
     /// # Panics
     /// If a demand, or what is held, is not n x n.
     pub fn decide(&mut self, held: &Held, upcoming: &[Upcoming]) -> Decision {
-        let draft = self.draft(held, upcoming);
+        let draft = self.draft(held, upcoming, Proposer::Policy);
         let proposals = self.proposals(&draft, None);
         self.complete(held, &draft, &proposals)
     }
@@ -117,7 +117,17 @@ impl Decider {
     }
 
     /// What circuits are to be requested for.
-    fn draft<'a>(&mut self, held: &'a Held, upcoming: &'a [Upcoming]) -> Draft<'a> {
+    fn draft<'a>(
+        &mut self,
+        held: &'a Held,
+        upcoming: &'a [Upcoming],
+        proposer: Proposer,
+    ) -> Draft<'a> {
+        if self.proposer != proposer || proposer == Proposer::Unknown {
+            // what another allocator proposed is none of this one's
+            self.proposals.clear();
+            self.proposer = proposer;
+        }
         let mut draft = Draft::new(self.usable(held), upcoming);
         if upcoming.is_empty() {
             draft.nothing = Some(Why::NothingUpcoming);
@@ -151,7 +161,7 @@ impl Decider {
         }
         let nics: Vec<NicCircuit> =
             held.nics.iter().copied().filter(|circuit| self.layout.works(circuit)).collect();
-        let circuits = counts(self.region.servers(), &nics);
+        let circuits = circuits_of(self.region.servers(), &nics);
         Cow::Owned(Held { circuits, nics, chosen: held.chosen })
     }
 

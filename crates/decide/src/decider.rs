@@ -1,12 +1,13 @@
 //! The object that decides: its region, policy and timing, and what it has found before.
 
+use crate::allocator::Proposer;
 use crate::cache::Cache;
 use crate::decision::{Held, Upcoming};
-use crate::layout::{Layout, counts};
+use crate::layout::Layout;
 use crate::region::Region;
 use lightloom_model::{Allocator, Invalid, Policy, Rate, SwitchTiming};
 use lightloom_schedule::relay::{MAX_BYTES, RelayRequest, Relayed, expander, relay};
-use lightloom_schedule::{Allocation, EpsRates, Request, allocate, route};
+use lightloom_schedule::{Allocation, EpsRates, Request, allocate, circuits_of, route};
 use std::sync::Arc;
 
 /// Bytes of requests and results after which a cache is emptied, unless it is said otherwise.
@@ -24,6 +25,8 @@ pub struct Decider {
     pub(crate) layout: Layout,
     eps_rates: Vec<Rate>,
     pub(crate) proposals: Cache<Arc<Allocation>>,
+    /// Whose proposals these are.
+    pub(crate) proposer: Proposer,
     routings: Cache<Arc<Relayed>>,
 }
 
@@ -41,6 +44,7 @@ impl Decider {
             policy,
             timing,
             proposals: Cache::new(CACHE_BYTES),
+            proposer: Proposer::Policy,
             routings: Cache::new(CACHE_BYTES),
         })
     }
@@ -100,7 +104,7 @@ impl Decider {
         let demand = vec![0; n * n];
         self.request(&demand, None).admits(&circuits)?;
         let nics = self.layout.place(&circuits, &[]);
-        let built = counts(n, &nics);
+        let built = circuits_of(n, &nics);
         if built != circuits {
             return Err(Invalid::new("the circuits held cannot be put on planes"));
         }

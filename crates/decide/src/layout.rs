@@ -2,18 +2,11 @@
 //!
 //! Where one switch joins any two of its ports, every set of circuits within the ports can be
 //! built, and those that stay keep their NICs. Where NIC i of every server is on a switch of its
-//! own, circuits must be edge-colored onto these planes. Those that find no plane are given up, and
-//! NICs that are then free are joined where a plane can and nothing ends later for it, the neediest
-//! pair first.
+//! own, circuits are those that these planes can build.
 
 use crate::region::Region;
 use lightloom_model::{Fibers, Invalid};
-use lightloom_schedule::{
-    NicCircuit, NicEnd, Request, assign_from, assign_partial, makespans, map_working_nics,
-};
-
-/// Steps of the search for planes, per circuit.
-const STEPS_PER_CIRCUIT: u32 = 50;
+use lightloom_schedule::{NicCircuit, PlaneNics, Request, circuits_of, map_working_nics};
 
 /// The NICs of a region that work.
 #[derive(Debug, Clone)]
@@ -57,21 +50,21 @@ impl Layout {
         })
     }
 
+    /// The planes of the NICs, where some circuits cannot be built.
+    fn plane_nics(&self) -> Option<PlaneNics<'_>> {
+        self.planes.map(|fibers| PlaneNics { working: &self.working, fibers })
+    }
+
     /// The NICs of circuits within the ports, or of as many as can be built; those that are there
     /// keep their NICs, where another circuit does not need these.
     pub(crate) fn place(&self, circuits: &[u16], previous: &[NicCircuit]) -> Vec<NicCircuit> {
-        let Some(fibers) = self.planes else {
-            let (ports, working) = (&self.all_ports, &self.working);
-            return map_working_nics(circuits, ports, working, self.numa_nodes, previous);
-        };
-        let wanted = count(circuits);
-        let effort = STEPS_PER_CIRCUIT * wanted as u32;
-        let near = assign_from(circuits, &self.working, fibers, previous, effort);
-        if near.len() == wanted {
-            return near;
+        match self.plane_nics() {
+            Some(planes) => planes.place(circuits, previous),
+            None => {
+                let (ports, working) = (&self.all_ports, &self.working);
+                map_working_nics(circuits, ports, working, self.numa_nodes, previous)
+            }
         }
-        let far = assign_partial(circuits, &self.working, fibers, effort);
-        if far.len() > near.len() { far } else { near }
     }
 
     /// As [`Self::place`]; where some circuits cannot be built, others in their place that serve
@@ -82,68 +75,10 @@ impl Layout {
         circuits: &[u16],
         previous: &[NicCircuit],
     ) -> (Vec<u16>, Vec<NicCircuit>) {
-        let mut nics = self.place(circuits, previous);
-        if nics.len() == count(circuits) {
-            return (circuits.to_vec(), nics);
+        match self.plane_nics() {
+            Some(planes) => planes.build(request, circuits, previous),
+            None => (circuits.to_vec(), self.place(circuits, previous)),
         }
-        let mut built = counts(request.servers, &nics);
-        self.refill(request, &mut built, &mut nics);
-        (built, nics)
-    }
-
-    /// Joins free NICs as long as nothing ends later for it.
-    fn refill(&self, request: &Request, built: &mut [u16], nics: &mut Vec<NicCircuit>) {
-        let n = request.servers;
-        let mut free = self.working.clone();
-        for end in nics.iter().flat_map(|circuit| [circuit.a, circuit.b]) {
-            free[end.server as usize * self.width + end.nic as usize] = false;
-        }
-        let larger = |a: usize, b: usize| {
-            let bytes = request.demand[a * n + b].max(request.demand[b * n + a]);
-            let may = request.allowed.is_none_or(|allowed| allowed[a * n + b]);
-            if may { bytes as f64 } else { 0.0 }
-        };
-        let mut open: Vec<(usize, usize, f64)> = (0..n)
-            .flat_map(|a| (a + 1..n).map(move |b| (a, b)))
-            .map(|(a, b)| (a, b, larger(a, b)))
-            .filter(|&(a, b, bytes)| bytes > 0.0 && self.free_pair(&free, a, b).is_some())
-            .collect();
-        let mut time = makespans(request, &[built])[0];
-        loop {
-            let need =
-                |&(a, b, bytes): &(usize, usize, f64)| bytes / (f64::from(built[a * n + b]) + 1.0);
-            let order =
-                |&x: &usize, &y: &usize| need(&open[x]).total_cmp(&need(&open[y])).then(y.cmp(&x));
-            let Some(index) = (0..open.len()).max_by(order) else { break };
-            let (a, b, _) = open[index];
-            let Some((x, y)) = self.free_pair(&free, a, b) else {
-                open.remove(index);
-                continue;
-            };
-            add(built, n, [a, b], 1);
-            let longer = makespans(request, &[built])[0];
-            if longer > time {
-                add(built, n, [a, b], -1);
-                open.remove(index);
-                continue;
-            }
-            time = longer;
-            free[a * self.width + x] = false;
-            free[b * self.width + y] = false;
-            nics.push(NicCircuit {
-                a: NicEnd { server: a as u32, nic: x as u32 },
-                b: NicEnd { server: b as u32, nic: y as u32 },
-            });
-        }
-        nics.sort_unstable();
-    }
-
-    /// Free NICs of two servers that a plane can join.
-    fn free_pair(&self, free: &[bool], a: usize, b: usize) -> Option<(usize, usize)> {
-        let far = |nic| self.planes.map_or(nic, |fibers| fibers.partner(nic, self.width));
-        (0..self.width)
-            .map(|nic| (nic, far(nic)))
-            .find(|&(x, y)| free[a * self.width + x] && free[b * self.width + y])
     }
 
     /// Checks that circuits lie on NICs that exist, one on each, that planes can join.
@@ -175,28 +110,9 @@ impl Layout {
         if !nics.is_sorted() {
             return Err(Invalid::new("circuits on NICs are not sorted"));
         }
-        if counts(n, nics) != circuits {
+        if circuits_of(n, nics) != circuits {
             return Err(Invalid::new("circuits and their NICs do not agree"));
         }
         Ok(())
-    }
-}
-
-fn count(circuits: &[u16]) -> usize {
-    circuits.iter().map(|&count| usize::from(count)).sum::<usize>() / 2
-}
-
-/// Parallel circuits of each pair, n x n, of circuits on NICs.
-pub(crate) fn counts(servers: usize, nics: &[NicCircuit]) -> Vec<u16> {
-    let mut circuits = vec![0; servers * servers];
-    for NicCircuit { a, b } in nics {
-        add(&mut circuits, servers, [a.server as usize, b.server as usize], 1);
-    }
-    circuits
-}
-
-fn add(circuits: &mut [u16], servers: usize, [a, b]: [usize; 2], more: i16) {
-    for cell in [a * servers + b, b * servers + a] {
-        circuits[cell] = circuits[cell].wrapping_add_signed(more);
     }
 }

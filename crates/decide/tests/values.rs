@@ -304,6 +304,10 @@ fn a_relaying_decision_states_relayed_times() {
 struct Counting(Vec<usize>);
 
 impl CircuitAllocator for Counting {
+    fn key(&self) -> Option<u64> {
+        Some(1)
+    }
+
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         self.0.push(requests.len());
         Ok(requests.iter().map(|request| vec![0; request.servers * request.servers]).collect())
@@ -316,6 +320,42 @@ impl CircuitAllocator for Refusing {
     fn allocate(&mut self, _: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         Err(Invalid::new("no license"))
     }
+}
+
+/// Joins servers 0 and 1 by so many circuits.
+struct Joining(u16, Option<u64>);
+
+impl CircuitAllocator for Joining {
+    fn key(&self) -> Option<u64> {
+        self.1
+    }
+
+    fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
+        let mut circuits = vec![0; 16];
+        (circuits[1], circuits[4]) = (self.0, self.0);
+        Ok(vec![circuits; requests.len()])
+    }
+}
+
+/// The results of equal requests are one allocator's: another that asks the same decider gets its
+/// own, be it the policy's or a user's, with a key or without one.
+#[test]
+fn no_allocator_is_given_the_circuits_of_another() {
+    let policy = policy(Reconfigure::Always);
+    let mut decider = Decider::new(region(4, 2), policy, SwitchTiming::default()).unwrap();
+    let held = decider.start();
+    let next = upcoming(4, &[0], 3);
+    let built_in = decider.decide(&held, &next);
+    for (count, key) in [(1, Some(1)), (2, Some(2)), (1, None), (2, None), (1, Some(1))] {
+        for _ in 0..2 {
+            let own = decider.decide_by(&held, &next, &mut Joining(count, key)).unwrap();
+            assert_eq!((own.held.circuits[1], own.held.nics.len()), (count, count as usize));
+        }
+    }
+    assert_eq!(decider.decide(&held, &next), built_in);
+    let before = decider.allocations();
+    assert_eq!(decider.decide(&held, &next), built_in);
+    assert_eq!(decider.allocations(), (before.0 + 1, before.1 + 1), "its own are kept");
 }
 
 #[test]

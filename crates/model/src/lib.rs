@@ -10,6 +10,8 @@ pub mod by_name;
 #[macro_use]
 mod choice;
 mod invalid;
+#[macro_use]
+pub mod record;
 pub mod network;
 pub mod ocs;
 pub mod task_graph;
@@ -19,8 +21,10 @@ pub use choice::Choice;
 pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{
-    Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
+    Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, RelayCost,
+    SwitchTiming,
 };
+pub use record::Record;
 pub use task_graph::{
     Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind, DemandId, DemandTable,
     FamilyId, GroupFamily, GroupId, Handle, Inside, Payload, Peer, Priority, PurposeId, Role,

@@ -68,19 +68,22 @@ pub struct Policy {
     pub relaying: bool,
 }
 
-/// The time from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwitchTiming {
-    /// Switching time, independent of the number of circuits.
-    pub fixed: Duration,
-    /// Additional switching time per changed pair.
-    pub per_pair: Duration,
-    /// Control plane: collecting demand, computing, commands.
-    pub control: Duration,
-    /// Transceiver and NIC bring-up.
-    pub link_up: Duration,
-    /// Whether circuits that do not change stay up; if not, all are switched as soon as one is.
-    pub keep_unchanged: bool,
+records! {
+    /// How long a switch takes: `fixed + per_pair * pairs + control + link_up` from a decision to
+    /// usable circuits, and nothing if no circuit changes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SwitchTiming {
+        fixed = fixed_s: Duration,
+            "From the command until circuits have settled, whatever their number.";
+        per_pair = per_pair_s: Duration = Duration::ZERO,
+            "In addition for each pair that changes.";
+        control = control_s: Duration = Duration::ZERO,
+            "Collecting the demand, deciding, and sending commands.";
+        link_up = link_up_s: Duration = Duration::ZERO,
+            "From settled circuits until NICs carry traffic.";
+        keep_unchanged = keep_unchanged: bool = true,
+            "Whether circuits that do not change stay up; if not, all pairs count as changed.";
+    }
 }
 
 impl Default for SwitchTiming {
@@ -98,6 +101,35 @@ impl SwitchTiming {
         }
         let switching = Duration(self.per_pair.0.saturating_mul(u64::from(pairs)));
         self.fixed + switching + self.control + self.link_up
+    }
+}
+
+records! {
+    /// What a server pays for passing bytes of others on.
+    ///
+    /// A relayed byte lands in the memory of the GPU whose NIC took it in and crosses the NVSwitch
+    /// once, to the GPU whose NIC sends it on. Bytes are passed on in chunks: a chunk must have
+    /// arrived and have been staged before it goes on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct RelayCost {
+        staging_rate = nvswitch_gbps: Option<Rate> = None,
+            "Rate at which one server can stage, per direction; no limit if infinite.";
+        chunk_bytes = chunk_bytes: u64,
+            "Size of a chunk.";
+        chunk_latency = chunk_latency_s: Duration,
+            "Time to notice a chunk and to start its copy and its sending.";
+        memory_limit = memory_limit_bytes: Option<u64> = None,
+            "Most bytes that one server may relay: without pacing, all may arrive before any leaves.";
+    }
+}
+
+impl RelayCost {
+    /// Seconds by which a relayed byte is later than one hop would be: chunks follow each other
+    /// without gaps, so only the first one shows, once on the wire and once across the NVSwitch.
+    pub fn latency(&self, circuit_rate: Rate) -> f64 {
+        let bits = self.chunk_bytes as f64 * 8.0;
+        let staging = self.staging_rate.map_or(0.0, |rate| bits / rate.0 as f64);
+        bits / circuit_rate.0 as f64 + staging + self.chunk_latency.0 as f64 * 1e-12
     }
 }
 

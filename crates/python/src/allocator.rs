@@ -50,6 +50,10 @@ pub(crate) struct Caller {
 }
 
 impl CircuitAllocator for Caller {
+    fn key(&self) -> Option<u64> {
+        Some(self.function.as_ptr() as u64)
+    }
+
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         let proposed = Python::attach(|py| {
             py.check_signals()?;

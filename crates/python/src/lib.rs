@@ -21,6 +21,7 @@ mod predictor;
 mod records;
 mod schedule;
 mod watcher;
+mod written;
 
 /// The compiled core of Lightloom.
 #[pymodule]
@@ -31,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     execute::register(module)?;
     load_predictor::register(module)?;
     packets::register(module)?;
+    written::register(module)?;
     schedule::register(module)?;
     // Kept by PyO3 as names are added; `_core.pyi` is the list of them.
     module.delattr("__all__")

@@ -3,6 +3,7 @@
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
 use crate::errors::NetworkInvalid;
+use crate::written::Written;
 use crate::schedule::decider::PyFailures;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
@@ -162,11 +163,7 @@ struct PyOcs {
     split: bool,
     reconfigure: Name<Reconfigure>,
     first: Name<FirstAllToAll>,
-    fixed_ps: u64,
-    per_pair_ps: u64,
-    control_ps: u64,
-    link_up_ps: u64,
-    keep_unchanged: bool,
+    timing: Written<SwitchTiming>,
     relaying: Option<(u64, u64)>,
     planes: Option<Name<Fibers>>,
     failures: Option<PyFailures>,
@@ -189,13 +186,7 @@ impl From<PyOcs> for Ocs {
                 split: ocs.split,
                 relaying: ocs.relaying.is_some(),
             },
-            timing: SwitchTiming {
-                fixed: Duration(ocs.fixed_ps),
-                per_pair: Duration(ocs.per_pair_ps),
-                control: Duration(ocs.control_ps),
-                link_up: Duration(ocs.link_up_ps),
-                keep_unchanged: ocs.keep_unchanged,
-            },
+            timing: ocs.timing.0,
             failures: ocs.failures.map_or_else(Failures::default, Failures::from),
         }
     }

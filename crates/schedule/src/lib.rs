@@ -32,7 +32,7 @@ pub mod xnest_plus;
 
 pub use allocation::{
     Allocation, ChangeBatch, ChangeBatches, EpsRates, MAX_NUMA_NODES, NicCircuit, NicEnd,
-    PlaneMoves, Planes, Request, allocate, allocate_within, assign_from, assign_partial,
-    assign_planes, assign_planes_from, changed_pairs, check_planes, line_bound, makespans,
-    map_nics, map_working_nics, plan_batches, port_bound, route,
+    PlaneMoves, PlaneNics, Planes, Request, allocate, allocate_within, assign_from, assign_partial,
+    assign_planes, assign_planes_from, changed_pairs, check_planes, circuits_of, line_bound,
+    makespans, map_nics, map_working_nics, plan_batches, port_bound, route,
 };

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
 from lightloom.control.refusals import ConflictError
 from lightloom.control.switch import CrossConnect, SwitchChange
-from lightloom.schedule.changes import ChangeTiming
+from lightloom.schedule.records import SwitchTiming
 
 #: a port has one cross-connect at a time, so this orders them, several times as fast as both ports
 _BY_INGRESS = itemgetter(0)
@@ -116,7 +116,7 @@ def plan_commands(
     wanted: Iterable[NicPair],
     *,
     mode: ConflictMode = ConflictMode.SAFE,
-    timing: ChangeTiming | None = None,
+    timing: SwitchTiming | None = None,
 ) -> RegionChange:
     """Return the commands that lead from what is observed to the circuits that are wanted.
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.region_file import RegionFile
 from lightloom.errors import DemandError
-from lightloom.schedule import Decider, Failures, Held, Policy, Region, SwitchTiming
+from lightloom.schedule import Decider, Failures, Held, Policy, Region
 from lightloom.schedule.decider import Decision
 from lightloom.schedule.failures import check_demand
 
@@ -64,7 +64,7 @@ class RegionDecider:
             raise
 
     def _make(self) -> Decider:
-        rates, policy = self._region.rates, self._region.policy
+        rates, policy, relay = self._region.rates, self._region.policy, self._region.relay
         return Decider(
             self.servers,
             Region(
@@ -75,13 +75,8 @@ class RegionDecider:
                 failed=self.failures if self.failures.parts else None,
                 eps_nics=rates.eps_nics,
             ),
-            policy=Policy(policy.allocator, policy.reconfigure),
-            timing=SwitchTiming(
-                self.timing.fixed_s,
-                self.timing.per_pair_s,
-                self.timing.control_s,
-                self.timing.link_up_s,
-            ),
+            policy=Policy(policy.allocator, policy.when, None if relay is None else relay.cost()),
+            timing=self.timing,
             planes=self._port_map.planes,
             numa_nodes=policy.numa_nodes,
         )

@@ -23,7 +23,7 @@ circuit_gbps = 400
 eps_gbps = 800
 
 [policy]
-reconfigure = "{reconfigure}"
+when = "{when}"
 
 [timing]
 link_up_s = 0
@@ -38,7 +38,7 @@ def write_example(
     nics: int,
     size: int,
     name: str = "region",
-    reconfigure: str = "break-even",
+    when: str = "break-even",
 ) -> Path:
     """Write a region whose NICs are at the first ports of a switch; return its file.
 
@@ -52,7 +52,7 @@ def write_example(
         Servers, and optical NICs of each.
     size
         Ingress ports of the switch; egress ports are counted after them.
-    reconfigure
+    when
         When circuits change.
     """
     rows = ["server,nic,ingress,egress"]
@@ -65,5 +65,5 @@ def write_example(
     password.touch(mode=0o600)
     password.write_text("root\n")
     path = folder / f"{name}.toml"
-    path.write_text(_REGION.format(name=name, url=url, reconfigure=reconfigure))
+    path.write_text(_REGION.format(name=name, url=url, when=when))
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -21,8 +22,10 @@ from lightloom.inputs.fields import OneOf
 from lightloom.inputs.files import read_file, shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
-from lightloom.schedule.changes import ChangeTiming
 from lightloom.schedule.named_sets import ALLOCATORS, RECONFIGURE_POLICIES
+from lightloom.schedule.record_fields import keys_of, with_keys
+from lightloom.schedule.records import RelayCost, SwitchTiming
+from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
 
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
@@ -132,45 +135,67 @@ class RatesSection(Section):
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"reconfigure": "when"}
+
     allocator: Annotated[str, OneOf(tuple(ALLOCATORS))] = Field(
         "best", description="What turns demand into circuits."
     )
-    reconfigure: Annotated[str, OneOf(tuple(RECONFIGURE_POLICIES))] = Field(
+    when: Annotated[str, OneOf(tuple(RECONFIGURE_POLICIES))] = Field(
         "break-even", description="When circuits change."
     )
     split: Switch = Field(True, description="Let pairs with circuits use the EPS as well.")
     numa_nodes: Annotated[Whole, Field(le=64)] = Field(2, description="NUMA nodes of a server.")
 
 
+_TIMING = keys_of(
+    SwitchTiming.__name__,
+    instead={
+        "fixed_s": (
+            MeasuredSeconds,
+            Field(
+                "measured",
+                description="From command to settled circuits, whatever their number.",
+            ),
+        ),
+        "per_pair_s": (
+            Seconds | None,
+            Field(
+                None,
+                description="In addition for each pair that changes; as measured by default.",
+            ),
+        ),
+        "link_up_s": (
+            MeasuredSeconds,
+            Field("measured", description="From settled circuits until NICs carry traffic."),
+        ),
+    },
+)
+
+
+@with_keys(_TIMING)
 class TimingSection(Section):
     """How long a change takes; ``measured`` is what was published of a beam-steering switch."""
 
-    switching_s: MeasuredSeconds = Field(
-        "measured", description="From command to settled circuits, whatever their number."
-    )
-    per_pair_s: Seconds | None = Field(
-        None, description="In addition for each pair that changes; as measured by default."
-    )
-    control_s: Seconds = Field(0.0, description="Deciding, and sending commands.")
-    link_up_s: MeasuredSeconds = Field(
-        "measured", description="From settled circuits until NICs carry traffic."
-    )
+    renamed: ClassVar[Mapping[str, str]] = {"switching_s": "fixed_s"}
 
-    def resolved(self) -> ChangeTiming:
+    def resolved(self) -> SwitchTiming:
         """Return it in seconds."""
-        none, single = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
-        measured = isinstance(self.switching_s, str)
-        per_pair_s = self.per_pair_s
-        if per_pair_s is None:
-            per_pair_s = single - none if measured else 0.0
-        return ChangeTiming(
-            fixed_s=none if isinstance(self.switching_s, str) else self.switching_s,
-            per_pair_s=per_pair_s,
-            control_s=self.control_s,
-            link_up_s=nic_activation().mean_s
-            if isinstance(self.link_up_s, str)
-            else self.link_up_s,
-        )
+        none, one = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
+        times = self.model_dump()
+        if times["per_pair_s"] is None:
+            times["per_pair_s"] = one - none if times["fixed_s"] == "measured" else 0.0
+        measured = {"fixed_s": none, "link_up_s": nic_activation().mean_s}
+        times |= {key: time for key, time in measured.items() if times[key] == "measured"}
+        return SwitchTiming(**times)
+
+
+@with_keys(keys_of(RelayCost.__name__, default=relay_default))
+class RelaySection(Section):
+    """That servers pass bytes of others on where that is faster, and what they pay for it."""
+
+    def cost(self) -> RelayCost:
+        """Return what they pay."""
+        return RelayCost(**self.model_dump())
 
 
 class ChangeSection(Section):
@@ -284,9 +309,20 @@ class RegionFile(Section):
     rates: RatesSection = Field(RatesSection(), description="Rates.")
     policy: PolicySection = Field(PolicySection(), description="Policy.")
     timing: TimingSection = Field(TimingSection(), description="Timing.")
+    relay: RelaySection | None = Field(
+        None, description="Relaying: servers pass bytes of others on where the table is there."
+    )
     change: ChangeSection = Field(ChangeSection(), description="Changes.")
     optics: OpticsSection = Field(OpticsSection(), description="Light.")
     serve: ServeSection = Field(ServeSection(), description="Service.")
+
+    @model_validator(mode="after")
+    def _relaying_makes_sense(self) -> RegionFile:
+        if self.relay is not None and not self.policy.split:
+            raise RegionFileError(
+                "relay divides the bytes of a pair: expected split = true in [policy]"
+            )
+        return self
 
     def files(self, folder: Path) -> list[Path]:
         """Every file that this one names, relative to its folder."""

@@ -29,7 +29,7 @@ from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, mer
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import Setting
-from lightloom.fabric.mixnet_options import MixNetOptions
+from lightloom.fabric.mixnet_options import TIMING_OPTIONS, MixNetOptions
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
@@ -42,6 +42,7 @@ from lightloom.schedule import (
     CircuitAllocator,
     Failures,
     RelayCost,
+    SwitchTiming,
     allocate_region,
     allocator_by_name,
 )
@@ -308,7 +309,6 @@ class MixNet(MixNetOptions):
         return dataclasses.replace(cluster, nic_gbps=self.eps_nic_gbps or cluster.nic_gbps)
 
     def _ocs(self, cluster: Cluster, region: np.typing.NDArray[np.uint32]) -> Ocs:
-        fixed_s, per_pair_s = self.switching_s()
         return Ocs(
             degree=self.degree,
             nic_rate_bps=cluster.nic_rate_bps,
@@ -318,11 +318,7 @@ class MixNet(MixNetOptions):
             split=self.split is not False,
             reconfigure=self.reconfigure,
             first=self.first,
-            fixed_ps=to_ps(fixed_s),
-            per_pair_ps=to_ps(per_pair_s),
-            control_ps=to_ps(self.control_delay_s),
-            link_up_ps=to_ps(self.bring_up_s()),
-            keep_unchanged=self.keep_unchanged,
+            timing=self.switch_timing(),
             relaying=self._relaying(),
             planes=self.planes,
             failures=self._not_spared(region),
@@ -369,11 +365,19 @@ class MixNet(MixNetOptions):
     def _relaying(self) -> tuple[int, int] | None:
         if not self.relay:
             return None
-        charges = RelayCost().charges()
-        chunk, delay_ps = charges.chunk_bytes, charges.chunk_latency_ps
-        if self.relay_chunk_bytes is not None:
-            chunk = self.relay_chunk_bytes
-        return chunk, delay_ps if self.relay_delay_s is None else to_ps(self.relay_delay_s)
+        given: dict[str, Any] = {
+            "chunk_bytes": self.relay_chunk_bytes,
+            "chunk_latency_s": self.relay_delay_s,
+        }
+        cost = RelayCost(**{key: value for key, value in given.items() if value is not None})
+        return cost.chunk_bytes, to_ps(cost.chunk_latency_s)
+
+    def switch_timing(self) -> SwitchTiming:
+        """How long a switch takes."""
+        fixed_s, per_pair_s = self.switching_s()
+        own = {"fixed_s": fixed_s, "per_pair_s": per_pair_s, "link_up_s": self.bring_up_s()}
+        options = {key: getattr(self, option) for key, option in TIMING_OPTIONS.items()}
+        return SwitchTiming(**options | own)
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""

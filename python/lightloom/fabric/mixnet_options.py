@@ -32,6 +32,8 @@ from lightloom.schedule.named_sets import (
     PLANES,
     RECONFIGURE_POLICIES,
 )
+from lightloom.schedule.record_fields import keys_of, with_keys
+from lightloom.schedule.records import SwitchTiming
 
 
 def _or_words(*words: str) -> BeforeValidator:
@@ -55,6 +57,19 @@ def _known_allocator(name: str) -> str:
     return name
 
 
+#: options that say a part of the timing of switches in words of their own
+_WORDED = {
+    "fixed_s": "reconfiguration_delay_s",
+    "per_pair_s": "reconfiguration_delay_s",
+    "control_s": "control_delay_s",
+    "link_up_s": "link_up_delay_s",
+}
+_TIMING = keys_of(SwitchTiming.__name__)
+#: the option of each part of the timing of switches
+TIMING_OPTIONS = {key: _WORDED.get(key, key) for key in _TIMING}
+
+
+@with_keys({key: declared for key, declared in _TIMING.items() if key not in _WORDED})
 class MixNetOptions(FabricOptions):
     """Options of MixNet, checked for what contradicts itself."""
 
@@ -115,9 +130,7 @@ class MixNetOptions(FabricOptions):
         description="Time until a new link carries traffic after its circuit has settled; by "
         "default as 'measured' on a NIC of today, 5.67 s. The MixNet paper leaves it out: 0.",
     )
-    keep_unchanged: Switch = Field(
-        True, description="Keep circuits that do not change up during a reconfiguration."
-    )
+    keep_unchanged: Switch = _TIMING["keep_unchanged"][1]
     relay: Switch = Field(
         False, description="Relay bytes through other servers where that is faster."
     )

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.schedule import Failures
+from lightloom.schedule import Failures, SwitchTiming
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Eps:
 
 @dataclass(frozen=True)
 class Ocs:
-    """Regional circuit switches and their policy. The delay has four parts, see ``SwitchTiming``.
+    """Regional circuit switches, their policy and how long they take.
 
     ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
@@ -104,11 +104,7 @@ class Ocs:
     split: bool
     reconfigure: str
     first: str
-    fixed_ps: int
-    per_pair_ps: int = 0
-    control_ps: int = 0
-    link_up_ps: int = 0
-    keep_unchanged: bool = True
+    timing: SwitchTiming
     relaying: tuple[int, int] | None = None
     planes: str | None = None
     failures: Failures | None = None

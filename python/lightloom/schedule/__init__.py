@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         Decision,
         Held,
         Policy,
-        SwitchTiming,
         Upcoming,
         upcoming_all_to_alls,
     )
@@ -88,7 +87,7 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-    from lightloom.schedule.relay_cost import RelayCost
+    from lightloom.schedule.records import RelayCost, SwitchTiming
     from lightloom.schedule.relaying import (
         RELAY_KINDS,
         Relayed,

@@ -6,36 +6,20 @@ server, NIC, as of :func:`map_nics` and :func:`assign_planes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.schedule.arrays import as_array, flag, whole_number
+from lightloom.schedule.arrays import as_array, whole_number
 from lightloom.schedule.circuits import nic_rows
-from lightloom.schedule.decider import SwitchTiming
+from lightloom.schedule.records import SwitchTiming
 from lightloom.schedule.results import Comparable, Result, ResultTable, summary
-from lightloom.units import parse_quantity, show_time
+from lightloom.units import show_time
 
 _MAX_PAIRS = 2**32 - 1
-
-
-@dataclass(frozen=True)
-class ChangeTiming:
-    """How long a batch takes: the seconds of a :class:`SwitchTiming`."""
-
-    fixed_s: float
-    per_pair_s: float = 0.0
-    control_s: float = 0.0
-    link_up_s: float = 0.0
-
-    def expected_s(self, pairs: int) -> float:
-        """Time until circuits carry traffic if this many pairs change; none if none does."""
-        if not pairs:
-            return 0.0
-        return self.control_s + self.fixed_s + self.per_pair_s * pairs + self.link_up_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +159,6 @@ def plan_change(
     >>> change.expected_s
     0.05
     """
-    if not isinstance(timing, SwitchTiming):
-        timing = SwitchTiming(timing)
     servers = as_array(eps_servers, "eps_servers", InputError)
     wrong = servers.size and (servers.ndim != 1 or servers.dtype.kind not in "iu")
     if wrong or (servers.size and not 0 <= servers.min() <= servers.max() < 2**16):
@@ -184,27 +166,15 @@ def plan_change(
     has_eps = np.zeros(int(servers.max(initial=-1)) + 1, dtype=bool)
     has_eps[servers.astype(np.int64)] = True
     pairs = whole_number(max_pairs, "max_pairs", 2, _MAX_PAIRS)
-    keep = flag(timing.keep_unchanged, "keep_unchanged")
-    options = _Options(_seconds(timing), keep, has_eps, pairs)
+    options = _Options(SwitchTiming.of(timing), has_eps, pairs)
     return options.plan(nic_rows(before, "before"), nic_rows(wanted, "wanted"))
-
-
-def _seconds(timing: SwitchTiming) -> ChangeTiming:
-    values: dict[str, float] = {}
-    for field_of in fields(ChangeTiming):
-        name = field_of.name
-        values[name] = parse_quantity(getattr(timing, name), "second", name)
-        if values[name] < 0:
-            raise InputError(f"{name}: expected 0 or more, got {values[name]:g} s")
-    return ChangeTiming(**values)
 
 
 @dataclass(frozen=True, eq=False)
 class _Options(Comparable):
     """How a change is planned."""
 
-    timing: ChangeTiming
-    keep_unchanged: bool
+    timing: SwitchTiming
     has_eps: npt.NDArray[np.bool_]
     max_pairs: int
 
@@ -217,7 +187,7 @@ class _Options(Comparable):
         batches = []
         for delete, create in found.batches:
             pairs = max(len(delete), len(create))
-            if not self.keep_unchanged:
+            if not self.timing.keep_unchanged:
                 pairs += held - len(delete)
             batches.append(ChangeBatch(delete, create, self.timing.expected_s(pairs)))
             held += len(create) - len(delete)

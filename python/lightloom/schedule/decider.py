@@ -32,8 +32,7 @@ from lightloom.schedule.circuits import (
 )
 from lightloom.schedule.failures import Failures, check_demand
 from lightloom.schedule.named_sets import PLANES, RECONFIGURE_POLICIES
-from lightloom.schedule.relay_cost import RelayCost
-from lightloom.schedule.requests import RelayCharges
+from lightloom.schedule.records import RelayCost, SwitchTiming
 from lightloom.units import parse_quantity, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
@@ -67,29 +66,6 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class SwitchTiming:
-    """How long a switch takes: the sum of its parts, and nothing if no circuit changes.
-
-    Attributes
-    ----------
-    fixed_s, per_pair_s
-        Switching time, and that of each pair that changes; numbers, or text such as ``"25 ms"``.
-    control_s
-        Collecting the demand, computing, commands.
-    link_up_s
-        Until the links carry traffic.
-    keep_unchanged
-        Whether circuits that do not change stay up; if not, all pairs count as changed.
-    """
-
-    fixed_s: float | str
-    per_pair_s: float | str = 0.0
-    control_s: float | str = 0.0
-    link_up_s: float | str = 0.0
-    keep_unchanged: bool = True
-
-
-@dataclass(frozen=True)
 class _PolicyValues:
     """A policy as the core takes it."""
 
@@ -97,17 +73,6 @@ class _PolicyValues:
     when: str
     split: bool
     relaying: bool
-
-
-@dataclass(frozen=True)
-class _TimingValues:
-    """A timing as the core takes it."""
-
-    fixed_ps: int
-    per_pair_ps: int
-    control_ps: int
-    link_up_ps: int
-    keep_unchanged: bool
 
 
 @dataclass(frozen=True)
@@ -121,7 +86,7 @@ class _RegionValues:
     circuit_bps: int
     eps_bps: npt.NDArray[np.uint64]
     eps_nics: int
-    relay_cost: RelayCharges | None
+    relay_cost: RelayCost | None
     failures: Failures | None
 
 
@@ -194,7 +159,7 @@ class Decider:
             circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9),
             eps_bps=np.array(eps_bps_of(region, count), np.uint64),
             eps_nics=_eps_nics(region),
-            relay_cost=None if policy.relaying is None else policy.relaying.charges(),
+            relay_cost=policy.relaying,
             failures=region.failed,
         )
         callback = None if allocator is None else AllocatorCallback(allocator)
@@ -206,7 +171,7 @@ class Decider:
             self._core = _core.Decider(
                 _core.DeciderRegion(ports),
                 _PolicyValues(policy.allocator, policy.when, split, relaying),
-                _timing(timing),
+                SwitchTiming.of(timing),
                 callback,
             )
         except (ValueError, OverflowError) as error:
@@ -363,18 +328,6 @@ def _whole_bytes(matrix: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     if matrix.dtype == np.uint64 and matrix.shape[0] == matrix.shape[1]:
         return matrix  # nothing to check
     return square_matrix(matrix, "demand", 2**64 - 1, DemandError)
-
-
-def _timing(timing: SwitchTiming | float | str) -> _TimingValues:
-    if not isinstance(timing, SwitchTiming):
-        return _TimingValues(_ps(timing, "timing"), 0, 0, 0, keep_unchanged=True)
-    return _TimingValues(
-        fixed_ps=_ps(timing.fixed_s, "fixed_s"),
-        per_pair_ps=_ps(timing.per_pair_s, "per_pair_s"),
-        control_ps=_ps(timing.control_s, "control_s"),
-        link_up_ps=_ps(timing.link_up_s, "link_up_s"),
-        keep_unchanged=flag(timing.keep_unchanged, "keep_unchanged"),
-    )
 
 
 def _hidden_ps(hidden_s: float | str | Sequence[float | str], count: int) -> list[int]:

@@ -181,17 +181,16 @@ def allocate_on_planes(
 ) -> tuple[Allocation, npt.NDArray[np.uint32]]:
     """Allocate circuits that planes can build.
 
-    Those that find no plane are given up, and NICs that are then free are joined where a plane can
-    and nothing ends later for it, the neediest pair first. Every server has one NIC per plane,
-    ``region.ports`` of them. Returns the allocation and the NICs of its circuits,
-    ``(circuits, 4)``.
+    As a :class:`Decider` with planes does: those that find no plane are given up, and NICs that are
+    then free are joined where a plane can and nothing ends later for it, the neediest pair first.
+    Every server has one NIC per plane, ``region.ports`` of them.
 
     Returns
     -------
     tuple of Allocation and numpy.ndarray
         The allocation, and the NICs of its circuits, ``(circuits, 4)``: server, NIC, server, NIC.
-        As :func:`allocate_region`, then at most 20,000 steps for the planes and O(n^2) for each
-        circuit that is joined anew. The search is ours: ``docs/explanation/circuits.md``.
+        As :func:`allocate_region`, then at most 50 steps for the planes per circuit, and O(n^2) for
+        each circuit that is joined anew. The search is ours: ``docs/explanation/circuits.md``.
 
     Examples
     --------
@@ -214,50 +213,15 @@ def allocate_on_planes(
     planes = int(ports.max(initial=0))
     if not planes:
         return found, np.zeros((0, 4), dtype=np.uint32)
-    plan = assign_planes(found.circuits, planes=planes, duplex=duplex, failed=region.failed)
-    if plan.verdict == "assigned":
-        return found, plan.nics
-    working = _working(n, planes, region.failed)
-    rows = _core.schedule_assign_to_planes(found.circuits, working, duplex, EFFORT)
-    return _refill(demand, region, PlanePlan("assigned", rows, "", working, duplex))
-
-
-def _refill(
-    demand: npt.ArrayLike, region: Region, plan: PlanePlan
-) -> tuple[Allocation, npt.NDArray[np.uint32]]:
-    """Join free NICs of pairs by falling bytes per circuit, as long as nothing ends later."""
-    request = request_of(demand, region, None)
-    bytes_, allowed = request[0], request[2]
-    n, planes = plan.working.shape
-    free = plan.working.copy()
-    circuits = np.zeros((n, n), dtype=np.uint16)
-    for a, x, b, y in plan.nics:
-        free[a, x] = free[b, y] = False
-        circuits[a, b] += 1
-        circuits[b, a] += 1
-    larger = np.triu(np.maximum(bytes_, bytes_.T).astype(np.float64), 1)
-    if allowed is not None:
-        larger[~allowed] = 0.0
-    rows = [tuple(int(x) for x in row) for row in plan.nics]
-    time_s = _core.schedule_makespan(request, circuits)
-    while larger.any():
-        a, b = np.unravel_index(int(np.argmax(larger / (circuits + 1.0))), larger.shape)
-        ends = [(x, x if plan.duplex or x ^ 1 == planes else x ^ 1) for x in range(planes)]
-        usable = [(x, y) for x, y in ends if free[a, x] and free[b, y]]
-        circuits[a, b] += 1
-        circuits[b, a] += 1
-        slower = not usable or _core.schedule_makespan(request, circuits) > time_s
-        if slower:
-            circuits[a, b] -= 1
-            circuits[b, a] -= 1
-            larger[a, b] = 0.0
-            continue
-        x, y = usable[0]
-        free[a, x] = free[b, y] = False
-        rows.append((int(a), x, int(b), y))
-        time_s = _core.schedule_makespan(request, circuits)
-    nics = np.array(sorted(rows), dtype=np.uint32).reshape(-1, 4)
-    return route(demand, circuits, region), nics
+    built, nics = _core.schedule_build_on_planes(
+        request_of(demand, region, None),
+        found.circuits,
+        _working(n, planes, region.failed),
+        flag(duplex, "duplex"),
+    )
+    if np.array_equal(built, found.circuits):
+        return found, nics
+    return route(demand, built, region), nics
 
 
 def _working(servers: int, planes: int, failed: Failures | None) -> npt.NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from lightloom.errors import InputError
 from lightloom.schedule.requests import RoutingRequest
+from lightloom.units import to_bps
 
 _CIRCUIT, _EPS, _CIRCUIT_CIRCUIT, _CIRCUIT_EPS, _EPS_CIRCUIT = range(5)
 
@@ -148,7 +149,7 @@ def _uses(paths: npt.NDArray[np.int32], n: int) -> csr_array:
 def _capacities(request: RoutingRequest) -> npt.NDArray[np.float64]:
     """Return capacities in units of one circuit, in the order of the rows of :func:`_uses`."""
     n = len(request.circuits)
-    staging_bps = request.charges.staging_bps
-    staging = np.inf if staging_bps is None else staging_bps / request.circuit_bps
+    gbps = request.charges.nvswitch_gbps
+    staging = np.inf if gbps is None else to_bps(gbps) / request.circuit_bps
     eps = np.full(2 * n, request.eps_bps / request.circuit_bps)
     return np.concatenate([request.circuits.ravel().astype(np.float64), eps, np.full(n, staging)])

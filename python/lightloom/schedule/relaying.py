@@ -22,7 +22,7 @@ from lightloom.optional import need
 from lightloom.schedule.arrays import one_of
 from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.relay_cost import RelayCost
+from lightloom.schedule.records import RelayCost
 from lightloom.schedule.requests import RoutingRequest
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
@@ -364,8 +364,7 @@ def relay_request(
         raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
     np.fill_diagonal(matrix, 0)
     cost = RelayCost() if cost is None else instance(cost, RelayCost, "cost", "a RelayCost")
-    charges = cost.charges()
-    return RoutingRequest(matrix, given, request.circuit_bps, eps_bps, charges)
+    return RoutingRequest(matrix, given, request.circuit_bps, eps_bps, cost)
 
 
 def _relayed(request: RoutingRequest, found: _core.RelayRouting) -> Relayed:

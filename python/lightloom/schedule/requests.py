@@ -7,10 +7,13 @@ arrays fit each other; what a user may give wrong is checked before, with the us
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from lightloom.schedule.records import RelayCost
 
 
 class CircuitRequest(NamedTuple):
@@ -29,15 +32,6 @@ class CircuitRequest(NamedTuple):
     split: bool
 
 
-class RelayCharges(NamedTuple):
-    """What relaying costs; ``None`` where there is no limit."""
-
-    staging_bps: int | None
-    chunk_bytes: int
-    chunk_latency_ps: int
-    memory_limit_bytes: int | None
-
-
 class RoutingRequest(NamedTuple):
     """A demand to route over circuits, the EPS and relays."""
 
@@ -45,7 +39,7 @@ class RoutingRequest(NamedTuple):
     circuits: npt.NDArray[np.uint16]
     circuit_bps: int
     eps_bps: int
-    charges: RelayCharges
+    charges: RelayCost
 
 
 class FabricShape(NamedTuple):

@@ -15,7 +15,6 @@ from lightloom.schedule import (
     Policy,
     Region,
     RelayCost,
-    SwitchTiming,
     Upcoming,
 )
 from lightloom.units import PS_PER_S
@@ -76,13 +75,7 @@ class DecisionLog:
             The custom allocator of the run, if it had one.
         """
         values, ocs = self._regions[region], self.ocs
-        failed, charges = values.failures, values.relay_cost
-        cost = RelayCost(
-            float("inf") if charges.staging_bps is None else charges.staging_bps / 1e9,
-            charges.chunk_bytes,
-            charges.chunk_latency_ps / PS_PER_S,
-            charges.memory_limit_bytes,
-        )
+        failed, cost = values.failures, RelayCost(**values.relay_cost)
         return Decider(
             len(values.ports),
             Region(
@@ -95,13 +88,7 @@ class DecisionLog:
                 eps_nics=values.eps_nics,
             ),
             policy=Policy(ocs.allocator, ocs.reconfigure, None if ocs.relaying is None else cost),
-            timing=SwitchTiming(
-                ocs.fixed_ps / PS_PER_S,
-                ocs.per_pair_ps / PS_PER_S,
-                ocs.control_ps / PS_PER_S,
-                ocs.link_up_ps / PS_PER_S,
-                ocs.keep_unchanged,
-            ),
+            timing=ocs.timing,
             planes=values.planes,
             numa_nodes=values.numa_nodes,
             allocator=allocator,

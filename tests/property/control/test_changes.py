@@ -18,7 +18,6 @@ from lightloom.control.switch import CrossConnect, SwitchChange
 from lightloom.control.wire import encode, read_frame
 from lightloom.errors import InputError
 from lightloom.schedule import SwitchTiming, plan_change
-from lightloom.schedule.changes import ChangeTiming
 
 SERVERS, NICS, SIZE = 4, 2, 10
 PORTS = port_map_of(SERVERS, NICS, SIZE)
@@ -108,7 +107,7 @@ def test_every_circuit_of_a_change_is_named_once(before, wanted):
 @given(matchings(), matchings())
 def test_a_change_of_pairs_on_the_eps_is_the_one_batch_of_the_planner(before, wanted):
     none = frozenset()
-    timing = ChangeTiming(0.01, 0.001, 0.002, 0.003)
+    timing = SwitchTiming(0.01, 0.001, 0.002, 0.003)
     observed = ObservedCircuits(before, none, none)
     change = plan_commands(PORTS, observed, before, wanted, timing=timing)
     rows = [np.array(sorted(one), dtype=np.uint32).reshape(-1, 4) for one in (before, wanted)]

@@ -22,9 +22,7 @@ from lightloom.control.example import write_example
 @pytest.fixture
 def region(tmp_path):
     with emulated() as emulator:
-        path = write_example(
-            tmp_path, emulator.url(), servers=4, nics=2, size=12, reconfigure="always"
-        )
+        path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12, when="always")
         yield path, emulator
 
 
@@ -180,7 +178,7 @@ def edit(path, before, after):
         ),
         ("ports.csv", "ports.cvs", r".*ports.cvs: no such file"),
         ("[job]", "[jobs]", r".*region.toml: unknown key 'jobs'; did you mean 'job'\?"),
-        ("always", "alway", r".*policy.reconfigure = alway: expected one of .*"),
+        ("always", "alway", r".*policy.when = alway: expected one of .*"),
         ("link_up_s = 0", 'link_up_s = "1 m"', r".*timing.link_up_s = 1 m: .*"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.control_regions import port_map_of
 
+from lightloom.control.decisions import RegionDecider
 from lightloom.control.example import write_example
 from lightloom.control.failure_state import shape_of
 from lightloom.control.failures import GpuPlace
@@ -13,6 +14,7 @@ from lightloom.control.region_file import RegionFile, SwitchSection, read_region
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, MixNet
 from lightloom.fabric.network import Ocs
 from lightloom.hardware import measured_turnaround, nic_activation
+from lightloom.schedule import Decider, Policy, Region, RelayCost
 from lightloom.workload.task_graph import Layout
 
 
@@ -40,7 +42,7 @@ def test_the_defaults_are_those_of_the_simulator():
     region = RegionFile(**values, switches={"ocs": {"url": "x://y"}})
     simulated = MixNet()
     assert region.policy.allocator == simulated.allocator
-    assert region.policy.reconfigure == simulated.reconfigure
+    assert region.policy.when == simulated.reconfigure
     assert region.policy.split == simulated.network(cluster, context).part(Ocs).split
     timing = region.timing.resolved()
     assert timing.fixed_s == measured_turnaround(0).mean_s
@@ -52,7 +54,7 @@ def test_the_defaults_are_those_of_the_simulator():
 
 
 def test_given_times_are_used(path):
-    path.write_text(path.read_text().replace("link_up_s = 0", 'switching_s = "25 ms"'))
+    path.write_text(path.read_text().replace("link_up_s = 0", 'fixed_s = "25 ms"'))
     timing = read_region(path).timing.resolved()
     assert (timing.fixed_s, timing.per_pair_s) == (0.025, 0.0)
 
@@ -117,3 +119,58 @@ def test_a_wrong_key_or_value_is_one_line(path, before, after, message):
         read_region(path)
     assert str(refusal.value).startswith(f"{path}: {message}")
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "former", "text"),
+    [
+        ("link_up_s = 0", "switching_s = 1", "timing.switching_s'; it is now 'fixed_s'"),
+        ("when =", "reconfigure =", "policy.reconfigure'; it is now 'when'"),
+    ],
+)
+def test_keys_of_former_versions_are_refused_by_what_they_are_now(path, given, former, text):
+    path.write_text(path.read_text().replace(given, former))
+    with pytest.raises(RegionFileError) as error:
+        read_region(path)
+    assert str(error.value).endswith(text)
+
+
+def test_a_region_may_relay(path):
+    """With relays two hops of a circuit each do for a demand that the EPS cannot carry."""
+    text = path.read_text()
+    assert read_region(path).relay is None
+    path.write_text(text + "\n[relay]\n")
+    assert read_region(path).relay.cost() == RelayCost()
+    path.write_text(text + '\n[relay]\nnvswitch_gbps = "1 Tb/s"\nchunk_latency_s = "3 us"\n')
+    cost = read_region(path).relay.cost()
+    assert cost == RelayCost(nvswitch_gbps=1000, chunk_latency_s=3e-6)
+    path.write_text(text.replace("[policy]", "[policy]\nsplit = false") + "\n[relay]\n")
+    with pytest.raises(RegionFileError, match="relay divides the bytes of a pair: expected split"):
+        read_region(path)
+    path.write_text(text + '\n[relay]\nchunk_bytes = "1 MB"\n')
+    with pytest.raises(RegionFileError, match=r"relay.chunk_bytes = 1 MB: expected a whole number"):
+        read_region(path)
+
+
+@pytest.mark.parametrize("relays", [False, True])
+def test_decisions_of_a_region_that_relays_are_those_of_a_decider_that_does(relays):
+    rng = np.random.default_rng(1)
+    values = {"name": "r", "port_map": "p.csv", "journal": "j", "policy": {"when": "always"}}
+    values |= {"rates": {"eps_gbps": 10.0}, "timing": {"fixed_s": 1e-3, "link_up_s": 0}}
+    region = RegionFile(**values, switches={"ocs": {"url": "x://y"}}, relay={} if relays else None)
+    decider = RegionDecider(region, port_map_of(6, 2, 12))
+    own = Decider(
+        6,
+        Region(ports=2, circuit_gbps=400, eps_gbps=10),
+        policy=Policy(when="always", relaying=RelayCost() if relays else None),
+        timing=1e-3,
+    )
+    decisions = []
+    for _ in range(20):
+        demand = (1e9 * rng.random((6, 6)) ** 6).astype(np.uint64)
+        np.fill_diagonal(demand, 0)
+        found = decider.decide(decider.hold(decider.start()), demand[np.newaxis])
+        wanted = own.decide(own.hold_on(own.start().nics), demand)
+        assert found == wanted
+        decisions.append(found.reason)
+    assert ("relaying-suffices" in decisions) is relays

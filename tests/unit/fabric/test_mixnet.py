@@ -10,8 +10,6 @@ from lightloom.fabric.regions import NO_REGION
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
 from lightloom.schedule import Failures
 
-MS = 1_000_000_000
-
 
 def test_nics_are_divided(cluster, job):
     network = MixNet(switch_ports=64).network(cluster, job(128, 8))
@@ -45,10 +43,10 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
         keep_unchanged=False,
     ).network(cluster, job(128, 8)).part(Ocs)  # fmt: skip
     assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("reference", False, "never")
-    assert (ocs.first, ocs.keep_unchanged) == ("block", False)
+    assert (ocs.first, ocs.timing.keep_unchanged) == ("block", False)
     ocs = MixNet().network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("best", True, "break-even")
-    assert (ocs.first, ocs.keep_unchanged) == ("predict", True)
+    assert (ocs.first, ocs.timing.keep_unchanged) == ("predict", True)
 
 
 def test_split_is_on_unless_a_comparison_finds_otherwise(cluster, job):
@@ -74,16 +72,16 @@ def test_split_is_not_open_where_it_makes_no_difference(cluster, job):
     assert not any("split" in note for note in MixNet().network(cluster, inside).notes)
 
 
-@pytest.mark.parametrize(("options", "fixed_ps", "per_pair_ps"), [
-    ({}, 25 * MS, 0),
-    ({"technology": "mems-3d"}, 15 * MS, 0),
-    ({"reconfiguration_delay_s": "25 us"}, 25_000_000, 0),
-    ({"reconfiguration_delay_s": 0}, 0, 0),
-    ({"technology": "palomar", "reconfiguration_delay_s": 0.01}, 10 * MS, 0),
+@pytest.mark.parametrize(("options", "fixed_s"), [
+    ({}, 0.025),
+    ({"technology": "mems-3d"}, 0.015),
+    ({"reconfiguration_delay_s": "25 us"}, 25e-6),
+    ({"reconfiguration_delay_s": 0}, 0),
+    ({"technology": "palomar", "reconfiguration_delay_s": 0.01}, 0.01),
 ])  # fmt: skip
-def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
+def test_switching_time(cluster, job, options, fixed_s):
     ocs = MixNet(**options).network(cluster, job(128, 8)).part(Ocs)
-    assert (ocs.fixed_ps, ocs.per_pair_ps) == (fixed_ps, per_pair_ps)
+    assert (ocs.timing.fixed_s, ocs.timing.per_pair_s) == (fixed_s, 0)
 
 
 @pytest.mark.parametrize("pairs", [1, 4, 16])
@@ -91,16 +89,17 @@ def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
     for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
         ocs = MixNet(reconfiguration_delay_s=name).network(cluster, job(128, 8)).part(Ocs)
         expected = getattr(measured_turnaround(pairs), attribute)
-        assert (ocs.fixed_ps + pairs * ocs.per_pair_ps) / 1e12 == pytest.approx(expected)
+        switching_s = ocs.timing.expected_s(pairs) - ocs.timing.link_up_s
+        assert switching_s == pytest.approx(expected)
 
 
 def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
     ocs = MixNet(link_up_delay_s=0).network(cluster, job(128, 8)).part(Ocs)
-    assert (ocs.control_ps, ocs.link_up_ps) == (0, 0)
+    assert (ocs.timing.control_s, ocs.timing.link_up_s) == (0, 0)
     # links take as long as was measured unless they are said to be faster
     ocs = MixNet(control_delay_s="2 ms").network(cluster, job(128, 8)).part(Ocs)
-    assert ocs.control_ps == 2 * MS
-    assert ocs.link_up_ps == round(nic_activation().mean_s * 1e12)
+    assert ocs.timing.control_s == 0.002
+    assert ocs.timing.link_up_s == round(nic_activation().mean_s * 1e12) / 1e12
     assert MixNet(link_up_delay_s="5.67 s").bring_up_s() == 5.67
 
 

@@ -14,7 +14,6 @@ from lightloom.schedule import (
     allocate_region,
     assign_planes,
 )
-from lightloom.schedule.planes import PlanePlan, _refill
 
 RATES = {"circuit_gbps": 400, "eps_gbps": 800}
 
@@ -164,20 +163,3 @@ def test_the_last_of_an_odd_number_of_crossed_planes_is_duplex():
     nics = plan.nics[:, [1, 3]]
     assert (nics == 2).all(axis=1).sum() == 2
     assert sorted(map(tuple, np.unique(nics, axis=0).tolist()))[-1] == (2, 2)
-
-
-@pytest.mark.parametrize(("circuit_gbps", "joined"), [(10, 0), (800, 2)])
-def test_free_nics_are_joined_only_where_nothing_ends_later(circuit_gbps, joined):
-    """Bytes that may not be split end later over a slow circuit than over the packet fabric."""
-    demand = np.array([[0, 9, 1], [1, 0, 5], [3, 1, 0]]) * 10**6
-    eps_gbps = 810 - circuit_gbps
-    region = Region(ports=2, circuit_gbps=circuit_gbps, eps_gbps=eps_gbps, split=False)
-    free = np.ones((3, 2), dtype=bool)
-    found, nics = _refill(demand, region, PlanePlan("assigned", np.zeros((0, 4)), "", free, True))
-    assert len(nics) == joined == found.circuits.sum() // 2
-    # what leaves server 0, and what arrives at server 1, over the packet fabric alone
-    without_s = 10e6 * 8 / (eps_gbps * 1e9)
-    if joined:
-        assert found.makespan_s < without_s
-    else:
-        assert found.makespan_s == pytest.approx(without_s)

@@ -152,11 +152,11 @@ def test_by_default_relaying_costs_what_the_data_file_says():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"nvswitch_gbps": 0}, "nvswitch_gbps: expected above 0 to 1e+09 Gb/s, or infinity, got 0"),
+        ({"nvswitch_gbps": 0}, "nvswitch_gbps: expected 0.000000001 to 1e9 Gb/s, got 0"),
         ({"nvswitch_gbps": math.nan}, "nvswitch_gbps: expected a finite number, got nan"),
         (
             {"nvswitch_gbps": 1e30},
-            "nvswitch_gbps: expected above 0 to 1e+09 Gb/s, or infinity, got 1e+30",
+            "nvswitch_gbps: expected 0.000000001 to 1e9 Gb/s, got 1000000000000000000000000000000",
         ),
         (
             {"nvswitch_gbps": "x"},
@@ -168,7 +168,7 @@ def test_by_default_relaying_costs_what_the_data_file_says():
         ),
         ({"chunk_bytes": -1}, "chunk_bytes: expected a whole number from 0 to 2^62, got -1"),
         ({"chunk_bytes": 1.5}, "chunk_bytes: expected a whole number from 0 to 2^62, got 1.5"),
-        ({"chunk_latency_s": -1.0}, "chunk_latency_s: expected 0 to 1e+06 s, got -1.0"),
+        ({"chunk_latency_s": -1.0}, "chunk_latency_s: expected 0 to 1e6 s, got -1"),
         (
             {"memory_limit_bytes": True},
             "memory_limit_bytes: expected a whole number from 0 to 2^62, got True",
@@ -183,8 +183,8 @@ def test_wrong_costs_are_named(changes, text):
 
 def test_costs_may_be_text_with_a_unit():
     said = RelayCost(nvswitch_gbps="28.8 Tb/s", chunk_latency_s="25 ms")
-    assert said.charges() == RelayCost(nvswitch_gbps=28_800, chunk_latency_s=0.025).charges()
-    assert said.charges().chunk_latency_ps == 25 * 10**9
+    assert said == RelayCost(nvswitch_gbps=28_800, chunk_latency_s=0.025)
+    assert said.chunk_latency_s == 0.025
 
 
 def test_wrong_arguments_are_named(demand, circuits):

@@ -239,6 +239,10 @@ fn groups_that_share_servers_weigh_their_demand_together() {
 struct Stubborn(u16, Vec<usize>);
 
 impl CircuitAllocator for Stubborn {
+    fn key(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         if self.0 == 0 {
             return Err(Invalid::new("out of light"));

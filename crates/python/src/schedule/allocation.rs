@@ -155,7 +155,7 @@ fn schedule_allocate_each(
 }
 
 /// Circuits that fit a request.
-fn fitting<'a>(request: &Request<'_>, circuits: &'a Matrix<u16>) -> PyResult<&'a [u16]> {
+pub(super) fn fitting<'a>(request: &Request<'_>, circuits: &'a Matrix<u16>) -> PyResult<&'a [u16]> {
     circuits.expect_square("circuits", request.servers)?;
     request.admits(&circuits.values).map_err(refuse)?;
     Ok(&circuits.values)

@@ -1,13 +1,14 @@
 //! The decider: `lightloom.schedule.decider`.
 
 use super::allocation::{nic_circuit, nic_rows, square};
-use super::relay::RelayCharges;
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
+use crate::written::{Written, to_values};
 use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
 use lightloom_model::{
-    Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, SwitchTiming,
+    Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, RelayCost,
+    SwitchTiming,
 };
 use lightloom_schedule::NicCircuit;
 use numpy::ndarray::Array2;
@@ -20,7 +21,6 @@ use std::sync::{Arc, Mutex, TryLockError};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyRegion>()?;
     module.add_class::<RegionFailures>()?;
-    module.add_class::<RegionRelayCost>()?;
     module.add_class::<PyHeld>()?;
     module.add_class::<PyUpcoming>()?;
     module.add_class::<PyDecision>()?;
@@ -52,7 +52,7 @@ struct RegionValues {
     circuit_bps: u64,
     eps_bps: Rates,
     eps_nics: u32,
-    relay_cost: Option<RelayCharges>,
+    relay_cost: Option<Written<RelayCost>>,
     failures: Option<PyFailures>,
 }
 
@@ -73,7 +73,7 @@ impl PyRegion {
             circuit_rate: Rate(values.circuit_bps),
             eps_rates: values.eps_bps.0,
             eps_nics: values.eps_nics,
-            relay_cost: values.relay_cost.map(|charges| charges.cost()).unwrap_or_default(),
+            relay_cost: values.relay_cost.map(|cost| cost.0).unwrap_or_default(),
             failures: values.failures.map(Failures::from).unwrap_or_default(),
         };
         region.validate().map_err(refuse)?;
@@ -116,16 +116,10 @@ impl PyRegion {
         self.0.eps_nics
     }
 
-    /// What relaying costs.
+    /// What relaying costs, by name, as users write it.
     #[getter]
-    fn relay_cost(&self) -> RegionRelayCost {
-        let cost = self.0.relay_cost;
-        RegionRelayCost {
-            staging_bps: cost.staging_rate.map(|rate| rate.0),
-            chunk_bytes: cost.chunk_bytes,
-            chunk_latency_ps: cost.chunk_latency.0,
-            memory_limit_bytes: cost.memory_limit,
-        }
+    fn relay_cost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_values(py, &self.0.relay_cost)
     }
 
     /// What has failed of its servers.
@@ -134,15 +128,6 @@ impl PyRegion {
         let Failures { nics, eps_nics, servers, planes } = self.0.failures.clone();
         RegionFailures { nics, eps_nics, servers, planes }
     }
-}
-
-/// `lightloom.schedule.requests.RelayCharges` of a region.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-pub(crate) struct RegionRelayCost {
-    staging_bps: Option<u64>,
-    chunk_bytes: u64,
-    chunk_latency_ps: u64,
-    memory_limit_bytes: Option<u64>,
 }
 
 /// `lightloom.schedule.Failures` of a region.
@@ -432,16 +417,6 @@ struct PolicyValues {
     relaying: bool,
 }
 
-/// `_TimingValues` of `lightloom.schedule.decider`: how long a switch takes, in picoseconds.
-#[derive(FromPyObject)]
-struct TimingValues {
-    fixed_ps: u64,
-    per_pair_ps: u64,
-    control_ps: u64,
-    link_up_ps: u64,
-    keep_unchanged: bool,
-}
-
 /// See `lightloom.schedule.Decider`.
 #[pyclass(name = "Decider", module = "lightloom._core", frozen)]
 pub struct PyDecider {
@@ -456,23 +431,16 @@ impl PyDecider {
     fn new(
         region: &PyRegion,
         policy: Given<PolicyValues>,
-        timing: Given<TimingValues>,
+        timing: Written<SwitchTiming>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (Given(policy), Given(timing)) = (policy, timing);
+        let (Given(policy), Written(timing)) = (policy, timing);
         let policy = Policy {
             allocator: parse::<Allocator>(&policy.allocator)?,
             when: parse::<Reconfigure>(&policy.when)?,
             first: FirstAllToAll::Reuse,
             split: policy.split,
             relaying: policy.relaying,
-        };
-        let timing = SwitchTiming {
-            fixed: Duration(timing.fixed_ps),
-            per_pair: Duration(timing.per_pair_ps),
-            control: Duration(timing.control_ps),
-            link_up: Duration(timing.link_up_ps),
-            keep_unchanged: timing.keep_unchanged,
         };
         let decider = Decider::new(region.0.clone(), policy, timing).map_err(refuse)?;
         Ok(Self { decider: Mutex::new(decider), servers: region.0.servers(), allocator })

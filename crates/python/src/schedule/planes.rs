@@ -1,13 +1,13 @@
 //! Circuits on several switches per region: `lightloom.schedule.planes`.
 
-use super::allocation::{nic_circuit, nic_rows};
-use crate::arrays::{Column, Matrix, refuse};
+use super::allocation::{CircuitRequest, fitting, nic_circuit, nic_rows, square};
+use crate::arrays::{Column, Given, Matrix, refuse};
 use lightloom_model::{Fibers, Invalid};
 use lightloom_schedule::{
-    NicCircuit, NicEnd, PlaneMoves, Planes, assign_partial, assign_planes, assign_planes_from,
+    NicCircuit, NicEnd, PlaneMoves, PlaneNics, Planes, assign_planes, assign_planes_from,
     check_planes, plan_batches,
 };
-use numpy::PyArray2;
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const MAX_CIRCUITS: u64 = 1 << 20;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PlaneAssignment>()?;
     module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_assign_to_planes, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_build_on_planes, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)?;
     module.add_class::<ChangePlan>()?;
     module.add_function(wrap_pyfunction!(schedule_plan_batches, module)?)
@@ -141,18 +141,21 @@ fn schedule_plan_batches(
     Ok(ChangePlan { batches, dark: found.dark })
 }
 
+/// What planes can build of circuits, `(n, n)`, and its NICs, `(circuits, 4)`.
 #[pyfunction]
-fn schedule_assign_to_planes(
-    py: Python<'_>,
+fn schedule_build_on_planes<'py>(
+    py: Python<'py>,
+    request: Given<CircuitRequest>,
     circuits: Matrix<u16>,
     working: Matrix<bool>,
     duplex: bool,
-    effort: u32,
-) -> PyResult<Bound<'_, PyArray2<u32>>> {
+) -> PyResult<(Bound<'py, PyArray2<u16>>, Bound<'py, PyArray2<u32>>)> {
+    let request = request.0.checked()?;
     check(&circuits, &working)?;
-    let mapped =
-        py.detach(|| assign_partial(&circuits.values, &working.values, fibers(duplex), effort));
-    Ok(nic_rows(py, &mapped))
+    let wanted = fitting(&request, &circuits)?;
+    let planes = PlaneNics { working: &working.values, fibers: fibers(duplex) };
+    let (built, nics) = py.detach(|| planes.build(&request, wanted, &[]));
+    Ok((square(request.servers, built).into_pyarray(py), nic_rows(py, &nics)))
 }
 
 #[pyfunction]

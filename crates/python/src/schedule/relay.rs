@@ -1,6 +1,7 @@
 //! Two-hop relaying: `lightloom.schedule.relaying`.
 
-use lightloom_model::{Choice, Duration, Invalid, Rate};
+use crate::written::Written;
+use lightloom_model::{Choice, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
     DualPrices, Loads, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, Relayed,
@@ -26,26 +27,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `lightloom.schedule.requests.RelayCharges`.
-#[derive(FromPyObject)]
-pub(super) struct RelayCharges {
-    staging_bps: Option<u64>,
-    chunk_bytes: u64,
-    chunk_latency_ps: u64,
-    memory_limit_bytes: Option<u64>,
-}
-
-impl RelayCharges {
-    pub(super) fn cost(&self) -> RelayCost {
-        RelayCost {
-            staging_rate: self.staging_bps.map(Rate),
-            chunk_bytes: self.chunk_bytes,
-            chunk_latency: Duration(self.chunk_latency_ps),
-            memory_limit: self.memory_limit_bytes,
-        }
-    }
-}
-
 /// `lightloom.schedule.requests.RoutingRequest`.
 #[derive(FromPyObject)]
 struct RoutingRequest {
@@ -53,7 +34,7 @@ struct RoutingRequest {
     circuits: Matrix<u16>,
     circuit_bps: u64,
     eps_bps: u64,
-    charges: RelayCharges,
+    charges: Written<RelayCost>,
 }
 
 impl RoutingRequest {
@@ -67,7 +48,7 @@ impl RoutingRequest {
             circuits: &self.circuits.values,
             circuit_rate: Rate(self.circuit_bps),
             eps_rates: EpsRates::Equal(Rate(self.eps_bps)),
-            cost: self.charges.cost(),
+            cost: self.charges.0,
         };
         request.validate().map_err(refuse)?;
         Ok(request)
@@ -253,11 +234,11 @@ struct RelayedCircuits {
 fn schedule_allocate_relayed(
     py: Python<'_>,
     request: Given<CircuitRequest>,
-    charges: Given<RelayCharges>,
+    charges: Written<RelayCost>,
     max_evaluations: u32,
 ) -> PyResult<RelayedCircuits> {
     let request = request.0.checked()?;
-    let cost = charges.0.cost();
+    let cost = charges.0;
     let nothing = vec![0; request.demand.len()];
     let held = request.previous.unwrap_or(&nothing);
     let routing = RelayRequest {

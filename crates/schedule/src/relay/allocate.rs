@@ -7,11 +7,12 @@
 //! two servers), and then swaps of the ends of two circuits, one at the busiest circuit or
 //! server, as long as they help.
 
-use super::request::{RelayCost, RelayRequest, Relayed};
+use super::request::{RelayRequest, Relayed};
 use super::solve::relay;
 use super::verify::verify;
 use crate::allocation::{Request, allocate, port_bound};
 use lightloom_model::Allocator;
+use lightloom_model::RelayCost;
 
 /// Whose circuits a result has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

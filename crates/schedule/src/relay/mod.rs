@@ -25,7 +25,8 @@ mod verify;
 
 pub use allocate::{Origin, RelayedAllocation, allocate_relayed, expander};
 pub use dual::{DualPrices, dual_bound};
-pub use request::{MAX_BYTES, PathKind, RelayCost, RelayPath, RelayRequest, RelayVerdict, Relayed};
+pub use lightloom_model::RelayCost;
+pub use request::{MAX_BYTES, PathKind, RelayPath, RelayRequest, RelayVerdict, Relayed};
 pub use resources::Via;
 pub use round::PathShare;
 pub use solve::{relay, relay_as};

@@ -1,8 +1,7 @@
 //! Requests for relaying, and their results.
 
 use crate::allocation::EpsRates;
-use lightloom_model::{Duration, Invalid, Rate, choices};
-use serde::{Deserialize, Serialize};
+use lightloom_model::{Invalid, Rate, RelayCost, choices};
 
 /// The demand of one region, the circuits that are there and what relaying costs.
 #[derive(Debug, Clone, Copy)]
@@ -19,34 +18,6 @@ pub struct RelayRequest<'a> {
     pub eps_rates: EpsRates<'a>,
     /// What a relay pays.
     pub cost: RelayCost,
-}
-
-/// What passing bytes on costs the server that does it.
-///
-/// A byte that is relayed lands in the memory of the GPU whose NIC took it in and crosses the
-/// NVSwitch once, to the GPU whose NIC sends it on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct RelayCost {
-    /// Rate at which one server can stage, per direction of its NVSwitch; no limit if absent.
-    pub staging_rate: Option<Rate>,
-    /// A relay passes bytes on in chunks of this size: a chunk must have arrived and have been
-    /// staged before it goes on.
-    pub chunk_bytes: u64,
-    /// Time to notice a chunk and to start its copy and its sending.
-    pub chunk_latency: Duration,
-    /// Maximum number of bytes that one server may relay, if its staging memory is limited: without
-    /// pacing, all may arrive before any leaves.
-    pub memory_limit: Option<u64>,
-}
-
-impl RelayCost {
-    /// Seconds by which a relayed byte is later than one hop would be: chunks follow each other
-    /// without gaps, so only the first one shows, once on the wire and once across the NVSwitch.
-    pub fn latency(&self, circuit_rate: Rate) -> f64 {
-        let bits = self.chunk_bytes as f64 * 8.0;
-        let staging = self.staging_rate.map_or(0.0, |rate| bits / rate.0 as f64);
-        bits / circuit_rate.0 as f64 + staging + self.chunk_latency.0 as f64 * 1e-12
-    }
 }
 
 impl RelayRequest<'_> {

@@ -1,0 +1,290 @@
+//! Records that users write: switch timing, relay costs.
+//!
+//! [`records!`](crate::records) defines such a record in one table, which says for every field its
+//! name as users write it, with its unit, its default and its description. JSON, the Python class,
+//! the tables of files, options and their help are made from that table: a field stands nowhere
+//! else. What is written is checked once, where the record is made of it.
+
+use crate::invalid::Invalid;
+use crate::units::{Duration, PS_PER_S, Rate};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest time that can be written, in seconds: times are whole picoseconds in 64 bits.
+pub const MAX_SECONDS: f64 = 1e6;
+
+/// The highest rate that can be written, in Gb/s.
+pub const MAX_GBPS: f64 = 1e9;
+
+/// The lowest rate that anything is sent at, in Gb/s.
+pub const MIN_GBPS: f64 = 1e-9;
+
+/// The largest size that can be written.
+const MAX_BYTES: u64 = 1 << 62;
+
+/// One field of a record, as users write it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Its name, with its unit.
+    pub name: &'static str,
+    /// What it is: sentences.
+    pub description: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    /// What it is if it is not written; it must be if absent.
+    pub default: Option<Plain>,
+}
+
+/// What a field takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Takes {
+    /// True or false.
+    Flag,
+    /// A quantity in the unit of the name, within these limits.
+    Quantity(f64, f64),
+    /// A whole number up to this one.
+    Whole(u64),
+}
+
+/// A value as users write it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Plain {
+    /// True or false.
+    Flag(bool),
+    /// A number in the unit of the name.
+    Number(f64),
+    /// A whole number in the unit of the name.
+    Whole(u64),
+    /// No value at all, such as no limit.
+    Nothing,
+}
+
+impl From<bool> for Plain {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
+}
+
+impl From<f64> for Plain {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u64> for Plain {
+    fn from(number: u64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Plain {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Nothing, Into::into)
+    }
+}
+
+/// A value that a record has.
+pub trait Value: Sized {
+    /// What it takes.
+    const TAKES: Takes;
+    /// What users write.
+    type Written: Serialize + DeserializeOwned + Into<Plain>;
+
+    /// The value of what was written.
+    ///
+    /// # Errors
+    /// Names the field and what was expected.
+    fn read(written: Self::Written, name: &str) -> Result<Self, Invalid>;
+
+    /// What is written for the value.
+    fn write(&self) -> Self::Written;
+}
+
+impl Value for bool {
+    const TAKES: Takes = Takes::Flag;
+    type Written = bool;
+
+    fn read(written: bool, _: &str) -> Result<Self, Invalid> {
+        Ok(written)
+    }
+
+    fn write(&self) -> bool {
+        *self
+    }
+}
+
+/// In seconds; the nearest whole picosecond, of two the even one.
+impl Value for Duration {
+    const TAKES: Takes = Takes::Quantity(0.0, MAX_SECONDS);
+    type Written = f64;
+
+    fn read(written: f64, name: &str) -> Result<Self, Invalid> {
+        if !(0.0..=MAX_SECONDS).contains(&written) {
+            return Err(Invalid(format!("{name}: expected 0 to 1e6 s, got {written}")));
+        }
+        Ok(Self((written * PS_PER_S as f64).round_ties_even() as u64))
+    }
+
+    fn write(&self) -> f64 {
+        self.as_seconds()
+    }
+}
+
+/// In Gb/s; no limit if absent or infinite.
+impl Value for Option<Rate> {
+    const TAKES: Takes = Takes::Quantity(MIN_GBPS, MAX_GBPS);
+    type Written = Option<f64>;
+
+    fn read(written: Option<f64>, name: &str) -> Result<Self, Invalid> {
+        match written.filter(|gbps| *gbps != f64::INFINITY) {
+            Some(gbps) => rate_of(gbps, name, MIN_GBPS).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn write(&self) -> Option<f64> {
+        self.map(|rate| rate.0 as f64 / 1e9)
+    }
+}
+
+/// In bytes.
+impl Value for u64 {
+    const TAKES: Takes = Takes::Whole(MAX_BYTES);
+    type Written = u64;
+
+    fn read(written: u64, name: &str) -> Result<Self, Invalid> {
+        if written > MAX_BYTES {
+            return Err(Invalid(format!("{name}: expected at most 2^62, got {written}")));
+        }
+        Ok(written)
+    }
+
+    fn write(&self) -> u64 {
+        *self
+    }
+}
+
+/// In bytes; no limit if absent.
+impl Value for Option<u64> {
+    const TAKES: Takes = u64::TAKES;
+    type Written = Self;
+
+    fn read(written: Self, name: &str) -> Result<Self, Invalid> {
+        written.map(|bytes| u64::read(bytes, name)).transpose()
+    }
+
+    fn write(&self) -> Self {
+        *self
+    }
+}
+
+/// The rate of so many Gb/s, to the nearest whole bit per second, of two the even one.
+///
+/// # Errors
+/// If it is below the minimum or above [`MAX_GBPS`].
+pub fn rate_of(gbps: f64, name: &str, minimum: f64) -> Result<Rate, Invalid> {
+    if !(minimum..=MAX_GBPS).contains(&gbps) {
+        return Err(Invalid(format!("{name}: expected {minimum} to 1e9 Gb/s, got {gbps}")));
+    }
+    Ok(Rate((gbps * 1e9).round_ties_even() as u64))
+}
+
+/// A record that users write; implemented by [`records!`](crate::records).
+pub trait Record: Serialize + DeserializeOwned {
+    /// Its name, that of the class in Python.
+    const NAME: &'static str;
+
+    /// Its fields, in order.
+    fn fields() -> Vec<Field>;
+}
+
+/// Defines records from tables of their fields: `field = written: type = default, description`. A
+/// field without a default has to be written.
+///
+/// ```
+/// use lightloom_model::{Duration, Record};
+///
+/// lightloom_model::records! {
+///     /// How long a door takes.
+///     #[derive(Debug, PartialEq)]
+///     pub struct Door {
+///         opening = opening_s: Duration, "Time to open it.";
+///         creaks = creaks: bool = false, "Whether it is heard.";
+///     }
+/// }
+/// let door: Door = serde_json::from_str(r#"{"opening_s": 2.5}"#).unwrap();
+/// assert_eq!(door, Door { opening: Duration(2_500_000_000_000), creaks: false });
+/// assert_eq!(Door::fields()[1].name, "creaks");
+/// ```
+#[macro_export]
+macro_rules! records {
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis struct $record:ident {
+            $(
+                $field:ident = $written:ident: $kind:ty $(= $default:expr)?, $description:literal;
+            )+
+        }
+    )+) => { $(
+        $(#[$attribute])*
+        $visibility struct $record {
+            $(
+                #[doc = $description]
+                pub $field: $kind,
+            )+
+        }
+
+        impl $crate::Record for $record {
+            const NAME: &'static str = stringify!($record);
+
+            fn fields() -> Vec<$crate::record::Field> {
+                vec![$({
+                    #[allow(unused_mut, unused_assignments, reason = "not all have defaults")]
+                    let mut default: Option<$kind> = None;
+                    $(default = Some($default);)?
+                    $crate::record::Field {
+                        name: stringify!($written),
+                        description: $description,
+                        takes: <$kind as $crate::record::Value>::TAKES,
+                        default: default
+                            .map(|value| $crate::record::Value::write(&value).into()),
+                    }
+                }),+]
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $record {
+            fn deserialize<D: ::serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                #[derive(::serde::Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Given {
+                    $($written: Option<<$kind as $crate::record::Value>::Written>,)+
+                }
+                let given = Given::deserialize(source)?;
+                Ok(Self { $($field: match given.$written {
+                    Some(written) => $crate::record::Value::read(written, stringify!($written))
+                        .map_err(::serde::de::Error::custom)?,
+                    None => $crate::records!(
+                        @default $($default)?,
+                        ::serde::de::Error::missing_field(stringify!($written))
+                    ),
+                },)+ })
+            }
+        }
+
+        impl ::serde::Serialize for $record {
+            fn serialize<S: ::serde::Serializer>(&self, target: S) -> Result<S::Ok, S::Error> {
+                use ::serde::ser::SerializeStruct;
+                let names = [$(stringify!($written)),+];
+                let mut fields = target.serialize_struct(stringify!($record), names.len())?;
+                $(fields.serialize_field(
+                    stringify!($written),
+                    &$crate::record::Value::write(&self.$field),
+                )?;)+
+                fields.end()
+            }
+        }
+    )+ };
+    (@default $default:expr, $missing:expr) => { $default };
+    (@default , $missing:expr) => { return Err($missing) };
+}

@@ -1,0 +1,109 @@
+//! Records that users write, for `lightloom.schedule.record_fields`: their fields as Python reads
+//! them, and their values from Python.
+
+use crate::arrays::refuse;
+use lightloom_model::record::{Field, Plain, Takes};
+use lightloom_model::{Invalid, Record, RelayCost, SwitchTiming};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Adds the functions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<RecordField>()?;
+    module.add_function(wrap_pyfunction!(record_fields, module)?)?;
+    module.add_function(wrap_pyfunction!(record_values, module)?)?;
+    module.add_function(wrap_pyfunction!(switching_time_s, module)?)
+}
+
+/// Values as the core has them.
+type Values<'py> = Bound<'py, PyAny>;
+
+/// A record that Python may make: its name, its fields, and its values for those written.
+type Entry = (&'static str, fn() -> Vec<Field>, for<'py> fn(&Values<'py>) -> PyResult<Values<'py>>);
+
+const fn entry<T: Record>() -> Entry {
+    (T::NAME, T::fields, |written| to_values(written.py(), &from_values::<T>(written)?))
+}
+
+/// Every record that Python may make.
+const RECORDS: [Entry; 2] = [entry::<RelayCost>(), entry::<SwitchTiming>()];
+
+fn find(name: &str) -> PyResult<&'static Entry> {
+    RECORDS.iter().find(|(known, ..)| *known == name).ok_or_else(|| {
+        let known: Vec<&str> = RECORDS.iter().map(|(known, ..)| *known).collect();
+        let name: String = name.chars().take(60).flat_map(char::escape_debug).collect();
+        refuse(Invalid(format!("no record '{name}': expected {}", known.join(", "))))
+    })
+}
+
+/// One field of a record; `limits` are those of a number, anything else is a flag. One that need
+/// not be written and has no default may be nothing.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct RecordField {
+    name: &'static str,
+    description: &'static str,
+    limits: Option<(f64, f64)>,
+    whole: bool,
+    required: bool,
+    default: Option<Py<PyAny>>,
+}
+
+/// The fields of a record, in order.
+#[pyfunction]
+fn record_fields(py: Python<'_>, name: &str) -> PyResult<Vec<RecordField>> {
+    let field = |field: Field| {
+        let default = match field.default {
+            Some(Plain::Flag(flag)) => Some(flag.into_pyobject(py)?.to_owned().into_any().unbind()),
+            Some(Plain::Number(number)) => Some(number.into_pyobject(py)?.into_any().unbind()),
+            Some(Plain::Whole(number)) => Some(number.into_pyobject(py)?.into_any().unbind()),
+            Some(Plain::Nothing) | None => None,
+        };
+        Ok(RecordField {
+            name: field.name,
+            description: field.description,
+            limits: match field.takes {
+                Takes::Flag => None,
+                Takes::Quantity(low, high) => Some((low, high)),
+                Takes::Whole(high) => Some((0.0, high as f64)),
+            },
+            whole: matches!(field.takes, Takes::Whole(_)),
+            required: field.default.is_none(),
+            default,
+        })
+    };
+    find(name)?.1().into_iter().map(field).collect()
+}
+
+/// The values of a record of this name, as the core has them: times are whole picoseconds.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+fn record_values<'py>(name: &str, written: Bound<'py, PyDict>) -> PyResult<Values<'py>> {
+    find(name)?.2(written.as_any())
+}
+
+/// Seconds until circuits are up if this many pairs change.
+#[pyfunction]
+fn switching_time_s(timing: Written<SwitchTiming>, pairs: u32) -> f64 {
+    timing.0.for_pairs(pairs).as_seconds()
+}
+
+/// A record from a Python object whose attributes are its fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<T>(pub(crate) T);
+
+impl<T: Record> FromPyObject<'_, '_> for Written<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        from_values(&object.getattr("__dict__")?).map(Self)
+    }
+}
+
+/// The values of a record by name, as users write it.
+pub(crate) fn to_values<'py, T: Record>(py: Python<'py>, record: &T) -> PyResult<Values<'py>> {
+    pythonize::pythonize(py, record).map_err(|error| refuse(Invalid(error.to_string())))
+}
+
+fn from_values<T: Record>(values: &Bound<'_, PyAny>) -> PyResult<T> {
+    pythonize::depythonize(values).map_err(|error| refuse(Invalid(error.to_string())))
+}

@@ -1,0 +1,38 @@
+"""The records that users write; their fields are those of the core."""
+
+from dataclasses import dataclass
+
+@dataclass(frozen=True, init=False)
+class SwitchTiming:
+    fixed_s: float
+    per_pair_s: float
+    control_s: float
+    link_up_s: float
+    keep_unchanged: bool
+    def __init__(
+        self,
+        fixed_s: float | str,
+        per_pair_s: float | str = ...,
+        control_s: float | str = ...,
+        link_up_s: float | str = ...,
+        keep_unchanged: bool = ...,
+    ) -> None: ...
+    @classmethod
+    def of(cls, timing: SwitchTiming | float | str) -> SwitchTiming: ...
+    def expected_s(self, pairs: int) -> float: ...
+
+@dataclass(frozen=True, init=False)
+class RelayCost:
+    nvswitch_gbps: float | None
+    chunk_bytes: int
+    chunk_latency_s: float
+    memory_limit_bytes: int | None
+    def __init__(
+        self,
+        nvswitch_gbps: float | str | None = ...,
+        chunk_bytes: int = ...,
+        chunk_latency_s: float | str = ...,
+        memory_limit_bytes: int | None = ...,
+    ) -> None: ...
+    @classmethod
+    def free(cls) -> RelayCost: ...

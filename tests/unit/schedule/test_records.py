@@ -1,0 +1,126 @@
+"""A record is written once: its fields are those of the core at every door, named by none.
+
+Run as a program, it writes ``records.pyi`` anew.
+"""
+
+import dataclasses
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pydantic import BaseModel
+
+from lightloom import _core
+from lightloom.control.region_file import RelaySection, TimingSection
+from lightloom.errors import InputError
+from lightloom.fabric import MixNet
+from lightloom.fabric.mixnet_options import TIMING_OPTIONS
+from lightloom.inputs.fields import describe
+from lightloom.schedule import record_fields, records
+
+STUB = Path(records.__file__).with_suffix(".pyi")
+KINDS = [kind for kind in vars(records).values() if dataclasses.is_dataclass(kind)]
+
+
+def has_default(field: dataclasses.Field) -> bool:
+    none = dataclasses.MISSING
+    return not (field.default is none and field.default_factory is none)
+
+
+def stub() -> str:
+    """What type checkers see of the records: their fields, and their methods as written."""
+    first = inspect.getdoc(records).splitlines()[0]
+    lines = [f'"""{first}"""', "", "from dataclasses import dataclass"]
+    for kind in KINDS:
+        fields = dataclasses.fields(kind)
+        lines += ["", "@dataclass(frozen=True, init=False)", f"class {kind.__name__}:"]
+        # what is read is a number, whatever was written
+        lines += [f"    {field.name}: {field.type.replace(' | str', '')}" for field in fields]
+        given = [
+            f"        {field.name}: {field.type}" + (" = ...," if has_default(field) else ",")
+            for field in fields
+        ]
+        lines += ["    def __init__(", "        self,", *given, "    ) -> None: ..."]
+        for name, method in vars(kind).items():
+            if not name.startswith("_") and callable(getattr(kind, name)):
+                is_class = isinstance(method, classmethod)
+                signature = str(inspect.signature(method.__func__ if is_class else method))
+                lines += ["    @classmethod"] * is_class
+                lines.append(f"    def {name}{signature.replace(chr(39), '')}: ...")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_class_has_the_fields_of_the_core(kind):
+    fields = _core.record_fields(kind.__name__)
+    made = dataclasses.fields(kind)
+    assert [field.name for field in made] == [field.name for field in fields]
+    for field, own in zip(fields, made, strict=True):
+        assert f"{field.name}\n    {field.description.split()[0]}" in kind.__doc__
+        if own.default_factory is dataclasses.MISSING:
+            assert has_default(own) is not field.required
+            assert field.required or own.default == field.default
+
+
+def test_type_checkers_see_the_fields_of_the_core():
+    assert STUB.read_text() == stub(), f"write it anew: python {__file__}"
+
+
+def test_every_part_of_the_timing_is_a_key_of_a_region_and_an_option_of_a_fabric():
+    described = {field.name: field.text for field in describe(MixNet)}
+    for field in _core.record_fields("SwitchTiming"):
+        assert TimingSection.model_fields[field.name].description
+        assert described[TIMING_OPTIONS[field.name]]
+    for field in _core.record_fields("RelayCost"):
+        assert RelaySection.model_fields[field.name].description
+
+
+def test_a_field_that_the_core_gains_is_at_every_door(monkeypatch):
+    gained = SimpleNamespace(
+        name="settle_s",
+        description="What a test adds.",
+        limits=(0, 2),
+        whole=False,
+        required=False,
+        default=1.0,
+    )
+    fields = [*_core.record_fields("SwitchTiming"), gained]
+    monkeypatch.setattr(_core, "record_fields", lambda _: fields)
+    monkeypatch.setattr(_core, "record_values", lambda _, written: written)
+    kind = record_fields.record()(type("SwitchTiming", (), {"__doc__": "A record."}))
+    assert kind(0, settle_s="500 ms").settle_s == 0.5
+    assert "settle_s\n    What a test adds." in kind.__doc__
+    table = record_fields.with_keys(record_fields.keys_of("SwitchTiming"))(BaseModel)
+    assert table(fixed_s=0).settle_s == 1.0
+    assert "settle_s" in [field.name for field in describe(table) if field.text]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"fixed_s": -1}, "fixed_s: expected 0 to 1e6 s, got -1"),
+        ({"fixed_s": 0, "per_pair_s": "2e6 s"}, "per_pair_s: expected 0 to 1e6 s, got 2000000"),
+        ({"fixed_s": "1 m"}, "fixed_s: cannot read '1 m' as a time such as '25 ms'"),
+        (
+            {"fixed_s": 0, "keep_unchanged": "no"},
+            "keep_unchanged: expected True or False, got 'no'",
+        ),
+    ],
+)
+def test_a_wrong_timing_cannot_be_made(values, text):
+    with pytest.raises(InputError) as error:
+        records.SwitchTiming(**values)
+    assert str(error.value) == text
+
+
+def test_times_are_whole_picoseconds_of_two_the_even_one():
+    for picoseconds in (0.5, 1.5, 2.5, 25e9 + 0.5, 1e15 + 0.5):
+        timing = records.SwitchTiming(picoseconds / 1e12)
+        assert timing.fixed_s == round(picoseconds / 1e12 * 1e12) / 1e12
+        assert timing.expected_s(7) == timing.fixed_s
+    assert records.SwitchTiming("25 ms") == records.SwitchTiming(0.025)
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub())
