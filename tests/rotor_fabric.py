@@ -11,7 +11,7 @@ from lightloom.fabric.base import circuit_all_to_all
 from lightloom.fabric.bill import Bill, Counting, Line, nic_lines
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Eps, Network, Scheduled
-from lightloom.fabric.options import Count, Quantity
+from lightloom.fabric.option_types import Count, Quantity
 from lightloom.units import to_ps
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from lightloom.demand.deduplicate import GateRequest
 from lightloom.demand.generator import DrawRequest
 from lightloom.fabric.network import Network
-from lightloom.packets.requests import (
+from lightloom.packets.core_columns import (
     CircuitColumns,
     FlowColumns,
     PacketTopologyRequest,
@@ -18,10 +18,7 @@ from lightloom.packets.requests import (
 from lightloom.progress import Progress
 from lightloom.schedule import AllocatorCallback
 from lightloom.schedule.chunks import ChunkSchedule
-from lightloom.schedule.hybrid import HybridSchedule
-from lightloom.schedule.permutations import PermutationSchedule
-from lightloom.schedule.records import RelayCost, SwitchTiming
-from lightloom.schedule.requests import (
+from lightloom.schedule.core_requests import (
     AssignmentClaim,
     ChunkRequest,
     CircuitRequest,
@@ -30,6 +27,9 @@ from lightloom.schedule.requests import (
     MatchingClaim,
     RoutingRequest,
 )
+from lightloom.schedule.hybrid import HybridSchedule
+from lightloom.schedule.permutations import PermutationSchedule
+from lightloom.schedule.records import RelayCost, SwitchTiming
 from lightloom.schedule.rotornet import RotorSchedule
 from lightloom.schedule.topoopt import Ring
 from lightloom.simulate.packet_options import Packets

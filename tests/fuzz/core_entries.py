@@ -7,7 +7,7 @@ from tests.fuzz.draws import Draws
 
 from lightloom.demand.deduplicate import GateRequest
 from lightloom.demand.generator import DrawRequest
-from lightloom.packets.requests import LinkColumns, PacketTopologyRequest
+from lightloom.packets.core_columns import LinkColumns, PacketTopologyRequest
 from lightloom.schedule import choices, requests
 from lightloom.schedule.topoopt import Ring
 

@@ -18,7 +18,7 @@ from tests.simulate_graphs import graph as build_graph
 
 from lightloom import _core
 from lightloom.fabric.network import Crossbars, Network, Scheduled
-from lightloom.packets.requests import (
+from lightloom.packets.core_columns import (
     CircuitColumns,
     FailureColumns,
     FlowColumns,

@@ -8,7 +8,7 @@ from tests.fuzz.outcomes import refusal
 
 from lightloom import _core
 from lightloom.demand.generator import DrawRequest
-from lightloom.packets.requests import PacketTopologyRequest
+from lightloom.packets.core_columns import PacketTopologyRequest
 from lightloom.schedule import RelayCost, Ring, requests
 
 U64 = np.uint64

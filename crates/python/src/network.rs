@@ -3,8 +3,8 @@
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
 use crate::errors::NetworkInvalid;
-use crate::written::Written;
 use crate::schedule::decider::PyFailures;
+use crate::written::Written;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
     Crossbars, Cycle, Direct, Eps, Lateness, MatchingFinder, Route, ScheduledCircuits, Slot,

@@ -17,7 +17,7 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions, Setting
 from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Eps, Network, Part
-from lightloom.fabric.options import (
+from lightloom.fabric.option_types import (
     ECMP,
     SERVERS_PER_TOR,
     SWITCH_PORTS,

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lightloom.fabric.options import OptionalPositive, OptionModel, Switch
+from lightloom.fabric.option_types import OptionalPositive, OptionModel, Switch
 from lightloom.hardware import Availability
 
 #: mean length of a fiber inside one hall, whose links are 30 to 60 m long; assumed

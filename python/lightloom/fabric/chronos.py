@@ -23,7 +23,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Crossbars, Network
-from lightloom.fabric.options import (
+from lightloom.fabric.option_types import (
     Count,
     OptionalPositive,
     OptionalQuantity,

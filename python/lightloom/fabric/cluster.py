@@ -12,7 +12,7 @@ from typing import Any, Self
 from lightloom.errors import FabricError
 from lightloom.fabric.interconnect import Interconnect, cluster_defaults
 from lightloom.fabric.network import NvSwitch, StartUp
-from lightloom.fabric.options import MAXIMUM
+from lightloom.fabric.option_types import MAXIMUM
 from lightloom.hardware import load_gpu
 from lightloom.units import to_bps, to_ps
 

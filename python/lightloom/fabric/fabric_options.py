@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 from pydantic import Field
 
 from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect, uplink_efficiency
-from lightloom.fabric.options import Count, Label, OptionalPositive, OptionModel, Share
+from lightloom.fabric.option_types import Count, Label, OptionalPositive, OptionModel, Share
 from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 

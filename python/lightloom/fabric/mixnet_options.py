@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from lightloom import plugins
 from lightloom.errors import FabricError, echo, expected_one_of
 from lightloom.fabric.fabric_options import FabricOptions
-from lightloom.fabric.options import (
+from lightloom.fabric.option_types import (
     ECMP,
     SERVERS_PER_TOR,
     SWITCH_PORTS,

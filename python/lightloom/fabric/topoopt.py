@@ -35,7 +35,7 @@ from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import cluster_defaults
 from lightloom.fabric.lost_circuits import without_nics
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.options import Count, OptionalQuantity, PartNames, Switch
+from lightloom.fabric.option_types import Count, OptionalQuantity, PartNames, Switch
 from lightloom.hardware import switch_technology
 from lightloom.schedule import (
     Failures,

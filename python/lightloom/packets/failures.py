@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lightloom.errors import InputError, echo
+from lightloom.packets.core_columns import FailureColumns
 from lightloom.packets.graph import NetworkGraph
-from lightloom.packets.requests import FailureColumns
 from lightloom.units import parse_quantity, to_ps
 
 #: most failures of a run, and the latest time of one, seconds

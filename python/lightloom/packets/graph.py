@@ -18,8 +18,8 @@ from lightloom import _core
 from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
+from lightloom.packets.core_columns import CircuitColumns, LinkColumns, PacketTopologyRequest
 from lightloom.packets.flows import MAX_START_S, Flows
-from lightloom.packets.requests import CircuitColumns, LinkColumns, PacketTopologyRequest
 from lightloom.units import to_bps, to_ps
 
 #: largest file, most links (both directions are one), longest name

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, echo
-from lightloom.packets.requests import OperationColumns
+from lightloom.packets.core_columns import OperationColumns
 from lightloom.units import to_ps
 
 if TYPE_CHECKING:

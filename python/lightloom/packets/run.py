@@ -15,18 +15,18 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
-from lightloom.packets.failures import failure_columns
-from lightloom.packets.flows import Flows, check_flows
-from lightloom.packets.forecast import forecast
-from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
-from lightloom.packets.programs import OperationTimes, programs_of
-from lightloom.packets.requests import (
+from lightloom.packets.core_columns import (
     CircuitColumns,
     FailureColumns,
     FlowColumns,
     PacketTopologyRequest,
     RunRequest,
 )
+from lightloom.packets.failures import failure_columns
+from lightloom.packets.flows import Flows, check_flows
+from lightloom.packets.forecast import forecast
+from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
+from lightloom.packets.programs import OperationTimes, programs_of
 from lightloom.packets.results import (
     Finished,
     LinkCounters,

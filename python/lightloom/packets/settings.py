@@ -17,8 +17,8 @@ from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
 from lightloom.hardware import load_gpu
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
+from lightloom.packets.core_columns import PacketTopologyRequest
 from lightloom.packets.graph import read_links
-from lightloom.packets.requests import PacketTopologyRequest
 from lightloom.packets.scenario import (
     MAX_HOSTS,
     TRANSPORTS,

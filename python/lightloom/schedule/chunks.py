@@ -20,8 +20,8 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, optional_seconds, rate_bps, time_bytes
 from lightloom.schedule.arrays import whole_matrix as _whole_matrix
+from lightloom.schedule.core_requests import ChunkRequest
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.requests import ChunkRequest
 from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.schedule.served import MAX_BYTES
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_ps

@@ -32,9 +32,9 @@ from lightloom.schedule.arrays import (
     whole_matrix,
     whole_number,
 )
+from lightloom.schedule.core_requests import CircuitRequest
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
-from lightloom.schedule.requests import CircuitRequest
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
 from lightloom.units import show_bytes, show_time

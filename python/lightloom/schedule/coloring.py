@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, span_text, whole_list, whole_number
-from lightloom.schedule.requests import FabricPaths, FabricShape
+from lightloom.schedule.core_requests import FabricPaths, FabricShape
 from lightloom.schedule.results import Result, ResultTable, summary
 
 _MAX_VERTICES = 1 << 26

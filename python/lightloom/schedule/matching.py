@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, flag
-from lightloom.schedule.requests import AssignmentClaim, MatchingClaim
+from lightloom.schedule.core_requests import AssignmentClaim, MatchingClaim
 from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
 
 _MAX_WEIGHT = 2**60

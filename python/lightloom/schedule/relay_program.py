@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from lightloom.errors import InputError
-from lightloom.schedule.requests import RoutingRequest
+from lightloom.schedule.core_requests import RoutingRequest
 from lightloom.units import to_bps
 
 _CIRCUIT, _EPS, _CIRCUIT_CIRCUIT, _CIRCUIT_EPS, _EPS_CIRCUIT = range(5)

@@ -2,7 +2,7 @@
 
 from lightloom.simulate.decisions import DecisionLog, DecisionRecord
 from lightloom.simulate.packet_options import Packets
-from lightloom.simulate.packets import PhaseCount, Phases
+from lightloom.simulate.phases import PhaseCount, Phases
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorFactory
 from lightloom.simulate.result import (

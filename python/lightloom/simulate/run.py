@@ -6,7 +6,7 @@ outcome comes back in seconds and bytes.
 
 What is modeled: workers that play their programs in order; Send, Ring and all-to-all as fluid
 flows that share links max-min fairly, as packets, or as flows that take as long as packets would
-(:class:`~lightloom.simulate.packets.Phases`); circuits that follow the demand. What is not:
+(:class:`~lightloom.simulate.phases.Phases`); circuits that follow the demand. What is not:
 contention on NVSwitch other than by relays.
 """
 
@@ -19,7 +19,7 @@ from lightloom.errors import InputError
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
 from lightloom.simulate.packet_options import Packets
-from lightloom.simulate.packets import Phases
+from lightloom.simulate.phases import Phases
 from lightloom.simulate.plugins import BUILT_IN, Plugins
 from lightloom.simulate.result import Run
 from lightloom.simulate.step import StepRunner

@@ -74,7 +74,7 @@ fn packet_topology(py: Python<'_>, network: Given<PacketTopologyRequest>) -> PyR
     })
 }
 
-/// `lightloom.packets.requests.RunRequest`.
+/// `lightloom.packets.core_columns.RunRequest`.
 #[derive(FromPyObject)]
 struct RunRequest {
     until_ps: Option<u64>,

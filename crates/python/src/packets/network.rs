@@ -12,7 +12,7 @@ use lightloom_packetsim::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// `lightloom.packets.requests.LinkColumns`.
+/// `lightloom.packets.core_columns.LinkColumns`.
 #[derive(FromPyObject)]
 struct LinkColumns {
     switches: Vec<String>,
@@ -22,7 +22,7 @@ struct LinkColumns {
     delays_ps: Column<u64>,
 }
 
-/// `lightloom.packets.requests.PacketTopologyRequest`.
+/// `lightloom.packets.core_columns.PacketTopologyRequest`.
 #[derive(FromPyObject)]
 pub(super) struct PacketTopologyRequest {
     topology: String,
@@ -183,7 +183,7 @@ pub(super) fn names(topology: &Topology) -> Vec<String> {
     nodes.map(name).collect()
 }
 
-/// `lightloom.packets.requests.FlowColumns`.
+/// `lightloom.packets.core_columns.FlowColumns`.
 #[derive(FromPyObject)]
 pub(super) struct FlowColumns {
     source: Column<u32>,
@@ -282,7 +282,7 @@ impl Nics {
     }
 }
 
-/// `lightloom.packets.requests.FailureColumns`.
+/// `lightloom.packets.core_columns.FailureColumns`.
 #[derive(FromPyObject)]
 pub(super) struct FailureColumns {
     time_ps: Column<u64>,
@@ -322,7 +322,7 @@ impl FailureColumns {
     }
 }
 
-/// `lightloom.packets.requests.CircuitColumns`: when circuits are dark, one row per link and time.
+/// `lightloom.packets.core_columns.CircuitColumns`: when circuits are dark, one row per link and time.
 #[derive(FromPyObject)]
 pub(super) struct CircuitColumns {
     time_ps: Column<u64>,

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 /// Where an operation sends no flow, or needs no unit.
 const NONE: u32 = u32::MAX;
 
-/// `lightloom.packets.requests.OperationColumns`.
+/// `lightloom.packets.core_columns.OperationColumns`.
 #[derive(FromPyObject)]
 pub(super) struct OperationColumns {
     flow: Column<u32>,

@@ -26,7 +26,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `lightloom.schedule.requests.CircuitRequest`.
+/// `lightloom.schedule.core_requests.CircuitRequest`.
 #[derive(FromPyObject)]
 pub(super) struct CircuitRequest {
     pub(super) demand: Matrix<u64>,

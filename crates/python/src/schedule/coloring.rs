@@ -80,7 +80,7 @@ fn schedule_check_coloring(
     py.detach(|| check_coloring(&graph, colors, &of_edge)).map_err(refuse)
 }
 
-/// `lightloom.schedule.requests.FabricShape`.
+/// `lightloom.schedule.core_requests.FabricShape`.
 #[derive(FromPyObject)]
 struct FabricShapeGiven {
     hosts_per_leaf: u32,

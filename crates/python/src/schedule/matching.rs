@@ -45,7 +45,7 @@ fn schedule_assign(py: Python<'_>, weights: Matrix<i64>) -> PyResult<BipartiteMa
     })
 }
 
-/// `lightloom.schedule.requests.AssignmentClaim`.
+/// `lightloom.schedule.core_requests.AssignmentClaim`.
 #[derive(FromPyObject)]
 struct AssignmentClaim {
     column_of: Column<i32>,
@@ -93,7 +93,7 @@ fn schedule_match_general(py: Python<'_>, weights: Matrix<i64>) -> PyResult<Grap
     })
 }
 
-/// `lightloom.schedule.requests.MatchingClaim`.
+/// `lightloom.schedule.core_requests.MatchingClaim`.
 #[derive(FromPyObject)]
 struct MatchingClaim {
     mate: Column<i32>,

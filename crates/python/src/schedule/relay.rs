@@ -27,7 +27,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `lightloom.schedule.requests.RoutingRequest`.
+/// `lightloom.schedule.core_requests.RoutingRequest`.
 #[derive(FromPyObject)]
 struct RoutingRequest {
     demand: Matrix<u64>,

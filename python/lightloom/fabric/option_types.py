@@ -1,4 +1,4 @@
-"""Options that users give to a fabric or to the counting of its parts.
+"""Types of the options that users give to a fabric or to the counting of its parts.
 
 A quantity may be a bare number in the unit of its name's suffix or text with a unit ("25 ms").
 An unknown key, a wrong type and a value out of range are one-line ``FabricError`` s.
