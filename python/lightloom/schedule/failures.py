@@ -43,6 +43,15 @@ class Failures:
     servers: Sequence[int] = field(default=())
     planes: Sequence[int] = field(default=())
 
+    def __post_init__(self) -> None:
+        for name in ("nics", "eps_nics"):
+            try:
+                pairs = tuple((server, nic) for server, nic in getattr(self, name))
+            except (TypeError, ValueError):
+                given = echo(getattr(self, name))
+                raise InputError(f"{name} = {given}: expected pairs of server and NIC") from None
+            object.__setattr__(self, name, pairs)
+
     @property
     def parts(self) -> str:
         """Every part in words, such as ``"server 3, NIC 2/1"`` (server/NIC)."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.schedule import Failures, Region, allocate_region, parse_failures
+from lightloom.schedule import Decider, Failures, Region, allocate_region, parse_failures
 
 RATES = {"circuit_gbps": 400, "eps_gbps": 800}
 METHODS = ["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
@@ -114,3 +114,16 @@ def test_names_of_failures_are_read_back():
     assert failed.names == ("server:3", "nic:2/1", "nic:0/0", "eps:1/1", "plane:5")
     read = parse_failures(",".join(failed.names), "failed")
     assert read.names == failed.names
+
+
+@pytest.mark.parametrize("pairs", [[[0, 1]], ((0, 1),), np.array([[0, 1]])])
+def test_pairs_may_be_of_any_sequence(demand, pairs):
+    region = Region(ports=4, failed=Failures(nics=pairs), **RATES)
+    decider = Decider(len(demand), region, timing=1e-3)
+    assert decider.start().circuits.sum(axis=1)[0] <= 3
+
+
+@pytest.mark.parametrize("wrong", [3, [3], [(1, 2, 3)], None])
+def test_what_is_no_pair_is_refused(wrong):
+    with pytest.raises(InputError, match=r"^nics = .*: expected pairs of server and NIC$"):
+        Failures(nics=wrong)
