@@ -8,7 +8,7 @@ from tests.fuzz.draws import Draws
 from lightloom.demand.deduplicate import GateRequest
 from lightloom.demand.generator import DrawRequest
 from lightloom.packets.core_columns import LinkColumns, PacketTopologyRequest
-from lightloom.schedule import choices, requests
+from lightloom.schedule import choices, core_requests
 from lightloom.schedule.topoopt import Ring
 
 GBPS = 10**9
@@ -23,8 +23,8 @@ NAMES = {
 U16, U32, U64 = np.uint16, np.uint32, np.uint64
 
 
-def circuit_request(draw: Draws, previous: Any = None) -> requests.CircuitRequest:
-    return requests.CircuitRequest(
+def circuit_request(draw: Draws, previous: Any = None) -> core_requests.CircuitRequest:
+    return core_requests.CircuitRequest(
         draw.demand(),
         draw.column(U32, "few"),
         draw.optional(lambda: draw.symmetric(np.bool_, "flags")),
@@ -35,7 +35,7 @@ def circuit_request(draw: Draws, previous: Any = None) -> requests.CircuitReques
     )
 
 
-def with_circuits(draw: Draws) -> tuple[requests.CircuitRequest, Any]:
+def with_circuits(draw: Draws) -> tuple[core_requests.CircuitRequest, Any]:
     """A request with as many ports as some circuits need, or nearly."""
     circuits = draw.symmetric()
     request = circuit_request(draw)
@@ -95,6 +95,23 @@ def planes(draw: Draws) -> tuple:
 def build_on_planes(draw: Draws) -> tuple:
     circuits, working, duplex, _ = planes(draw)
     return circuit_request(draw), circuits, working, duplex
+
+
+def switch_timing(draw: Draws) -> dict[str, Any]:
+    """The fields of a switch's timing, some of them left out."""
+    fields = {"fixed_s": draw.pick([0.0, 1e-3, 25e-3, 1e6, -1.0, float("nan")])}
+    for name in ("per_pair_s", "control_s", "link_up_s"):
+        if draw.chance(0.5):
+            fields[name] = draw.pick([0.0, 1e-6, 5.67])
+    return fields | ({"keep_unchanged": draw.flag()} if draw.chance(0.5) else {})
+
+
+def switching_time_s(draw: Draws) -> tuple:
+    return draw.namespace(**switch_timing(draw)), draw.number(0, 1, 6, 1_000)
+
+
+def record_values(draw: Draws) -> tuple:
+    return draw.pick(["SwitchTiming", "SwitchTiming", "RelayCost", "moon"]), switch_timing(draw)
 
 
 def plan_batches(draw: Draws) -> tuple:
@@ -157,10 +174,10 @@ def color_edges(draw: Draws) -> tuple:
     return edges, draw.optional(lambda: draw.number(0, 3, 6, 12, 20))
 
 
-def shape_of_fabric(draw: Draws) -> tuple[int, requests.FabricShape]:
+def shape_of_fabric(draw: Draws) -> tuple[int, core_requests.FabricShape]:
     """Hosts, and a fabric that has room for them."""
     leaf, leaves, pods = draw.rng.choice([1, 2, 3]), draw.rng.choice([1, 2, 3]), None
-    shape = requests.FabricShape(draw.number(leaf), draw.number(leaf, leaf + 1, 0))
+    shape = core_requests.FabricShape(draw.number(leaf), draw.number(leaf, leaf + 1, 0))
     if draw.chance(0.5):
         pods = draw.rng.choice([1, 2])
         shape = shape._replace(
@@ -192,9 +209,11 @@ def relay_cost(draw: Draws) -> Any:
     )
 
 
-def routing(draw: Draws) -> requests.RoutingRequest:
+def routing(draw: Draws) -> core_requests.RoutingRequest:
     rate, eps = draw.number(400 * GBPS, GBPS, 1), draw.number(100 * GBPS, 0, 1)
-    return requests.RoutingRequest(draw.demand(), draw.symmetric(), rate, eps, relay_cost(draw))
+    return core_requests.RoutingRequest(
+        draw.demand(), draw.symmetric(), rate, eps, relay_cost(draw)
+    )
 
 
 def relay(draw: Draws) -> tuple:
@@ -320,14 +339,14 @@ def hybrid_bound(draw: Draws) -> tuple:
     return draw.demand(), ports(draw), draw.flag()
 
 
-def chunk_request(draw: Draws) -> requests.ChunkRequest:
+def chunk_request(draw: Draws) -> core_requests.ChunkRequest:
     rows = max(1, draw.side)
     columns = rows + draw.rng.choice([0, 0, 1])
     chunks = draw.lines(U64, 5, slice(2), rows, maximum=8)
     if isinstance(chunks, np.ndarray) and chunks.shape[1:] == (5,) and draw.chance(0.5):
         chunks = chunks.copy()
         chunks[:, 4] = draw.plain(chunks.dtype, (len(chunks),), "due")
-    return requests.ChunkRequest(
+    return core_requests.ChunkRequest(
         draw.number(rows), draw.number(columns), chunks, *ports(draw).values()
     )
 
@@ -446,6 +465,9 @@ CALLS = {
     "schedule_assign_planes": lambda draw: (*planes(draw), draw.optional(lambda: nic_rows(draw))),
     "schedule_build_on_planes": build_on_planes,
     "schedule_plan_batches": plan_batches,
+    "record_fields": lambda draw: (draw.pick(["SwitchTiming", "RelayCost", "moon", ""]),),
+    "record_values": record_values,
+    "switching_time_s": switching_time_s,
     "schedule_topoopt": topoopt,
     "schedule_decompose": decompose,
     "schedule_decomposition_bound": decomposition_bound,

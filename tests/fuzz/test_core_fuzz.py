@@ -21,6 +21,9 @@ from lightloom import _core
 COUNT = 10_000 * int(os.environ.get("LIGHTLOOM_SOAK", "0")) or 1_000
 #: the least share of inputs that is answered, where it is not half of them
 ANSWERED = {
+    "record_fields": 0.4,
+    "record_values": 0.3,
+    "schedule_build_on_planes": 0.25,
     "schedule_check_route": 0.33,
     "schedule_check_assignment": 0.33,
     "schedule_check_decomposition": 0.36,

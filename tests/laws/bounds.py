@@ -79,7 +79,7 @@ UNSTABLE = {
     # another plan, the best of few that the search meets: on eight servers up to 9.5 % dearer than
     # the best by its own measure; plans of one measure differ by 7 % when simulated; and gradients
     # count in full although most are hidden, up to 10 % for few micro-batches.
-    "topoopt": {"batches": 0.50, "sequence": 0.05},
+    "topoopt": {"batches": 0.50, "sequence": 0.07},
 }
 
 

@@ -12,6 +12,7 @@ from tests.simulate_graphs import GBPS, direct, mixnet, packet
 
 from lightloom.fabric import Cluster, load_fabric
 from lightloom.fabric.network import Crossbars, Network, Scheduled, StartUp
+from lightloom.schedule import SwitchTiming
 
 AnyPart = TypeVar("AnyPart")
 
@@ -110,6 +111,10 @@ def _times(part: AnyPart, rate: float, latency: float) -> AnyPart:
         if value is not None and field.name.endswith(("_bps", "_ps")):
             whole = np.round(np.multiply(value, factor)).astype(np.uint64)
             changed[field.name] = whole if isinstance(value, np.ndarray) else int(whole)
+        if isinstance(value, SwitchTiming):
+            times = {name: time for name, time in vars(value).items() if name.endswith("_s")}
+            slower = {name: latency * time for name, time in times.items()}
+            changed[field.name] = replace(value, **slower)
     if isinstance(part, Crossbars):
         times = [(name, np.round(one * latency).astype(np.uint64)) for name, one in part.methods]
         changed["methods"] = tuple(times)

@@ -9,14 +9,14 @@ from tests.fuzz.outcomes import refusal
 from lightloom import _core
 from lightloom.demand.generator import DrawRequest
 from lightloom.packets.core_columns import PacketTopologyRequest
-from lightloom.schedule import RelayCost, Ring, requests
+from lightloom.schedule import RelayCost, Ring, core_requests
 
 U64 = np.uint64
 
 
 def test_what_is_wrong_with_an_attribute_is_said_after_its_name():
     numbers = np.zeros(2, np.uint64)
-    request = requests.CircuitRequest(
+    request = core_requests.CircuitRequest(
         np.zeros((2, 2)), numbers.astype(np.uint32), None, None, 1, numbers, True
     )
     with pytest.raises(TypeError) as caught:
@@ -32,7 +32,7 @@ def test_what_is_wrong_with_an_attribute_is_said_after_its_name():
 def test_a_path_over_a_server_that_is_not_there_is_refused():
     nothing = np.zeros((0, 0), np.uint64)
     charges = RelayCost.free()
-    request = requests.RoutingRequest(nothing, nothing.astype(np.uint16), 1, 1, charges)
+    request = core_requests.RoutingRequest(nothing, nothing.astype(np.uint16), 1, 1, charges)
     paths = np.array([[255, -1, 4, 1]], np.int32)
     with pytest.raises(ValueError, match=r"^a path over server 255: expected 0 to below 0$"):
         _core.schedule_relay_as(request, paths, np.ones(1), 0.0)
@@ -236,7 +236,7 @@ def test_held_circuits_are_as_many_each_way(previous):
     """Of one-way circuits trails were undone and made again without end."""
     demand = np.array([[36_000, 52_000], [100, 0]], U64)
     ports, eps = np.ones(2, np.uint32), np.full(2, 10**9, U64)
-    request = requests.CircuitRequest(
+    request = core_requests.CircuitRequest(
         demand, ports, None, np.array(previous, np.uint16), 400 * 10**9, eps, True
     )
     text = "previous: expected as many circuits each way, and none from a server to itself"

@@ -58,12 +58,11 @@ impl Layout {
     /// The NICs of circuits within the ports, or of as many as can be built; those that are there
     /// keep their NICs, where another circuit does not need these.
     pub(crate) fn place(&self, circuits: &[u16], previous: &[NicCircuit]) -> Vec<NicCircuit> {
-        match self.plane_nics() {
-            Some(planes) => planes.place(circuits, previous),
-            None => {
-                let (ports, working) = (&self.all_ports, &self.working);
-                map_working_nics(circuits, ports, working, self.numa_nodes, previous)
-            }
+        if let Some(planes) = self.plane_nics() {
+            planes.place(circuits, previous)
+        } else {
+            let (ports, working) = (&self.all_ports, &self.working);
+            map_working_nics(circuits, ports, working, self.numa_nodes, previous)
         }
     }
 

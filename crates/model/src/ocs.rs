@@ -119,7 +119,7 @@ records! {
         chunk_latency = chunk_latency_s: Duration,
             "Time to notice a chunk and to start its copy and its sending.";
         memory_limit = memory_limit_bytes: Option<u64> = None,
-            "Most bytes that one server may relay: without pacing, all may arrive before any leaves.";
+            "Limit of what one server may relay: without pacing, all may arrive before any leaves.";
     }
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -135,8 +134,6 @@ class RatesSection(Section):
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
 
-    renamed: ClassVar[Mapping[str, str]] = {"reconfigure": "when"}
-
     allocator: Annotated[str, OneOf(tuple(ALLOCATORS))] = Field(
         "best", description="What turns demand into circuits."
     )
@@ -175,8 +172,6 @@ _TIMING = keys_of(
 @with_keys(_TIMING)
 class TimingSection(Section):
     """How long a change takes; ``measured`` is what was published of a beam-steering switch."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"switching_s": "fixed_s"}
 
     def resolved(self) -> SwitchTiming:
         """Return it in seconds."""

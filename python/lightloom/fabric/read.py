@@ -89,7 +89,7 @@ def fabric_classes() -> dict[str, type[AnyFabric]]:
     return {kind: fabric_class(kind) for kind in fabric_kinds()}
 
 
-def fabric_names(names: Sequence[Any]) -> tuple[Any, ...]:
+def fabric_names(names: Sequence[object]) -> tuple[object, ...]:
     """Return the names of fabrics to compare; ``all`` stands for every kind.
 
     What is no name, an object or a table, stays as it is.
@@ -171,7 +171,7 @@ def _build(kind: str, options: dict[str, Any], where: str) -> Fabric:
     return check_fabric(found, f"{where}{kind}")
 
 
-def check_fabric(value: Any, what: str) -> Fabric:
+def check_fabric(value: object, what: str) -> Fabric:
     """Return what can do all that a fabric does.
 
     Raises
@@ -185,5 +185,4 @@ def check_fabric(value: Any, what: str) -> Fabric:
         raise FabricError(
             f"{what}: expected a fabric, see docs/how-to/add-a-fabric.md, got {lacks}"
         )
-    found: Fabric = value
-    return found
+    return cast("Fabric", value)

@@ -49,7 +49,7 @@ def test_fabrics_take_their_options(lightloom):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (f"{WORDS} --fabric rail", "--fabric is now --fabrics"),
+        (f"{WORDS} --fabric rail", "did you mean '--fabrics'?"),
         (f"{WORDS} --bytes much", "--bytes"),
         (f"{WORDS} --set rail.much=1", "rail has no option 'much'"),
         (f"{WORDS} --fabrics rail --set mixnet.degree=4", "which is not compared"),

@@ -121,20 +121,6 @@ def test_a_wrong_key_or_value_is_one_line(path, before, after, message):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "former", "text"),
-    [
-        ("link_up_s = 0", "switching_s = 1", "timing.switching_s'; it is now 'fixed_s'"),
-        ("when =", "reconfigure =", "policy.reconfigure'; it is now 'when'"),
-    ],
-)
-def test_keys_of_former_versions_are_refused_by_what_they_are_now(path, given, former, text):
-    path.write_text(path.read_text().replace(given, former))
-    with pytest.raises(RegionFileError) as error:
-        read_region(path)
-    assert str(error.value).endswith(text)
-
-
 def test_a_region_may_relay(path):
     """With relays two hops of a circuit each do for a demand that the EPS cannot carry."""
     text = path.read_text()

@@ -4,7 +4,7 @@
 //! the NIC that it is for, and when a timer of the transport expires. All state of flows that only
 //! a transport understands is in the transport, indexed by flow or NIC.
 //!
-//! A transport is a file here that implements [`Transport`] and [`Parameters`], its module and a
+//! A transport is a file here that implements [`Transport`] and `Parameters`, its module and a
 //! line of the table below.
 
 mod avoidance;

@@ -322,7 +322,8 @@ impl FailureColumns {
     }
 }
 
-/// `lightloom.packets.core_columns.CircuitColumns`: when circuits are dark, one row per link and time.
+/// `lightloom.packets.core_columns.CircuitColumns`: when circuits are dark, one row per link and
+/// time.
 #[derive(FromPyObject)]
 pub(super) struct CircuitColumns {
     time_ps: Column<u64>,

@@ -24,8 +24,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_check_chunks, module)?)
 }
 
-/// `lightloom.schedule.core_requests.ChunkRequest`; chunks are rows of (row, column, bytes, release,
-/// deadline or the largest number).
+/// `lightloom.schedule.core_requests.ChunkRequest`; chunks are rows of (row, column, bytes,
+/// release, deadline or the largest number).
 #[derive(FromPyObject)]
 struct ChunkRequest {
     rows: usize,

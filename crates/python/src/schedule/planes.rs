@@ -141,21 +141,25 @@ fn schedule_plan_batches(
     Ok(ChangePlan { batches, dark: found.dark })
 }
 
-/// What planes can build of circuits, `(n, n)`, and its NICs, `(circuits, 4)`.
+/// Circuits, `(n, n)`, and the NICs of each, `(circuits, 4)`.
+type Built = (Py<PyArray2<u16>>, Py<PyArray2<u32>>);
+
+/// What planes can build of circuits.
 #[pyfunction]
-fn schedule_build_on_planes<'py>(
-    py: Python<'py>,
+fn schedule_build_on_planes(
+    py: Python<'_>,
     request: Given<CircuitRequest>,
     circuits: Matrix<u16>,
     working: Matrix<bool>,
     duplex: bool,
-) -> PyResult<(Bound<'py, PyArray2<u16>>, Bound<'py, PyArray2<u32>>)> {
+) -> PyResult<Built> {
     let request = request.0.checked()?;
     check(&circuits, &working)?;
     let wanted = fitting(&request, &circuits)?;
     let planes = PlaneNics { working: &working.values, fibers: fibers(duplex) };
     let (built, nics) = py.detach(|| planes.build(&request, wanted, &[]));
-    Ok((square(request.servers, built).into_pyarray(py), nic_rows(py, &nics)))
+    let built = square(request.servers, built).into_pyarray(py).unbind();
+    Ok((built, nic_rows(py, &nics).unbind()))
 }
 
 #[pyfunction]

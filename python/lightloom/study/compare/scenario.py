@@ -496,7 +496,7 @@ class Scenario(Strict):
 
     @field_validator("fabrics")
     @classmethod
-    def _named_fabrics(cls, names: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _named_fabrics(cls, names: tuple[object, ...]) -> tuple[object, ...]:
         from lightloom.fabric.read import fabric_names
 
         return fabric_names(names)
@@ -606,9 +606,8 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
         is_path = name not in names and not {"/", "."}.isdisjoint(name)
         return str(folder / name) if is_path else name
 
-    def fabric(name: Any) -> Any:
-        is_path = isinstance(name, str) and name.endswith(".toml")
-        return str(folder / name) if is_path else name
+    def fabric(name: object) -> object:
+        return str(folder / name) if isinstance(name, str) and name.endswith(".toml") else name
 
     def model(name: str) -> str:
         is_name = hub_repository(name) and not (folder / name).exists()
