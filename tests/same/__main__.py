@@ -32,6 +32,12 @@ CLOCK = re.compile(
     r"(?<=compared|computed)\s+in [\d.,]+ (?:[um]?s|min)\b"
     r"|(?<=events)\s+in\s+[\d.,]+\s+(?:[um]?s|min):\s+[\d.,]+[kMG]?\s+packet-hops/s"
 )
+#: how far a long comparison is, by the clock
+PROGRESS = re.compile(r"^\d+ % in .* left: .*\n?", re.MULTILINE)
+#: the times that predictors took, the last column of a table
+PREDICTED = re.compile(
+    r"^( (?:uniform|previous|last|ewma|copilot|ridge)\S* .*) [\d.,]+$", re.MULTILINE
+)
 #: a run, as --verbose says it when it ends
 RUN = re.compile(r"^.*\bseed \d+ step \d+.*\n", re.MULTILINE)
 #: a table with a column of the time that was computed
@@ -86,7 +92,9 @@ def output_of(command: str) -> str:
 def normal(text: str) -> str:
     """Return a text without times of the machine, its runs in an order that does not hang on it."""
     runs = sorted(RUN.findall(text))
-    return CLOCK.sub("", TIMED.sub("", RUN.sub("", text))) + "\n" + "".join(runs)
+    for pattern in (RUN, PROGRESS, TIMED, CLOCK):
+        text = pattern.sub("", text)
+    return PREDICTED.sub(r"\1", text) + "\n" + "".join(runs)
 
 
 def digest(text: str) -> str:

@@ -56,7 +56,7 @@ ERRORS = (
     "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.degree=-1",
     "compare mixtral-8x7b --gpus 64 --rate 100 --reconfigure sometimes",
     "compare mixtral-8x7b --gpus 64 --rate 100 --allocator worst",
-    "compare mixtral-8x7b --gpus 64 --rate 100 --fail fat-tree=moon:1",
+    "compare mixtral-8x7b --gpus 64 --rate 100 --fail moon:1",
     "compare mixtral-8x7b --gpus 64 --rate 100 --gpu z80",
     "compare mixtral-8x7b --gpus 64 --rate 100 --demand nothing.csv",
     "compare mixtral-8x7b --gpus 64 --rate 100 --network packet --set packet.transport=pigeon",
@@ -116,7 +116,7 @@ def comparisons() -> list[str]:
         f"{SMALL} --fabrics fat-tree,mixnet --all-to-all flat",
         f"{SMALL} --fabrics all --relay",
         f"{SMALL} --fabrics fat-tree,mixnet --designs tuned",
-        f"{SMALL} --fabrics fat-tree,mixnet --fail all=server:0",
+        f"{SMALL} --fabrics fat-tree,mixnet --fail server:0",
         f"{SMALL} --fabrics fat-tree,mixnet --demand balanced",
         f"{SMALL} --fabrics fat-tree,mixnet --demand 1.2",
         f"{SMALL} --fabrics fat-tree,rail,mixnet --network packet"
