@@ -127,8 +127,9 @@ def _scenario(
         if extra is not None:
             raise InputError(f"compare: {extra} is part of the Scenario; set it there")
         return model
-    named = isinstance(model, Model) and {"model": model.name, "model_shape": model_record(model)}
-    values: dict[str, Any] = {**(named or {"model": _text(model)}), **options}
+    values: dict[str, Any] = {"model": _text(model), **options}
+    if isinstance(model, Model):
+        values |= {"model": model.name, "model_shape": model_record(model)}
     values |= {key: settings[key] for key in ("gpus", "predictor") if key in settings}
     if "fabrics" in settings:
         names = settings["fabrics"]

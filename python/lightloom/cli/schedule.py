@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -48,6 +48,8 @@ Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
 
 class ScheduleOptions(Strict):
     """A demand, the switch that serves it, and which schedulers are compared."""
+
+    examples: ClassVar[tuple[str, ...]] = EXAMPLES
 
     demand: Name | None = Field(
         None,

@@ -48,10 +48,6 @@ from lightloom.units import show_bytes, show_time
 if TYPE_CHECKING:
     from lightloom.cli.schedule import ScheduleOptions
 
-_EXAMPLE = (
-    "lightloom schedule --synthetic mixtral --servers 8 --reconfiguration-delay 10us --html "
-    "page.html"
-)
 #: options of a demand that is drawn, and of circuits
 _DRAWN = ("servers", "tokens", "seed")
 _FOR_CIRCUITS = ("allocators", "held_circuits", "failed", "relay", "planes")
@@ -140,7 +136,8 @@ def _demand(options: ScheduleOptions) -> tuple[str, npt.NDArray[np.uint64]]:
     if (regime is None) == (path is None):
         both = "both are given" if path is not None else "neither is given"
         raise InputError(
-            f"expected a demand FILE or --synthetic REGIME, {both}; for example: {_EXAMPLE}"
+            f"expected a demand FILE or --synthetic REGIME, {both}; "
+            f"for example: {options.examples[1]}"
         )
     if path is not None:
         unread = (name for name in _DRAWN if getattr(options, name) is not None)

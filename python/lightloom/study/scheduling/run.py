@@ -30,6 +30,8 @@ from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 DEFAULT_LIMIT_S = 10.0
 #: what auto takes without a limit, in times of all other methods together, measured at 32 to 256
 _AUTO_TAKES = 5.0
+#: methods that no package has
+_METHODS = (*schedule.PERMUTATION_METHODS, "auto", KEPT)
 #: part of a limit that is given in which auto searches, before all others
 _AUTO_SHARE = 0.5
 
@@ -232,7 +234,7 @@ def _steps(
             comparison.too_large.append(name)
             continue
         step = partial(_decompose, comparison, name, clock)
-        if name in plugins.SCHEDULERS.installed():
+        if name not in _METHODS:
             step = partial(_unless_it_cannot, comparison, name, choice.methods, step)
         yield f"schedule {name}", step
     if problem.eps_gbps is not None:
@@ -255,7 +257,7 @@ def _steps(
         yield "held circuits", partial(_hold, comparison, choice.relay)
         for name in choice.allocators:
             step = partial(_allocate, comparison, name, choice)
-            if name in plugins.ALLOCATORS.installed():
+            if name not in schedule.ALLOCATION_METHODS:
                 step = partial(_unless_it_cannot, comparison, name, choice.allocators, step)
             yield f"circuits {name}", step
         if choice.relay:
@@ -290,7 +292,7 @@ def _decompose(comparison: ScheduleComparison, method: str, clock: _Clock) -> No
     problem = comparison.problem
     if method == "auto":
         left_s *= _AUTO_SHARE
-    if method not in (*schedule.PERMUTATION_METHODS, "auto", KEPT):
+    if method not in _METHODS:
         comparison.schedules[method] = _decompose_by_package(problem, method)
         return
     comparison.schedules[method] = schedule.decompose(
