@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +67,8 @@ class RegionSession:
         Seconds that members have for draining.
     metrics
         Counts what is done.
+    failures
+        Failed parts of the region, as they were loaded.
     """
 
     def __init__(
@@ -75,9 +76,10 @@ class RegionSession:
         controller: RegionController,
         drain_timeout_s: float = 5.0,
         metrics: ControlMetrics | None = None,
+        failures: RegionFailures | None = None,
     ) -> None:
         self.controller = controller
-        self.failures = RegionFailures(controller)
+        self.failures = failures or RegionFailures(controller)
         self._drain_timeout_s = drain_timeout_s
         self._metrics = metrics or ControlMetrics(controller.region.name)
         self._members: set[ServiceMember] = set()
@@ -86,8 +88,6 @@ class RegionSession:
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
-        #: when a request was last handled
-        self.last_request_s = time.monotonic()
 
     @property
     def name(self) -> str:
@@ -121,7 +121,6 @@ class RegionSession:
         LightloomError
             If it is refused; one line.
         """
-        self.last_request_s = time.monotonic()
         handlers = {
             "demand": self._demand,
             "status": self._status,
@@ -178,7 +177,7 @@ class RegionSession:
             await self._change(circuits, circuits - lost, reason)
 
     async def _demand(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        received = time.perf_counter()
+        received = _now()
         _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
         count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
         ranks = self.controller.decider.ranks
@@ -207,21 +206,34 @@ class RegionSession:
         if controller.state is RegionState.UNKNOWN:
             self._recover_later()
             raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
+        matrices = controller.decider.fold(demand)
+        await self._look()
+        self.failures.current()
         before = controller.held
-        decision = controller.decider.decide(
-            self._held_for(before), controller.decider.fold(demand), hidden_s
-        )
-        decided = time.perf_counter()
-        wanted = circuits_of(decision)
+        decision = controller.decider.decide(self._held_for(before), matrices, hidden_s)
+        decided = _now()
+        wanted = circuits_of(decision) | controller.unseen(before)
         report = None
-        if wanted != before:
+        reapplies = controller.region.change.on_drift == "reapply"
+        if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
             why = ChangeReason(reason.who, str(decision), reason.job, reason.step, reason.layer)
             report = await self._change(before, wanted, why)
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
-        timings = {"decide_s": decided - received, "total_s": time.perf_counter() - received}
+        timings = {"decide_s": decided - received, "total_s": _now() - received}
         return self._outcome(decision, report, timings)
+
+    async def _look(self) -> None:
+        """Read the switches, if what is known of them is older than the region's file permits."""
+        controller = self.controller
+        if controller.age_s <= controller.region.serve.max_age_s:
+            return
+        try:
+            await controller.look()
+        except SwitchError as error:
+            self._recover_later()
+            raise StateError(f"{self.name}: {error}; use the EPS") from None
 
     def _outcome(
         self, decision: Decision, report: ChangeReport | None, timings: Mapping[str, float]
@@ -241,8 +253,26 @@ class RegionSession:
             self._held = (circuits, self.controller.decider.hold(circuits))
         return self._held[1]
 
+    async def reapply(self, reason: ChangeReason) -> ChangeReport:
+        """Make missing circuits again.
+
+        Raises
+        ------
+        StateError, ControlError
+            If that cannot be done.
+        """
+        async with self._lock:
+            held = self.controller.held
+            return await self._change(
+                held & self.controller.observed.circuits, held, reason, "reapply"
+            )
+
     async def _change(
-        self, before: frozenset[NicPair], wanted: frozenset[NicPair], reason: ChangeReason
+        self,
+        before: frozenset[NicPair],
+        wanted: frozenset[NicPair],
+        reason: ChangeReason,
+        kind: str = "apply",
     ) -> ChangeReport:
         """Drain, change, and let members resume, whatever came of it."""
         members: list[ServiceMember] = []
@@ -252,10 +282,10 @@ class RegionSession:
             if members:
                 await self._drain(members, dark)
         try:
-            report = await self.controller.apply(wanted, reason)
-        except SwitchError:
+            report = await self.controller.apply(wanted, reason, kind)
+        except SwitchError as error:
             self._recover_later()
-            raise
+            raise StateError(f"{self.name}: {error}; use the EPS") from None
         finally:
             if members:
                 self._announce("ready", self._members, self._circuits())
@@ -304,6 +334,7 @@ class RegionSession:
             "circuits": [list(circuit) for circuit in sorted(circuits)],
             "delegates": delegates_as_json(delegates, response.relays),
             "failures": sorted(map(str, self.failures.parts)),
+            "blind": sorted(controller.switches.blind),
         }
 
     def fallback(self) -> dict[str, Any]:
@@ -319,11 +350,6 @@ class RegionSession:
             with contextlib.suppress(SwitchError, ControlError):
                 await self.controller.check()
                 return
-            lost = self.failures.unreachable()
-            if lost:
-                with contextlib.suppress(SwitchError, ControlError):
-                    await self.failures.add(lost)
-                    continue
             await asyncio.sleep(_RECOVER_S)
 
     async def finish(self) -> None:
@@ -380,3 +406,8 @@ def _parts(frame: Frame) -> list[str]:
     if not all(isinstance(value, str) and len(value) <= _MAX_TEXT for value in values):
         raise RequestError("parts: expected texts such as nic:2/1")
     return values
+
+
+def _now() -> float:
+    """Seconds by the clock of the event loop."""
+    return asyncio.get_running_loop().time()
