@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from lightloom.control.delegates import delegates_as_json, delegates_of
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.metrics import ControlMetrics
+from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
 from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.report import ChangeReport, RegionState
@@ -88,6 +89,7 @@ class RegionSession:
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
+        self.operators = OperatorRequests(self)
 
     @property
     def name(self) -> str:
@@ -98,6 +100,44 @@ class RegionSession:
     def max_body_bytes(self) -> int:
         """Largest body of a request."""
         return MAX_UPCOMING * self.controller.decider.ranks**2 * 8
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until no other request changes circuits.
+
+        Raises
+        ------
+        ControlError
+            If the service is stopping.
+        """
+        async with self._lock:
+            if self._is_closing:
+                raise ControlError(f"{self.name}: the service is stopping")
+            yield
+
+    @staticmethod
+    def check_keys(frame: Frame, names: tuple[str, ...]) -> None:
+        """Check that a request has no other keys.
+
+        Raises
+        ------
+        RequestError
+            If it has.
+        """
+        _known(frame, names)
+
+    @staticmethod
+    def who(_member: ServiceMember) -> str:
+        """Under which name a client's changes are journaled."""
+        return "service"
+
+    def members(self) -> list[dict[str, Any]]:
+        """Return the connections, oldest first."""
+        return []
+
+    def remove_member(self, number: int) -> None:
+        """Cut off a connection."""
+        raise RequestError(f"member {number}: no connection has this number")
 
     def count(self, event: str) -> None:
         """Count a request that was not served."""
@@ -127,6 +167,7 @@ class RegionSession:
             "join": self._join,
             "fail": self._fail,
             "repair": self._repair,
+            **self.operators.handlers,
         }
         name = frame.header.get("op")
         if name not in handlers:
@@ -136,7 +177,12 @@ class RegionSession:
 
     async def _status(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
         _known(frame, ())
-        return {**self.description(), **self._circuits(), "drift": str(self.controller.drift)}
+        return {
+            **self.description(),
+            **self._circuits(),
+            "drift": str(self.controller.drift),
+            "paused": self.operators.paused,
+        }
 
     async def _join(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
         _known(frame, ("server",))
@@ -155,11 +201,12 @@ class RegionSession:
         if fence == self._fence:
             member.drained.set()
 
-    async def _fail(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        _known(frame, ("parts",))
+    async def _fail(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        _known(frame, ("parts", "why"))
+        why = _text(frame, "why", "a part has failed") or ""
         async with self._lock:
             response = await self.failures.add(_parts(frame))
-            await self._drop_lost()
+            await self._drop_lost(ChangeReason(self.who(member), why))
         return {"response": response.sentences(), **self._circuits()}
 
     async def _repair(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
@@ -168,13 +215,12 @@ class RegionSession:
             response = await self.failures.remove(_parts(frame))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _drop_lost(self) -> None:
+    async def _drop_lost(self, reason: ChangeReason) -> None:
         """Release the ports of circuits whose parts have failed."""
-        circuits = self.controller.held
+        controller = self.controller
         lost = frozenset(self.failures.current().lost)
-        if lost and self.controller.state is RegionState.READY:
-            reason = ChangeReason("service", "a part has failed")
-            await self._change(circuits, circuits - lost, reason)
+        if lost and controller.state is not RegionState.UNKNOWN:
+            await self.change(lost, lambda: controller.remove(lost, reason))
 
     async def _demand(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
         received = _now()
@@ -203,6 +249,7 @@ class RegionSession:
         self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
     ) -> dict[str, Any]:
         controller = self.controller
+        self.operators.check_running()
         if controller.state is RegionState.UNKNOWN:
             self._recover_later()
             raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
@@ -217,7 +264,7 @@ class RegionSession:
         reapplies = controller.region.change.on_drift == "reapply"
         if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
             why = ChangeReason(reason.who, str(decision), reason.job, reason.step, reason.layer)
-            report = await self._change(before, wanted, why)
+            report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
@@ -261,28 +308,36 @@ class RegionSession:
         StateError, ControlError
             If that cannot be done.
         """
+        controller = self.controller
         async with self._lock:
-            held = self.controller.held
-            return await self._change(
-                held & self.controller.observed.circuits, held, reason, "reapply"
-            )
+            missing = controller.held - controller.observed.circuits
+            return await self.change(missing, lambda: controller.reapply(reason))
 
-    async def _change(
-        self,
-        before: frozenset[NicPair],
-        wanted: frozenset[NicPair],
-        reason: ChangeReason,
-        kind: str = "apply",
+    async def change(
+        self, circuits: frozenset[NicPair], make: Callable[[], Awaitable[ChangeReport]]
     ) -> ChangeReport:
-        """Drain, change, and let members resume, whatever came of it."""
+        """Let members drain, change circuits, and let members resume, whatever came of it.
+
+        Parameters
+        ----------
+        circuits
+            Those that are made or deleted.
+        make
+            Makes the change.
+
+        Raises
+        ------
+        ControlError
+            If it is refused, or a member does not drain; no command was sent.
+        """
         members: list[ServiceMember] = []
         if self._members:
-            dark = {server for circuit in before ^ wanted for server in circuit.servers}
+            dark = {server for circuit in circuits for server in circuit.servers}
             members = [member for member in self._members if member.server in dark]
             if members:
                 await self._drain(members, dark)
         try:
-            report = await self.controller.apply(wanted, reason, kind)
+            report = await make()
         except SwitchError as error:
             self._recover_later()
             raise StateError(f"{self.name}: {error}; use the EPS") from None
