@@ -259,18 +259,27 @@ class ServeSection(Section):
         0, description="Port for TCP; 0 takes a free one."
     )
     token_file: File | None = Field(
-        None, description="File with the token of clients; made if it is not there."
+        None, description="File with the tokens of clients; made if it is not there."
     )
     tls_certificate: File | None = Field(None, description="Certificate (PEM).")
     tls_key: File | None = Field(None, description="Its key (PEM).")
     max_connections: Annotated[Whole, Field(le=65_536)] = Field(
         256, description="Connections at one time."
     )
+    max_peer_connections: Annotated[Whole, Field(le=65_536)] = Field(
+        64, description="Connections at one time from one address, for TCP."
+    )
     request_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
-        10.0, description="Time in which a request, once begun, must be complete."
+        10.0,
+        description="Time in which a request, once begun, must be complete, and a reply be read.",
+    )
+    demand_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
+        5.0,
+        description="Time after which a demand is told to use the EPS; a change that was begun is "
+        "carried through.",
     )
     drain_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
-        5.0, description="Time in which members must have drained circuits that go dark."
+        2.0, description="Time in which members must have drained circuits that go dark."
     )
     check_s: Annotated[float, quantity("second"), Field(ge=0, le=86_400)] = Field(
         10.0, description="Time without a request after which the switches are read back; 0: never."

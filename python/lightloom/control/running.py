@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import getpass
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from lightloom.control.connections import user_name
 from lightloom.control.controller import RegionController
 from lightloom.control.drivers import open_driver
 from lightloom.control.failures import failed_ports
@@ -26,7 +26,7 @@ from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession
 from lightloom.control.switch import SwitchDriver, SwitchError, SwitchEventKind
-from lightloom.control.token import read_token
+from lightloom.control.token import TokenFile
 
 #: power of a port without light is below this; see ``failed_ports``
 _NO_LIGHT_DBM = float("-inf")
@@ -111,12 +111,8 @@ async def looking_at(region: OpenRegion) -> AsyncIterator[RegionController]:
 
 
 def reason_of(text: str) -> ChangeReason:
-    """Return the reason of a change by the user who runs this process."""
-    try:
-        who = getpass.getuser()
-    except (KeyError, OSError):
-        who = f"user {os.getuid()}"
-    return ChangeReason(who, text)
+    """Return the reason of a change by the user who runs this process, as the system says."""
+    return ChangeReason(user_name(os.getuid()), text)
 
 
 @contextlib.contextmanager
@@ -154,13 +150,19 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     """
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
-    token = read_token(token_path, make=True)
+    tokens = TokenFile(token_path, make=True)
     if settings.metrics_port is not None:
         region.metrics.serve(settings.metrics_port)
     async with running(region) as controller:
-        session = RegionSession(controller, settings.drain_timeout_s, region.metrics)
+        session = RegionSession(
+            controller,
+            settings.drain_timeout_s,
+            region.metrics,
+            demand_timeout_s=settings.demand_timeout_s,
+            notify=region.log,
+        )
         await session.failures.load()
-        service = ControlService(session, settings, region.folder, token)
+        service = ControlService(session, settings, region.folder, tokens, region.log)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

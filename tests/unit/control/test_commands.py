@@ -17,6 +17,7 @@ from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
+from lightloom.control.token import token_for
 
 
 @pytest.fixture
@@ -248,7 +249,7 @@ def test_serve_until_it_is_stopped(region, lightloom, number):
     process, address = start_service(path)
     try:
         assert address == f"unix:{path.parent / 'region.sock'}"
-        token = (path.parent / "region.token").read_text().strip()
+        token = token_for(path.parent / "region.token")
 
         async def use():
             async with ControlClient(address, token) as client:
