@@ -42,6 +42,8 @@ from lightloom.inputs.files import shown_path
 _HELLO_BYTES = 1024
 #: bytes that may wait in a connection before reading pauses
 _BUFFER_BYTES = 1 << 18
+#: connections that may wait to be accepted: a whole job connects at once
+_BACKLOG = 1024
 #: seconds between looks at the file of tokens
 _TOKENS_S = 1.0
 _MAX_ID = 200
@@ -115,6 +117,7 @@ class ControlService:
                 self._settings.port,
                 ssl=tls,
                 limit=_BUFFER_BYTES,
+                backlog=_BACKLOG,
                 **({} if tls is None else _TLS_TIMES),
             )
         except OSError as error:
@@ -132,7 +135,9 @@ class ControlService:
                 path.unlink()  # of a process that has ended
         mask = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._accept, path, limit=_BUFFER_BYTES)
+            self._server = await asyncio.start_unix_server(
+                self._accept, path, limit=_BUFFER_BYTES, backlog=_BACKLOG
+            )
             self._inode = path.stat().st_ino
         except OSError as error:
             raise RegionFileError(

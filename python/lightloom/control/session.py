@@ -334,6 +334,7 @@ class RegionSession:
         left = deadline - asyncio.get_running_loop().time()
         await asyncio.wait({task}, timeout=max(left, 0.0))
         if not task.done():
+            task.add_done_callback(self._report)
             raise ControlError(f"{late}: the change goes on; {advice} meanwhile")
         return task.result()
 
@@ -346,6 +347,14 @@ class RegionSession:
             return await served
         finally:
             self._lock.release()
+
+    def _report(self, task: asyncio.Task[dict[str, Any]]) -> None:
+        """Log what came of a demand whose client was told to use the EPS."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        result = repr(error) if error is not None else task.result()["result"]
+        self._notify("late-demand", {"result": result})
 
     def _ended(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._background.discard(task)

@@ -31,12 +31,25 @@ def tokens_in(folder, text=TOKENS):
 
 
 @contextlib.asynccontextmanager
-async def served(folder, switch=None, *, drain_timeout_s=0.2, settings=None, **change):
+async def served(
+    folder,
+    switch=None,
+    *,
+    drain_timeout_s=0.2,
+    demand_timeout_s=5.0,
+    settings=None,
+    notify=None,
+    **change,
+):
     """A service on a Unix socket, its session and its switch."""
     async with controlled(folder, switch, **change) as (controller, inside):
-        session = RegionSession(controller, drain_timeout_s)
+        session = RegionSession(
+            controller, drain_timeout_s, demand_timeout_s=demand_timeout_s, notify=notify
+        )
         options = {"request_timeout_s": 0.1, **(settings or {})}
-        service = ControlService(session, ServeSection(**options), folder, tokens_in(folder))
+        service = ControlService(
+            session, ServeSection(**options), folder, tokens_in(folder), notify
+        )
         await service.start()
         try:
             yield service, session, inside
