@@ -31,7 +31,7 @@ async def service_that(folder, act):
             writer.transport.abort()
 
 
-async def says_nothing(reader, _writer):
+async def says_nothing(_reader, _writer):
     await asyncio.sleep(30)
 
 

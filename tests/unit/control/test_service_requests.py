@@ -135,7 +135,7 @@ def test_a_fault_of_the_service_is_answered_and_logged(tmp_path):
                     reply = await client.request("status")
                     assert reply["error"] == "internal error of the service; see its log"
                     assert reply["circuits"] == []
-                session.fallback = dict().__getitem__
+                session.fallback = {}.__getitem__
                 reply = await client.request("nonsense")
                 assert reply["error"].startswith("op 'nonsense'")
                 assert (await client.circuits_for(demand((0, 7))))["result"] == "done"
