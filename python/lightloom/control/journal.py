@@ -67,7 +67,13 @@ CREATE TABLE IF NOT EXISTS leases (
     region TEXT PRIMARY KEY,
     holder TEXT NOT NULL,
     revision INTEGER NOT NULL,
-    expires REAL NOT NULL
+    expires REAL NOT NULL,
+    host TEXT,
+    boot TEXT,
+    namespace INTEGER,
+    process INTEGER,
+    started INTEGER,
+    until REAL
 );
 CREATE INDEX IF NOT EXISTS intents_by_region ON intents (region, id);
 CREATE INDEX IF NOT EXISTS notes_by_region ON notes (region, id);
