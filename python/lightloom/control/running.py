@@ -151,9 +151,7 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
     tokens = TokenFile(token_path, make=True)
-    if settings.metrics_port is not None:
-        region.metrics.serve(settings.metrics_port)
-    async with running(region) as controller:
+    async with region.metrics.served(settings.metrics_port), running(region) as controller:
         session = RegionSession(
             controller,
             settings.drain_timeout_s,

@@ -136,7 +136,7 @@ def test_a_process_that_has_ended_and_a_number_that_is_used_again():
     assert is_alive(identity._replace(number=2**70), OWN) is None
 
 
-def test_a_process_of_another_name_space_is_unknown(tmp_path):
+def test_a_process_of_another_name_space_is_unknown():
     """The same, with a real name space of processes."""
     command = [
         "unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc",

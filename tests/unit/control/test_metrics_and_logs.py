@@ -90,6 +90,14 @@ def test_the_state_of_a_region_is_shown():
         assert line in text, line
 
 
+def serve(metrics, port):
+    async def scenario():
+        async with metrics.served(port):
+            pass
+
+    asyncio.run(scenario())
+
+
 def test_without_the_library_nothing_is_counted(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     metrics = ControlMetrics("r0")
@@ -100,7 +108,7 @@ def test_without_the_library_nothing_is_counted(monkeypatch):
     metrics.observe_ports({})
     assert metrics.text() == ""
     with pytest.raises(RegionFileError, match=r"^serve.metrics_port: install prometheus-client"):
-        metrics.serve(9)
+        serve(metrics, 9)
 
 
 def test_a_taken_port_is_one_line():
@@ -108,7 +116,7 @@ def test_a_taken_port_is_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RegionFileError, match=rf"^serve.metrics_port {port}: cannot listen: "):
-            ControlMetrics("r0").serve(port)
+            serve(ControlMetrics("r0"), port)
 
 
 @pytest.fixture(scope="module")
