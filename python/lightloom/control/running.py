@@ -68,7 +68,7 @@ def open_region(path: Path, stream: TextIO | None = None) -> OpenRegion:
     for name, section in file.switches.items():
         credentials = section.credentials(folder)
         secrets.append(credentials.password)
-        drivers[name] = open_driver(section.url, credentials=credentials)
+        drivers[name] = open_driver(section.address(folder), credentials=credentials)
     metrics = ControlMetrics(file.name)
     log = ControlLog(stream or sys.stderr, file.name, secrets, metrics)
     journal = Journal(
@@ -150,7 +150,7 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     """
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
-    tokens = TokenFile(token_path, make=True)
+    tokens = TokenFile(token_path, make=True, hide=region.log.hide)
     async with region.metrics.served(settings.metrics_port), running(region) as controller:
         session = RegionSession(
             controller,

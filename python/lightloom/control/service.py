@@ -36,7 +36,7 @@ from lightloom.control.region_file import ServeSection
 from lightloom.control.session import RegionSession, ServiceMember
 from lightloom.control.token import ClientRole, ClientToken, TokenFile
 from lightloom.control.wire import MAX_HEADER_BYTES, Frame, read_frame
-from lightloom.errors import LightloomError, echo
+from lightloom.errors import LightloomError, echo, printable
 from lightloom.inputs.files import shown_path
 
 _HELLO_BYTES = 1024
@@ -344,7 +344,7 @@ class ControlService:
         except Exception as problem:
             self._fault("fallback", problem)
             facts = {"state": "unknown", "circuits": []}
-        member.send({"ok": False, "id": number, "error": error, **facts})
+        member.send({"ok": False, "id": number, "error": printable(error), **facts})
 
     def _fault(self, place: str, error: Exception) -> None:
         """Note an error that is our own."""

@@ -12,7 +12,7 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -66,6 +66,8 @@ class TokenFile:
         The file.
     make
         Whether to make it if it is not there, with a client ``job`` and a client ``operator``.
+    hide
+        Called with the texts of tokens whenever they are read, so that no log has them.
 
     Raises
     ------
@@ -73,12 +75,14 @@ class TokenFile:
         If it cannot be used.
     """
 
-    def __init__(self, path: Path, *, make: bool = False) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, *, make: bool = False, hide: Callable[[list[str]], None] | None = None
+    ) -> None:
+        self.path, self._hide = path, hide or (lambda _texts: None)
         if make and not os.path.lexists(path):
             _make(path)
         self._stamp = _stamp(path)
-        self.tokens = read_tokens(path)
+        self.tokens = self._read()
         #: why the file as it is now cannot be used; empty if it can
         self.problem = ""
 
@@ -92,12 +96,17 @@ class TokenFile:
         if stamp == self._stamp:
             return False
         try:
-            self.tokens = read_tokens(self.path)
+            self.tokens = self._read()
         except RegionFileError as error:
             self.problem = str(error)
             return False
         self._stamp, self.problem = stamp, ""
         return True
+
+    def _read(self) -> tuple[ClientToken, ...]:
+        tokens = read_tokens(self.path)
+        self._hide([token.text for token in tokens])
+        return tokens
 
     def identify(self, shown: object) -> ClientToken | None:
         """Return the client whose token was shown; None if it is nobody's."""

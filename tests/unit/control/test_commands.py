@@ -17,6 +17,8 @@ from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
+from lightloom.control.journal import ChangeReason
+from lightloom.control.refusals import ControlError
 from lightloom.control.token import token_for
 
 
@@ -384,3 +386,25 @@ def test_quiet_leaves_out_the_log(region, lightloom):
     assert (status, err) == (0, "")
     assert out.splitlines()[1] == "circuits of circuits.txt"
     assert len(emulator.matrix.circuits) == 2
+
+
+def test_nothing_that_others_wrote_does_anything_to_the_terminal(region, lightloom, monkeypatch):
+    path, _ = region
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+    reason = ChangeReason(f"job{evil}", f"for {evil}", f"j{evil}")
+    monkeypatch.setattr("lightloom.control.running.reason_of", lambda _text: reason)
+    wanted = circuits_file(path, "0/0-1/0\n")
+    assert lightloom("control", "apply", path, "--circuits", wanted)[0] == 0
+    status, out, err = lightloom("control", "audit", path)
+    assert status == 0
+    assert "\\x1b[2J" in out
+
+    def refuses(*_):
+        raise ControlError(f"switch: {evil}")
+
+    monkeypatch.setattr("lightloom.control.controller.RegionController.apply", refuses)
+    status, refused_out, refused_err = lightloom("control", "apply", path, "--clear", "--verbose")
+    assert status == 2
+    for text in (out, err, refused_out, refused_err):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "\x1b" not in text

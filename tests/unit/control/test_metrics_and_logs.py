@@ -234,3 +234,31 @@ def test_secrets_never_reach_a_log():
     assert "quote" not in text
     assert json.loads(text)["error"] == "login [hidden] [hidden] refused"
     assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("secret", ["region", "event", "1700", "e\x1b[0m", "null", "true"])
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_secret_that_is_a_word_of_the_log_breaks_no_line(secret, is_terminal):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    log = ControlLog(stream, "r0", clock=lambda: 1700.0)
+    log.hide([secret])
+    error = ValueError(secret)
+    facts = {"at_all": 1700.5, "list": [secret], f"a {secret}": {secret: repr(secret)}}
+    log.write("state", {**facts, "error": repr(error)})
+    (line,) = stream.getvalue().splitlines()
+    assert line.count("[hidden]") == 5
+    if not is_terminal:
+        record = json.loads(line)
+        assert (record["region"], record["at"], record["at_all"]) == ("r0", 1700.0, 1700.5)
+
+
+def test_no_control_character_reaches_a_log():
+    characters = "".join(map(chr, [*range(32), *range(127, 160), 0x200B, 0x202E, 0xD800]))
+    for is_terminal in (False, True):
+        stream = io.StringIO()
+        stream.isatty = lambda shown=is_terminal: shown
+        ControlLog(stream, "r0")("report", {"text": characters, characters: "x"})
+        (line,) = stream.getvalue().splitlines()
+        assert line.isprintable()
+        assert line.isascii() or is_terminal
