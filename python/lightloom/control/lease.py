@@ -24,15 +24,8 @@ from lightloom.inputs.files import shown_path
 
 #: seconds for which a lease holds
 LEASE_S = 30.0
-#: of a process, beside holder, revision and expiry; a journal of before has only those
-_COLUMNS = {
-    "host": "TEXT",
-    "boot": "TEXT",
-    "namespace": "INTEGER",
-    "process": "INTEGER",
-    "started": "INTEGER",
-    "until": "REAL",
-}
+#: of a lease, beside its region; those of a process in the order of its type
+_COLUMNS = "holder, revision, expires, host, boot, namespace, process, started, until"
 
 
 def this_holder() -> str:
@@ -197,8 +190,7 @@ class Lease:
         until, expires = self._uptime() + self._duration_s, self._clock() + self._duration_s
         process = self._process
         connection.execute(
-            "INSERT OR REPLACE INTO leases (region, holder, revision, expires, "
-            f"{', '.join(_COLUMNS)}) VALUES (?,?,?,?,?,?,?,?,?,?)",
+            f"INSERT OR REPLACE INTO leases (region, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?)",
             (self._journal.region, self.holder, self.revision, expires, *process, until),
         )
         self._until, self.expires = until, expires
@@ -219,13 +211,8 @@ class Lease:
 
 
 def _read(connection: sqlite3.Connection, region: str) -> _Row | None:
-    there = {column[1] for column in connection.execute("PRAGMA table_info(leases)")}
-    for name, kind in _COLUMNS.items():
-        if name not in there:
-            connection.execute(f"ALTER TABLE leases ADD COLUMN {name} {kind}")
     row = connection.execute(
-        f"SELECT holder, revision, expires, {', '.join(_COLUMNS)} FROM leases WHERE region = ?",
-        (region,),
+        f"SELECT {_COLUMNS} FROM leases WHERE region = ?", (region,)
     ).fetchone()
     if row is None:
         return None

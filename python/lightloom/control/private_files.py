@@ -84,20 +84,19 @@ def keep_private(path: Path, noun: str, error: type[Exception] = RegionFileError
     Raises
     ------
     Exception
-        Of the class ``error``, if it is a link, of another user, or cannot be made.
+        Of the class ``error``, if it is a link or of another user.
+    OSError
+        If it cannot be made.
     """
     name = shown_path(path)
     try:
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _MODE))
-        except FileExistsError:
-            status = os.lstat(path)
-            if stat.S_IMODE(status.st_mode) & _OTHERS and status.st_uid == os.geteuid():
-                _check_kind(status, name, error)
-                os.chmod(path, _MODE)
-        _check(os.lstat(path), name, noun, error)
-    except (OSError, ValueError) as problem:
-        raise error(f"{name}: cannot open the {noun}: {_reason(problem)}") from None
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _MODE))
+    except FileExistsError:
+        status = os.lstat(path)
+        if status.st_mode & _OTHERS and status.st_uid == os.geteuid():
+            _check_kind(status, name, error)
+            os.chmod(path, _MODE)
+    _check(os.lstat(path), name, noun, error)
 
 
 def _check_kind(status: os.stat_result, name: str, error: type[Exception]) -> None:

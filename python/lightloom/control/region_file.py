@@ -305,8 +305,13 @@ class ServeSection(Section):
     drain_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
         2.0, description="Time in which members must have drained circuits that go dark."
     )
-    check_s: Annotated[float, quantity("second"), Field(ge=0, le=86_400)] = Field(
-        10.0, description="Time without a request after which the switches are read back; 0: never."
+    check_s: Annotated[float, quantity("second"), Field(gt=0, le=86_400)] = Field(
+        10.0, description="Time between two readings of the switches and their ports."
+    )
+    max_age_s: Annotated[float, quantity("second"), Field(ge=0, le=86_400)] = Field(
+        1.0,
+        description="Age of a reading above which the switches are read before a demand is "
+        "answered; before a change they are read in any case.",
     )
     metrics_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
         None, description="Loopback port of the Prometheus metrics."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -113,6 +112,8 @@ class RegionSession:
         Seconds that members have for draining.
     metrics
         Counts what is done.
+    failures
+        Failed parts of the region, as they were loaded.
     demand_timeout_s
         Seconds after which a demand is refused, though its change is carried through.
     notify
@@ -124,12 +125,13 @@ class RegionSession:
         controller: RegionController,
         drain_timeout_s: float = 2.0,
         metrics: ControlMetrics | None = None,
+        failures: RegionFailures | None = None,
         *,
         demand_timeout_s: float = 5.0,
         notify: Listener | None = None,
     ) -> None:
         self.controller = controller
-        self.failures = RegionFailures(controller)
+        self.failures = failures or RegionFailures(controller)
         self._drain_timeout_s, self._demand_timeout_s = drain_timeout_s, demand_timeout_s
         self._notify = notify or (lambda _name, _facts: None)
         self._metrics = metrics or ControlMetrics(controller.region.name)
@@ -145,8 +147,6 @@ class RegionSession:
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
-        #: when a request was last handled
-        self.last_request_s = time.monotonic()
 
     @property
     def name(self) -> str:
@@ -180,7 +180,6 @@ class RegionSession:
         LightloomError
             If it is refused; one line.
         """
-        self.last_request_s = time.monotonic()
         handlers = {
             "demand": self._demand,
             "status": self._status,
@@ -288,7 +287,7 @@ class RegionSession:
             await self._change(circuits, circuits - lost, reason)
 
     async def _demand(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        received = time.perf_counter()
+        received = _now()
         _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
         count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
         ranks = self.controller.decider.ranks
@@ -320,7 +319,7 @@ class RegionSession:
         ControlError
             If the time is over.
         """
-        deadline = asyncio.get_running_loop().time() + self._demand_timeout_s
+        deadline = _now() + self._demand_timeout_s
         late = f"{self.name}: no circuits within {self._demand_timeout_s:g} s"
         advice = "use the packet network (EPS)"
         try:
@@ -331,7 +330,7 @@ class RegionSession:
         task = asyncio.create_task(self._in_turn(serve(*arguments)))
         self._background.add(task)
         task.add_done_callback(self._ended)
-        left = deadline - asyncio.get_running_loop().time()
+        left = deadline - _now()
         await asyncio.wait({task}, timeout=max(left, 0.0))
         if not task.done():
             task.add_done_callback(self._report)
@@ -368,22 +367,35 @@ class RegionSession:
         if controller.state is RegionState.UNKNOWN:
             self._recover_later()
             raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
+        matrices = controller.decider.fold(demand)
+        await self._look()
+        self.failures.current()
         before = controller.held
-        decision = controller.decider.decide(
-            self._held_for(before), controller.decider.fold(demand), hidden_s
-        )
-        decided = time.perf_counter()
-        wanted = circuits_of(decision)
+        decision = controller.decider.decide(self._held_for(before), matrices, hidden_s)
+        decided = _now()
+        wanted = circuits_of(decision) | controller.unseen(before)
         report = None
-        if wanted != before:
+        reapplies = controller.region.change.on_drift == "reapply"
+        if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
             text = f"{decision} ({reason.text})" if reason.text else str(decision)
             why = replace(reason, text=text)
             report = await self._change(before, wanted, why)
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
-        timings = {"decide_s": decided - received, "total_s": time.perf_counter() - received}
+        timings = {"decide_s": decided - received, "total_s": _now() - received}
         return self._outcome(decision, report, timings)
+
+    async def _look(self) -> None:
+        """Read the switches, if what is known of them is older than the region's file permits."""
+        controller = self.controller
+        if controller.age_s <= controller.region.serve.max_age_s:
+            return
+        try:
+            await controller.look()
+        except SwitchError as error:
+            self._recover_later()
+            raise StateError(f"{self.name}: {error}; use the EPS") from None
 
     def _outcome(
         self, decision: Decision, report: ChangeReport | None, timings: Mapping[str, float]
@@ -403,8 +415,26 @@ class RegionSession:
             self._held = (circuits, self.controller.decider.hold(circuits))
         return self._held[1]
 
+    async def reapply(self, reason: ChangeReason) -> ChangeReport:
+        """Make missing circuits again.
+
+        Raises
+        ------
+        StateError, ControlError
+            If that cannot be done.
+        """
+        async with self._lock:
+            held = self.controller.held
+            return await self._change(
+                held & self.controller.observed.circuits, held, reason, "reapply"
+            )
+
     async def _change(
-        self, before: frozenset[NicPair], wanted: frozenset[NicPair], reason: ChangeReason
+        self,
+        before: frozenset[NicPair],
+        wanted: frozenset[NicPair],
+        reason: ChangeReason,
+        kind: str = "apply",
     ) -> ChangeReport:
         """Drain, change, and let members resume, whatever came of it."""
         members: list[ServiceMember] = []
@@ -415,10 +445,10 @@ class RegionSession:
             if members:
                 await self._drain(members, dark)
         try:
-            report = await self.controller.apply(wanted, reason)
-        except SwitchError:
+            report = await self.controller.apply(wanted, reason, kind)
+        except SwitchError as error:
             self._recover_later()
-            raise
+            raise StateError(f"{self.name}: {error}; use the EPS") from None
         finally:
             self._changing = frozenset()
             if members:
@@ -492,6 +522,7 @@ class RegionSession:
             "circuits": [list(circuit) for circuit in sorted(circuits)],
             "delegates": delegates_as_json(delegates, response.relays),
             "failures": sorted(map(str, self.failures.parts)),
+            "blind": sorted(controller.switches.blind),
         }
 
     def fallback(self) -> dict[str, Any]:
@@ -507,11 +538,6 @@ class RegionSession:
             with contextlib.suppress(SwitchError, ControlError):
                 await self.controller.check()
                 return
-            lost = self.failures.unreachable()
-            if lost:
-                with contextlib.suppress(SwitchError, ControlError):
-                    await self.failures.add(lost)
-                    continue
             await asyncio.sleep(_RECOVER_S)
 
     async def finish(self) -> None:
@@ -572,3 +598,8 @@ def _parts(frame: Frame) -> list[str]:
     if not all(isinstance(value, str) and len(value) <= _MAX_TEXT for value in values):
         raise RequestError("parts: expected texts such as nic:2/1")
     return values
+
+
+def _now() -> float:
+    """Seconds by the clock of the event loop."""
+    return asyncio.get_running_loop().time()

@@ -215,18 +215,6 @@ def test_an_operator_breaks_the_lease_of_the_dead_alone(place):
     assert place.lease("next").take() == 4
 
 
-def test_a_journal_of_before_is_read(place):
-    lease = place.lease("a")
-    with lease._journal.lease_transaction() as connection:
-        for column in ("host", "boot", "namespace", "process", "started", "until"):
-            connection.execute(f"ALTER TABLE leases DROP COLUMN {column}")
-        connection.execute("INSERT INTO leases VALUES ('r0', 'old:1', 7, ?)", (place.day() + 10,))
-    with pytest.raises(LeaseError, match=r"^r0: old:1 holds the lease for another 10 s; stop it"):
-        lease.take()
-    place.day.now += 11
-    assert lease.take() == 8
-
-
 def test_names_and_clocks_of_this_process():
     assert this_holder().endswith(f":{os.getpid()}")
     assert is_alive(OWN, OWN) is True

@@ -314,7 +314,7 @@ def test_failed_parts_are_avoided_and_remembered(tmp_path):
             used = {connect.ingress for connect in switch.cross_connects}
             assert not used & {"2", "7"}
         async with served(tmp_path, switch) as (service, session, _):
-            await session.failures.load()
+            session.failures.load()
             async with ControlClient(service.address, TOKEN) as client:
                 status = await client.request("status")
                 assert status["failures"] == ["nic:0/1", "nic:3/0"]
@@ -345,7 +345,8 @@ def test_while_a_switch_is_away_everything_uses_the_eps(tmp_path):
             await client.circuits_for(demand((0, 7)))
             switch.is_down = True
             reply = await client.circuits_for(demand((2, 5), (1, 3)))
-            assert (reply["ok"], reply["result"], reply["circuits"]) == (True, "unknown", [])
+            assert (reply["ok"], reply["state"], reply["circuits"]) == (False, "unknown", [])
+            assert reply["error"].endswith("is the switch on?; use the EPS")
             reply = await client.circuits_for(demand((2, 5), (1, 3)))
             assert reply["error"] == "r0: the state of a switch is unknown; use the EPS"
             switch.is_down = False

@@ -9,6 +9,7 @@ from tests.unit.control.test_service import OPERATOR, TOKEN, TOKENS, VIEWER, dem
 
 from lightloom.control import private_files
 from lightloom.control.client import ControlClient
+from lightloom.control.journal import Journal
 from lightloom.control.private_files import keep_private, make_private, read_private
 from lightloom.control.refusals import JournalError, RegionFileError, ServiceError
 from lightloom.control.running import reason_of
@@ -124,8 +125,15 @@ def test_a_journal_is_made_its_owners_alone(tmp_path):
     keep_private(path, "journal")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == "content"
-    with pytest.raises(JournalError, match=r"cannot open the journal: no such file or directory$"):
+    with pytest.raises(FileNotFoundError):
         keep_private(tmp_path / "none" / "journal", "journal", JournalError)
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(JournalError, match=r"link: a symbolic link; name the file itself$"):
+        Journal(tmp_path / "link", "r0")
+    other = Journal(tmp_path / "other", "r0")
+    for name in ("other", "other-wal", "other-shm"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    other.close()
 
 
 def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path):
