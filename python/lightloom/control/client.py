@@ -212,7 +212,6 @@ class ControlClient:
         try:
             async with asyncio.timeout(self._timeout_s):
                 self._writer.write(encode({"op": op, "id": number, **facts}, body))
-                await self._written(future)
                 return await future
         except TimeoutError:
             raise ServiceError(
@@ -221,17 +220,6 @@ class ControlClient:
             ) from None
         finally:
             self._waiting.pop(number, None)
-
-    async def _written(self, future: asyncio.Future[dict[str, Any]]) -> None:
-        """Wait until the service has taken most of a request, or will never."""
-        assert self._writer is not None
-        drained = asyncio.ensure_future(self._writer.drain())
-        # a lost connection is noticed where replies are read
-        drained.add_done_callback(lambda task: task.cancelled() or task.exception())
-        try:
-            await asyncio.wait({drained, future}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            drained.cancel()
 
     async def circuits_for(
         self,

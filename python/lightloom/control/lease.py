@@ -216,7 +216,8 @@ def _read(connection: sqlite3.Connection, region: str) -> _Row | None:
     ).fetchone()
     if row is None:
         return None
-    return _Row(*row[:3], ProcessIdentity(*row[3:-1]), row[-1])
+    holder, revision, expires, *process, until = row
+    return _Row(holder, revision, expires, ProcessIdentity(*process), until)
 
 
 def _inode(journal: Journal) -> tuple[int, int] | None:

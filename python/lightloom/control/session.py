@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,8 +45,9 @@ LEAST_ROLE = {
 }
 
 
-#: what serves a demand: its bytes, hidden times, reason, and when it came
-_Serve = Callable[..., Coroutine[Any, Any, dict[str, Any]]]
+#: the header of a reply, and what makes one
+_Reply = dict[str, Any]
+_Serving = Coroutine[None, None, _Reply]
 
 
 @dataclass(eq=False)
@@ -139,7 +140,7 @@ class RegionSession:
         self._connected: dict[int, ServiceMember] = {}
         self._numbers = itertools.count(1)
         #: changes that outlived their demand
-        self._background: set[asyncio.Task[dict[str, Any]]] = set()
+        self._background: set[asyncio.Task[_Reply]] = set()
         #: circuits that a change in progress makes or deletes: nobody may count on them
         self._changing: frozenset[NicPair] = frozenset()
         self._fence = 0
@@ -306,9 +307,9 @@ class RegionSession:
             layer=_whole(frame, "layer", 0, _MAX_NUMBER, None),
         )
         hidden_s = _hidden(frame, count)
-        return await self._promptly(self._serve, demand, hidden_s, reason, received)
+        return await self._promptly(self._serve(demand, hidden_s, reason, received))
 
-    async def _promptly(self, serve: _Serve, *arguments: Any) -> dict[str, Any]:
+    async def _promptly(self, serving: _Serving) -> _Reply:
         """Serve a demand in its turn, or refuse it when its time is over.
 
         A demand whose turn has not come by then is dropped; a change that was begun is carried
@@ -326,8 +327,9 @@ class RegionSession:
             async with asyncio.timeout_at(deadline):
                 await self._lock.acquire()
         except TimeoutError:
+            serving.close()
             raise ControlError(f"{late}: others are being changed; {advice}") from None
-        task = asyncio.create_task(self._in_turn(serve(*arguments)))
+        task = asyncio.create_task(self._in_turn(serving))
         self._background.add(task)
         task.add_done_callback(self._ended)
         left = deadline - _now()
@@ -337,17 +339,17 @@ class RegionSession:
             raise ControlError(f"{late}: the change goes on; {advice} meanwhile")
         return task.result()
 
-    async def _in_turn(self, served: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    async def _in_turn(self, serving: _Serving) -> _Reply:
         """Serve a demand and let the next one in; the lock is held already."""
         try:
             if self._is_closing:
-                served.close()
+                serving.close()
                 raise ControlError(f"{self.name}: the service is stopping")
-            return await served
+            return await serving
         finally:
             self._lock.release()
 
-    def _report(self, task: asyncio.Task[dict[str, Any]]) -> None:
+    def _report(self, task: asyncio.Task[_Reply]) -> None:
         """Log what came of a demand whose client was told to use the EPS."""
         if task.cancelled():
             return
@@ -355,7 +357,7 @@ class RegionSession:
         result = repr(error) if error is not None else task.result()["result"]
         self._notify("late-demand", {"result": result})
 
-    def _ended(self, task: asyncio.Task[dict[str, Any]]) -> None:
+    def _ended(self, task: asyncio.Task[_Reply]) -> None:
         self._background.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waits has it as well
