@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lightloom.control.port_map import NicPair, PortMap
+from lightloom.control.private_files import keep_private
 from lightloom.control.refusals import JournalError, LeaseError
 from lightloom.errors import InputError
 from lightloom.inputs.files import shown_path
@@ -70,7 +70,13 @@ CREATE TABLE IF NOT EXISTS leases (
     region TEXT PRIMARY KEY,
     holder TEXT NOT NULL,
     revision INTEGER NOT NULL,
-    expires REAL NOT NULL
+    expires REAL NOT NULL,
+    host TEXT,
+    boot TEXT,
+    namespace INTEGER,
+    process INTEGER,
+    started INTEGER,
+    until REAL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS maps_by_region ON maps (region, seq);
 CREATE UNIQUE INDEX IF NOT EXISTS intents_by_region ON intents (region, seq);
@@ -648,10 +654,7 @@ def _open(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
         )
 
     if not is_read_only:
-        if not path.exists():
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(path, flags, 0o600))
+        keep_private(path, "journal", JournalError)
         return connect(str(path), is_uri=False)
     if not path.exists():
         return connect(":memory:", is_uri=False)

@@ -22,7 +22,7 @@ from lightloom.control.refusals import ServiceError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.running import OpenRegion, open_region, reason_of, running
 from lightloom.control.service import is_served
-from lightloom.control.token import read_token
+from lightloom.control.token import ClientRole, token_for
 
 Demand = npt.NDArray[np.uint64]
 
@@ -162,7 +162,8 @@ async def serving(path: Path) -> AsyncIterator[ServedOperator | None]:
     if address is None:
         yield None
         return
-    token = read_token(folder / (file.serve.token_file or f"{file.name}.token"))
+    path = folder / (file.serve.token_file or f"{file.name}.token")
+    token = token_for(path, ClientRole.OPERATOR)
     async with ControlClient(address, token) as client:
         yield ServedOperator(client)
 

@@ -80,7 +80,7 @@ class OperatorRequests:
         checks = header.get("checks", True)
         if not isinstance(checks, bool):
             raise RequestError(f"checks {echo(checks)}: expected true or false")
-        reason = ChangeReason(session.who(member))
+        reason = ChangeReason(member.who)
         async with session.turn():
             return await operations.apply(
                 session.controller, planned, reason, self._change, checks=checks
@@ -106,7 +106,7 @@ class OperatorRequests:
         if not isinstance(why, str) or not why.isprintable() or len(why) > 200:
             raise RequestError("why: expected a line of up to 200 characters")
         async with self._session.turn():
-            self.paused = ": ".join(filter(None, (self._session.who(member), why)))
+            self.paused = ": ".join(filter(None, (member.who, why)))
         return self._now()
 
     async def _continue(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:

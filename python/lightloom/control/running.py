@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import getpass
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from lightloom.control.connections import user_name
 from lightloom.control.controller import RegionController
 from lightloom.control.drivers import open_driver
 from lightloom.control.failure_state import RegionFailures
@@ -29,7 +29,7 @@ from lightloom.control.report import RegionState
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession
 from lightloom.control.switch import SwitchDriver, SwitchError, SwitchEventKind
-from lightloom.control.token import read_token
+from lightloom.control.token import TokenFile
 from lightloom.errors import InputError
 from lightloom.inputs.files import shown_path
 
@@ -106,7 +106,7 @@ def open_region(
     for name, section in file.switches.items():
         credentials = section.credentials(folder)
         secrets.append(credentials.password)
-        drivers[name] = open_driver(section.url, credentials=credentials)
+        drivers[name] = open_driver(section.address(folder), credentials=credentials)
     metrics = ControlMetrics(file.name)
     log = ControlLog(stream or sys.stderr, file.name, secrets, metrics)
     journal = Journal(
@@ -172,12 +172,8 @@ async def looking_at(region: OpenRegion) -> AsyncIterator[RegionController]:
 
 
 def reason_of(text: str) -> ChangeReason:
-    """Return the reason of a change by the user who runs this process."""
-    try:
-        who = getpass.getuser()
-    except (KeyError, OSError):
-        who = f"user {os.getuid()}"
-    return ChangeReason(who, text)
+    """Return the reason of a change by the user who runs this process, as the system says."""
+    return ChangeReason(user_name(os.getuid()), text)
 
 
 @contextlib.contextmanager
@@ -215,14 +211,17 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     """
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
-    token = read_token(token_path, make=True)
-    if settings.metrics_port is not None:
-        region.metrics.serve(settings.metrics_port)
-    async with running(region) as controller:
+    tokens = TokenFile(token_path, make=True, hide=region.log.hide)
+    async with region.metrics.served(settings.metrics_port), running(region) as controller:
         session = RegionSession(
-            controller, settings.drain_timeout_s, region.metrics, region.failures
+            controller,
+            settings.drain_timeout_s,
+            region.metrics,
+            region.failures,
+            demand_timeout_s=settings.demand_timeout_s,
+            notify=region.log,
         )
-        service = ControlService(session, settings, region.folder, token)
+        service = ControlService(session, settings, region.folder, tokens, region.log)
         stop = asyncio.Event()
         _on_signals((signal.SIGINT, signal.SIGTERM), stop.set)
         ready(await service.start())

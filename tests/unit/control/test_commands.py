@@ -17,6 +17,9 @@ from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
+from lightloom.control.journal import ChangeReason
+from lightloom.control.refusals import ControlError
+from lightloom.control.token import token_for
 
 
 @pytest.fixture
@@ -254,7 +257,7 @@ def test_serve_until_it_is_stopped(region, lightloom, number):
     process, address = start_service(path)
     try:
         assert address == f"unix:{path.parent / 'region.sock'}"
-        token = (path.parent / "region.token").read_text().strip()
+        token = token_for(path.parent / "region.token")
 
         async def use():
             async with ControlClient(address, token) as client:
@@ -391,3 +394,25 @@ def test_quiet_leaves_out_the_log(region, lightloom):
     assert (status, err) == (0, "")
     assert out.splitlines()[1] == "circuits of circuits.txt"
     assert len(emulator.matrix.circuits) == 2
+
+
+def test_nothing_that_others_wrote_does_anything_to_the_terminal(region, lightloom, monkeypatch):
+    path, _ = region
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+    reason = ChangeReason(f"job{evil}", f"for {evil}", f"j{evil}")
+    monkeypatch.setattr("lightloom.control.operator.reason_of", lambda _text: reason)
+    wanted = circuits_file(path, "0/0-1/0\n")
+    assert lightloom("control", "apply", path, "--circuits", wanted, "--yes")[0] == 0
+    status, out, err = lightloom("control", "audit", path)
+    assert status == 0
+    assert "\\x1b[2J" in out
+
+    def refuses(*_):
+        raise ControlError(f"switch: {evil}")
+
+    monkeypatch.setattr("lightloom.control.controller.RegionController.apply", refuses)
+    status, refused_out, refused_err = lightloom("control", "apply", path, "--clear", "--verbose")
+    assert status == 2
+    for text in (out, err, refused_out, refused_err):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "\x1b" not in text

@@ -16,19 +16,40 @@ from lightloom.control.refusals import RegionFileError, RequestError, ServiceErr
 from lightloom.control.region_file import ServeSection
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession, ServiceMember
-from lightloom.control.token import is_token, read_token
-from lightloom.control.wire import encode, read_frame
+from lightloom.control.token import TokenFile
+from lightloom.control.wire import Frame, encode, read_frame
 
-TOKEN = "0123456789abcdef"
+TOKEN, VIEWER, OPERATOR = "0123456789abcdef", "fedcba9876543210", "operator-0123456"
+TOKENS = f"job job {TOKEN}\nwall view {VIEWER}\nnoc operator {OPERATOR}\n"
+
+
+def tokens_in(folder, text=TOKENS):
+    path = folder / "r0.token"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return TokenFile(path)
 
 
 @contextlib.asynccontextmanager
-async def served(folder, switch=None, *, drain_timeout_s=0.2, settings=None, **change):
+async def served(
+    folder,
+    switch=None,
+    *,
+    drain_timeout_s=0.2,
+    demand_timeout_s=5.0,
+    settings=None,
+    notify=None,
+    **change,
+):
     """A service on a Unix socket, its session and its switch."""
     async with controlled(folder, switch, **change) as (controller, inside):
-        session = RegionSession(controller, drain_timeout_s)
+        session = RegionSession(
+            controller, drain_timeout_s, demand_timeout_s=demand_timeout_s, notify=notify
+        )
         options = {"request_timeout_s": 0.1, **(settings or {})}
-        service = ControlService(session, ServeSection(**options), folder, TOKEN)
+        service = ControlService(
+            session, ServeSection(**options), folder, tokens_in(folder), notify
+        )
         await service.start()
         try:
             yield service, session, inside
@@ -202,11 +223,14 @@ def test_only_the_present_fence_counts(tmp_path):
     async def scenario():
         async with controlled(tmp_path) as (controller, _):
             session, member = RegionSession(controller), ServiceMember(None)
-            session.drained(member, 7)
-            session.drained(member, None)
+            session.drained(member, Frame({"op": "drained", "fence": 7}))
+            assert not member.drained.is_set()
+            for header in ({"op": "drained"}, {"fence": "0"}, {"fence": [0]}, {"x": 1, "fence": 0}):
+                with pytest.raises(RequestError):
+                    session.drained(member, Frame(header))
             assert not member.drained.is_set()
             # before the first one it is 0
-            session.drained(member, 0)
+            session.drained(member, Frame({"op": "drained", "fence": 0}))
             assert member.drained.is_set()
 
     asyncio.run(scenario())
@@ -219,7 +243,7 @@ def test_connections_are_bounded(tmp_path):
             ControlClient(service.address, TOKEN) as first,
         ):
             async with ControlClient(service.address, TOKEN):
-                with pytest.raises(ServiceError, match="the service refused the token"):
+                with pytest.raises(ServiceError, match=r"2 connections are open; see serve"):
                     await ControlClient(service.address, TOKEN).__aenter__()
             assert (await first.request("status"))["ok"]
 
@@ -262,7 +286,7 @@ def test_a_member_that_does_not_drain_stops_the_change(tmp_path):
                 await member.request("join", server=3)
                 reply = await client.circuits_for(demand((0, 7)))
                 assert reply["error"] == (
-                    "r0: server 3 has not drained within 0.2 s; no circuit was changed"
+                    "r0: server 3 has not drained within 0.2 s (member 1); no circuit was changed"
                 )
                 assert not switch.commands
             async with ControlClient(service.address, TOKEN) as client:
@@ -340,7 +364,9 @@ def test_where_it_may_listen(tmp_path):
     async def start(**settings):
         async with controlled(tmp_path) as (controller, _):
             session = RegionSession(controller)
-            service = ControlService(session, ServeSection(**settings), tmp_path, TOKEN)
+            service = ControlService(
+                session, ServeSection(**settings), tmp_path, tokens_in(tmp_path)
+            )
             try:
                 address = await service.start()
                 async with ControlClient(address, TOKEN) as client:
@@ -376,23 +402,6 @@ def test_the_socket_is_private_and_goes_with_the_service(tmp_path):
             await ControlClient(f"unix:{path}", TOKEN).__aenter__()
 
     run(scenario())
-
-
-def test_tokens(tmp_path):
-    path = tmp_path / "token"
-    token = read_token(path, make=True)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert read_token(path, make=True) == token
-    assert is_token(token, token)
-    assert not is_token("é", token)
-    path.chmod(0o644)
-    with pytest.raises(RegionFileError, match=r"others may read the token; run chmod 600 on it$"):
-        read_token(path)
-    path.write_text("short")
-    with pytest.raises(RegionFileError, match=r"expected a token of at least 16 ASCII characters$"):
-        read_token(path)
-    with pytest.raises(RegionFileError, match=r"no such file$"):
-        read_token(tmp_path / "none")
 
 
 def test_frames():
