@@ -85,6 +85,7 @@ class ControlClient:
                 f"{self._address}: the service did not answer within {self._timeout_s:g} s"
             ) from None
         except OSError as error:
+            self._abort()
             raise ServiceError(
                 f"{self._address}: cannot reach the service: {error.strerror or error}"
             ) from None
@@ -93,7 +94,8 @@ class ControlClient:
             raise
         if frame is None or not frame.header.get("ok", False):
             self._abort()
-            problem = "the service refused the token" if frame is None else frame.header["error"]
+            refusal = "the service refused the token"
+            problem = refusal if frame is None else frame.header.get("error", refusal)
             raise ServiceError(f"{self._address}: {problem}")
         self.region = frame.header
         self._tasks = [

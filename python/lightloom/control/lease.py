@@ -93,11 +93,20 @@ class Lease:
 
     @property
     def is_due(self) -> bool:
-        """Whether it was taken and is to be renewed before anything is done by it."""
+        """Whether it was taken and is to be renewed before anything is done by it.
+
+        That is so also where the time of day was set, within which alone an intent is written, or
+        the journal was replaced, which the renewal refuses.
+        """
+        if self.revision == 0:
+            return False
         early_s = self._duration_s / 3
         is_late = self._uptime() > self._until - early_s
-        # an intent is only written within the time of day, which somebody may have set
-        return self.revision > 0 and (is_late or self._clock() > self.expires - early_s)
+        return (
+            is_late
+            or self._clock() > self.expires - early_s
+            or _inode(self._journal) != (self._file)
+        )
 
     def take(self) -> int:
         """Take the lease and return its revision.

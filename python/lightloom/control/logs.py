@@ -5,6 +5,7 @@ In a terminal a line is for people: the time of day, the event, and its facts in
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -70,7 +71,9 @@ class ControlLog:
         else:
             # JSON leaves one control character as it is
             text = json.dumps(record, ensure_ascii=True).replace("\x7f", "\\u007f")
-        print(text, file=self._stream, flush=True)
+        with contextlib.suppress(OSError, ValueError):
+            # a full disk, or a reader that has gone, is no reason to leave a change half done
+            print(text, file=self._stream, flush=True)
 
     def hide(self, secrets: Collection[str]) -> None:
         """Replace these texts as well from now on, wherever they appear."""

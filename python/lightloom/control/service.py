@@ -156,9 +156,13 @@ class ControlService:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             context.load_cert_chain(self._folder / certificate, self._folder / key)
+            mode = (self._folder / key).stat().st_mode
         except OSError as error:
             name = shown_path(self._folder / certificate)
             raise RegionFileError(f"{name}: cannot use it for TLS: {error.strerror}") from None
+        if mode & 0o007:
+            name = shown_path(self._folder / key)
+            raise RegionFileError(f"{name}: others may read the key; run chmod o= on it")
         return context
 
     async def close(self) -> None:
@@ -213,8 +217,6 @@ class ControlService:
         finally:
             self._open.discard(task)
             self._unknown.remove(task)
-            if not writer.is_closing():
-                await self._flush(writer)
             writer.close()
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
                 async with asyncio.timeout(HELLO_S):
@@ -331,8 +333,6 @@ class ControlService:
         except LightloomError as error:
             self._session.count("refused")
             self._refuse(member, number, str(error))
-        except OSError:
-            return  # of the connection
         except Exception as error:
             self._fault("request", error)
             self._refuse(member, number, "internal error of the service; see its log")

@@ -36,7 +36,7 @@ _MAX_NUMBER = 2**53
 _RECOVER_S = 1.0
 #: bytes that may wait for a client to read them; who reads less is cut off
 MAX_UNREAD_BYTES = 1 << 18
-#: the least role of each request
+#: the least role of each request; others are the operator's
 LEAST_ROLE = {
     "status": ClientRole.VIEW,
     "demand": ClientRole.JOB,
@@ -225,10 +225,11 @@ class RegionSession:
         name = frame.header.get("op")
         if not isinstance(name, str) or name not in handlers:
             raise RequestError(f"op {echo(name)}: {expected_one_of(name, handlers)}")
-        if member.role < LEAST_ROLE[name]:
+        least = LEAST_ROLE.get(name, ClientRole.OPERATOR)
+        if member.role < least:
             raise RequestError(
                 f"{name}: {member.client} has the role {member.role}; expected a token of the role "
-                f"{LEAST_ROLE[name]}"
+                f"{least}"
             )
         self._metrics.count_request(name)
         return await handlers[name](member, frame)

@@ -22,7 +22,9 @@ from lightloom.control.refusals import RegionFileError
 from lightloom.errors import echo, expected_one_of
 from lightloom.inputs.files import shown_path
 
-_MIN_CHARACTERS, _MAX_BYTES = 16, 1 << 16
+#: characters of a token, which fits the first frame of a connection
+_MIN_CHARACTERS, _MAX_CHARACTERS = 16, 512
+_MAX_BYTES = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LINE = "expected NAME ROLE TOKEN"
 
@@ -180,9 +182,10 @@ def _token(where: str, words: Sequence[str]) -> ClientToken:
     roles = {str(one): one for one in ClientRole}
     if role not in roles:
         raise RegionFileError(f"{where}: role {echo(role)}: {expected_one_of(role, roles)}")
-    if len(text) < _MIN_CHARACTERS or not text.isascii() or not text.isprintable():
+    is_of_size = _MIN_CHARACTERS <= len(text) <= _MAX_CHARACTERS
+    if not is_of_size or not text.isascii() or not text.isprintable():
         raise RegionFileError(
-            f"{where}: expected a token of at least {_MIN_CHARACTERS} ASCII characters"
+            f"{where}: expected a token of {_MIN_CHARACTERS} to {_MAX_CHARACTERS} ASCII characters"
         )
     return ClientToken(name, roles[role], text)
 

@@ -178,12 +178,14 @@ def test_a_journal_that_is_not_the_same_file_any_more_ends_the_lease(place, tmp_
     lease = place.lease("a")
     lease.take()
     lease.renew()
+    assert not lease.is_due
     if act == "deleted":
         place.path.unlink()
     else:
         place.path.rename(tmp_path / "elsewhere")
     if act == "replaced":
         place.lease("b").take()
+    assert lease.is_due  # so that not even the next change is made
     for use in (lease.renew, lease.take, lease.break_lease):
         with pytest.raises(LeaseError) as refusal:
             use()

@@ -253,6 +253,20 @@ def test_a_secret_that_is_a_word_of_the_log_breaks_no_line(secret, is_terminal):
         assert (record["region"], record["at"], record["at_all"]) == ("r0", 1700.0, 1700.5)
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("closed")])
+def test_a_log_that_cannot_be_written_breaks_no_change(tmp_path, error):
+    class Full(io.StringIO):
+        def write(self, _text):
+            raise error
+
+    async def scenario():
+        async with controlled(tmp_path) as (controller, _):
+            controller._notify = ControlLog(Full(), "r0")
+            return await controller.apply(pairs("0/0-1/0"), WHY)
+
+    assert asyncio.run(scenario()).result == "done"
+
+
 def test_no_control_character_reaches_a_log():
     characters = "".join(map(chr, [*range(32), *range(127, 160), 0x200B, 0x202E, 0xD800]))
     for is_terminal in (False, True):

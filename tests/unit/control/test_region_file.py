@@ -1,6 +1,9 @@
 """Regions as files: defaults that are the simulator's, passwords, and what is refused."""
 
+import re
 from dataclasses import fields
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -208,6 +211,25 @@ def test_a_region_may_relay(path):
     path.write_text(text + '\n[relay]\nchunk_bytes = "1 MB"\n')
     with pytest.raises(RegionFileError, match=r"relay.chunk_bytes = 1 MB: expected a whole number"):
         read_region(path)
+
+
+def test_the_guide_lists_every_key():
+    """A key that nobody finds, or that is not there any more."""
+    page = (Path(__file__).parents[3] / "docs/how-to/control-a-switch.md").read_text()
+    rows = dict(re.findall(r"^\| `\[(\w+)\]` \| (.*) \|$", page, re.MULTILINE))
+    sections = {
+        name: field.annotation
+        for name, field in RegionFile.model_fields.items()
+        if name not in ("port_map", "journal", "switches") and name in rows
+    }
+    assert sections.keys() == rows.keys()
+    for name, row in rows.items():
+        (section,) = [
+            one
+            for one in (sections[name], *get_args(sections[name]))
+            if hasattr(one, "model_fields")
+        ]
+        assert set(re.findall(r"`(\w+)`", row.partition(";")[0])) == set(section.model_fields), name
 
 
 @pytest.mark.parametrize("relays", [False, True])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.control_regions import controlled, pairs
 
+from lightloom.control import service as service_module
 from lightloom.control.client import ControlClient
 from lightloom.control.refusals import RegionFileError, RequestError, ServiceError
 from lightloom.control.region_file import ServeSection
@@ -418,7 +419,7 @@ def test_frames():
         run(through(encode({"a": 1}, b"xyz")[:-1]))
 
 
-def test_tls_beyond_this_machine(tmp_path):
+def certificate_in(tmp_path):
     command = (
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 "
         "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
@@ -426,7 +427,12 @@ def test_tls_beyond_this_machine(tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_tls_beyond_this_machine(tmp_path):
+    certificate_in(tmp_path)
     settings = {"host": "0.0.0.0", "tls_certificate": "cert.pem", "tls_key": "key.pem"}
+    (tmp_path / "key.pem").chmod(0o640)
 
     async def scenario():
         async with served(tmp_path, settings=settings) as (service, _, _switch):
@@ -436,5 +442,26 @@ def test_tls_beyond_this_machine(tmp_path):
                 assert (await client.circuits_for(demand((0, 7))))["result"] == "done"
             with pytest.raises(ServiceError, match="the service refused the token"):
                 await ControlClient(address, TOKEN).__aenter__()  # without TLS
+
+    run(scenario())
+    (tmp_path / "key.pem").chmod(0o644)
+    with pytest.raises(
+        RegionFileError, match=r"key\.pem: others may read the key; run chmod o= on"
+    ):
+        run(scenario())
+
+
+def test_a_half_open_tls_connection_ends_soon(tmp_path, monkeypatch):
+    certificate_in(tmp_path)
+    monkeypatch.setitem(service_module._TLS_TIMES, "ssl_handshake_timeout", 0.1)
+    settings = {"host": "127.0.0.1", "tls_certificate": "cert.pem", "tls_key": "key.pem"}
+
+    async def scenario():
+        async with served(tmp_path, settings=settings) as (service, _, _switch):
+            port = int(service.address.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(bytes.fromhex("1603010200"))  # the beginning of a greeting
+            assert await asyncio.wait_for(reader.read(), 2) == b""
+            writer.close()
 
     run(scenario())

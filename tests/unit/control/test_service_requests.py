@@ -129,8 +129,11 @@ def test_a_fault_of_the_service_is_answered_and_logged(tmp_path):
             async def odd(*_):
                 return {"value": object()}
 
+            async def full(*_):
+                raise OSError(28, "No space left on device")
+
             async with ControlClient(service.address, TOKEN) as client:
-                for handler in (broken, odd):
+                for handler in (broken, odd, full):
                     session._status = handler
                     reply = await client.request("status")
                     assert reply["error"] == "internal error of the service; see its log"
@@ -140,7 +143,7 @@ def test_a_fault_of_the_service_is_answered_and_logged(tmp_path):
                 assert reply["error"].startswith("op 'nonsense'")
                 assert (await client.circuits_for(demand((0, 7))))["result"] == "done"
         names = [name for name, _ in log]
-        assert names.count("internal-error") == 3
+        assert names.count("internal-error") == 4
         assert "KeyError: 'secret detail'" in log[0][1]["trace"]
 
     asyncio.run(scenario())

@@ -56,8 +56,9 @@ def test_a_file_of_one_word_is_the_token_of_a_job(tmp_path):
     [
         ("", "tokens: no token; expected NAME ROLE TOKEN"),
         ("# nothing\n", "tokens: no token; expected NAME ROLE TOKEN"),
-        ("short", "tokens, line 1: expected a token of at least 16 ASCII characters"),
-        ("é" * 16, "tokens, line 1: expected a token of at least 16 ASCII characters"),
+        ("short", "tokens, line 1: expected a token of 16 to 512 ASCII characters"),
+        ("é" * 16, "tokens, line 1: expected a token of 16 to 512 ASCII characters"),
+        (f"a job {'x' * 513}", "tokens, line 1: expected a token of 16 to 512 ASCII characters"),
         (f"a {TOKEN}", "tokens, line 1: expected NAME ROLE TOKEN, got 2 words"),
         (f"a job {TOKEN} x", "tokens, line 1: expected NAME ROLE TOKEN, got 4 words"),
         (f"\n../a job {TOKEN}", "tokens, line 2: '../a': expected a name of letters, digits, "),
