@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from tests.control_switches import ADMIN, change, connected, emulate, pairs, run
 
-from lightloom.control.drivers import open_driver
+from lightloom.control.drivers import open_driver, schemes
 from lightloom.control.switch import (
     Credentials,
     LoginRefusedError,
@@ -240,3 +240,31 @@ def test_what_two_readings_differ_by():
         (SwitchEventKind.ALARM, "port 3: unknown, now unknown, alarm LOS", ("3",)),
     ]
     assert list(changes_between(now, now)) == []
+
+
+@pytest.mark.parametrize("scheme", sorted(schemes()))
+def test_a_switch_that_accepts_and_says_nothing_is_unreachable(scheme):
+    async def check():
+        writers = []
+
+        async def say_nothing(_, writer):
+            writers.append(writer)
+
+        listener = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        query = "connect_timeout_s=0.3&reply_timeout_s=5"
+        driver = open_driver(f"{scheme}://127.0.0.1:{port}?{query}", credentials=ADMIN)
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(SwitchUnreachableError, match="check") as caught:
+            await driver.connect()
+        assert asyncio.get_running_loop().time() - began_s < 2
+        assert not caught.value.state_unknown
+        await driver.close()
+        listener.close()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    for package in ("asyncssh", "ncclient", "httpx", "pygnmi"):
+        pytest.importorskip(package)
+    run(check())

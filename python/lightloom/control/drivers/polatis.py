@@ -16,7 +16,7 @@ from lightloom.control.switch import (
     SwitchFeature,
 )
 
-_SIZE = re.compile(r"(\d+)x(\d+)")
+_SIZE = re.compile(r"(?<!\d)(\d{1,5})x(\d{1,5})(?!\d)")
 
 
 def sides_of(size: tuple[int, int]) -> dict[Port, PortSide]:

@@ -33,7 +33,7 @@ from lightloom.control.drivers.changes import (
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polatis import description_of, port_statuses
 from lightloom.control.drivers.polling import polled_events
-from lightloom.control.drivers.streams import unreachable
+from lightloom.control.drivers.streams import unreachable, within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -95,6 +95,7 @@ class PolatisNetconf:
         self._thread: ThreadPoolExecutor | None = None
         self._description: SwitchDescription | None = None
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in and return the switch's inventory."""
         await self.close()

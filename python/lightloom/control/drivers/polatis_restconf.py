@@ -31,6 +31,7 @@ from lightloom.control.drivers.changes import (
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polatis import description_of, port_statuses
 from lightloom.control.drivers.polling import polled_events
+from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -99,6 +100,7 @@ class PolatisRestconf:
         self._tag = ""
         self._circuits: frozenset[CrossConnect] = frozenset()
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Check the login and return the switch's inventory."""
         await self.close()
@@ -182,7 +184,9 @@ class PolatisRestconf:
             auth=(credentials.user, credentials.password) if credentials.user else None,
             headers={"accept": MEDIA_TYPE},
             timeout=self._httpx.Timeout(
-                settings.reply_timeout_s, connect=settings.connect_timeout_s
+                settings.reply_timeout_s,
+                # half for TCP and half for TLS: httpx closes what it gives up by itself
+                connect=settings.connect_timeout_s / 2,
             ),
             limits=self._httpx.Limits(max_connections=1),
             verify=verify,
@@ -270,12 +274,12 @@ class PolatisRestconf:
 
 async def _body_of(response: Any) -> bytes:
     """Return a response's body; too long a one is an error."""
-    body = b""
+    body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
         if len(body) > MAX_BODY_BYTES:
             raise SwitchProtocolError(f"the switch sent a reply of over {MAX_BODY_BYTES} bytes")
-    return body
+    return bytes(body)
 
 
 def _pair(connect: CrossConnect) -> dict[str, int]:

@@ -36,7 +36,7 @@ from lightloom.control.drivers.sonic import (
     parse_table,
     readback_of,
 )
-from lightloom.control.drivers.streams import connect_ssh
+from lightloom.control.drivers.streams import connect_ssh, within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -71,6 +71,7 @@ class SonicCli:
         self._connection: Any = None
         self._description: SwitchDescription | None = None
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in and return the switch's ports."""
         await self.close()

@@ -29,6 +29,7 @@ from lightloom.control.drivers.changes import ChangeCommand, check_change, run_c
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polling import changes_between, polled_events
 from lightloom.control.drivers.sonic import FEATURES, description_of, name_of, readback_of
+from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -96,6 +97,7 @@ class SonicGnmi:
         self._stub: Any = None
         self._description: SwitchDescription | None = None
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect and return the switch's ports."""
         await self.close()
