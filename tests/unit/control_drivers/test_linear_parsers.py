@@ -100,11 +100,11 @@ def test_chunks_of_a_netconf_client(chunk, piece, counted):
 @pytest.mark.parametrize(
     "line", ["M" + " " * 8000 + "x", "x" + " " * 8000, "1" * 8000, "A " * 4000]
 )
-def test_lines_are_divided_without_patterns(line, monkeypatch):
+def test_lines_are_divided_without_patterns(line):
     # all patterns that see a line see one word of it, and match it as a whole or not
     for name in ("_DATE", "_TIME", "_COMPLETION"):
         pattern = getattr(tl1, name).pattern
-        assert "*" not in pattern and ".*" not in pattern
+        assert "*" not in pattern
         assert re.fullmatch(r"[^()|]*", pattern)
     tl1.parse_message([line, line])
 

@@ -20,6 +20,7 @@ from lightloom.control.emulator.faults import Fault, FaultScript
 from lightloom.control.emulator.http import HttpService
 from lightloom.control.emulator.matrix import Atomicity, BusyPolicy, OpticalMatrix
 from lightloom.control.emulator.polatis import PolatisDialect
+from lightloom.control.emulator.polatis_model import NEWEST_REVISION
 from lightloom.control.emulator.polatis_netconf import netconf_service
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
 from lightloom.control.emulator.sonic import SonicTables
@@ -59,6 +60,8 @@ class EmulatedBehavior:
         Name that the operator gave it; empty for none.
     has_monitors
         Whether the power of every port is measured.
+    yang_revision
+        Revision of the YANG module ``optical-switch`` of NETCONF and RESTCONF.
     """
 
     completion: CompletionTime = CompletionTime.SETTLED
@@ -71,6 +74,7 @@ class EmulatedBehavior:
     idle_close_s: float = 0.0
     sid: str = "OCS"
     has_monitors: bool = True
+    yang_revision: str = NEWEST_REVISION
 
 
 class Service(Protocol):
@@ -248,6 +252,7 @@ def _switch(
         max_sessions=behavior.max_sessions,
         idle_close_s=behavior.idle_close_s,
         sid=behavior.sid,
+        yang_revision=behavior.yang_revision,
         monitored_ports=frozenset(matrix.ports if behavior.has_monitors else ()),
     )
 
