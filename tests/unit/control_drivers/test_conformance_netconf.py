@@ -17,7 +17,10 @@ TABLE = tomllib.loads(Path(__file__).with_name("polatis_netconf.toml").read_text
 CASES = TABLE["case"]
 NAMESPACES = dict(zip(("opsw", "plts"), MODULES.values(), strict=True), base=BASE)
 END = "]]>]]>"
-HELLO = f'<hello xmlns="{BASE}"><capabilities><capability>urn:ietf:params:netconf:base:1.0</capability></capabilities></hello>'
+HELLO = (
+    f'<hello xmlns="{BASE}"><capabilities><capability>urn:ietf:params:netconf:base:1.0</capability>'
+    "</capabilities></hello>"
+)
 
 
 class RawSession:
@@ -190,7 +193,7 @@ def test_who_greets_otherwise_is_cut(hello):
     run(check())
 
 
-def test_a_standard_client_locks_reads_and_edits(tmp_path):
+def test_a_standard_client_locks_reads_and_edits():
     # RFC 6241, section 7, and issues of public clients (ncclient 390 and 469) that lock
     manager = pytest.importorskip("ncclient.manager")
 

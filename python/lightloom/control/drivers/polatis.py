@@ -63,6 +63,11 @@ def description_of(
     )
 
 
+def is_closed(status: str) -> bool:
+    """Whether no light passes a port of this status; a port without a shutter has another one."""
+    return status.removeprefix("PO_") in {"DISABLED", "FAILED"}
+
+
 def port_statuses(
     sides: Mapping[Port, PortSide],
     circuits: Iterable[CrossConnect],

@@ -33,7 +33,7 @@ from lightloom.control.drivers.changes import (
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polatis import description_of, port_statuses
+from lightloom.control.drivers.polatis import description_of, is_closed, port_statuses
 from lightloom.control.drivers.polling import polled_events
 from lightloom.control.drivers.streams import unreachable, within_connect_time
 from lightloom.control.switch import (
@@ -130,7 +130,7 @@ class PolatisNetconf:
             return Readback(circuits)
         configured = await self._get(*self._ports_path())
         status = "port-status" if self._has_old_names else "status"
-        closed = [_port(row, "port-id") for row in configured if _is_closed(_leaf(row, status))]
+        closed = [_port(row, "port-id") for row in configured if is_closed(_leaf(row, status))]
         measured = configured if self._has_old_names else await self._get("opm-power", "port")
         powers = {
             _port(port, "port-id"): _number(port, "power")
@@ -305,10 +305,6 @@ def _has_old_names(capabilities: Iterable[str]) -> bool:
         if namespace == OPTICAL_SWITCH and revision is not None:
             return revision[1] < PRESENT_NAMES
     return False
-
-
-def _is_closed(status: str) -> bool:
-    return status.removeprefix("PO_") == "DISABLED"
 
 
 def _local(element: Any) -> str:
