@@ -260,7 +260,10 @@ class PolatisRestconf:
 
     async def _ports(self) -> tuple[PortStatus, ...]:
         description = self._connected()
-        config = {_port(row, "port-id"): row for row in _rows(await self._get("optical-switch:port-config/port"))}
+        config = {
+            _port(row, "port-id"): row
+            for row in _rows(await self._get("optical-switch:port-config/port"))
+        }
         try:
             rows = _rows(await self._get("optical-switch:opm-power/port"))
         except SwitchDeniedError:

@@ -26,6 +26,7 @@ from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplicati
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
 from lightloom.control.emulator.sonic_gnmi import SonicGnmiService
+from lightloom.control.emulator.sonic_restconf import SonicRestconfApplication
 from lightloom.control.emulator.ssh import SshService
 from lightloom.control.emulator.timing import MeasuredTime, SettleTime
 from lightloom.control.emulator.tl1_server import Tl1Server
@@ -218,7 +219,14 @@ MODELS: dict[str, dict[str, str]] = {
         "netconf": "polatis+netconf",
     },
     "calient": {"tl1": "calient+tl1"},
-    "sonic": {"ssh": "sonic+ssh", "gnmi": "sonic+gnmi", "gnmis": "sonic+gnmis"},
+    "sonic": {
+        "ssh": "sonic+ssh",
+        "gnmi": "sonic+gnmi",
+        "gnmis": "sonic+gnmis",
+        # no driver speaks it: for other clients
+        "restconf": "http",
+        "restconfs": "https",
+    },
 }
 
 
@@ -282,6 +290,8 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "ssh": lambda: sonic_cli_service(switch, tables),
             "gnmi": lambda: SonicGnmiService(switch, tables),
             "gnmis": lambda: SonicGnmiService(switch, tables, tls),
+            "restconf": lambda: HttpService(switch, SonicRestconfApplication(switch, tables)),
+            "restconfs": lambda: HttpService(switch, SonicRestconfApplication(switch, tables), tls),
         },
     }
     return makers[model]
