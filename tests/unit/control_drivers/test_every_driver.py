@@ -39,6 +39,7 @@ PROTOCOLS = {
         Protocol("polatis", "restconf", packages=("httpx",)),
         Protocol("polatis", "restconfs", packages=("httpx", "cryptography")),
         Protocol("polatis", "netconf", packages=("asyncssh", "ncclient")),
+        Protocol("polatis", "scpi"),
         Protocol("sonic", "gnmi", "1A-1B", ("grpc", "pygnmi")),
         Protocol("sonic", "gnmis", "1A-1B", ("grpc", "pygnmi", "cryptography")),
     )
@@ -48,6 +49,8 @@ PROTOCOLS = {
 }
 #: those whose identity is checked: by a certificate, or by a host key
 CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
+#: those in which nobody logs in
+OPEN = {"scpi"}
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -90,6 +93,7 @@ def test_a_circuit_comes_and_goes(protocol, tmp_path):
     run(check())
 
 
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS.keys() - OPEN), indirect=True)
 def test_wrong_password(protocol, tmp_path):
     async def check():
         async with reached(protocol, tmp_path) as (emulator, query):

@@ -23,6 +23,7 @@ from lightloom.control.emulator.polatis import PolatisDialect
 from lightloom.control.emulator.polatis_model import NEWEST_REVISION
 from lightloom.control.emulator.polatis_netconf import netconf_service
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
+from lightloom.control.emulator.polatis_scpi import ScpiService
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
 from lightloom.control.emulator.sonic_gnmi import SonicGnmiService
@@ -217,6 +218,7 @@ MODELS: dict[str, dict[str, str]] = {
         "restconf": "polatis+restconf",
         "restconfs": "polatis+restconfs",
         "netconf": "polatis+netconf",
+        "scpi": "polatis+scpi",
     },
     "calient": {"tl1": "calient+tl1"},
     "sonic": {
@@ -284,6 +286,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "restconf": lambda: HttpService(switch, PolatisRestconfApplication(switch)),
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
             "netconf": lambda: netconf_service(switch),
+            "scpi": lambda: ScpiService(switch),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
         "sonic": {
