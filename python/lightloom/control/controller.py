@@ -109,6 +109,8 @@ class RegionController:
         self.drift = Drift()
         #: circuits that were made or deleted in part, and may have left cross-connects
         self._attempted: frozenset[NicPair] = frozenset()
+        #: circuits that are missing, and stay so for the change in progress
+        self._spared: frozenset[NicPair] = frozenset()
         self.statuses: Mapping[SwitchPort, PortStatus] = {}
         #: when the last command was sent, and when the switches were last read, by the loop's clock
         self.last_sent_s = self.read_s = 0.0
@@ -359,6 +361,50 @@ class RegionController:
             asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind, mode, seen))
         )
 
+    async def remove(
+        self,
+        circuits: frozenset[NicPair],
+        reason: ChangeReason,
+        kind: str = "drain",
+        seen: str | None = None,
+    ) -> ChangeReport:
+        """Delete circuits of this controller, and leave everything else as it is, also drift.
+
+        Parameters
+        ----------
+        circuits
+            The circuits; those that are not there are not missing any more.
+        reason
+            For the journal.
+        kind
+            ``drain`` or ``remap``.
+        seen
+            As :meth:`apply` takes it.
+
+        Raises
+        ------
+        As :meth:`apply`, but for drift.
+        """
+        return await asyncio.shield(
+            asyncio.ensure_future(self._remove(circuits, reason, kind, seen))
+        )
+
+    async def _remove(
+        self, circuits: frozenset[NicPair], reason: ChangeReason, kind: str, seen: str | None
+    ) -> ChangeReport:
+        async with self._lock:
+            await self._look()
+            self._check_seen(seen)
+            there = self.held & self.observed.circuits
+            change = self.plan(there - circuits, ConflictMode.SAFE)
+            if change.is_empty:
+                return ChangeReport(change, "unchanged", self.held)
+            self._spared = self.held - there - circuits
+            try:
+                return await self._attempt(change, reason, kind, ConflictMode.SAFE)
+            finally:
+                self._spared = frozenset()
+
     def fingerprint(self) -> str:
         """Return a digest of what a plan depends on: ports, circuits held, and those observed."""
         observed = self.observed
@@ -372,6 +418,13 @@ class RegionController:
         )
         return sha256(repr(facts).encode()).hexdigest()
 
+    def _check_seen(self, seen: str | None) -> None:
+        if seen is not None and seen != self.fingerprint():
+            raise StateError(
+                f"{self.region.name}: the switches or the journal have changed since the plan was "
+                "made; nothing was sent: plan again"
+            )
+
     async def reapply(self, reason: ChangeReason, mode: ConflictMode | None = None) -> ChangeReport:
         """Make missing circuits again; those of others in their path go only if the mode says so.
 
@@ -381,16 +434,19 @@ class RegionController:
         """
         return await self.apply(self.held, reason, "reapply", mode)
 
-    async def adopt(self, reason: ChangeReason) -> frozenset[NicPair]:
+    async def adopt(self, reason: ChangeReason, seen: str | None = None) -> frozenset[NicPair]:
         """Take the circuits that are there as those that this controller made.
 
         Raises
         ------
+        StateError
+            If something else was ``seen``.
         LeaseError, JournalError
             If it cannot be written.
         """
         async with self._lock:
             await self._synchronize()
+            self._check_seen(seen)
             circuits = self.observed.circuits | self.unseen(self.held)
             intent = ChangeIntent("adopt", reason, self.held, circuits, {}, 0.0)
             number = self._recorder.begin(intent)
@@ -428,12 +484,9 @@ class RegionController:
     ) -> ChangeReport:
         async with self._lock:
             await self._look()
-            if seen is not None and seen != self.fingerprint():
-                raise StateError(
-                    f"{self.region.name}: the switches or the journal have changed since the plan "
-                    "was made; nothing was sent: plan again"
-                )
-            if self.state is RegionState.DRIFTED and kind == "apply":
+            self._check_seen(seen)
+            creates = not wanted <= self.held & self.observed.circuits
+            if self.state is RegionState.DRIFTED and kind == "apply" and creates:
                 await self._resolve_drift(reason, mode)
             change = self.plan(wanted, mode)
             if change.is_empty:
@@ -567,7 +620,7 @@ class RegionController:
         """
         changed = self.observed.circuits & (self._managed | wanted) & (before ^ wanted)
         kept = (self.held & before & wanted) | self.unseen(self.held)
-        return changed | kept | (wanted & before & self.observed.circuits)
+        return changed | kept | self._spared | (wanted & before & self.observed.circuits)
 
     @property
     def _managed(self) -> frozenset[NicPair]:

@@ -58,18 +58,19 @@ def plan_remap(controller: RegionController, after: PortMap) -> Remapping:
         If the circuits that would be deleted cannot be.
     """
     maps = MapChange(controller.port_map, after)
-    return Remapping(maps, controller.plan(_there(controller, maps), ConflictMode.SAFE))
+    there = controller.held & controller.observed.circuits
+    return Remapping(maps, controller.plan(there - _lost(controller, maps), ConflictMode.SAFE))
 
 
-def _there(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
-    """The circuits that are there and stay; refuses what nobody can see."""
-    lost = controller.unseen(controller.held - maps.kept(controller.held))
-    for circuit in lost:
+def _lost(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
+    """The circuits that the map after does not have; refuses those that nobody can delete."""
+    lost = controller.held - maps.kept(controller.held)
+    for circuit in controller.unseen(lost):
         raise StateError(
             f"{controller.region.name}: circuit {circuit} cannot be deleted: its switch does not "
             "answer; the port map is left as it is"
         )
-    return maps.kept(controller.held & controller.observed.circuits)
+    return lost
 
 
 async def remap(
@@ -96,9 +97,7 @@ async def remap(
         If a circuit cannot be deleted, or a switch does not answer; the old map still counts.
     """
     maps = MapChange(controller.port_map, after)
-    there = _there(controller, maps)
-    missing = maps.kept(controller.held) - there
-    report = await controller.apply(there, reason, "remap", ConflictMode.SAFE, seen)
+    report = await controller.remove(_lost(controller, maps), reason, "remap", seen)
     if report.failed or report.result not in {"done", "unchanged"}:
         raise ControlError(
             f"{controller.region.name}: not every circuit could be deleted ({report.result}); the "
@@ -111,7 +110,7 @@ async def remap(
             f"{controller.region.name}: change {open_changes[0].id} is open, since a switch does "
             "not answer; the port map is left as it is"
         )
-    held = maps.translate(controller.held | missing)
+    held = maps.translate(controller.held)
     notes = journal.notes("failures", 1)
     failed = [parse_part(text) for _, texts in notes for text in json.loads(texts)]
     parts = json.dumps(sorted(map(str, translate_parts(failed, maps))))

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -143,8 +143,7 @@ async def running(region: OpenRegion, *, remaps: bool = False) -> AsyncIterator[
     """
     task = asyncio.current_task()
     assert task is not None
-    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread has signals
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    _on_signals((signal.SIGTERM,), task.cancel)
     try:
         if not remaps:
             region.check_map()
@@ -153,6 +152,12 @@ async def running(region: OpenRegion, *, remaps: bool = False) -> AsyncIterator[
     finally:
         await region.controller.close()
         region.journal.close()
+
+
+def _on_signals(numbers: Iterable[int], act: Callable[[], object]) -> None:
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread has signals
+        for number in numbers:
+            asyncio.get_running_loop().add_signal_handler(number, act)
 
 
 @contextlib.asynccontextmanager
@@ -218,9 +223,7 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
         )
         service = ControlService(session, settings, region.folder, tokens, region.log)
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
+        _on_signals((signal.SIGINT, signal.SIGTERM), stop.set)
         ready(await service.start())
         region.log.write("serving", {"address": service.address})
         tasks = [

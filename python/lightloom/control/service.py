@@ -131,7 +131,7 @@ class ControlService:
 
     async def _listen_on_socket(self, path: Path) -> None:
         with contextlib.suppress(OSError):
-            if path.is_socket() and not await _is_served(path):
+            if path.is_socket() and not await is_served(path):
                 path.unlink()  # of a process that has ended
         mask = os.umask(0o177)
         try:
@@ -384,7 +384,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _is_served(path: Path) -> bool:
+async def is_served(path: Path) -> bool:
+    """Whether a process listens on a socket."""
     try:
         _, writer = await asyncio.open_unix_connection(path)
     except OSError:

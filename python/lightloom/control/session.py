@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from lightloom.control.delegates import delegates_as_json, delegates_of
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.metrics import ControlMetrics
+from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
@@ -148,6 +149,7 @@ class RegionSession:
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
+        self.operators = OperatorRequests(self)
 
     @property
     def name(self) -> str:
@@ -158,6 +160,31 @@ class RegionSession:
     def max_body_bytes(self) -> int:
         """Largest body of a request."""
         return MAX_UPCOMING * self.controller.decider.ranks**2 * 8
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until no other request changes circuits.
+
+        Raises
+        ------
+        ControlError
+            If the service is stopping.
+        """
+        async with self._lock:
+            if self._is_closing:
+                raise ControlError(f"{self.name}: the service is stopping")
+            yield
+
+    @staticmethod
+    def check_keys(frame: Frame, names: tuple[str, ...]) -> None:
+        """Check that a request has no other keys.
+
+        Raises
+        ------
+        RequestError
+            If it has.
+        """
+        _known(frame, names)
 
     def count(self, event: str) -> None:
         """Count a request that was not served."""
@@ -187,6 +214,7 @@ class RegionSession:
             "join": self._join,
             "fail": self._fail,
             "repair": self._repair,
+            **self.operators.handlers,
         }
         name = frame.header.get("op")
         if not isinstance(name, str) or name not in handlers:
@@ -236,7 +264,12 @@ class RegionSession:
 
     async def _status(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
         _known(frame, ())
-        return {**self.description(), **self._circuits(), "drift": str(self.controller.drift)}
+        return {
+            **self.description(),
+            **self._circuits(),
+            "drift": str(self.controller.drift),
+            "paused": self.operators.paused,
+        }
 
     async def _join(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
         _known(frame, ("server",))
@@ -267,11 +300,12 @@ class RegionSession:
             member.problem = problem or ""
             member.drained.set()
 
-    async def _fail(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        _known(frame, ("parts",))
+    async def _fail(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        _known(frame, ("parts", "why"))
+        why = _text(frame, "why", "a part has failed") or ""
         async with self._lock:
             response = await self.failures.add(_parts(frame))
-            await self._drop_lost()
+            await self._drop_lost(ChangeReason(member.who, why))
         return {"response": response.sentences(), **self._circuits()}
 
     async def _repair(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
@@ -280,13 +314,12 @@ class RegionSession:
             response = await self.failures.remove(_parts(frame))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _drop_lost(self) -> None:
+    async def _drop_lost(self, reason: ChangeReason) -> None:
         """Release the ports of circuits whose parts have failed."""
-        circuits = self.controller.held
+        controller = self.controller
         lost = frozenset(self.failures.current().lost)
-        if lost and self.controller.state is RegionState.READY:
-            reason = ChangeReason("service", "a part has failed")
-            await self._change(circuits, circuits - lost, reason)
+        if lost and controller.state is not RegionState.UNKNOWN:
+            await self.change(lost, lambda: controller.remove(lost, reason))
 
     async def _demand(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
         received = _now()
@@ -367,6 +400,7 @@ class RegionSession:
         self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
     ) -> dict[str, Any]:
         controller = self.controller
+        self.operators.check_running()
         if controller.state is RegionState.UNKNOWN:
             self._recover_later()
             raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
@@ -382,7 +416,7 @@ class RegionSession:
         if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
             text = f"{decision} ({reason.text})" if reason.text else str(decision)
             why = replace(reason, text=text)
-            report = await self._change(before, wanted, why)
+            report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
@@ -426,29 +460,37 @@ class RegionSession:
         StateError, ControlError
             If that cannot be done.
         """
+        controller = self.controller
         async with self._lock:
-            held = self.controller.held
-            return await self._change(
-                held & self.controller.observed.circuits, held, reason, "reapply"
-            )
+            missing = controller.held - controller.observed.circuits
+            return await self.change(missing, lambda: controller.reapply(reason))
 
-    async def _change(
-        self,
-        before: frozenset[NicPair],
-        wanted: frozenset[NicPair],
-        reason: ChangeReason,
-        kind: str = "apply",
+    async def change(
+        self, circuits: frozenset[NicPair], make: Callable[[], Awaitable[ChangeReport]]
     ) -> ChangeReport:
-        """Drain, change, and let members resume, whatever came of it."""
+        """Let members drain, change circuits, and let members resume, whatever came of it.
+
+        Parameters
+        ----------
+        circuits
+            Those that are made or deleted.
+        make
+            Makes the change.
+
+        Raises
+        ------
+        ControlError
+            If it is refused, or a member does not drain; no command was sent.
+        """
         members: list[ServiceMember] = []
-        self._changing = before ^ wanted
+        self._changing = circuits
         if self._members:
-            dark = {server for circuit in before ^ wanted for server in circuit.servers}
+            dark = {server for circuit in circuits for server in circuit.servers}
             members = [member for member in self._members if member.server in dark]
             if members:
                 await self._drain(members, dark)
         try:
-            report = await self.controller.apply(wanted, reason, kind)
+            report = await make()
         except SwitchError as error:
             self._recover_later()
             raise StateError(f"{self.name}: {error}; use the EPS") from None

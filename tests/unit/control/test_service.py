@@ -113,8 +113,8 @@ def test_demand_is_answered_with_circuits_and_delegates(tmp_path):
             "demnd",
             {},
             b"",
-            "op 'demnd': expected one of demand, status, join, fail, repair; did you mean "
-            "'demand'?",
+            "op 'demnd': expected one of demand, status, join, fail, repair, plan, apply, pause, "
+            "continue, clients, remove; did you mean 'demand'?",
         ),
         ("status", {"x": 1}, b"", "unknown key 'x': expected one of "),
         ("demand", {}, b"123", "demand: expected 1 x 8 x 8 numbers of 8 bytes, got 3 bytes"),
