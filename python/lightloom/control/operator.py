@@ -6,6 +6,7 @@ Both take the same requests and give the same replies, as plain values.
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -18,12 +19,15 @@ from lightloom.control.change import ConflictMode
 from lightloom.control.client import ControlClient
 from lightloom.control.documents import Document, region_as_json, report_as_json
 from lightloom.control.operations import PlannedChange, Target
-from lightloom.control.refusals import ServiceError
+from lightloom.control.refusals import RegionFileError, ServiceError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.running import OpenRegion, open_region, reason_of, running
 from lightloom.control.service import is_served
 from lightloom.control.token import ClientRole, token_for
+from lightloom.inputs.files import shown_path
 
+#: seconds that a request of an operator may take: a change may be tried again
+_TIMEOUT_S = 120.0
 Demand = npt.NDArray[np.uint64]
 
 
@@ -165,10 +169,26 @@ async def serving(path: Path) -> AsyncIterator[ServedOperator | None]:
     if address is None:
         yield None
         return
-    path = folder / (file.serve.token_file or f"{file.name}.token")
-    token = token_for(path, ClientRole.OPERATOR)
-    async with ControlClient(address, token) as client:
+    path_of_tokens = folder / (file.serve.token_file or f"{file.name}.token")
+    token = token_for(path_of_tokens, ClientRole.OPERATOR)
+    tls = _trust(file.serve.tls_certificate, folder)
+    async with ControlClient(address, token, tls=tls, timeout_s=_TIMEOUT_S) as client:
         yield ServedOperator(client)
+
+
+def _trust(certificate: Path | None, folder: Path) -> ssl.SSLContext | None:
+    """Trust the certificate of the service alone, whatever name it has."""
+    if certificate is None:
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(folder / certificate)
+    except OSError as error:
+        name = shown_path(folder / certificate)
+        raise RegionFileError(f"{name}: cannot use it for TLS: {error.strerror}") from None
+    return context
 
 
 async def _address(file: RegionFile, folder: Path) -> str | None:
