@@ -103,6 +103,10 @@ class EmulatedSwitch:
         Ports whose power is measured.
     yang_revision
         Revision of the YANG module ``optical-switch``; empty for the newest.
+    page_rows
+        Rows of a page of a TL1 reply; 0 for one page.
+    has_plain_ports
+        Whether a Calient switch numbers its ports; else their names are dotted.
     locked_by
         Identifier of the session that has locked the configuration; 0 if none has.
     """
@@ -120,6 +124,8 @@ class EmulatedSwitch:
     labels: dict[int, str] = field(default_factory=dict)
     monitored_ports: frozenset[int] = frozenset()
     yang_revision: str = ""
+    page_rows: int = 0
+    has_plain_ports: bool = False
     locked_by: int = 0
     sessions: set[EmulatedSession] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

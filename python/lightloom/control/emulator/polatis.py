@@ -49,6 +49,7 @@ class PolatisDialect:
 
     changes = frozenset({"ENT-PATCH", "DLT-PATCH"})
     report_name = "REPT EVT EQPT"
+    needs_tag = True
 
     def __init__(self, switch: EmulatedSwitch) -> None:
         self._switch, self._users = switch, UserCommands(switch)
