@@ -15,6 +15,7 @@ from lightloom.control.emulator.matrix import (
     OpticalMatrix,
     Refusal,
 )
+from lightloom.control.emulator.polatis_attenuation import AttenuationCommands
 from lightloom.control.emulator.polatis_monitors import MonitorCommands
 from lightloom.control.emulator.polatis_system import SystemCommands
 from lightloom.control.emulator.polatis_users import Privilege, UserCommands
@@ -65,6 +66,7 @@ class PolatisDialect:
             "RTRV-PORT-LABEL": self._labels,
             **SystemCommands(switch).handlers,
             **self._users.handlers,
+            **AttenuationCommands(switch, self._ports).handlers,
             **MonitorCommands(switch, self._ports).handlers,
         }
 
