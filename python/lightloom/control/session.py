@@ -33,6 +33,8 @@ from lightloom.schedule.decider import Decision
 _MAX_TEXT = 200
 _MAX_PARTS = 1024
 _MAX_NUMBER = 2**53
+#: seconds that an answer may take after the reading that it is made from
+_ANSWER_S = 0.1
 #: seconds between attempts to reach switches whose state is unknown
 _RECOVER_S = 1.0
 #: bytes that may wait for a client to read them; who reads less is cut off
@@ -270,6 +272,8 @@ class RegionSession:
 
     async def _status(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ())
+        with contextlib.suppress(StateError):
+            await self._look()
         return {
             **self.description(),
             **self._circuits(),
@@ -282,6 +286,8 @@ class RegionSession:
         servers = len(self.controller.port_map.servers)
         member.server = _whole(frame, "server", 0, servers - 1)
         self._members.add(member)
+        with contextlib.suppress(StateError):
+            await self._look()
         return self._circuits()
 
     def leave(self, member: ServiceMember) -> None:
@@ -426,6 +432,7 @@ class RegionSession:
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
+            await self._look()
         timings = {"decide_s": decided - received, "total_s": _now() - received}
         return self._outcome(decision, report, timings)
 
@@ -559,10 +566,11 @@ class RegionSession:
             member.send({"event": event, **facts})
 
     def _circuits(self) -> Document:
-        """Circuits that carry traffic now, and who sends over them."""
+        """Circuits that carry traffic by a reading that is not too old, and who sends over them."""
         controller = self.controller
         circuits: frozenset[NicPair] = frozenset()
-        if controller.state is not RegionState.UNKNOWN:
+        is_fresh = controller.age_s <= controller.region.serve.max_age_s + _ANSWER_S
+        if is_fresh and controller.state is not RegionState.UNKNOWN:
             circuits = controller.held & controller.observed.circuits
         response = self.failures.current()
         circuits -= frozenset(response.lost) | self._changing
