@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from lightloom.control.example import write_example
+from lightloom.control.members import ServiceMember
 from lightloom.control.running import open_region, running, short_collections
-from lightloom.control.session import RegionSession, ServiceMember
+from lightloom.control.session import RegionSession
 from lightloom.control.wire import Frame
 
 NICS, RANKS, ROUNDS, WARM_UP = 6, 8, 120, 20

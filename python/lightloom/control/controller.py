@@ -489,7 +489,8 @@ class RegionController:
             if self.state is RegionState.DRIFTED and kind == "apply" and creates:
                 await self._resolve_drift(reason, mode)
             change = self.plan(wanted, mode)
-            if change.is_empty:
+            given_up = self.held - self.unseen(self.held) - wanted
+            if change.is_empty and not given_up:
                 self._compare()
                 return ChangeReport(change, "unchanged", self.held)
             return await self._attempt(change, reason, kind, mode)

@@ -143,7 +143,8 @@ class ServedOperator:
 
     async def drain(self, parts: Sequence[str], why: str) -> dict[str, Any]:
         """As :meth:`Operator.drain`."""
-        return await self.ask("fail", parts=list(parts), **({"why": why} if why else {}))
+        facts: dict[str, Any] = {"why": why} if why else {}
+        return await self.ask("fail", parts=list(parts), **facts)
 
     async def resume(self, parts: Sequence[str]) -> dict[str, Any]:
         """As :meth:`Operator.resume`."""

@@ -30,10 +30,11 @@ from lightloom.control.connections import (
     notice_silence,
     peer_of,
 )
+from lightloom.control.members import ServiceMember
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import RegionFileError, RequestError
 from lightloom.control.region_file import ServeSection
-from lightloom.control.session import RegionSession, ServiceMember
+from lightloom.control.session import RegionSession
 from lightloom.control.token import ClientRole, ClientToken, TokenFile
 from lightloom.control.wire import MAX_HEADER_BYTES, Frame, read_frame
 from lightloom.errors import LightloomError, echo, printable
