@@ -42,7 +42,7 @@ async def latencies_of(servers: int) -> list[float]:
     size = servers * NICS
     with tempfile.TemporaryDirectory() as folder, emulated_switch(size) as url:
         path = write_example(
-            Path(folder), url, servers=servers, nics=NICS, size=size, reconfigure="always"
+            Path(folder), url, servers=servers, nics=NICS, size=size, when="always"
         )
         region = open_region(path, io.StringIO())
         async with running(region) as controller:
