@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lightloom.control.documents import Document
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError
 from lightloom.control.token import ClientRole
@@ -119,7 +120,7 @@ class ServiceMembers:
         member.writer.transport.abort()
         self.leave(member)
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[Document]:
         """Return the connections, oldest first: number, client, role, peer, server, hung."""
         return [
             {

@@ -13,6 +13,7 @@ import numpy as np
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import MAX_UPCOMING, circuits_of
 from lightloom.control.delegates import delegates_as_json, delegates_of
+from lightloom.control.documents import Document
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.members import ServiceMember, ServiceMembers
@@ -50,9 +51,8 @@ LEAST_ROLE = {
 }
 
 
-#: the header of a reply, and what makes one
-_Reply = dict[str, Any]
-_Serving = Coroutine[None, None, _Reply]
+#: what makes the header of a reply
+_Serving = Coroutine[None, None, Document]
 
 
 class RegionSession:
@@ -91,7 +91,7 @@ class RegionSession:
         self._metrics = metrics or ControlMetrics(controller.region.name)
         self._members = ServiceMembers(self.name, drain_timeout_s, self._notify)
         #: changes that outlived their demand
-        self._background: set[asyncio.Task[_Reply]] = set()
+        self._background: set[asyncio.Task[Document]] = set()
         #: circuits that a change in progress makes or deletes: nobody may count on them
         self._changing: frozenset[NicPair] = frozenset()
         self._lock = asyncio.Lock()
@@ -139,7 +139,7 @@ class RegionSession:
         """Count a request that was not served."""
         self._metrics.count_request(event)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Document:
         """Return what a client is greeted with."""
         return {
             "region": self.name,
@@ -149,7 +149,7 @@ class RegionSession:
             "state": str(self.controller.state),
         }
 
-    async def handle(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def handle(self, member: ServiceMember, frame: Frame) -> Document:
         """Handle a request and return the reply.
 
         Raises
@@ -181,7 +181,7 @@ class RegionSession:
         """Give a connection its number."""
         self._members.enter(member)
 
-    def members(self) -> list[dict[str, Any]]:
+    def members(self) -> list[Document]:
         """Return the connections, oldest first: number, client, role, peer, server, hung."""
         return self._members.as_json()
 
@@ -195,7 +195,7 @@ class RegionSession:
         """
         self._members.remove(number)
 
-    async def _status(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _status(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ())
         return {
             **self.description(),
@@ -204,7 +204,7 @@ class RegionSession:
             "paused": self.operators.paused,
         }
 
-    async def _join(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _join(self, member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("server",))
         servers = len(self.controller.port_map.servers)
         member.server = _whole(frame, "server", 0, servers - 1)
@@ -227,7 +227,7 @@ class RegionSession:
         problem = _text(frame, "problem", None)
         self._members.answered(member, fence, problem or "")
 
-    async def _fail(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("parts", "why"))
         why = _text(frame, "why", "a part has failed") or ""
         async with self._lock:
@@ -235,7 +235,7 @@ class RegionSession:
             await self._drop_lost(ChangeReason(member.who, why))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _repair(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _repair(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("parts",))
         async with self._lock:
             response = await self.failures.remove(_parts(frame))
@@ -248,7 +248,7 @@ class RegionSession:
         if lost and controller.state is not RegionState.UNKNOWN:
             await self.change(lost, lambda: controller.remove(lost, reason))
 
-    async def _demand(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _demand(self, member: ServiceMember, frame: Frame) -> Document:
         received = _now()
         _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
         count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
@@ -270,7 +270,7 @@ class RegionSession:
         hidden_s = _hidden(frame, count)
         return await self._promptly(self._serve(demand, hidden_s, reason, received))
 
-    async def _promptly(self, serving: _Serving) -> _Reply:
+    async def _promptly(self, serving: _Serving) -> Document:
         """Serve a demand in its turn, or refuse it when its time is over.
 
         A demand whose turn has not come by then is dropped; a change that was begun is carried
@@ -300,7 +300,7 @@ class RegionSession:
             raise ControlError(f"{late}: the change goes on; {advice} meanwhile")
         return task.result()
 
-    async def _in_turn(self, serving: _Serving) -> _Reply:
+    async def _in_turn(self, serving: _Serving) -> Document:
         """Serve a demand and let the next one in; the lock is held already."""
         try:
             if self._is_closing:
@@ -310,7 +310,7 @@ class RegionSession:
         finally:
             self._lock.release()
 
-    def _report(self, task: asyncio.Task[_Reply]) -> None:
+    def _report(self, task: asyncio.Task[Document]) -> None:
         """Log what came of a demand whose client was told to use the EPS."""
         if task.cancelled():
             return
@@ -318,14 +318,14 @@ class RegionSession:
         result = repr(error) if error is not None else task.result()["result"]
         self._notify("late-demand", {"result": result})
 
-    def _ended(self, task: asyncio.Task[_Reply]) -> None:
+    def _ended(self, task: asyncio.Task[Document]) -> None:
         self._background.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waits has it as well
 
     async def _serve(
         self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
-    ) -> dict[str, Any]:
+    ) -> Document:
         controller = self.controller
         self.operators.check_running()
         if controller.state is RegionState.UNKNOWN:
@@ -363,7 +363,7 @@ class RegionSession:
 
     def _outcome(
         self, decision: Decision, report: ChangeReport | None, timings: Mapping[str, float]
-    ) -> dict[str, Any]:
+    ) -> Document:
         failed: Mapping[NicPair, str] = {} if report is None else report.failed
         return {
             "result": "held" if report is None else report.result,
@@ -430,7 +430,7 @@ class RegionSession:
             await self.failures.add(blamed)
         return report
 
-    def _circuits(self) -> dict[str, Any]:
+    def _circuits(self) -> Document:
         """Circuits that carry traffic now, and who sends over them."""
         controller = self.controller
         circuits: frozenset[NicPair] = frozenset()
@@ -445,10 +445,10 @@ class RegionSession:
             "circuits": [list(circuit) for circuit in sorted(circuits)],
             "delegates": delegates_as_json(delegates, response.relays),
             "failures": sorted(map(str, self.failures.parts)),
-            "blind": sorted(controller.switches.blind),
+            "unreachable": sorted(controller.switches.unreachable),
         }
 
-    def fallback(self) -> dict[str, Any]:
+    def fallback(self) -> Document:
         """Return what is true when a request was refused: the circuits that are there."""
         return self._circuits()
 
