@@ -12,7 +12,6 @@ import asyncio
 import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from lightloom.control.documents import Document
 from lightloom.control.recording import Listener
@@ -66,7 +65,7 @@ class ServiceMember:
         """Under which its requests are journaled; nothing of it was said by the client."""
         return f"{self.client} ({self.peer})" if self.peer else self.client
 
-    def send(self, header: Mapping[str, Any]) -> None:
+    def send(self, header: Mapping[str, object]) -> None:
         """Send a frame, if the connection is still there; who does not read is cut off."""
         if self.writer.is_closing():
             return
@@ -138,7 +137,7 @@ class ServiceMembers:
         """Return those who have joined for one of these servers."""
         return [member for member in self._connected.values() if member.server in servers]
 
-    def announce(self, event: str, facts: Mapping[str, Any]) -> None:
+    def announce(self, event: str, facts: Mapping[str, object]) -> None:
         """Send an event to all who have joined."""
         for member in list(self._connected.values()):
             if member.server is not None:

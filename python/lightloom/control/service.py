@@ -20,7 +20,6 @@ import os
 import ssl
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,6 @@ _BACKLOG = 1024
 _TOKENS_S = 1.0
 _MAX_ID = 200
 _VERSION = 1
-
-Handler = Callable[[ServiceMember, Frame], Awaitable[dict[str, Any]]]
 
 
 class ControlService:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import MAX_UPCOMING, circuits_of
@@ -324,7 +325,11 @@ class RegionSession:
             task.exception()  # whoever waits has it as well
 
     async def _serve(
-        self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
+        self,
+        demand: npt.NDArray[np.uint64],
+        hidden_s: list[float],
+        reason: ChangeReason,
+        received: float,
     ) -> Document:
         controller = self.controller
         self.operators.check_running()
