@@ -7,8 +7,8 @@ then left or rolled back. After a reply that did not come, the state is ``UNKNOW
 connects again, reads back, and only then decides. It never repeats a command without knowing what
 the first one did.
 
-A switch that does not answer, while others do, is *blind*: its circuits are neither changed nor
-called lit, and a change of them stays open in the journal until the switch can be read again.
+A switch that does not answer, while others do, is *unreachable*: its circuits are neither changed
+nor called lit, and a change of them stays open in the journal until the switch can be read again.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class RegionController:
     def plan(self, wanted: Iterable[NicPair], mode: ConflictMode | None = None) -> RegionChange:
         """Return the change from what the switches hold to the circuits that are wanted.
 
-        Circuits of a blind switch stay as they are.
+        Circuits of a switch that does not answer stay as they are.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class RegionController:
         if impossible:
             circuit = min(impossible)
             raise StateError(
-                f"{self.region.name}: circuit {circuit} cannot be made: {self._why_blind(circuit)}"
+                f"{self.region.name}: circuit {circuit} cannot be made: {self._why_unreachable(circuit)}"
             )
         change = plan_commands(
             self.port_map,
@@ -260,7 +260,7 @@ class RegionController:
             if switches != before:
                 self.held -= self._at(switches, self.held)
                 for name in switches:
-                    self.switches.blind.pop(name, None)
+                    self.switches.unreachable.pop(name, None)
                 await self._synchronize()
 
     async def reach(self, name: str) -> bool:
@@ -291,16 +291,16 @@ class RegionController:
 
     def unseen(self, circuits: Iterable[NicPair]) -> frozenset[NicPair]:
         """Return the circuits over switches that do not answer."""
-        return self._at(self.switches.blind, circuits)
+        return self._at(self.switches.unreachable, circuits)
 
-    def _why_blind(self, circuit: NicPair) -> str:
-        blind = self.switches.blind
+    def _why_unreachable(self, circuit: NicPair) -> str:
+        unreachable = self.switches.unreachable
         name = next(
             placed.switch
             for placed in self.port_map.cross_connects(circuit)
-            if placed.switch in blind
+            if placed.switch in unreachable
         )
-        return f"{name} does not answer: {blind[name]}"
+        return f"{name} does not answer: {unreachable[name]}"
 
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
@@ -414,7 +414,7 @@ class RegionController:
             sorted(self.held),
             sorted(observed.circuits),
             sorted(observed.strangers | observed.crossing),
-            sorted(self.switches.blind),
+            sorted(self.switches.unreachable),
         )
         return sha256(repr(facts).encode()).hexdigest()
 
@@ -576,7 +576,7 @@ class RegionController:
         if unseen:
             self.held = self._held_after(change.before, change.wanted)
             self._compare()
-            return self._unknown(change, number, unseen, self._why_blind(min(unseen)))
+            return self._unknown(change, number, unseen, self._why_unreachable(min(unseen)))
         failed = failures_of(change, self.port_map, replies, readbacks)
         if readbacks is None:
             self.observed = with_replies(self.observed, change, failed)

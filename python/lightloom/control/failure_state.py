@@ -138,14 +138,13 @@ class RegionFailures:
 
     def _respond(self, parts: frozenset[RegionPart]) -> FailureResponse:
         """What follows from failed parts, and from switches that do not answer."""
-        blind = {
-            RegionPart(PartKind.SWITCH, switch=name) for name in self._controller.switches.blind
-        }
-        return respond(parts | blind, self.shape, self._controller.held)
+        names = self._controller.switches.unreachable
+        unreachable = {RegionPart(PartKind.SWITCH, switch=name) for name in names}
+        return respond(parts | unreachable, self.shape, self._controller.held)
 
     def current(self) -> FailureResponse:
-        """Return what follows with the circuits and the blind switches of now."""
-        if not self.parts and not self._controller.switches.blind and not self.response.lost:
+        """Return what follows with the circuits and the unreachable switches of now."""
+        if not self.parts and not self._controller.switches.unreachable and not self.response.lost:
             return self.response
         self.response = self._respond(self.parts)
         if self.response.excluded != self._controller.decider.failures:
