@@ -635,7 +635,9 @@ class RegionController:
         self, replies: SwitchReplies
     ) -> tuple[dict[str, Readback] | None, SwitchError | None]:
         """Read back as far as is needed; the error says that the state is unknown."""
-        if not replies.errors and self.region.change.verify == "accepted":
+        # what a switch has made of a command that it refused only a reading says
+        is_accepted = all(result.is_accepted for result in replies.results.values())
+        if self.region.change.verify == "accepted" and is_accepted and not replies.errors:
             return None, None
         try:
             if replies.errors:
@@ -715,13 +717,14 @@ class RegionController:
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
     def _left(self) -> frozenset[NicPair]:
-        """Circuits that were made or deleted only in part, and of which something is there."""
+        """Circuits that were made or deleted in part, of which something is, or may be, there."""
         strangers = self.observed.strangers
-        return frozenset(
+        seen = frozenset(
             circuit
             for circuit in self._attempted
             if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
         )
+        return seen | self.unseen(self._attempted)
 
     def _left_words(self) -> dict[str, str]:
         return dict.fromkeys(map(str, sorted(self._left())), "left in part")
@@ -730,7 +733,7 @@ class RegionController:
         """Set the state by what is observed and held."""
         # a circuit that was given up, and has appeared since, is the controller's all the same
         self.held |= self.observed.circuits & self._attempted
-        self._attempted = self._left() | self.unseen(self._attempted)
+        self._attempted = self._left()
         debris = frozenset(
             placed
             for circuit in self._attempted | self.held
