@@ -114,10 +114,10 @@ def _run(given: Given) -> None:
     outputs.check(given.tables)
     scenario = scenario_of(given)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
-        found = run_collectives(scenario, monitor.progress)
+        results = run_collectives(scenario, monitor.progress)
     if not outputs.on_stdout:
-        print_collectives(scenario, found, results_console())
-    rows = [one.as_row() for one in found]
+        print_collectives(scenario, results, results_console())
+    rows = [result.as_row() for result in results]
     content = {"inputs": scenario.model_dump(mode="json"), "collectives": rows}
     writers: dict[str, Callable[[], None]] = {}
     if (csv := outputs.csv_target) is not None:

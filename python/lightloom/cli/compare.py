@@ -177,7 +177,7 @@ def compare(given: Given) -> None:
     outputs.check(given.tables)
     lists = lists_of(given, LISTS)
     if lists or lists_of(given, [BATCHES]):
-        run_points([scenario_from_options(one) for one in given_points(given, lists)], outputs)
+        run_points([scenario_from_options(point) for point in given_points(given, lists)], outputs)
     else:
         run_and_report(scenario_from_options(given), outputs)
 

@@ -96,7 +96,7 @@ def _run(given: Given) -> None:
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
-    found = job_memory(scenario_of(given))
+    memory = job_memory(scenario_of(given))
     outputs.print_and_write(
-        lambda console: print_memory(found, console), lambda: memory_as_json(found)
+        lambda console: print_memory(memory, console), lambda: memory_as_json(memory)
     )

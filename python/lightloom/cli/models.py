@@ -47,14 +47,14 @@ def _run(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     model = given.build(ModelsOptions).model
-    found = catalog() if model is None else {model: load_model(model)}
+    models = catalog() if model is None else {model: load_model(model)}
 
     def show(console: Console) -> None:
         if model is None:
-            print_catalog(console, found)
+            print_catalog(console, models)
         else:
-            print_model(console, found[model])
+            print_model(console, models[model])
 
     outputs.print_and_write(
-        show, lambda: {"models": [model_as_json(one) for one in found.values()]}
+        show, lambda: {"models": [model_as_json(shape) for shape in models.values()]}
     )

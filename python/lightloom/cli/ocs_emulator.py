@@ -152,8 +152,8 @@ def _emulator(options: EmulatorOptions) -> Emulator:
     )
     from lightloom.control.emulator.timing import parse_settle_time
 
-    found = _SIZE.fullmatch(options.size)
-    if found is None:
+    size = _SIZE.fullmatch(options.size)
+    if size is None:
         raise InputError(f"--size {echo(options.size)}: expected NxM, such as 48x48")
     wanted = {name: getattr(options, f"{name}_port") for name in SERVICES}
     behavior = EmulatedBehavior(
@@ -168,7 +168,7 @@ def _emulator(options: EmulatorOptions) -> Emulator:
         sid=options.name,
     )
     emulator = Emulator(
-        size=(int(found[1]), int(found[2])),
+        size=(int(size[1]), int(size[2])),
         model=options.model,
         seed=options.seed,
         timing=parse_settle_time(options.settle_time),

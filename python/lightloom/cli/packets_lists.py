@@ -48,7 +48,7 @@ def simulate_lists(given: Given, lists: dict[str, list[Any]], outputs: Outputs) 
         If it was interrupted; finished runs are printed and written.
     """
     record = record_of(given.take(EventOptions, "events"), outputs)
-    waiting = [_case(one, list(lists), outputs) for one in given_points(given, lists)]
+    waiting = [_case(point, list(lists), outputs) for point in given_points(given, lists)]
     rows = ColumnWriter(outputs.csv_target, outputs.parquet)
     cases: list[PacketCase] = []
     interrupted = False
@@ -86,7 +86,7 @@ def _simulate(case: PacketCase, flows: Flows, record: Record, rows: ColumnWriter
 
     def write(columns: dict[str, Any]) -> None:
         count = len(columns["flow"])
-        rows.write({name: np.full(count, one) for name, one in case.values.items()} | columns)
+        rows.write({name: np.full(count, value) for name, value in case.values.items()} | columns)
 
     def finished(done: Finished) -> None:
         is_done[done.flow] = True

@@ -182,20 +182,20 @@ def scenario_of(given: Given) -> tuple[ScenarioFile, Callable[[str], str]]:
         table.get("name") if isinstance(table, dict) else table
     )
     settings = dict(_setting(text) for text in shortcuts.set)
-    own = _scenario_keys(given.tables) | _shortcut_keys(shortcuts, name)
-    twice = next((key for key in settings if key in own), None)
-    called = _names_of_keys(given, shortcuts, own, settings)
+    settings_by_option = _scenario_keys(given.tables) | _shortcut_keys(shortcuts, name)
+    twice = next((key for key in settings if key in settings_by_option), None)
+    called = _names_of_keys(given, shortcuts, settings_by_option, settings)
     if twice is not None:
         raise InputError(f"--set {twice} and {called(twice)} are both given; leave one of them out")
     for key, stays in _CHOICES.items():
         table_name = key.partition(".")[0]
-        if key in own and isinstance(values.get(table_name), dict):
+        if key in settings_by_option and isinstance(values.get(table_name), dict):
             kept = {name: x for name, x in values[table_name].items() if name in stays}
             values[table_name] = kept
-    for key, value in (own | settings).items():
+    for key, value in (settings_by_option | settings).items():
         _put(values, key, value)
     if path is None:
-        _check_present(own | settings)
+        _check_present(settings_by_option | settings)
         values.setdefault("traffic", {})
     return check(ScenarioFile, values, "", call=called), called
 
@@ -226,8 +226,8 @@ def _shortcut_keys(shortcuts: Shortcuts, transport: Any) -> dict[str, Any]:
 
 def _window_key(transport: Any) -> str:
     """The key of a first window, which transports call differently."""
-    known = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
-    return "transport.initial_window" if "initial_window" in known else "transport.window"
+    parameters = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
+    return "transport.initial_window" if "initial_window" in parameters else "transport.window"
 
 
 def _thresholds(name: str, text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:

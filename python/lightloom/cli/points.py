@@ -33,7 +33,7 @@ def lists_of(
     given: Given, keys: Iterable[str], *, with_repeats: bool = False
 ) -> dict[str, list[Any]]:
     """The values of every key that has several, as they were typed."""
-    found = {}
+    lists = {}
     for key in keys:
         value: Any = given.tables
         for part in key.split("."):
@@ -41,8 +41,8 @@ def lists_of(
         texts = split_list(value) if isinstance(value, str) and "," in value else []
         if texts:
             texts = texts if with_repeats else list(dict.fromkeys(texts))
-            found[key] = [given.option(key).parsed(text) for text in texts]
-    return found
+            lists[key] = [given.option(key).parsed(text) for text in texts]
+    return lists
 
 
 def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
@@ -61,13 +61,13 @@ def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
             " (strong scaling), or one for each number of GPUs (weak scaling)"
         )
     for values in itertools.product(*lists.values()):
-        one = copy.copy(given)
-        one.tables = copy.deepcopy(given.tables)
+        point = copy.copy(given)
+        point.tables = copy.deepcopy(given.tables)
         for key, value in zip(lists, values, strict=True):
-            put(one.tables, key, value)
+            put(point.tables, key, value)
         if batches:
-            put(one.tables, BATCHES, batches[gpus.index(one.tables["gpus"])])
-        yield one
+            put(point.tables, BATCHES, batches[gpus.index(point.tables["gpus"])])
+        yield point
 
 
 def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
@@ -91,17 +91,17 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
     points = [_point(scenario, outputs.timeline) for scenario in scenarios]
     try:
         with TerminalMonitor(remarks, rows.write) as monitor:
-            found = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
+            scaling = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
     finally:
         rows.close()
-    found.command = command_line()
-    if found.results:
+    scaling.command = command_line()
+    if scaling.results:
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
-        print_scaling(found, remarks if outputs.on_stdout else results_console())
-        say_written([*rows.files, *_timelines(found)])
-        write_each(_writers(found, outputs))
+        print_scaling(scaling, remarks if outputs.on_stdout else results_console())
+        say_written([*rows.files, *_timelines(scaling)])
+        write_each(_writers(scaling, outputs))
         outputs.show_page()
-    if found.interrupted:
+    if scaling.interrupted:
         raise KeyboardInterrupt
 
 
@@ -109,8 +109,8 @@ def _point(scenario: Scenario, timeline: Path | None) -> ScalingPoint:
     """A point, whose timeline is in a file of its own."""
     from lightloom.study.compare.scaling import ScalingPoint
 
-    own = {"gpus": scenario.gpus, **scenario.cluster.model_dump(include={"rate_gbps", "gpu"})}
-    point = ScalingPoint({name: own[name] for name in ("gpus", "rate_gbps", "gpu")}, scenario)
+    cluster = {"gpus": scenario.gpus, **scenario.cluster.model_dump(include={"rate_gbps", "gpu"})}
+    point = ScalingPoint({name: cluster[name] for name in ("gpus", "rate_gbps", "gpu")}, scenario)
     if timeline is None:
         return point
     return replace(point, timeline=path_of_point(timeline, point.title))
@@ -128,17 +128,17 @@ def _timelines(found: Scaling) -> list[Path]:
     return [path for path in timelines if path is not None]
 
 
-def _writers(found: Scaling, outputs: Outputs) -> dict[str, Callable[[], None]]:
+def _writers(scaling: Scaling, outputs: Outputs) -> dict[str, Callable[[], None]]:
     """What writes each of the other files, by its name."""
     writers: dict[str, Callable[[], None]] = {}
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: write_json(found.to_json(), json)
+        writers[json] = lambda: write_json(scaling.to_json(), json)
     if (html := outputs.html) is not None:
-        writers[str(html)] = lambda: _write_page(found, html)
+        writers[str(html)] = lambda: _write_page(scaling, html)
     return writers
 
 
-def _write_page(found: Scaling, path: Path) -> None:
+def _write_page(scaling: Scaling, path: Path) -> None:
     from lightloom.report.page_scaling import write_scaling_page
 
-    write_scaling_page(found, path)
+    write_scaling_page(scaling, path)

@@ -49,7 +49,7 @@ def predict(options: PredictOptions, outputs: Outputs) -> None:
     with TerminalMonitor(remarks, rows.write) as monitor:
         trace = _open(options, monitor)
         per_server = _per_server(trace.experts, options.experts_per_server)
-        made = {
+        by_name = {
             name: make_predictor(name, trace.experts, window=window)
             for name in _names(options.predictors, trace.experts)
         }
@@ -59,14 +59,14 @@ def predict(options: PredictOptions, outputs: Outputs) -> None:
             window=window,
             options=RegionOptions(per_server, region, size),
         )
-        found = score_predictors(evaluation, made, window=window, monitor=monitor)
+        prediction = score_predictors(evaluation, by_name, window=window, monitor=monitor)
     rows.close()
     console = remarks if outputs.on_stdout else results_console()
-    print_prediction(found, console, with_sources=terminal().verbose)
+    print_prediction(prediction, console, with_sources=terminal().verbose)
     say_written(rows.files)
     if (json := outputs.json_target) is not None:
-        write_each({json: lambda: write_json(found.to_json(), json)})
-    if found.interrupted:
+        write_each({json: lambda: write_json(prediction.to_json(), json)})
+    if prediction.interrupted:
         raise KeyboardInterrupt
 
 
@@ -79,10 +79,10 @@ def _region(options: PredictOptions) -> Region:
     return Region(degree, rate_gbps, (nics - degree) * rate_gbps, options.split)
 
 
-def _per_server(experts: int, given: int | None) -> int:
+def _per_server(experts: int, per_server: int | None) -> int:
     """Experts of a server: of those that fill servers, what makes about eight of them."""
-    if given is not None:
-        return given
+    if per_server is not None:
+        return per_server
     fill = [each for each in range(1, experts // 2 + 1) if experts % each == 0] or [1]
     return min(fill, key=lambda each: abs(experts // each - _SERVERS))
 

@@ -88,7 +88,7 @@ def _run(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     options = given.build(PriceOptions)
-    found = priced(
+    pricing = priced(
         read_comparison(options.results),
         prices=options.prices,
         powers=options.power,
@@ -97,5 +97,5 @@ def _run(given: Given) -> None:
         max_power_w=options.max_power,
     )
     if not outputs.on_stdout:
-        print_pricing(found, results_console())
-    outputs.write_json(pricing_as_json(found))
+        print_pricing(pricing, results_console())
+    outputs.write_json(pricing_as_json(pricing))

@@ -80,7 +80,7 @@ def _run(given: Given) -> None:
     lists = lists_of(given, LISTS)
     if lists:
         points = given_points(given, lists)
-        run_points([scenario_from_options(one, study) for one in points], outputs)
+        run_points([scenario_from_options(point, study) for point in points], outputs)
         return
     is_changed = bool(given.tables)
     scenario = scenario_from_options(given, study) if is_changed else study

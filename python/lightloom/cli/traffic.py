@@ -120,16 +120,16 @@ def _run(given: Given) -> None:
     # which nothing here depends on
     put(given.tables, "cluster.rate_gbps", 400.0)
     with remarks_console().status("writing the step"):
-        found = job_traffic(given.build(Scenario), view.by)
+        traffic = job_traffic(given.build(Scenario), view.by)
     if not outputs.on_stdout:
-        print_traffic(found, view.kind, results_console())
+        print_traffic(traffic, view.kind, results_console())
     writers: dict[str, Callable[[], None]] = {}
     if (rows := outputs.csv_target) is not None:
-        writers[rows] = lambda: outputs.write_rows(traffic_rows(found))
+        writers[rows] = lambda: outputs.write_rows(traffic_rows(traffic))
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(traffic_as_json(found))
+        writers[json] = lambda: outputs.write_json(traffic_as_json(traffic))
     if (svg := outputs.svg) is not None:
-        writers[str(svg)] = lambda: write_traffic_drawing(found, svg)
+        writers[str(svg)] = lambda: write_traffic_drawing(traffic, svg)
     if (out := outputs.out) is not None:
-        writers[str(out)] = lambda: write_binary(write_npz(traffic_arrays(found)), out)
+        writers[str(out)] = lambda: write_binary(write_npz(traffic_arrays(traffic)), out)
     write_each(writers)

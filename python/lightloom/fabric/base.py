@@ -211,13 +211,13 @@ class PacketSwitched(FabricOptions):
         return dataclasses.replace(plane, planes=planes)
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        own = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
-        return super()._applied(cluster, network) | own
+        parameters = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
+        return super()._applied(cluster, network) | parameters
 
 
 def other_ports(rate_gbps: float, ports: int) -> list[int]:
     """Ports of other packet switches that are sold in volume for a rate."""
-    sold = (one.ports for one in packet_switches(rate_gbps) if one.availability == "volume")
+    sold = (box.ports for box in packet_switches(rate_gbps) if box.availability == "volume")
     return [other for other in sold if other != ports]
 
 

@@ -85,7 +85,7 @@ class FabricOptions(OptionModel):
 
     def adapt(self, cluster: Cluster) -> Cluster:
         """Return the cluster with this fabric's own servers, NICs and rates; idempotent."""
-        own: dict[str, Any] = {
+        changes: dict[str, Any] = {
             name: value
             for name in (
                 "gpus_per_server",
@@ -97,13 +97,13 @@ class FabricOptions(OptionModel):
             if (value := getattr(self, name)) is not None
         }
         if self.nics_per_server is not None and self.gpus_per_server is None:
-            own["nics_per_server"] = cluster.nics_of_used(self.nics_per_server)
+            changes["nics_per_server"] = cluster.nics_of_used(self.nics_per_server)
         if self.interconnect is not None:
-            own["interconnect"] = Interconnect.named(self.interconnect, cluster.gpu)
+            changes["interconnect"] = Interconnect.named(self.interconnect, cluster.gpu)
         if self.nic_efficiency is not None:
-            links = own.get("interconnect", cluster.interconnect)
-            own["interconnect"] = dataclasses.replace(links, nic_efficiency=self.nic_efficiency)
-        return dataclasses.replace(cluster, **own)
+            links = changes.get("interconnect", cluster.interconnect)
+            changes["interconnect"] = dataclasses.replace(links, nic_efficiency=self.nic_efficiency)
+        return dataclasses.replace(cluster, **changes)
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """What a buyer may choose about the fabric: values of options by name.
@@ -152,8 +152,8 @@ class FabricOptions(OptionModel):
             "interconnect": "ideal" if is_ideal else "measured",
             "nic_efficiency": links.nic_efficiency,
         }
-        given = self.parameters()
-        if "ecmp" in given and given["ecmp"] is None:
+        parameters = self.parameters()
+        if "ecmp" in parameters and parameters["ecmp"] is None:
             values["ecmp"] = uplink_efficiency()
         if (eps := network.part(Eps)) is not None:
             values["servers_per_tor"] = eps.servers_per_tor

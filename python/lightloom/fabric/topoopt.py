@@ -189,7 +189,7 @@ class TopoOpt(FabricOptions):
             for ring in context.mean().rings
         ]
         demand, phases = all_pairs(context)
-        found = topoopt_topology(
+        topology = topoopt_topology(
             cluster.servers,
             cluster.nics_per_server,
             rings=rings,
@@ -197,14 +197,14 @@ class TopoOpt(FabricOptions):
             phases=phases,
             max_routes=self.max_routes,
         )
-        cycles = cycles_in_order(found, rings)
+        cycles = cycles_in_order(topology, rings)
         return Direct(
             link_rate_bps=cluster.nic_rate_bps,
             link_delay_ps=cluster.link_delay_ps,
             relay_delay_ps=to_ps(self.relay_s()),
-            circuits=found.circuits,
-            route_offsets=found.route_offsets,
-            route_servers=found.route_servers,
+            circuits=topology.circuits,
+            route_offsets=topology.route_offsets,
+            route_servers=topology.route_servers,
             cycle_offsets=cycles.offsets,
             cycle_servers=cycles.servers,
             cycle_counts=cycles.counts,
@@ -228,8 +228,8 @@ class TopoOpt(FabricOptions):
         return "planes" if cluster.servers <= ports else "folded"
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        own = {"panel_ports": self._ports(), "relay_delay_s": self.relay_s()}
-        return super()._applied(cluster, network) | own
+        parameters = {"panel_ports": self._ports(), "relay_delay_s": self.relay_s()}
+        return super()._applied(cluster, network) | parameters
 
     def _ports(self) -> int:
         return self.panel_ports or switch_technology("robotic").ports
@@ -255,7 +255,7 @@ def all_pairs(context: FabricContext) -> tuple[_Demand, npt.NDArray[np.uint32]]:
     """
     mean = context.mean()
     groups = sorted({tuple(servers.tolist()) for servers in context.layout.group_servers()})
-    ends = [(one, other) for group in groups for one in group for other in group]
+    ends = [(member, other) for group in groups for member in group for other in group]
     src, dst = np.array(ends, dtype=np.uint32).reshape(-1, 2).T
     apart = src != dst
     # The finder compares bytes and adds them up: 2^63 is as good as more.

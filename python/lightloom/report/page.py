@@ -195,10 +195,10 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
     by_network = max(results, key=lambda r: r.perf_per_usd)
     by_cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
     rival = [] if advice.rival is None else [f"as fast: {advice.rival.fabric}"]
-    found = [_tile("Build", advice.build, styles, rival)]
+    cards = [_tile("Build", advice.build, styles, rival)]
     if advice.cheaper is not None:
         slower = difference(advice.cheaper.ratio_to(advice.build))
-        found.append(_tile("For less money", advice.cheaper, styles, [slower]))
+        cards.append(_tile("For less money", advice.cheaper, styles, [slower]))
 
     def against(best: FabricResult, of: str) -> tuple[str, ...]:
         """The gain over the other fabrics, in the order in which they were named."""
@@ -208,7 +208,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
         return (*notes, *others)
 
     return [
-        *found,
+        *cards,
         Tile(
             "Best per dollar of network",
             styles[by_network.fabric],
@@ -246,10 +246,10 @@ def _best(results: Iterable[FabricResult]) -> dict[str, float]:
         "perf_per_cluster_usd",
         "tokens_per_s_per_w",
     )
-    known = {name: [getattr(r, name) for r in rows] for name in (*lowest, *highest)}
+    columns = {name: [getattr(r, name) for r in rows] for name in (*lowest, *highest)}
     return {
         name: min(values) if name in lowest else max(values)
-        for name, values in known.items()
+        for name, values in columns.items()
         if None not in values
     }
 

@@ -74,8 +74,8 @@ def _shape(comparison: Comparison) -> list[Parameter]:
     values = dataclasses.asdict(job.model)
     layers = values.pop("moe_layers")
     values |= {"layers": len(layers), "moe_layers": sum(layers)}
-    for known in ("sources", "notes", "name", "plan"):
-        values.pop(known, None)
+    for key in ("sources", "notes", "name", "plan"):
+        values.pop(key, None)
     source = job.model.sources.get("config", "")
     return [dataclasses.replace(row, source=source) for row in flatten(values)]
 

@@ -89,9 +89,9 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
 
 def _table(evaluation: Evaluation, scores: Sequence[Score]) -> Table:
     overlap = f"top-{evaluation.setting.top_k}\noverlap"
-    unit_s, unit = time_unit(max((one.regret_s or 0.0 for one in scores), default=0.0))
+    unit_s, unit = time_unit(max((score.regret_s or 0.0 for score in scores), default=0.0))
     regrets = show_column(
-        (None if one.regret_s is None else one.regret_s / unit_s for one in scores), 3
+        (None if score.regret_s is None else score.regret_s / unit_s for score in scores), 3
     )
     headers = ["predictor", overlap, "L1", f"regret\n[{unit}]", "of opti-\nmum [%]", "worst\n[%]"]
     table = plain_table("Predictors", [*headers, "held\n[%]", "time\n[ms]"])

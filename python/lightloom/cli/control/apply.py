@@ -58,9 +58,9 @@ async def _apply(options: TargetOptions, outputs: Outputs) -> None:
         outputs.say(region_line(controller))
         content: dict[str, Any] = {"region": region_as_json(controller)}
         if options.adopt:
-            found = await controller.adopt(reason_of("adopt"))
-            outputs.say(f"adopted: {show_things(len(found), 'circuit')}")
-            outputs.write_json({**content, "adopts": [str(one) for one in sorted(found)]})
+            adopted = await controller.adopt(reason_of("adopt"))
+            outputs.say(f"adopted: {show_things(len(adopted), 'circuit')}")
+            outputs.write_json({**content, "adopts": [str(circuit) for circuit in sorted(adopted)]})
             return
         wanted, why = wanted_circuits(controller, options, target)
         kind = "reapply" if options.reapply else "apply"

@@ -53,7 +53,7 @@ def _run(given: Given) -> None:
     if not path.exists():
         raise JournalError(f"{path}: no such file; nothing was changed in {file.name} so far")
     journal = Journal(path, file.name)
-    entries, held = journal.last(options.last), journal.held() or frozenset()
+    entries, circuits = journal.last(options.last), journal.held() or frozenset()
     journal.close()
     outputs.say(*(map(entry_line, entries) if entries else [f"{file.name}: no change so far"]))
     changes = [entry_as_json(entry) for entry in entries]
@@ -62,5 +62,5 @@ def _run(given: Given) -> None:
         from lightloom.report.page_control import write_control_page
 
         servers = file.read_port_map(options.region.parent).servers
-        write_control_page(file.name, servers, held, entries, outputs.html, command_line())
+        write_control_page(file.name, servers, circuits, entries, outputs.html, command_line())
         say_written([outputs.html])

@@ -34,7 +34,7 @@ def change_as_json(
     change: RegionChange, light: Iterable[LossBudget] | None = None
 ) -> dict[str, Any]:
     """A change, with the light of its circuits where that was asked for."""
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "creates": _texts(change.creates),
         "moves": [{"before": str(a), "after": str(b)} for a, b in change.moved],
         "deletes": _texts(change.deletes),
@@ -42,7 +42,7 @@ def change_as_json(
         "replaced": _texts(change.replaced),
         "expected_s": change.expected_s,
     }
-    return found if light is None else {**found, "light": light_as_json(light)}
+    return content if light is None else {**content, "light": light_as_json(light)}
 
 
 def report_as_json(report: ChangeReport) -> dict[str, Any]:
@@ -61,13 +61,13 @@ def light_as_json(light: Iterable[LossBudget]) -> list[dict[str, Any]]:
     """The light of cross-connects; ``null`` where nothing is measured."""
     return [
         {
-            "cross_connect": str(one.placed),
-            "input_dbm": one.input_dbm,
-            "output_dbm": one.output_dbm,
-            "loss_db": one.loss_db,
-            "verdict": one.verdict,
+            "cross_connect": str(reading.placed),
+            "input_dbm": reading.input_dbm,
+            "output_dbm": reading.output_dbm,
+            "loss_db": reading.loss_db,
+            "verdict": reading.verdict,
         }
-        for one in light
+        for reading in light
     ]
 
 

@@ -46,9 +46,9 @@ async def _plan(options: TargetOptions, outputs: Outputs) -> None:
         outputs.say(region_line(controller))
         content = {"region": region_as_json(controller)}
         if options.adopt:
-            found = [str(one) for one in sorted(controller.observed.circuits - controller.held)]
-            outputs.say(f"  adopt     {len(found):4}  {'  '.join(found)}".rstrip())
-            outputs.write_json({**content, "adopts": found})
+            adopted = [str(pair) for pair in sorted(controller.observed.circuits - controller.held)]
+            outputs.say(f"  adopt     {len(adopted):4}  {'  '.join(adopted)}".rstrip())
+            outputs.write_json({**content, "adopts": adopted})
             return
         wanted, why = wanted_circuits(controller, options, target)
         outputs.say(why)

@@ -53,11 +53,11 @@ def _listed(verb: str, things: Iterable[object]) -> str:
 
 
 def _light_lines(light: Iterable[LossBudget]) -> Iterator[str]:
-    known = [one for one in light if one.output_dbm is not None]
-    if not known:
+    measured = [reading for reading in light if reading.output_dbm is not None]
+    if not measured:
         yield "  light     not measured"
         return
-    weakest = min(known, key=lambda one: one.output_dbm or 0.0)
+    weakest = min(measured, key=lambda one: one.output_dbm or 0.0)
     yield (
         f"  light     {weakest.output_dbm:+.1f} dBm at the weakest receiver "
         f"({weakest.placed}, {weakest.verdict})"
@@ -68,8 +68,8 @@ def report_lines(report: ChangeReport) -> Iterator[str]:
     """What came of a change."""
     seconds = sum(report.timings.values())
     number = "" if report.number is None else f" (change {report.number})"
-    held = show_things(len(report.after), "circuit")
-    yield f"{report.result}{number} in {show_time(seconds)}: {held}"
+    circuits = show_things(len(report.after), "circuit")
+    yield f"{report.result}{number} in {show_time(seconds)}: {circuits}"
     for circuit, problem in sorted(report.failed.items()):
         yield f"  {circuit}: {problem}"
 

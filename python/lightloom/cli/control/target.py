@@ -66,17 +66,17 @@ class TargetOptions(RegionArgument):
         InputError
             If there is none, or several.
         """
-        given = {
+        is_set = {
             "--demand-file": self.demand is not None,
             "--circuits": self.circuits is not None,
             "--clear": self.clear,
             "--reapply": self.reapply,
             "--adopt": self.adopt,
         }
-        chosen = [name for name, is_given in given.items() if is_given]
+        chosen = [name for name, is_given in is_set.items() if is_given]
         if len(chosen) != 1:
-            found = " and ".join(chosen) or "none"
-            raise InputError(f"expected one of {', '.join(given)}; got {found}")
+            names = " and ".join(chosen) or "none"
+            raise InputError(f"expected one of {', '.join(is_set)}; got {names}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,8 +178,8 @@ def wanted_circuits(
         return target.circuits, f"circuits of {options.circuits.name}"
     assert target.demand is not None
     decider = controller.decider
-    held = controller.held & controller.observed.circuits
-    decision = decider.decide(decider.hold(held), target.demand)
+    circuits = controller.held & controller.observed.circuits
+    decision = decider.decide(decider.hold(circuits), target.demand)
     return circuits_of(decision), str(decision)
 
 

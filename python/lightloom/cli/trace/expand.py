@@ -128,13 +128,13 @@ def _ranks(options: ExpandOptions, expansion: Expansion) -> list[int]:
 
 def _check_number(calls: int, ranks: int, outputs: Outputs, options: ExpandOptions) -> None:
     """Refuse what would not fit into memory, or a disk."""
-    held = bool(outputs.json_target or outputs.parquet or options.goal)
+    whole = bool(outputs.json_target or outputs.parquet or options.goal)
     streamed = bool(outputs.csv_target or options.chakra)
-    limit = MAX_CALLS if held else MAX_STREAMED
-    if (held or streamed) and calls > limit:
+    limit = MAX_CALLS if whole else MAX_STREAMED
+    if (whole or streamed) and calls > limit:
         raise InputError(
             f"{calls:,} calls of {ranks:,} ranks: expected at most {limit:,}"
-            f"{'; --csv and --chakra take more' if held and calls <= MAX_STREAMED else ''}; write "
+            f"{'; --csv and --chakra take more' if whole and calls <= MAX_STREAMED else ''}; write "
             "one rank of each role by --only-ranks roles, and which ranks it stands for by --map"
         )
 

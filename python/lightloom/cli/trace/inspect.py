@@ -110,5 +110,5 @@ def _inspect_log(options: InspectOptions, outputs: Outputs, console: Console) ->
     loads = layer_loads(log)
     print_loads(log, loads, console)
     if outputs.json_target is not None:
-        content = {"form": "routing log", "log": log.form, "layers": [asdict(one) for one in loads]}
-        write_json(content, outputs.json_target)
+        layers = [asdict(load) for load in loads]
+        write_json({"form": "routing log", "log": log.form, "layers": layers}, outputs.json_target)

@@ -151,15 +151,15 @@ def _recorded(options: RecordOptions, job: TracedJob, progress: Progress) -> Tra
     from lightloom.trace import record
     from lightloom.trace.extend import extend, micro_batch_programs
 
-    by_role, ranks, drawn = record.parse_roles(options.rank, options.world_size)
+    by_role, ranks, random_ranks = record.parse_roles(options.rank, options.world_size)
     if options.micro_batches is None:
         if by_role:
-            return record.record_roles([options.program], job, ranks, progress, drawn)[0]
+            return record.record_roles([options.program], job, ranks, progress, random_ranks)[0]
         return record.record(options.program, job, ranks, progress)
     numbers = record.parse_numbers(options.micro_batches, "--micro-batches")
     programs = micro_batch_programs(options.program, numbers)
     if by_role:
-        traces = record.record_roles(programs[:-1], job, ranks, progress, drawn)
+        traces = record.record_roles(programs[:-1], job, ranks, progress, random_ranks)
     else:
         traces = record.record_programs(programs[:-1], job, ranks, progress)
     return extend(traces, numbers)

@@ -89,12 +89,12 @@ def _run(given: Given) -> None:
             + (f", or once for each of {tiers} tiers" if tiers > 1 else "; --leaf has tiers")
         )
     latencies = given_s * (tiers if len(given_s) == 1 else 1)
-    timings = [SlotTiming(options.rate_gbps, one, options.guard_s) for one in latencies]
+    timings = [SlotTiming(options.rate_gbps, latency, options.guard_s) for latency in latencies]
     stack = expanded(options, timings[-1].overhead_bytes)
     stack.check()
-    found = []
+    tables = []
     for transfers in transfers_of(stack, routed(stack, sizes)):
         timing = timings[transfers.tier - 1]
-        found.append((best_slots(transfers, timing), smallest_chunk(transfers, timing)))
-    print_slots(found, tiers, remarks_console() if outputs.on_stdout else results_console())
-    outputs.write_json(slots_as_json(found))
+        tables.append((best_slots(transfers, timing), smallest_chunk(transfers, timing)))
+    print_slots(tables, tiers, remarks_console() if outputs.on_stdout else results_console())
+    outputs.write_json(slots_as_json(tables))

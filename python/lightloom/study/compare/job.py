@@ -650,10 +650,10 @@ def fabrics_of(
                 f"it to the fabrics, or leave the option out"
             )
     fabrics: list[Fabric] = [
-        load_fabric(given, {**shared, **options.get(given, {})})
-        if isinstance(given, str)
-        else given
-        for given in listed
+        load_fabric(fabric, {**shared, **options.get(fabric, {})})
+        if isinstance(fabric, str)
+        else fabric
+        for fabric in listed
     ]
     names = [fabric.name for fabric in fabrics]
     for name in names:

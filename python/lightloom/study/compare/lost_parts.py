@@ -128,13 +128,13 @@ def _of_tor(number: int, network: Network, eps: Eps, nic_name: str) -> Loss:
     if eps.rails == 1:
         count = "spare server" if len(below) == 1 else "spare servers"
         return Loss(
-            f"{len(below)} {count} under another ToR", tuple(f"server:{one}" for one in below)
+            f"{len(below)} {count} under another ToR", tuple(f"server:{server}" for server in below)
         )
     each = eps.nics // eps.rails
     nics = range(rail * each, (rail + 1) * each)
     return Loss(
         f"{len(below)} servers with {eps.nics - each} of {eps.nics} NICs left",
-        tuple(f"{nic_name}:{one}/{nic}" for one in below for nic in nics),
+        tuple(f"{nic_name}:{server}/{nic}" for server in below for nic in nics),
     )
 
 

@@ -51,8 +51,8 @@ class Prediction(Shown):
             key=lambda score: score.l1 or 0.0,
             default=None,
         )
-        found = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
-        return f"Prediction({self.evaluation.trace.name}: {len(self.scores)} scores, {found})"
+        summary = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
+        return f"Prediction({self.evaluation.trace.name}: {len(self.scores)} scores, {summary})"
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per predictor."""

@@ -232,8 +232,8 @@ class Truth:
         sent = self.rows[place].sum(axis=1)
         guess = region_demand(sent[:, np.newaxis] * predicted, options.token_bytes)
         previous = self.static if held else None
-        found = allocate_region(guess, options.region, method=options.method, previous=previous)
-        taken = route(self.demands[place], found.circuits, options.region).makespan_s
+        plan = allocate_region(guess, options.region, method=options.method, previous=previous)
+        taken = route(self.demands[place], plan.circuits, options.region).makespan_s
         return taken - self.best_s[place]
 
     def score(self, lost_s: Sequence[float], held_s: Sequence[float]) -> dict[str, float]:
@@ -399,11 +399,11 @@ def score(
     evaluation = Evaluation(trace, top_k=top_k, window=window, options=options)
     for _ in evaluation.prepare():
         pass
-    found = []
+    scores = []
     for name, predictor in predictors.items():
-        found += [item for item in evaluation.run(name, predictor) if isinstance(item, Score)]
+        scores += [item for item in evaluation.run(name, predictor) if isinstance(item, Score)]
     static = evaluation.static()
-    return found if static is None else [*found, static]
+    return scores if static is None else [*scores, static]
 
 
 def _servers(trace: LoadTrace, options: RegionOptions) -> int:
@@ -411,8 +411,8 @@ def _servers(trace: LoadTrace, options: RegionOptions) -> int:
     if not whole(per_server):
         raise DemandError(f"experts_per_server: expected a whole number, got {echo(per_server)}")
     if not whole(options.token_bytes) or not 1 <= options.token_bytes <= MAX_TOKEN_BYTES:
-        given = echo(options.token_bytes)
-        raise DemandError(f"token_bytes: expected 1 to {MAX_TOKEN_BYTES:,}, got {given}")
+        text = echo(options.token_bytes)
+        raise DemandError(f"token_bytes: expected 1 to {MAX_TOKEN_BYTES:,}, got {text}")
     if per_server < 1 or experts % per_server or experts // per_server < 2:
         raise DemandError(
             f"{experts} experts do not fill two or more servers of {per_server} experts each; "
