@@ -9,7 +9,6 @@ server is on plane i: one crossbar, or tiers of them without oversubscription.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError, HardwareError, InputError
-from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of, read_failures
+from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of
 from lightloom.fabric.bill import Bill, Counting, Line, TreeLinks, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -146,15 +145,11 @@ class Chronos(FabricOptions):
             raise FabricError("held is for slots as long as what they carry: leave out slot_s")
         return self
 
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
-
-    def without(self, parts: Sequence[str], /) -> Self:
+    def without(self, lost: Failures, /) -> Self:
         """Return the fabric without more parts, under its name, and with a server for each lost."""
-        failed = (*self.failed, *parts)
-        lost = len({part for part in failed if part.startswith("server:")})
-        spares = max(self.spare_servers, lost)
+        servers = len({*self.failures().servers, *lost.servers})
+        spares = max(self.spare_servers, servers)
+        failed = (*self.failed, *lost.names)
         return self.replace(failed=failed, spare_servers=spares, label=self.name)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
+from lightloom.errors import FabricError, InputError
 from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect, uplink_efficiency
 from lightloom.fabric.option_types import Count, Label, OptionalPositive, OptionModel, Share
 from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
 if TYPE_CHECKING:
-    from lightloom.fabric.base import Fabric
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.context import FabricContext
     from lightloom.fabric.network import Network
     from lightloom.fabric.reconfiguration import Reconfiguration
+    from lightloom.schedule import Failures
 
 #: how an all-to-all is spread, or whatever is best
 AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
@@ -169,9 +170,28 @@ class FabricOptions(OptionModel):
         """Return what a setting that is left open may be; none, as none is."""
         return {}
 
-    def without(self, _parts: Sequence[str], /) -> Fabric | None:
-        """Return the fabric without more parts; ``None`` as none can be named."""
-        return None
+    def failures(self) -> Failures:
+        """Return what has failed: nothing, unless there is an option ``failed`` that names parts.
+
+        Raises
+        ------
+        FabricError
+            If a name is no part.
+        """
+        from lightloom.schedule.failures import Failures, parse_failures
+
+        names = getattr(self, "failed", ())
+        try:
+            return parse_failures(",".join(names), "failed") if names else Failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
+
+    def without(self, lost: Failures, /) -> Self | None:
+        """Return the fabric without more parts, under its name; ``None`` if none can be named."""
+        if "failed" not in type(self).model_fields:
+            return None
+        names = (*self.failures().names, *lost.names)
+        return self.replace(failed=names, label=self.name)
 
     def replace(self, **options: Any) -> Self:
         """Return the fabric with some options changed, all of them checked again."""

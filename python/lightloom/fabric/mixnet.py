@@ -23,7 +23,6 @@ from lightloom.fabric.base import (
     network_of,
     other_ports,
     ports_of_switch,
-    read_failures,
 )
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
@@ -121,14 +120,6 @@ class MixNet(MixNetOptions):
         """Regions that share a circuit switch, as many as fit."""
         largest = int(np.bincount(region[region != NO_REGION]).max(initial=1))
         return max(1, self.largest_region() // largest)
-
-    def without(self, parts: Sequence[str], /) -> Self:
-        """Return the fabric without more parts, under its name."""
-        return self.replace(failed=(*self.failed, *parts), label=self.name)
-
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """Its optical NICs, and the packet switches that are sold in volume."""

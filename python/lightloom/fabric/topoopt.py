@@ -19,7 +19,6 @@ may then send to one server and receive from another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -27,7 +26,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError
-from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of, read_failures
+from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -37,12 +36,7 @@ from lightloom.fabric.lost_circuits import without_nics
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.option_types import Count, OptionalQuantity, PartNames, Switch
 from lightloom.hardware import switch_technology
-from lightloom.schedule import (
-    Failures,
-    Ring,
-    cycles_in_order,
-    topoopt_topology,
-)
+from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.units import to_ps
 
 
@@ -86,14 +80,6 @@ class TopoOpt(FabricOptions):
         if failures.eps_nics or failures.planes:
             raise FabricError("failed: all NICs are on one panel: expected nic:2/1 or server:3")
         return self
-
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
-
-    def without(self, parts: Sequence[str], /) -> Self:
-        """Return the fabric without more parts, under its name."""
-        return self.replace(failed=(*self.failed, *parts), label=self.name)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.

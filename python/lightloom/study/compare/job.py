@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
@@ -112,6 +112,11 @@ class Job(ABC):
     @abstractmethod
     def name(self) -> str:
         """What is trained."""
+
+    @property
+    def of_model(self) -> ModelJob | None:
+        """Itself, if it trains a model, whose plan and layers may be changed; else ``None``."""
+        return None
 
     @property
     @abstractmethod
@@ -252,6 +257,11 @@ class ModelJob(Job):
     def name(self) -> str:
         """The model's."""
         return self.model.name
+
+    @property
+    def of_model(self) -> Self:
+        """Itself."""
+        return self
 
     @property
     def has_routing(self) -> bool:

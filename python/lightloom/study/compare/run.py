@@ -33,9 +33,9 @@ from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     Failure,
-    check_names,
     check_servers,
     failures_of,
+    named_parts,
 )
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
@@ -144,7 +144,7 @@ class _Case:
             )
             for fabric in fabrics
         ]
-        self._failures[fabrics] = failures_of(compared, self.job.scenario.fail)
+        self._failures[fabrics] = failures_of(compared, named_parts(self.job.scenario.fail))
         return self._failures[fabrics]
 
     def check_failures(self) -> None:
@@ -157,8 +157,8 @@ class _Case:
             of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
             if of_region or (eps is not None and eps.failed):
                 raise InputError(
-                    f"fail {failure.part}: NICs of packet switches fail in flows only: leave out"
-                    " the part, or simulate no packets"
+                    f"fail {failure.part.name}: NICs of packet switches fail in flows only: leave"
+                    " out the part, or simulate no packets"
                 )
 
     def choose(self, done: Sequence[Done], slower: strategies.Slower) -> list[Done]:
@@ -214,7 +214,7 @@ def compare(
         first.
     """
     watcher: Monitor[Row] = monitor or Monitor()
-    check_names(scenario.fail)
+    named_parts(scenario.fail)
     _begin(watcher, "reading")
     if scenario.workload is None:
         jobs: list[Job] = list(planned_jobs(scenario, watcher))
@@ -260,7 +260,7 @@ class _Work:
         """Refuse failures of servers and NICs that no fabric has."""
         case, job = self._case, self._case.job
         clusters = {fabric.name: case.networks.cluster(fabric) for fabric in job.fabrics}
-        check_servers(clusters, job.scenario.fail)
+        check_servers(clusters, named_parts(job.scenario.fail))
 
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""

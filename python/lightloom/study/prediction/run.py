@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lightloom.demand.predictors import DemandPredictor
@@ -116,18 +117,16 @@ def _scores(
 ) -> Iterator[Score]:
     parts = len(predictors) + 1
 
-    def follow(steps: Iterator[float | Score], part: int, activity: str) -> Iterator[Score]:
-        for item in steps:
-            if isinstance(item, Score):
-                monitor.finished(item.as_row())
-                yield item
-            elif monitor.progress((part + item) / parts, activity) is False:
-                raise KeyboardInterrupt
+    def follow(part: int, activity: str, share: float) -> None:
+        if monitor.progress((part + share) / parts, activity) is False:
+            raise KeyboardInterrupt
 
-    yield from follow(evaluation.prepare(), 0, "circuits for the truth")
+    evaluation.prepare(partial(follow, 0, "circuits for the truth"))
     static = evaluation.static()
-    for place, (name, predictor) in enumerate(predictors.items()):
-        yield from follow(evaluation.run(name, predictor), place + 1, name)
+    for part, (name, predictor) in enumerate(predictors.items(), 1):
+        score = evaluation.run(name, predictor, partial(follow, part, name))
+        monitor.finished(score.as_row())
+        yield score
     if static is not None:
         monitor.finished(static.as_row())
         yield static

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -292,8 +292,8 @@ class Evaluation:
         loads = trace.counts.sum(axis=2)
         self._shares: npt.NDArray[np.float64] = loads / loads.sum(axis=-1, keepdims=True)
 
-    def prepare(self) -> Iterator[float]:
-        """Allocate circuits for the truth; yields the share that is done.
+    def prepare(self, progress: Callable[[float], None] = lambda _: None) -> None:
+        """Allocate circuits for the truth; ``progress`` is told the share that is done.
 
         Raises
         ------
@@ -305,7 +305,7 @@ class Evaluation:
         total = self.setting.places(self.trace)
         for step, layer in self._places():
             self.truth.add(self.trace.counts[step, layer], self.servers)
-            yield len(self.truth.best_s) / total
+            progress(len(self.truth.best_s) / total)
         if not np.isfinite(self.truth.best_s).all():
             raise InputError(
                 "some servers cannot reach each other: more peers than circuits, and no EPS; "
@@ -318,11 +318,13 @@ class Evaluation:
             for layer in range(setting.first_layer, trace.layers):
                 yield step, layer
 
-    def run(self, name: str, predictor: DemandPredictor) -> Iterator[float | Score]:
-        """Score a predictor; yields the share that is done, and its score at the end.
-
-        Only :meth:`prepare` must have been exhausted before.
-        """
+    def run(
+        self,
+        name: str,
+        predictor: DemandPredictor,
+        progress: Callable[[float], None] = lambda _: None,
+    ) -> Score:
+        """Score a predictor, after :meth:`prepare`; ``progress`` is told the share that is done."""
         tally = _Tally()
         steps, layers = self.trace.steps, self.trace.layers
         for step in range(steps):
@@ -335,8 +337,8 @@ class Evaluation:
                 if step >= self.setting.first_step and layer >= self.setting.first_layer:
                     self._score(tally, predicted, actual)
                     tally.time_s.append(spent_s)
-            yield (step + 1) / steps
-        yield tally.score(name, self.truth)
+            progress((step + 1) / steps)
+        return tally.score(name, self.truth)
 
     def _score(self, tally: _Tally, predicted: Loads, actual: Loads) -> None:
         if self.truth is not None:
@@ -397,11 +399,8 @@ def score(
     See :class:`Evaluation` for the arguments and errors.
     """
     evaluation = Evaluation(trace, top_k=top_k, window=window, options=options)
-    for _ in evaluation.prepare():
-        pass
-    scores = []
-    for name, predictor in predictors.items():
-        scores += [item for item in evaluation.run(name, predictor) if isinstance(item, Score)]
+    evaluation.prepare()
+    scores = [evaluation.run(name, predictor) for name, predictor in predictors.items()]
     static = evaluation.static()
     return scores if static is None else [*scores, static]
 

@@ -288,10 +288,11 @@ def test_predictors_see_only_what_came_before():
 
 def test_progress_ends_at_one():
     evaluation = Evaluation(drawn(steps=6), window=2, options=OPTIONS)
-    shares = list(evaluation.prepare())
+    shares, steps = [], []
+    evaluation.prepare(shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    *steps, last = evaluation.run("ewma", make_predictor("ewma", 4))
+    last = evaluation.run("ewma", make_predictor("ewma", 4), steps.append)
     assert steps[-1] == 1
     assert last.predictor == "ewma"
     assert evaluation.optimum_s() == pytest.approx(np.mean(evaluation.truth.best_s))
