@@ -91,8 +91,9 @@ def output_of(command: str) -> str:
 
 def normal(text: str) -> str:
     """Return a text without times of the machine, its runs in an order that does not hang on it."""
+    text = PROGRESS.sub("", text)
     runs = sorted(RUN.findall(text))
-    for pattern in (RUN, PROGRESS, TIMED, CLOCK):
+    for pattern in (RUN, TIMED, CLOCK):
         text = pattern.sub("", text)
     return PREDICTED.sub(r"\1", text) + "\n" + "".join(runs)
 
