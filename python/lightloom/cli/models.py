@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Name, Strict
 
@@ -40,13 +40,13 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.models import catalog, load_model
     from lightloom.report.models_table import model_as_json, print_catalog, print_model
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    model = given.build(ModelsOptions).model
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    model = call.build(ModelsOptions).model
     models = catalog() if model is None else {model: load_model(model)}
 
     def show(console: Console) -> None:

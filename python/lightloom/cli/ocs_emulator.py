@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import File, Name, Number, Strict, quantity
@@ -126,10 +126,10 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(EmulatorOptions)
+def _run(call: CommandCall) -> None:
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(EmulatorOptions)
     emulator = _emulator(options)
     try:
         asyncio.run(_serve(emulator, options, outputs))

@@ -211,7 +211,7 @@ def _flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-class Given:
+class CommandCall:
     """The values of one call: tables of what was given, and what each key is called.
 
     Parameters
@@ -318,7 +318,7 @@ class Command:
     """
 
     panels: tuple[Panel, ...]
-    run: Callable[[Given], None]
+    run: Callable[[CommandCall], None]
     examples: tuple[str, ...]
     notes: str = ""
     needed: tuple[str, ...] = ()
@@ -327,7 +327,7 @@ class Command:
         """The function that typer calls, with one parameter for each option."""
 
         def call(**values: Any) -> None:
-            self.run(Given(self.panels, values))
+            self.run(CommandCall(self.panels, values))
 
         parameters = [option.parameter() for panel in self.panels for option in panel.options]
         # not in the usual way: there is one parameter for each field, whatever the fields are

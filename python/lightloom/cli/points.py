@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom.cli.options import Given, put
+from lightloom.cli.options import CommandCall, put
 from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError
@@ -30,22 +30,22 @@ BATCHES = "plan.global_batch_size"
 
 
 def lists_of(
-    given: Given, keys: Iterable[str], *, with_repeats: bool = False
+    call: CommandCall, keys: Iterable[str], *, with_repeats: bool = False
 ) -> dict[str, list[Any]]:
     """The values of every key that has several, as they were typed."""
     lists = {}
     for key in keys:
-        value: Any = given.tables
+        value: Any = call.tables
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         texts = split_list(value) if isinstance(value, str) and "," in value else []
         if texts:
             texts = texts if with_repeats else list(dict.fromkeys(texts))
-            lists[key] = [given.option(key).parsed(text) for text in texts]
+            lists[key] = [call.option(key).parsed(text) for text in texts]
     return lists
 
 
-def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
+def given_points(call: CommandCall, lists: dict[str, list[Any]]) -> Iterator[CommandCall]:
     """What was given, with each choice of the values in turn.
 
     Raises
@@ -54,15 +54,15 @@ def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
         If there are several batches, but not one for each number of GPUs.
     """
     gpus = lists.get("gpus", [])
-    batches = lists_of(given, [BATCHES], with_repeats=True).get(BATCHES, [])
+    batches = lists_of(call, [BATCHES], with_repeats=True).get(BATCHES, [])
     if batches and len(batches) != len(gpus):
         raise InputError(
             f"--global-batch-size has {len(batches)} values, --gpus {len(gpus) or 1}: give one"
             " (strong scaling), or one for each number of GPUs (weak scaling)"
         )
     for values in itertools.product(*lists.values()):
-        point = copy.copy(given)
-        point.tables = copy.deepcopy(given.tables)
+        point = copy.copy(call)
+        point.tables = copy.deepcopy(call.tables)
         for key, value in zip(lists, values, strict=True):
             put(point.tables, key, value)
         if batches:
@@ -123,7 +123,7 @@ def _write_timeline(comparison: Comparison, path: Path) -> None:
 
 
 def _timelines(found: Scaling) -> list[Path]:
-    """Those of finished points."""
+    """Timelines of finished points."""
     timelines = [found.points[number].timeline for number in sorted(found.results)]
     return [path for path in timelines if path is not None]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Strict, quantity
@@ -80,14 +80,14 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.report.explain import read_comparison
     from lightloom.report.price_table import pricing_as_json, print_pricing
     from lightloom.study.pricing import priced
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(PriceOptions)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(PriceOptions)
     pricing = priced(
         read_comparison(options.results),
         prices=options.prices,

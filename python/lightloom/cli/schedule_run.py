@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from lightloom import schedule as schedulers
-from lightloom.cli.options import Given
+from lightloom.cli.options import CommandCall
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.demand import rank_matrix, synthetic
@@ -55,7 +55,7 @@ _FOR_CIRCUITS = ("allocators", "held_circuits", "failed", "relay", "planes")
 _EPS_NICS = 2
 
 
-def schedule(options: ScheduleOptions, outputs: Outputs, given: Given) -> None:
+def schedule(options: ScheduleOptions, outputs: Outputs, call: CommandCall) -> None:
     """Compare circuit schedulers on one demand, decide whether to reconfigure, draw the schedule.
 
     Raises
@@ -64,14 +64,14 @@ def schedule(options: ScheduleOptions, outputs: Outputs, given: Given) -> None:
         If an option cannot be used.
     """
     choice = MethodChoice(
-        methods=_names(given, options, "methods", options.methods),
-        allocators=_names(given, options, "allocators", options.allocators or ("all",)),
+        methods=_names(call, options, "methods", options.methods),
+        allocators=_names(call, options, "allocators", options.allocators or ("all",)),
         time_limit_s=options.time_limit_s,
         systems=tuple(SYSTEMS) if options.systems else (),
         relay=options.relay,
         planes=options.planes,
     )
-    ports = _ports(given, options)
+    ports = _ports(call, options)
     name, matrix = _demand(options)
     sent, inside = without_diagonal(matrix)
     _check_held(options, ports, len(sent))
@@ -201,14 +201,14 @@ def _released(options: ScheduleOptions, path: Path) -> ChunkTimes:
     return ChunkTimes(count, max(released_s), options.needed_over_s, released_s)
 
 
-def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
+def _ports(call: CommandCall, options: ScheduleOptions) -> Ports | None:
     degree, rate_gbps = options.degree, options.rate_gbps
     if degree is None:
         for name in _FOR_CIRCUITS:
-            if given.has(name) and not (name == "relay" and options.eps_rate_gbps):
+            if call.has(name) and not (name == "relay" and options.eps_rate_gbps):
                 other = " or --eps-rate" if name == "relay" else ""
                 raise InputError(
-                    f"{given.flag(name)} is for circuits; give --degree{other} as well, or leave "
+                    f"{call.flag(name)} is for circuits; give --degree{other} as well, or leave "
                     "it out"
                 )
         return None
@@ -237,14 +237,14 @@ def _check_held(options: ScheduleOptions, ports: Ports | None, servers: int) -> 
 
 
 def _names(
-    given: Given, options: ScheduleOptions, key: str, names: tuple[str, ...]
+    call: CommandCall, options: ScheduleOptions, key: str, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The methods of an option; ``all`` allocators are those that take no seconds."""
     choices = field_of(type(options), key).choices
     names = tuple(dict.fromkeys(names))
     wrong = next((name for name in names if name not in choices), None)
     if wrong is not None or not names:
-        called = " ".join([given.flag(key), *([wrong] if wrong else [])])
+        called = " ".join([call.flag(key), *([wrong] if wrong else [])])
         raise InputError(f"{called}: {expected_one_of(wrong, choices)}")
     if "all" not in names:
         return names

@@ -89,7 +89,7 @@ class FabricContext:
 
     @classmethod
     def of(cls, graph: TaskGraph, mean: Callable[[], MeanDemand]) -> FabricContext:
-        """Of a job with this step, and what its steps send in the mean."""
+        """Return the context of a job with this step, and what its steps send in the mean."""
         return cls(
             layout=graph.layout,
             ranks_per_worker=max([1, *(demand.ranks_per_member for demand in graph.demands)]),

@@ -32,7 +32,7 @@ _NONE = 2**32 - 1
 
 
 class Milestone(IntEnum):
-    """What of an operation others wait for; of a computation the last two are one."""
+    """The part of an operation that others wait for; a computation's last two are one."""
 
     BEGUN = 0
     RECEIVED = 1

@@ -90,7 +90,7 @@ def _bars(stack: PermutationStack, color: dict[str, str]) -> tuple[list[Markup],
 
 
 def _columns(names: list[str]) -> int:
-    """Of the legend."""
+    """Keys of the legend."""
     return 2 if max(map(len, names), default=0) > 32 else 3
 
 

@@ -1,4 +1,4 @@
-"""What of a region has failed, and what that leaves.
+"""Failed parts of a region, and what they leave.
 
 A failed thing is never used: a failed optical NIC takes a port from its server, a failed plane the
 NIC on it from every server (NIC i is on plane i), an EPS NIC its part of the server's EPS rate, a

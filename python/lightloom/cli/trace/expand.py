@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole
@@ -85,7 +85,7 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import check_all_writable, write_text
     from lightloom.output.progress import TerminalMonitor
@@ -94,8 +94,8 @@ def _run(given: Given) -> None:
     from lightloom.trace.importers.open import read_any
     from lightloom.trace.job import find_job
 
-    outputs = given.take(Outputs, "output")
-    options = given.build(ExpandOptions)
+    outputs = call.take(Outputs, "output")
+    options = call.build(ExpandOptions)
     outputs.check({"trace": options.trace, "map": options.map})
     if options.chakra is not None and options.chakra.exists():
         raise InputError(f"--chakra {options.chakra}: is there already; name a new folder")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Number, Strict, Whole, quantity
@@ -106,7 +106,7 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import write_json
     from lightloom.output.progress import TerminalMonitor
@@ -116,9 +116,9 @@ def _run(given: Given) -> None:
     from lightloom.trace.job import find_job
     from lightloom.trace.record import TracedJob
 
-    outputs = given.take(Outputs, "output")
+    outputs = call.take(Outputs, "output")
     outputs.check()
-    options = given.build(RecordOptions)
+    options = call.build(RecordOptions)
     for folder in options.writable:
         if not folder.is_dir():
             raise InputError(f"--writable {folder}: expected a folder that exists")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.cli.trace.permutations import (
     FabricSizes,
@@ -72,14 +72,14 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.report.slots_table import print_slots, slots_as_json
     from lightloom.trace.slots import SlotTiming, best_slots, smallest_chunk, transfers_of
 
-    outputs = given.take(Outputs, "output")
-    sizes = given.take(FabricSizes, "fabric")
-    options = given.build(SlotOptions)
+    outputs = call.take(Outputs, "output")
+    sizes = call.take(FabricSizes, "fabric")
+    options = call.build(SlotOptions)
     outputs.check(vars(options))
     tiers = 1 if sizes.leaf is None else 2 if sizes.pod is None else 3
     given_s = options.latency_s or (1e-6,)

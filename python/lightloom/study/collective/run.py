@@ -65,7 +65,7 @@ class CollectiveResult:
     fabric, setting
         Where, and what the fabric chose; ``None`` where it leaves nothing open.
     buffer_bytes
-        Of each GPU, what stays with it included. Of tokens that are sent once to each server (to
+        Bytes of each GPU, what stays with it included; for tokens sent once to each server (to
         each GPU of a single one), these, as DeepEP counts them.
     time_s, repeated_s
         Alone, from the common start until the last member is done, switching of circuits included;

@@ -269,7 +269,7 @@ def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_b
     """Return how many circuits of a server its backup GPU gets; 0 if the EPS serves it better.
 
     What is taken for the backup all-to-alls lack: the sum of both times is least, at line rate and
-    as if the server held all others up. Of equals the fewest.
+    as if the server held all others up. Equals go to the fewest.
 
     Parameters
     ----------

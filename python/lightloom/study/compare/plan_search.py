@@ -5,7 +5,7 @@ for long sequences; of the best of them also larger micro-batches, and chunks pe
 are simulated on a fat-tree, in rounds:
 
 1. screened with balanced load, few stages, layers and replicas, one and two micro-batches: each
-   takes as long in a whole step. Of plans that differ in EP alone, larger ones
+   takes as long in a whole step. Among plans that differ in EP alone, larger ones
    are tried as long as they are faster: they send more, but have larger products of matrices;
 2. those that would be fastest without a bubble: larger micro-batches, as long as these are faster,
    and chunks, which divide the bubble of a screened step by their number;
