@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from tests.control_switches import ADMIN, change, connected, emulate, pairs, run
 
-from lightloom.control.drivers import open_driver
+from lightloom.control.drivers import open_driver, schemes
 from lightloom.control.switch import (
     Credentials,
     LoginRefusedError,
@@ -39,6 +39,7 @@ PROTOCOLS = {
         Protocol("polatis", "restconf", packages=("httpx",)),
         Protocol("polatis", "restconfs", packages=("httpx", "cryptography")),
         Protocol("polatis", "netconf", packages=("asyncssh", "ncclient")),
+        Protocol("polatis", "scpi"),
         Protocol("sonic", "gnmi", "1A-1B", ("grpc", "pygnmi")),
         Protocol("sonic", "gnmis", "1A-1B", ("grpc", "pygnmi", "cryptography")),
     )
@@ -48,6 +49,8 @@ PROTOCOLS = {
 }
 #: those whose identity is checked: by a certificate, or by a host key
 CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
+#: those in which nobody logs in
+OPEN = {"scpi"}
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -90,6 +93,7 @@ def test_a_circuit_comes_and_goes(protocol, tmp_path):
     run(check())
 
 
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS.keys() - OPEN), indirect=True)
 def test_wrong_password(protocol, tmp_path):
     async def check():
         async with reached(protocol, tmp_path) as (emulator, query):
@@ -240,3 +244,31 @@ def test_what_two_readings_differ_by():
         (SwitchEventKind.ALARM, "port 3: unknown, now unknown, alarm LOS", ("3",)),
     ]
     assert list(changes_between(now, now)) == []
+
+
+@pytest.mark.parametrize("scheme", sorted(schemes()))
+def test_a_switch_that_accepts_and_says_nothing_is_unreachable(scheme):
+    async def check():
+        writers = []
+
+        async def say_nothing(_, writer):
+            writers.append(writer)
+
+        listener = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        query = "connect_timeout_s=0.3&reply_timeout_s=5"
+        driver = open_driver(f"{scheme}://127.0.0.1:{port}?{query}", credentials=ADMIN)
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(SwitchUnreachableError, match="check") as caught:
+            await driver.connect()
+        assert asyncio.get_running_loop().time() - began_s < 2
+        assert not caught.value.state_unknown
+        await driver.close()
+        listener.close()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    for package in ("asyncssh", "ncclient", "httpx", "pygnmi"):
+        pytest.importorskip(package)
+    run(check())

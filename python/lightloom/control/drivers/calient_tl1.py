@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
-from lightloom.control.drivers.streams import ByteStream, open_tcp
+from lightloom.control.drivers.streams import ByteStream, open_tcp, within_connect_time
 from lightloom.control.drivers.tl1_connections import Tl1Connections
 from lightloom.control.drivers.tl1_session import Tl1Session
 from lightloom.control.switch import (
@@ -45,7 +45,7 @@ GROUP = "lightloom"
 _PORT = r"\d+\.\d+\.\d+"
 _CONNECTION = re.compile(rf"(?P<a>{_PORT})(?P<direction>[->])(?P<b>{_PORT}):(?P<values>.*)")
 _PORT_ROW = re.compile(rf"(?P<port>{_PORT}):.*")
-_VALUE = re.compile(r"(\w+)=([^,:]*)")
+_VALUE = re.compile(r"(?<!\w)(\w+)=([^,:]*)")
 _NAMED_PORT = re.compile(rf"\b{_PORT}\b")
 _FEATURES = frozenset({SwitchFeature.POWER, SwitchFeature.EVENTS, SwitchFeature.CIRCUIT_STATES})
 
@@ -68,6 +68,7 @@ class CalientTl1:
             address, self._settings, self._open, harmless="RTRV-NE", ports=_NAMED_PORT
         )
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in, silence reports on this session and return the switch's ports."""
         session = await self._tl1.open()

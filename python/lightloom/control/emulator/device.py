@@ -101,6 +101,10 @@ class EmulatedSwitch:
         Names of ports.
     monitored_ports
         Ports whose power is measured.
+    yang_revision
+        Revision of the YANG module ``optical-switch``; empty for the newest.
+    locked_by
+        Identifier of the session that has locked the configuration; 0 if none has.
     """
 
     matrix: OpticalMatrix
@@ -115,6 +119,8 @@ class EmulatedSwitch:
     sid: str = "OCS"
     labels: dict[int, str] = field(default_factory=dict)
     monitored_ports: frozenset[int] = frozenset()
+    yang_revision: str = ""
+    locked_by: int = 0
     sessions: set[EmulatedSession] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _up_at_s: float = 0.0

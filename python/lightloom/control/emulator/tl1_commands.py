@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: maximum length of a command
 MAX_COMMAND_BYTES = 64 * 1024
 #: maximum number of ports that a list may name
 MAX_LIST = 4096
 
-_STOP = re.compile(r'"(?:[^"\\]|\\.)*(?P<closing>"?)|;', re.DOTALL)
+#: what ends a command or begins quotes, and what is special in them
+_STOP = re.compile(rb'[;"]')
+_IN_QUOTES = re.compile(rb'["\\]')
 _PART = re.compile(r'(?:[^:"]|"(?:[^"\\]|\\.)*")*')
 _PORT = re.compile(r"[0-9]{1,6}")
 
@@ -69,32 +71,48 @@ class Tl1Command:
 class CommandReader:
     """Splits what a client sends into commands; it holds at most one incomplete command."""
 
-    _text: str = ""
+    _command: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
+    _is_quoted: bool = False
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes and return the commands that they complete, without the semicolons.
+
+        The time is proportional to the bytes, however they are divided.
 
         Raises
         ------
         ValueError
             If a command is too long.
         """
-        self._text += data.decode("ascii", "replace")
+        self._command += data
         commands = []
-        start, index = 0, self._scanned
-        while (match := _STOP.search(self._text, index)) is not None:
-            if match[0] == ";":
-                commands.append(self._text[start : match.start()].strip())
-                start = match.end()
-            elif not match["closing"]:
-                break
-            index = match.end()
-        self._scanned = (len(self._text) if match is None else match.start()) - start
-        self._text = self._text[start:]
-        if len(self._text) > MAX_COMMAND_BYTES:
+        while (end := self._end()) >= 0:
+            commands.append(self._command[:end].decode("ascii", "replace").strip())
+            del self._command[: end + 1]
+            self._scanned = 0
+        if len(self._command) > MAX_COMMAND_BYTES:
             raise ValueError("the command is too long")
         return [command for command in commands if command]
+
+    def _end(self) -> int:
+        """Return the index of the semicolon that ends the command, -1 if it has not come."""
+        while True:
+            pattern = _IN_QUOTES if self._is_quoted else _STOP
+            match = pattern.search(self._command, self._scanned)
+            if match is None:
+                self._scanned = len(self._command)
+                return -1
+            if match[0] == b"\\":
+                if match.end() == len(self._command):
+                    self._scanned = match.start()
+                    return -1
+                self._scanned = match.end() + 1
+                continue
+            self._scanned = match.end()
+            if match[0] == b";":
+                return match.start()
+            self._is_quoted = not self._is_quoted
 
 
 def parse_command(text: str) -> Tl1Command:

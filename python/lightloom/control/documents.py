@@ -1,4 +1,4 @@
-"""What the commands of ``control`` write as JSON: regions, changes, and what came of them."""
+"""Regions, changes, and what came of them, as plain values: for files, clients and commands."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def region_as_json(controller: RegionController) -> dict[str, Any]:
         "nics": sum(ports.nics_per_server),
         "switches": list(ports.switches),
         "held": _texts(sorted(controller.held)),
+        "blind": {name: str(error) for name, error in controller.switches.blind.items()},
         "drift": {
             "missing": _texts(drift.missing),
             "extra": _texts(drift.extra),
