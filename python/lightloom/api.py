@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lightloom.demand.byte_matrix import check_bytes, read_byte_matrix
 from lightloom.demand.load_file import is_load_file, read_load_file
-from lightloom.demand.load_trace import LoadTrace, trace_of_log
+from lightloom.demand.load_history import LoadHistory, history_of_log
 from lightloom.demand.log_formats import read_routing_log
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
 from lightloom.errors import InputError, echo
@@ -309,7 +309,7 @@ def _network_argument(key: str) -> str:
 
 
 def predict(
-    loads: LoadTrace | str | Path,
+    loads: LoadHistory | str | Path,
     predictors: Sequence[str] | Mapping[str, DemandPredictor] | None = None,
     *,
     region: Region = _REGION,
@@ -347,26 +347,26 @@ def predict(
     Examples
     --------
     >>> import lightloom
-    >>> from lightloom.demand import trace_of_source
+    >>> from lightloom.demand import history_of_source
     >>> source = lightloom.synthetic(
     ...     "volatile", ranks=4, experts=4, tokens_per_rank=4096, top_k=2, seed=1
     ... )
-    >>> loads = trace_of_source(source, steps=8, layers=2, synthetic=True)
+    >>> loads = history_of_source(source, steps=8, layers=2, synthetic=True)
     >>> prediction = lightloom.predict(loads, ["last-step", "ridge"], window=4)
     >>> [score.predictor for score in prediction.scores]
     ['last-step', 'ridge', 'static circuits']
     """
     monitor: Monitor[Any] = ProgressMonitor(function(progress, "progress"))
-    trace = loads if isinstance(loads, LoadTrace) else _read_loads(loads)
+    history = loads if isinstance(loads, LoadHistory) else _read_loads(loads)
     _refuse_unknown("predict", options, list(_REGION_OPTIONS))
     instance(region, Region, "predict: region", "a Region")
     chosen = RegionOptions(region=region, **{**_REGION_OPTIONS, **options})
-    by_name = _predictors(predictors, trace, window)
-    evaluation = Evaluation(trace, top_k=top_k, window=window, options=chosen)
+    by_name = _predictors(predictors, history, window)
+    evaluation = Evaluation(history, top_k=top_k, window=window, options=chosen)
     return score_predictors(evaluation, by_name, window=window, monitor=monitor)
 
 
-def _predictors(predictors: Any, trace: LoadTrace, window: int) -> dict[str, DemandPredictor]:
+def _predictors(predictors: Any, history: LoadHistory, window: int) -> dict[str, DemandPredictor]:
     """The predictors that are scored, by name."""
     if isinstance(predictors, Mapping):
         for name, item in predictors.items():
@@ -377,11 +377,11 @@ def _predictors(predictors: Any, trace: LoadTrace, window: int) -> dict[str, Dem
     chosen = [name for name in PREDICTORS if name not in _SLOW]
     if predictors is not None:
         chosen = list(names(predictors, "predict: predictors"))
-    return {name: make_predictor(name, trace.experts, window=window) for name in chosen}
+    return {name: make_predictor(name, history.experts, window=window) for name in chosen}
 
 
-def _read_loads(given: object) -> LoadTrace:
+def _read_loads(given: object) -> LoadHistory:
     path = path_of(given, "predict: loads", "loads, or the path of a file of them")
     if is_load_file(path):
         return read_load_file(path)
-    return trace_of_log(read_routing_log(path))
+    return history_of_log(read_routing_log(path))

@@ -265,7 +265,8 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
             if len(workers) < 2:
                 continue
             buffer = volume[number, role_of[workers[0]]]
-            ring = _without_repeats(graph.worker_server[workers])
+            # each server once: its workers pass on inside it
+            ring = tuple(dict.fromkeys(graph.worker_server[workers].tolist()))
             if buffer > 0 and len(ring) > 1:
                 edge = buffer * (len(workers) - 1) / len(workers)
                 phase, size = merged.get(ring, (number, 0.0))
@@ -274,11 +275,6 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
         RingDemand(np.array(ring, np.uint32), size, phase)
         for ring, (phase, size) in sorted(merged.items())
     )
-
-
-def _without_repeats(servers: npt.NDArray[np.uint32]) -> tuple[int, ...]:
-    """Servers in ring order, each once: workers of one server pass on inside it."""
-    return tuple(dict.fromkeys(servers.tolist()))
 
 
 def _rank_imbalance(rank_tokens: npt.NDArray[np.uint32] | None, ranks: int) -> float | None:

@@ -130,6 +130,11 @@ def quantity(unit: str) -> BeforeValidator:
     return BeforeValidator(convert)
 
 
+def comma_list(value: Any) -> Any:
+    """Accept one text of several joined by commas."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
 def check(
     kind: type[Kind],
     values: Mapping[str, Any],

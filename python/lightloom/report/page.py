@@ -154,14 +154,11 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _model_name(comparison: Comparison) -> str:
-    return str(comparison.inputs.get("model", {}).get("name", "training job"))
-
-
 def _title(comparison: Comparison) -> str:
     scenario = comparison.inputs.get("scenario", {})
     gpus = f" on {scenario['gpus']:,} GPUs" if "gpus" in scenario else ""
-    return f"Which fabric for {_model_name(comparison)}{gpus}?"
+    name = comparison.inputs.get("model", {}).get("name", "training job")
+    return f"Which fabric for {name}{gpus}?"
 
 
 def _heading(comparison: Comparison) -> str:

@@ -228,8 +228,8 @@ def _sentence(scaling: Scaling, metric: str, axis: str, line: list[int]) -> str:
         )
         span = f"at {first} {unit}" if first == last else f"from {first} to {last} {unit}"
         at = ""
-        if place and (one := crossed.get(name)) is not None:
-            at = f" (the two are equal at about {_round(one.at)})"
+        if place and (cross := crossed.get(name)) is not None:
+            at = f" (the two are equal at about {float(f'{cross.at:.2g}'):,.0f})"
         clauses.append(f"{name} {span}{at}")
     lead = f"{where}: " if where else ""
     return f"{lead}{METRICS[metric]} is {'; '.join(clauses)}."
@@ -250,7 +250,3 @@ def _over_kinds(scaling: Scaling, metric: str) -> str:
         for number in sorted(scaling.results)
     ]
     return f"{METRICS[metric]} is {'; '.join(clauses)}."
-
-
-def _round(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.0f}"

@@ -26,8 +26,6 @@ from scipy.sparse import csr_array, vstack
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-#: circuits ``(n, n)``, False if there are none, None if time ran out
-Proposal = npt.NDArray[np.uint16] | Literal[False] | None
 
 #: Part of a budget that HiGHS may take for nothing (its tolerance is 1e-6): lines are relaxed by
 #: this much, so that "infeasible" is never the work of rounding.

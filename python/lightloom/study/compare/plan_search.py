@@ -421,7 +421,8 @@ def _searched(
         text = f"search: of {len(predicted)} plans that fit, the shortest predicted step"
         if len(predicted) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
-        stated = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in _given(scenario))
+        degrees = sorted(scenario.plan.degrees.items())
+        stated = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in degrees)
         provenance = (text, f"given: {stated}") if stated else (text,)
         plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
@@ -451,7 +452,3 @@ def _by_plan(
             chosen.append((best, [fabric]))
     used = [pair for pair in chosen if pair[1]]
     return sorted(used, key=lambda pair: fabrics.index(pair[1][0]))
-
-
-def _given(scenario: Scenario) -> list[tuple[str, Any]]:
-    return sorted(scenario.plan.degrees.items())

@@ -1,4 +1,4 @@
-"""Score several predictors on one trace; what an interrupt leaves is kept."""
+"""Score several predictors on one history; what an interrupt leaves is kept."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Shown):
-    """How good predictors of expert loads are on one trace.
+    """How good predictors of expert loads are on one history.
 
     Attributes
     ----------
     evaluation
-        The trace, and what it was scored by.
+        The history, and what it was scored by.
     scores
         One per predictor, static circuits last.
     inputs
@@ -53,7 +53,7 @@ class Prediction(Shown):
             default=None,
         )
         summary = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
-        return f"Prediction({self.evaluation.trace.name}: {len(self.scores)} scores, {summary})"
+        return f"Prediction({self.evaluation.history.name}: {len(self.scores)} scores, {summary})"
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per predictor."""
@@ -84,7 +84,7 @@ def score_predictors(
     Parameters
     ----------
     evaluation
-        The trace and the region.
+        The history and the region.
     predictors
         By name.
     window
