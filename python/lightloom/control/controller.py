@@ -7,14 +7,13 @@ then left or rolled back. After a reply that did not come, the state is ``UNKNOW
 connects again, reads back, and only then decides. It never repeats a command without knowing what
 the first one did.
 
-A switch that does not answer, while others do, is *blind*: its circuits are neither changed nor
-called lit, and a change of them stays open in the journal until the switch can be read again.
+A switch that does not answer, while others do, is *unreachable*: its circuits are neither changed
+nor called lit, and a change of them stays open in the journal until the switch can be read again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -130,7 +129,7 @@ class RegionController:
             If a switch, the map or the journal cannot be used.
         """
         self.lease.take()
-        self.journal.use_map(self.port_map, time.time())
+        self.journal.use_map(self.port_map, self.lease.now())
         async with self._lock:
             self.held = self._held_by_journal()
             await self.switches.connect()
@@ -153,13 +152,14 @@ class RegionController:
         return self.state
 
     def _held_by_journal(self) -> frozenset[NicPair]:
-        held = self.journal.held() or frozenset()
-        nics = {end for circuit in held for end in (circuit[:2], circuit[2:])}
+        held, left = self.journal.held() or frozenset(), self.journal.left()
+        nics = {end for circuit in held | left for end in (circuit[:2], circuit[2:])}
         if not nics <= self.port_map.by_nic.keys():
             raise JournalError(
                 f"{self.region.name}: the journal holds circuits of NICs that its port map does "
                 "not have; lightloom control audit names every damaged row"
             )
+        self._attempted = left
         return held - self._at(self.switches.excluded, held)
 
     async def close(self) -> None:
@@ -175,7 +175,7 @@ class RegionController:
     def plan(self, wanted: Iterable[NicPair], mode: ConflictMode | None = None) -> RegionChange:
         """Return the change from what the switches hold to the circuits that are wanted.
 
-        Circuits of a blind switch stay as they are.
+        Circuits of a switch that does not answer stay as they are.
 
         Raises
         ------
@@ -191,7 +191,8 @@ class RegionController:
         if impossible:
             circuit = min(impossible)
             raise StateError(
-                f"{self.region.name}: circuit {circuit} cannot be made: {self._why_blind(circuit)}"
+                f"{self.region.name}: circuit {circuit} cannot be made: "
+                f"{self._why_unreachable(circuit)}"
             )
         change = plan_commands(
             self.port_map,
@@ -260,7 +261,7 @@ class RegionController:
             if switches != before:
                 self.held -= self._at(switches, self.held)
                 for name in switches:
-                    self.switches.blind.pop(name, None)
+                    self.switches.unreachable.pop(name, None)
                 await self._synchronize()
 
     async def reach(self, name: str) -> bool:
@@ -291,16 +292,16 @@ class RegionController:
 
     def unseen(self, circuits: Iterable[NicPair]) -> frozenset[NicPair]:
         """Return the circuits over switches that do not answer."""
-        return self._at(self.switches.blind, circuits)
+        return self._at(self.switches.unreachable, circuits)
 
-    def _why_blind(self, circuit: NicPair) -> str:
-        blind = self.switches.blind
+    def _why_unreachable(self, circuit: NicPair) -> str:
+        unreachable = self.switches.unreachable
         name = next(
             placed.switch
             for placed in self.port_map.cross_connects(circuit)
-            if placed.switch in blind
+            if placed.switch in unreachable
         )
-        return f"{name} does not answer: {blind[name]}"
+        return f"{name} does not answer: {unreachable[name]}"
 
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
@@ -414,7 +415,7 @@ class RegionController:
             sorted(self.held),
             sorted(observed.circuits),
             sorted(observed.strangers | observed.crossing),
-            sorted(self.switches.blind),
+            sorted(self.switches.unreachable),
         )
         return sha256(repr(facts).encode()).hexdigest()
 
@@ -450,7 +451,9 @@ class RegionController:
             circuits = self.observed.circuits | self.unseen(self.held)
             intent = ChangeIntent("adopt", reason, self.held, circuits, {}, 0.0)
             number = self._recorder.begin(intent)
-            self._recorder.end(number, ChangeOutcome("done", circuits))
+            # what is left of a circuit that is given up is still this controller's to delete
+            self._attempted |= self.held - circuits
+            self._recorder.end(number, ChangeOutcome("done", circuits, self._left_words()))
             self.held = circuits
             self._compare()
         return circuits
@@ -576,7 +579,7 @@ class RegionController:
         if unseen:
             self.held = self._held_after(change.before, change.wanted)
             self._compare()
-            return self._unknown(change, number, unseen, self._why_blind(min(unseen)))
+            return self._unknown(change, number, unseen, self._why_unreachable(min(unseen)))
         failed = failures_of(change, self.port_map, replies, readbacks)
         if readbacks is None:
             self.observed = with_replies(self.observed, change, failed)
@@ -608,6 +611,7 @@ class RegionController:
         result = "done" if not failed else "partial" if changed - failed.keys() else "failed"
         self.held = self._held_after(change.before, change.wanted)
         words = {str(circuit): problem for circuit, problem in sorted(failed.items())}
+        words = {**self._left_words(), **words}
         self._recorder.end(number, ChangeOutcome(result, self.held, words, timings))
         self._compare()
         return ChangeReport(change, result, self.held, failed, number, timings)
@@ -695,6 +699,7 @@ class RegionController:
             gone = (intent.before - intent.wanted) - self.observed.circuits
             self.held = (self.held - gone) | (self.observed.circuits & changed)
         outcome = recovered_outcome(intent, self.observed.circuits, self.held)
+        outcome = replace(outcome, failed={**self._left_words(), **outcome.failed})
         self._recorder.end(entry.id, outcome)
         self._notify(
             "recovered", {"change": entry.id, "result": outcome.result.removeprefix("recovered-")}
@@ -709,16 +714,23 @@ class RegionController:
         self.statuses = statuses
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
+    def _left(self) -> frozenset[NicPair]:
+        """Circuits that were made or deleted only in part, and of which something is there."""
+        strangers = self.observed.strangers
+        return frozenset(
+            circuit
+            for circuit in self._attempted
+            if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
+        )
+
+    def _left_words(self) -> dict[str, str]:
+        return dict.fromkeys(map(str, sorted(self._left())), "left in part")
+
     def _compare(self) -> None:
         """Set the state by what is observed and held."""
         # a circuit that was given up, and has appeared since, is the controller's all the same
         self.held |= self.observed.circuits & self._attempted
-        strangers = self.observed.strangers
-        self._attempted = frozenset(
-            circuit
-            for circuit in self._attempted
-            if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
-        ) | self.unseen(self._attempted)
+        self._attempted = self._left() | self.unseen(self._attempted)
         debris = frozenset(
             placed
             for circuit in self._attempted | self.held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from lightloom.control.change import RegionChange
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from lightloom.control.report import ChangeReport
 
 
-def region_as_json(controller: RegionController) -> dict[str, Any]:
+#: a table of plain values, as JSON has it
+Document: TypeAlias = dict[str, Any]
+
+
+def region_as_json(controller: RegionController) -> Document:
     """What a region is, and its state."""
     ports, drift = controller.port_map, controller.drift
     return {
@@ -22,7 +26,9 @@ def region_as_json(controller: RegionController) -> dict[str, Any]:
         "nics": sum(ports.nics_per_server),
         "switches": list(ports.switches),
         "held": _texts(sorted(controller.held)),
-        "blind": {name: str(error) for name, error in controller.switches.blind.items()},
+        "unreachable": {
+            name: str(error) for name, error in controller.switches.unreachable.items()
+        },
         "drift": {
             "missing": _texts(drift.missing),
             "extra": _texts(drift.extra),
@@ -31,11 +37,9 @@ def region_as_json(controller: RegionController) -> dict[str, Any]:
     }
 
 
-def change_as_json(
-    change: RegionChange, light: Iterable[LossBudget] | None = None
-) -> dict[str, Any]:
+def change_as_json(change: RegionChange, light: Iterable[LossBudget] | None = None) -> Document:
     """A change, with the light of its circuits where that was asked for."""
-    content: dict[str, Any] = {
+    found: Document = {
         "creates": _texts(change.creates),
         "moves": [{"before": str(a), "after": str(b)} for a, b in change.moved],
         "deletes": _texts(change.deletes),
@@ -43,10 +47,10 @@ def change_as_json(
         "replaced": _texts(change.replaced),
         "expected_s": change.expected_s,
     }
-    return content if light is None else {**content, "light": light_as_json(light)}
+    return found if light is None else {**found, "light": light_as_json(light)}
 
 
-def report_as_json(report: ChangeReport) -> dict[str, Any]:
+def report_as_json(report: ChangeReport) -> Document:
     """What came of a change; ``number`` is that of the journal."""
     return {
         "result": report.result,
@@ -58,17 +62,17 @@ def report_as_json(report: ChangeReport) -> dict[str, Any]:
     }
 
 
-def light_as_json(light: Iterable[LossBudget]) -> list[dict[str, Any]]:
+def light_as_json(light: Iterable[LossBudget]) -> list[Document]:
     """The light of cross-connects; ``null`` where nothing is measured."""
     return [
         {
-            "cross_connect": str(reading.placed),
-            "input_dbm": reading.input_dbm,
-            "output_dbm": reading.output_dbm,
-            "loss_db": reading.loss_db,
-            "verdict": reading.verdict,
+            "cross_connect": str(one.placed),
+            "input_dbm": one.input_dbm,
+            "output_dbm": one.output_dbm,
+            "loss_db": one.loss_db,
+            "verdict": one.verdict,
         }
-        for reading in light
+        for one in light
     ]
 
 

@@ -8,7 +8,6 @@ others do, has not failed: it is avoided until it is reached again.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 
 from lightloom.control.controller import RegionController
@@ -125,7 +124,7 @@ class RegionFailures:
             return self.response
         response = self._respond(parts)
         text = json.dumps(sorted(map(str, parts)))
-        self._controller.journal.note("failures", text, time.time())
+        self._controller.journal.note("failures", text, self._controller.lease.now())
         await self._controller.avoid(response.excluded, self._switches(parts))
         self.parts, self.response = parts, response
         return response
@@ -138,14 +137,13 @@ class RegionFailures:
 
     def _respond(self, parts: frozenset[RegionPart]) -> FailureResponse:
         """What follows from failed parts, and from switches that do not answer."""
-        blind = {
-            RegionPart(PartKind.SWITCH, switch=name) for name in self._controller.switches.blind
-        }
-        return respond(parts | blind, self.shape, self._controller.held)
+        names = self._controller.switches.unreachable
+        unreachable = {RegionPart(PartKind.SWITCH, switch=name) for name in names}
+        return respond(parts | unreachable, self.shape, self._controller.held)
 
     def current(self) -> FailureResponse:
-        """Return what follows with the circuits and the blind switches of now."""
-        if not self.parts and not self._controller.switches.blind and not self.response.lost:
+        """Return what follows with the circuits and the unreachable switches of now."""
+        if not self.parts and not self._controller.switches.unreachable and not self.response.lost:
             return self.response
         self.response = self._respond(self.parts)
         if self.response.excluded != self._controller.decider.failures:

@@ -86,6 +86,10 @@ class Lease:
         self.revision = 0
         self.expires = self._until = 0.0
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock of this lease."""
+        return self._clock()
+
     @property
     def is_held(self) -> bool:
         """Whether it was taken and has not expired."""
@@ -161,14 +165,16 @@ class Lease:
         self.expires = self._until = 0.0
 
     def break_lease(self) -> str:
-        """End the lease of a holder that is dead, for an operator who knows; return its name.
+        """End the lease of a holder that is dead, for an operator who knows.
+
+        Return the name of the holder, empty if there was none.
 
         The revision rises, so that a holder that lives after all does nothing more.
 
         Raises
         ------
         LeaseError
-            If nobody holds it, or the holder is a process that runs.
+            If the holder is a process that runs.
         JournalError
             If the journal cannot be written.
         """
@@ -177,7 +183,7 @@ class Lease:
         with self._journal.lease_transaction() as connection:
             row = _read(connection, region)
             if row is None or row.expires <= 0:
-                raise LeaseError(f"{region}: nobody holds the lease")
+                return ""
             if is_alive(row.process, self._process):
                 raise LeaseError(f"{region}: {row.holder} holds the lease and runs; stop it")
             connection.execute(

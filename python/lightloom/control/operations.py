@@ -8,18 +8,17 @@ command that holds the region itself and the service, to which the requests come
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, TypeAdapter, ValidationError
 
-from lightloom.control.change import ConflictMode, RegionChange
+from lightloom.control.change import ConflictMode
 from lightloom.control.circuit_file import parse_circuits
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import circuits_of
-from lightloom.control.documents import change_as_json, region_as_json, report_as_json
+from lightloom.control.documents import Document, change_as_json, region_as_json, report_as_json
 from lightloom.control.journal import ChangeReason
 from lightloom.control.port_map import NicPair
 from lightloom.control.refusals import RequestError, StateError
@@ -109,15 +108,6 @@ class PlannedChange(Strict):
     seen: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A planned change, and what it does; ``change`` is None for an adoption."""
-
-    planned: PlannedChange
-    document: dict[str, Any]
-    change: RegionChange | None
-
-
 def parse_target(value: object) -> Target:
     """Return the target that JSON describes.
 
@@ -136,9 +126,12 @@ def plan(
     controller: RegionController,
     target: Target,
     conflicts: ConflictMode | None = None,
-    demand: npt.NDArray[Any] | None = None,
-) -> Plan:
+    demand: npt.NDArray[np.uint64] | None = None,
+) -> Document:
     """Return the change that leads to a target, from what was read last.
+
+    The keys are ``region``, ``plan`` (a :class:`PlannedChange`), ``why``, and ``change`` or, for an
+    adoption, ``adopts``.
 
     Parameters
     ----------
@@ -167,21 +160,21 @@ def plan(
         conflicts=conflicts or controller.region.change.conflicts,
         seen=controller.fingerprint(),
     )
-    document: dict[str, Any] = {
+    document: Document = {
         "region": region_as_json(controller),
         "plan": planned.model_dump(mode="json"),
         "why": why,
     }
     if kind == "adopt":
         document["adopts"] = list(map(str, sorted(wanted - controller.held)))
-        return Plan(planned, document, None)
+        return document
     change = controller.plan(wanted, planned.conflicts)
     document["change"] = change_as_json(change, controller.loss_of(change))
-    return Plan(planned, document, change)
+    return document
 
 
 def _resolve(
-    controller: RegionController, target: Target, demand: npt.NDArray[Any] | None
+    controller: RegionController, target: Target, demand: npt.NDArray[np.uint64] | None
 ) -> tuple[frozenset[NicPair], ChangeKind, str]:
     held = controller.held
     match target:
@@ -242,7 +235,7 @@ async def apply(
     change: Change | None = None,
     *,
     checks: bool = True,
-) -> dict[str, Any]:
+) -> Document:
     """Make a planned change; return what came of it, for a person and a program.
 
     Parameters

@@ -6,9 +6,10 @@ Both take the same requests and give the same replies, as plain values.
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -16,37 +17,40 @@ import numpy.typing as npt
 from lightloom.control import operations
 from lightloom.control.change import ConflictMode
 from lightloom.control.client import ControlClient
-from lightloom.control.documents import region_as_json, report_as_json
+from lightloom.control.documents import Document, region_as_json, report_as_json
 from lightloom.control.operations import PlannedChange, Target
-from lightloom.control.refusals import ServiceError
+from lightloom.control.refusals import RegionFileError, ServiceError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.running import OpenRegion, open_region, reason_of, running
 from lightloom.control.service import is_served
 from lightloom.control.token import ClientRole, token_for
+from lightloom.inputs.files import shown_path
 
+#: seconds that a request of an operator may take: a change may be tried again
+_TIMEOUT_S = 120.0
 Demand = npt.NDArray[np.uint64]
 
 
-class Operator(Protocol):
+class RegionOperator(Protocol):
     """What an operator does with a region; every method raises an ``InputError`` or
     ``ControlError`` if it is refused.
     """
 
     async def plan(
         self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
-    ) -> dict[str, Any]:
+    ) -> Document:
         """Return a plan: ``region``, ``plan``, ``why``, and ``change`` or ``adopts``."""
         ...
 
-    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> dict[str, Any]:
+    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
         """Make a planned change; return ``result``, ``after``, ``failed`` and what was measured."""
         ...
 
-    async def drain(self, parts: Sequence[str], why: str) -> dict[str, Any]:
+    async def drain(self, parts: Sequence[str], why: str) -> Document:
         """Take parts out of service: their circuits are deleted, and avoided from then on."""
         ...
 
-    async def resume(self, parts: Sequence[str]) -> dict[str, Any]:
+    async def resume(self, parts: Sequence[str]) -> Document:
         """Put parts into service again."""
         ...
 
@@ -65,34 +69,34 @@ class LocalOperator:
 
     async def plan(
         self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
-    ) -> dict[str, Any]:
-        """As :meth:`Operator.plan`."""
+    ) -> Document:
+        """As :meth:`RegionOperator.plan`."""
         controller = self._region.controller
         folded = None if demand is None else controller.decider.fold(demand)
-        return operations.plan(controller, target, conflicts, folded).document
+        return operations.plan(controller, target, conflicts, folded)
 
-    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> dict[str, Any]:
-        """As :meth:`Operator.apply`."""
+    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+        """As :meth:`RegionOperator.apply`."""
         reason = reason_of(planned.why)
         return await operations.apply(self._region.controller, planned, reason, checks=checks)
 
-    async def drain(self, parts: Sequence[str], why: str) -> dict[str, Any]:
-        """As :meth:`Operator.drain`."""
+    async def drain(self, parts: Sequence[str], why: str) -> Document:
+        """As :meth:`RegionOperator.drain`."""
         controller, failures = self._region.controller, self._region.failures
         response = await failures.add(parts)
         lost = frozenset(failures.current().lost)
-        reply: dict[str, Any] = {"response": response.sentences()}
+        reply: Document = {"response": response.sentences()}
         if lost:
             reason = reason_of(why or f"drain {', '.join(parts)}")
             reply |= report_as_json(await controller.remove(lost, reason))
         return {**reply, **self._region_now()}
 
-    async def resume(self, parts: Sequence[str]) -> dict[str, Any]:
-        """As :meth:`Operator.resume`."""
+    async def resume(self, parts: Sequence[str]) -> Document:
+        """As :meth:`RegionOperator.resume`."""
         response = await self._region.failures.remove(parts)
         return {"response": response.sentences(), **self._region_now()}
 
-    def _region_now(self) -> dict[str, Any]:
+    def _region_now(self) -> Document:
         failures = sorted(map(str, self._region.failures.parts))
         return {"failures": failures, "region": region_as_json(self._region.controller)}
 
@@ -109,7 +113,7 @@ class ServedOperator:
     def __init__(self, client: ControlClient) -> None:
         self.client = client
 
-    async def ask(self, op: str, body: bytes = b"", **facts: Any) -> dict[str, Any]:
+    async def ask(self, op: str, body: bytes = b"", **facts: object) -> Document:
         """Return the reply to a request.
 
         Raises
@@ -125,24 +129,27 @@ class ServedOperator:
 
     async def plan(
         self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
-    ) -> dict[str, Any]:
-        """As :meth:`Operator.plan`."""
+    ) -> Document:
+        """As :meth:`RegionOperator.plan`."""
         body = b"" if demand is None else np.ascontiguousarray(demand, dtype="<u8").tobytes()
-        facts: dict[str, Any] = {"target": target.model_dump(mode="json")}
+        facts: Document = {"target": target.model_dump(mode="json")}
         if conflicts is not None:
             facts["conflicts"] = str(conflicts)
         return await self.ask("plan", body, **facts)
 
-    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> dict[str, Any]:
-        """As :meth:`Operator.apply`."""
+    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+        """As :meth:`RegionOperator.apply`."""
         return await self.ask("apply", plan=planned.model_dump(mode="json"), checks=checks)
 
-    async def drain(self, parts: Sequence[str], why: str) -> dict[str, Any]:
-        """As :meth:`Operator.drain`."""
-        return await self.ask("fail", parts=list(parts), **({"why": why} if why else {}))
+    async def drain(self, parts: Sequence[str], why: str) -> Document:
+        """As :meth:`RegionOperator.drain`."""
+        facts: Document = {"parts": list(parts)}
+        if why:
+            facts["why"] = why
+        return await self.ask("fail", **facts)
 
-    async def resume(self, parts: Sequence[str]) -> dict[str, Any]:
-        """As :meth:`Operator.resume`."""
+    async def resume(self, parts: Sequence[str]) -> Document:
+        """As :meth:`RegionOperator.resume`."""
         return await self.ask("repair", parts=list(parts))
 
 
@@ -162,10 +169,26 @@ async def serving(path: Path) -> AsyncIterator[ServedOperator | None]:
     if address is None:
         yield None
         return
-    path = folder / (file.serve.token_file or f"{file.name}.token")
-    token = token_for(path, ClientRole.OPERATOR)
-    async with ControlClient(address, token) as client:
+    path_of_tokens = folder / (file.serve.token_file or f"{file.name}.token")
+    token = token_for(path_of_tokens, ClientRole.OPERATOR)
+    tls = _trust(file.serve.tls_certificate, folder)
+    async with ControlClient(address, token, tls=tls, timeout_s=_TIMEOUT_S) as client:
         yield ServedOperator(client)
+
+
+def _trust(certificate: Path | None, folder: Path) -> ssl.SSLContext | None:
+    """Trust the certificate of the service alone, whatever name it has."""
+    if certificate is None:
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(folder / certificate)
+    except OSError as error:
+        name = shown_path(folder / certificate)
+        raise RegionFileError(f"{name}: cannot use it for TLS: {error.strerror}") from None
+    return context
 
 
 async def _address(file: RegionFile, folder: Path) -> str | None:
@@ -177,7 +200,7 @@ async def _address(file: RegionFile, folder: Path) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def operator_of(path: Path, log: Any = None) -> AsyncIterator[Operator]:
+async def operator_of(path: Path, log: TextIO | None = None) -> AsyncIterator[RegionOperator]:
     """Reach a region as its operator, for changing it.
 
     Parameters

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightloom.control import operations
 from lightloom.control.change import ConflictMode
-from lightloom.control.documents import region_as_json
+from lightloom.control.documents import Document, region_as_json
 from lightloom.control.journal import ChangeReason
 from lightloom.control.operations import PlannedChange
 from lightloom.control.port_map import NicPair
@@ -19,7 +19,7 @@ from lightloom.errors import InputError, echo
 if TYPE_CHECKING:
     from lightloom.control.session import RegionSession, ServiceMember
 
-Handler = Callable[["ServiceMember", Frame], Awaitable[dict[str, Any]]]
+Handler = Callable[["ServiceMember", Frame], Awaitable[Document]]
 
 
 class OperatorRequests:
@@ -59,7 +59,7 @@ class OperatorRequests:
         if self.paused:
             raise StateError(f"{self._session.name}: paused by {self.paused}; use the EPS")
 
-    async def _plan(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _plan(self, _member: ServiceMember, frame: Frame) -> Document:
         session, header = self._session, frame.header
         session.check_keys(frame, ("target", "conflicts"))
         target = operations.parse_target(header.get("target"))
@@ -68,9 +68,9 @@ class OperatorRequests:
         demand = operations.fold_demand(controller, frame.body) if frame.body else None
         async with session.turn():
             await controller.look()
-            return operations.plan(controller, target, conflicts, demand).document
+            return operations.plan(controller, target, conflicts, demand)
 
-    async def _apply(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _apply(self, member: ServiceMember, frame: Frame) -> Document:
         session, header = self._session, frame.header
         session.check_keys(frame, ("plan", "checks"))
         try:
@@ -100,7 +100,7 @@ class OperatorRequests:
             changed, lambda: controller.apply(wanted, reason, kind, conflicts, seen)
         )
 
-    async def _pause(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _pause(self, member: ServiceMember, frame: Frame) -> Document:
         self._session.check_keys(frame, ("why",))
         why = frame.header.get("why", "")
         if not isinstance(why, str) or not why.isprintable() or len(why) > 200:
@@ -109,16 +109,16 @@ class OperatorRequests:
             self.paused = ": ".join(filter(None, (member.who, why)))
         return self._now()
 
-    async def _continue(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _continue(self, _member: ServiceMember, frame: Frame) -> Document:
         self._session.check_keys(frame, ())
         self.paused = ""
         return self._now()
 
-    async def _clients(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _clients(self, _member: ServiceMember, frame: Frame) -> Document:
         self._session.check_keys(frame, ())
         return self._now()
 
-    async def _remove(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _remove(self, _member: ServiceMember, frame: Frame) -> Document:
         self._session.check_keys(frame, ("number",))
         number = frame.header.get("number")
         if isinstance(number, bool) or not isinstance(number, int):
@@ -126,7 +126,7 @@ class OperatorRequests:
         self._session.remove_member(number)
         return self._now()
 
-    def _now(self) -> dict[str, Any]:
+    def _now(self) -> Document:
         return {
             "region": region_as_json(self._session.controller),
             "paused": self.paused,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lightloom.control.refusals import PortMapError
 from lightloom.control.switch import CrossConnect, Port, PortSide, SwitchDescription
@@ -26,6 +26,8 @@ from lightloom.errors import did_you_mean, echo
 #: circuits whose cross-connects are remembered
 _MAX_REMEMBERED = 16_384
 _new = tuple.__new__
+#: name of the server, NIC, and switch and port of both directions
+MapRow: TypeAlias = tuple[str, int, str, Port, str, Port]
 
 
 class SwitchPort(NamedTuple):
@@ -179,7 +181,7 @@ class PortMap:
         return f"NIC {entry.nic} of {self.servers[entry.server]}"
 
     @cached_property
-    def rows(self) -> tuple[tuple[str, int, str, Port, str, Port], ...]:
+    def rows(self) -> tuple[MapRow, ...]:
         """Name of the server, NIC, and switch and port of both directions, of every NIC."""
         return tuple(
             (self.servers[entry.server], entry.nic, *entry.ingress, *entry.egress)
@@ -192,7 +194,7 @@ class PortMap:
         return sha256(json.dumps([self.servers, self.rows]).encode()).hexdigest()
 
     @classmethod
-    def from_rows(cls, name: str, servers: Sequence[str], rows: Iterable[Sequence[Any]]) -> PortMap:
+    def from_rows(cls, name: str, servers: Sequence[str], rows: Iterable[MapRow]) -> PortMap:
         """Return the map of these :attr:`rows`.
 
         Raises
@@ -202,8 +204,8 @@ class PortMap:
         """
         index = {server: number for number, server in enumerate(servers)}
         nics = tuple(
-            NicPorts(index[server], nic, SwitchPort(*ports[:2]), SwitchPort(*ports[2:]))
-            for server, nic, *ports in rows
+            NicPorts(index[server], nic, SwitchPort(sends, ingress), SwitchPort(gets, egress))
+            for server, nic, sends, ingress, gets, egress in rows
         )
         return cls(name, tuple(servers), nics)
 

@@ -275,7 +275,7 @@ async def _reach(region: OpenRegion) -> None:
     while True:
         await asyncio.sleep(_REACH_S)
         now = asyncio.get_running_loop().time()
-        for name in sorted(controller.switches.blind):
+        for name in sorted(controller.switches.unreachable):
             if now < due.get(name, 0.0):
                 continue
             try:

@@ -14,6 +14,7 @@ import numpy as np
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import MAX_UPCOMING, circuits_of
 from lightloom.control.delegates import delegates_as_json, delegates_of
+from lightloom.control.documents import Document
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.metrics import ControlMetrics
@@ -32,6 +33,8 @@ from lightloom.schedule.decider import Decision
 _MAX_TEXT = 200
 _MAX_PARTS = 1024
 _MAX_NUMBER = 2**53
+#: seconds that an answer may take after the reading that it is made from
+_ANSWER_S = 0.1
 #: seconds between attempts to reach switches whose state is unknown
 _RECOVER_S = 1.0
 #: bytes that may wait for a client to read them; who reads less is cut off
@@ -53,8 +56,7 @@ LEAST_ROLE = {
 
 
 #: the header of a reply, and what makes one
-_Reply = dict[str, Any]
-_Serving = Coroutine[None, None, _Reply]
+_Serving = Coroutine[None, None, Document]
 
 
 @dataclass(eq=False)
@@ -147,7 +149,7 @@ class RegionSession:
         self._connected: dict[int, ServiceMember] = {}
         self._numbers = itertools.count(1)
         #: changes that outlived their demand
-        self._background: set[asyncio.Task[_Reply]] = set()
+        self._background: set[asyncio.Task[Document]] = set()
         #: circuits that a change in progress makes or deletes: nobody may count on them
         self._changing: frozenset[NicPair] = frozenset()
         self._fence = 0
@@ -196,7 +198,7 @@ class RegionSession:
         """Count a request that was not served."""
         self._metrics.count_request(event)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Document:
         """Return what a client is greeted with."""
         return {
             "region": self.name,
@@ -206,7 +208,7 @@ class RegionSession:
             "state": str(self.controller.state),
         }
 
-    async def handle(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def handle(self, member: ServiceMember, frame: Frame) -> Document:
         """Handle a request and return the reply.
 
         Raises
@@ -239,7 +241,7 @@ class RegionSession:
         member.number = next(self._numbers)
         self._connected[member.number] = member
 
-    def members(self) -> list[dict[str, Any]]:
+    def members(self) -> list[Document]:
         """Return the connections, oldest first: number, client, role, peer, server, hung."""
         return [
             {
@@ -268,8 +270,10 @@ class RegionSession:
         member.writer.transport.abort()
         self.leave(member)
 
-    async def _status(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _status(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ())
+        with contextlib.suppress(StateError):
+            await self._look()
         return {
             **self.description(),
             **self._circuits(),
@@ -277,11 +281,13 @@ class RegionSession:
             "paused": self.operators.paused,
         }
 
-    async def _join(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _join(self, member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("server",))
         servers = len(self.controller.port_map.servers)
         member.server = _whole(frame, "server", 0, servers - 1)
         self._members.add(member)
+        with contextlib.suppress(StateError):
+            await self._look()
         return self._circuits()
 
     def leave(self, member: ServiceMember) -> None:
@@ -306,7 +312,7 @@ class RegionSession:
             member.problem = problem or ""
             member.drained.set()
 
-    async def _fail(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("parts", "why"))
         why = _text(frame, "why", "a part has failed") or ""
         async with self._lock:
@@ -314,7 +320,7 @@ class RegionSession:
             await self._drop_lost(ChangeReason(member.who, why))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _repair(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _repair(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("parts",))
         async with self._lock:
             response = await self.failures.remove(_parts(frame))
@@ -327,7 +333,7 @@ class RegionSession:
         if lost and controller.state is not RegionState.UNKNOWN:
             await self.change(lost, lambda: controller.remove(lost, reason))
 
-    async def _demand(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _demand(self, member: ServiceMember, frame: Frame) -> Document:
         received = _now()
         _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
         count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
@@ -349,7 +355,7 @@ class RegionSession:
         hidden_s = _hidden(frame, count)
         return await self._promptly(self._serve(demand, hidden_s, reason, received))
 
-    async def _promptly(self, serving: _Serving) -> _Reply:
+    async def _promptly(self, serving: _Serving) -> Document:
         """Serve a demand in its turn, or refuse it when its time is over.
 
         A demand whose turn has not come by then is dropped; a change that was begun is carried
@@ -379,7 +385,7 @@ class RegionSession:
             raise ControlError(f"{late}: the change goes on; {advice} meanwhile")
         return task.result()
 
-    async def _in_turn(self, serving: _Serving) -> _Reply:
+    async def _in_turn(self, serving: _Serving) -> Document:
         """Serve a demand and let the next one in; the lock is held already."""
         try:
             if self._is_closing:
@@ -389,7 +395,7 @@ class RegionSession:
         finally:
             self._lock.release()
 
-    def _report(self, task: asyncio.Task[_Reply]) -> None:
+    def _report(self, task: asyncio.Task[Document]) -> None:
         """Log what came of a demand whose client was told to use the EPS."""
         if task.cancelled():
             return
@@ -397,14 +403,14 @@ class RegionSession:
         result = repr(error) if error is not None else task.result()["result"]
         self._notify("late-demand", {"result": result})
 
-    def _ended(self, task: asyncio.Task[_Reply]) -> None:
+    def _ended(self, task: asyncio.Task[Document]) -> None:
         self._background.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waits has it as well
 
     async def _serve(
         self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
-    ) -> dict[str, Any]:
+    ) -> Document:
         controller = self.controller
         self.operators.check_running()
         if controller.state is RegionState.UNKNOWN:
@@ -426,6 +432,7 @@ class RegionSession:
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
+            await self._look()
         timings = {"decide_s": decided - received, "total_s": _now() - received}
         return self._outcome(decision, report, timings)
 
@@ -442,7 +449,7 @@ class RegionSession:
 
     def _outcome(
         self, decision: Decision, report: ChangeReport | None, timings: Mapping[str, float]
-    ) -> dict[str, Any]:
+    ) -> Document:
         failed: Mapping[NicPair, str] = {} if report is None else report.failed
         return {
             "result": "held" if report is None else report.result,
@@ -558,11 +565,12 @@ class RegionSession:
         for member in members:
             member.send({"event": event, **facts})
 
-    def _circuits(self) -> dict[str, Any]:
-        """Circuits that carry traffic now, and who sends over them."""
+    def _circuits(self) -> Document:
+        """Circuits that carry traffic by a reading that is not too old, and who sends over them."""
         controller = self.controller
         circuits: frozenset[NicPair] = frozenset()
-        if controller.state is not RegionState.UNKNOWN:
+        is_fresh = controller.age_s <= controller.region.serve.max_age_s + _ANSWER_S
+        if is_fresh and controller.state is not RegionState.UNKNOWN:
             circuits = controller.held & controller.observed.circuits
         response = self.failures.current()
         circuits -= frozenset(response.lost) | self._changing
@@ -573,10 +581,10 @@ class RegionSession:
             "circuits": [list(circuit) for circuit in sorted(circuits)],
             "delegates": delegates_as_json(delegates, response.relays),
             "failures": sorted(map(str, self.failures.parts)),
-            "blind": sorted(controller.switches.blind),
+            "unreachable": sorted(controller.switches.unreachable),
         }
 
-    def fallback(self) -> dict[str, Any]:
+    def fallback(self) -> Document:
         """Return what is true when a request was refused: the circuits that are there."""
         return self._circuits()
 

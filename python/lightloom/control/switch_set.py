@@ -2,7 +2,7 @@
 
 A switch on which a change ended with an unknown state is closed; :meth:`SwitchSet.resync` connects
 again and reads back until it does not change any more. A switch that does not answer while others
-do is *blind*: it is left alone, and nobody knows what it holds, until it is reached again.
+do is *unreachable*: it is left alone, and nobody knows what it holds, until it is reached again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SwitchSet:
         #: switches that have failed as a whole, and are left alone
         self.excluded: frozenset[str] = frozenset()
         #: why a switch does not answer, where others do
-        self.blind: dict[str, SwitchError] = {}
+        self.unreachable: dict[str, SwitchError] = {}
         self.descriptions: dict[str, SwitchDescription] = {}
         self._port_map, self._timeout_s, self._quiet_s = port_map, timeout_s, quiet_s
         self._connected: set[str] = set()
@@ -87,7 +87,7 @@ class SwitchSet:
     @property
     def active(self) -> list[str]:
         """Names of the switches that have not failed, and answer as far as is known."""
-        left = self.excluded | self.blind.keys()
+        left = self.excluded | self.unreachable.keys()
         return [name for name in self.drivers if name not in left]
 
     @property
@@ -98,7 +98,7 @@ class SwitchSet:
     async def connect(self) -> None:
         """Connect to all switches that are not, and check the port map against them.
 
-        A switch that cannot be reached while others can is blind from then on.
+        A switch that cannot be reached while others can is unreachable from then on.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class SwitchSet:
     async def _each(
         self, names: Sequence[str], act: Callable[[str], Awaitable[Result]]
     ) -> dict[str, Result]:
-        """Act on each switch; one that does not answer, while others do, becomes blind."""
+        """Act on each switch; one that does not answer, while others do, is unreachable then."""
         replies = await asyncio.gather(*map(act, names), return_exceptions=True)
         results: dict[str, Result] = {}
         errors: dict[str, SwitchError] = {}
@@ -151,11 +151,11 @@ class SwitchSet:
                 results[name] = reply
         if errors and len(errors) == len(self.active):
             raise next(iter(errors.values()))
-        self.blind |= errors
+        self.unreachable |= errors
         return results
 
     async def reach(self, name: str) -> bool:
-        """Try to connect to a blind switch; return whether it is not blind any more.
+        """Try to connect to an unreachable switch; return whether it answers now.
 
         Raises
         ------
@@ -165,9 +165,9 @@ class SwitchSet:
         try:
             await self._connect(name)
         except SwitchError as error:
-            self.blind[name] = error
+            self.unreachable[name] = error
             return False
-        self.blind.pop(name, None)
+        self.unreachable.pop(name, None)
         return True
 
     async def _read_back(self, name: str, ports: bool) -> Readback:
@@ -216,7 +216,7 @@ class SwitchSet:
 
         A command that was sent before a connection was cut may still be executed: two equal
         readings are needed, with a quiet time between them and without pending cross-connects. A
-        switch that does not settle in time, while others do, is blind from then on.
+        switch that does not settle in time, while others do, is unreachable from then on.
 
         Raises
         ------

@@ -411,7 +411,9 @@ def test_nothing_that_others_wrote_does_anything_to_the_terminal(region, lightlo
         raise ControlError(f"switch: {evil}")
 
     monkeypatch.setattr("lightloom.control.controller.RegionController.apply", refuses)
-    status, refused_out, refused_err = lightloom("control", "apply", path, "--clear", "--verbose")
+    status, refused_out, refused_err = lightloom(
+        "control", "apply", path, "--clear", "--yes", "--verbose"
+    )
     assert status == 2
     for text in (out, err, refused_out, refused_err):
         assert all(line.isprintable() for line in text.splitlines())

@@ -144,7 +144,7 @@ def test_what_is_no_journal(tmp_path):
     (tmp_path / "text").write_text("not a database at all, only a long line of text\n" * 50)
     with pytest.raises(JournalError, match="cannot open the journal: file is not a database; no"):
         Journal(tmp_path / "text", "r0")
-    with pytest.raises(JournalError, match="cannot open the journal: No such file or directory"):
+    with pytest.raises(JournalError, match="cannot open the journal: No such file"):
         Journal(tmp_path / "none" / "j.sqlite", "r0")
     connection = sqlite3.connect(tmp_path / "other")
     connection.execute("CREATE TABLE things (name TEXT)")

@@ -196,15 +196,13 @@ def test_a_journal_that_is_not_the_same_file_any_more_ends_the_lease(place, tmp_
 
 def test_an_operator_breaks_the_lease_of_the_dead_alone(place):
     operator = place.lease("operator")
-    with pytest.raises(LeaseError, match=r"^r0: nobody holds the lease$"):
-        operator.break_lease()
+    assert operator.break_lease() == ""
     living = place.lease("living")
     living.take()
     with pytest.raises(LeaseError, match=r"^r0: living holds the lease and runs; stop it$"):
         operator.break_lease()
     living.release()
-    with pytest.raises(LeaseError, match=r"^r0: nobody holds the lease$"):
-        operator.break_lease()
+    assert operator.break_lease() == ""
     unknown = place.lease("container", ELSEWHERE)
     unknown.take()
     assert not is_free(place)

@@ -105,10 +105,10 @@ def test_a_switch_that_does_not_answer_is_blind_and_the_other_works(tmp_path):
             await controller.apply(pairs("0/0-1/0 2/1-3/1"), WHY)
             switches["s1"].is_down = True
             assert await controller.check() is RegionState.READY
-            assert list(controller.switches.blind) == ["s1"]
+            assert list(controller.switches.unreachable) == ["s1"]
             session.failures.current()
             assert session._circuits()["circuits"] == [[0, 0, 1, 0]]
-            assert session._circuits()["blind"] == ["s1"]
+            assert session._circuits()["unreachable"] == ["s1"]
             wanted = spread(controller)
             assert {pair.nic for pair in wanted} == {0}
             assert (await controller.apply(wanted, WHY)).result == "done"
@@ -119,7 +119,7 @@ def test_a_switch_that_does_not_answer_is_blind_and_the_other_works(tmp_path):
             assert not await controller.reach("s1")
             switches["s1"].is_down = False
             assert await controller.reach("s1")
-            assert (controller.state, controller.switches.blind) == (RegionState.READY, {})
+            assert (controller.state, controller.switches.unreachable) == (RegionState.READY, {})
             assert {pair.nic for pair in spread(controller)} == {0}
             session.failures.current()
             assert {pair.nic for pair in spread(controller)} == {0, 1}
@@ -179,11 +179,11 @@ def test_a_region_starts_with_what_answers(tmp_path):
         switches["s1"].is_down = True
         async with on_planes(tmp_path, switches) as (controller, _):
             assert controller.state is RegionState.READY
-            assert list(controller.switches.blind) == ["s1"]
+            assert list(controller.switches.unreachable) == ["s1"]
             assert (await controller.apply(pairs("1/0-3/0 2/1-3/1"), WHY)).result == "done"
             await RegionFailures(controller).add(["switch:s1"])
         async with on_planes(tmp_path, switches) as (controller, _):
-            assert not controller.switches.blind
+            assert not controller.switches.unreachable
             assert controller.held == pairs("1/0-3/0")
         switches["s0"].is_down = True
         with pytest.raises(SwitchError, match="connection refused"):

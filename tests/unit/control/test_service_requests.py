@@ -6,7 +6,7 @@ import json
 import struct
 
 import pytest
-from tests.unit.control.test_service import HELLO, TOKEN, demand, raw, served
+from tests.unit.control.test_service import HELLO, OPERATOR, TOKEN, demand, raw, served
 
 from lightloom.control.client import ControlClient
 from lightloom.control.wire import encode, read_frame
@@ -41,6 +41,12 @@ FIELDS = {
     "fail": ("parts", "unknown"),
     "repair": ("parts", "unknown"),
     "status": ("unknown",),
+    "plan": ("target", "conflicts", "unknown"),
+    "apply": ("plan", "checks", "unknown"),
+    "pause": ("why", "unknown"),
+    "continue": ("unknown",),
+    "clients": ("unknown",),
+    "remove": ("number", "unknown"),
 }
 
 
@@ -56,7 +62,7 @@ async def conversation(folder, frames):
         *_,
     ):
         reader, writer = await raw(service)
-        writer.write(HELLO)
+        writer.write(encode({"op": "hello", "token": OPERATOR}))
         await read_frame(reader, 2**20, 0)
         for frame in frames:
             writer.write(frame)
@@ -186,3 +192,37 @@ def test_a_number_of_many_digits_ends_the_connection_with_one_answer(tmp_path):
     (answer,), _ = asyncio.run(conversation(tmp_path, [frame]))
     assert (answer["ok"], answer["id"]) == (False, None)
     assert answer["error"].startswith("header: not valid JSON: ")
+
+
+PLAN = {
+    "region": "r0",
+    "kind": "apply",
+    "wanted": ["0/0-1/0"],
+    "why": "w",
+    "conflicts": "safe",
+    "seen": "0" * 64,
+}
+TARGETS = (
+    {"kind": "exactly", "circuits": ["0/0-1/0"], "name": "x"},
+    {"kind": "edited", "add": ["0/0-1/0"], "remove": []},
+    {"kind": "demanded"},
+    {"kind": "before", "change": 1},
+)
+
+
+def test_any_type_inside_a_target_or_a_plan_is_answered(tmp_path):
+    inside = [("apply", "plan", PLAN), *(("plan", "target", target) for target in TARGETS)]
+    values = (*VALUES, ["0/0-0/0"], ["9/9-1/0"], ["\x1b[2J"], ["0/0-1/0"] * 3, "adopt")
+    headers = [
+        {"op": op, "id": number, name: {**record, key: value}}
+        for number, (op, name, record, key, value) in enumerate(
+            (op, name, record, key, value)
+            for op, name, record in inside
+            for key in (*record, "unknown")
+            for value in values
+        )
+    ]
+    answers, faults = asyncio.run(conversation(tmp_path, [encode(one) for one in headers]))
+    assert [answer["id"] for answer in answers] == [one["id"] for one in headers]
+    assert not [facts["trace"] for name, facts in faults if name == "internal-error"]
+    assert all(answer["ok"] or answer["error"].isprintable() for answer in answers)

@@ -2,10 +2,20 @@
 
 import asyncio
 import contextlib
-from typing import NamedTuple
 
 import pytest
-from tests.control_switches import ADMIN, change, connected, emulate, pairs, run
+from tests.control_switches import (
+    ADMIN,
+    CERTIFIED,
+    KEYED,
+    OPEN,
+    PROTOCOLS,
+    change,
+    connected,
+    pairs,
+    reached,
+    run,
+)
 
 from lightloom.control.drivers import open_driver, schemes
 from lightloom.control.switch import (
@@ -22,57 +32,12 @@ from lightloom.control.switch import (
 from lightloom.errors import InputError
 
 
-class Protocol(NamedTuple):
-    """A protocol of a model, packages that it needs, and a circuit by the names of its ports."""
-
-    model: str
-    service: str
-    circuit: str = "1-9"
-    packages: tuple[str, ...] = ()
-
-
-PROTOCOLS = {
-    protocol.service: protocol
-    for protocol in (
-        Protocol("polatis", "tl1"),
-        Protocol("polatis", "ssh", packages=("asyncssh",)),
-        Protocol("polatis", "restconf", packages=("httpx",)),
-        Protocol("polatis", "restconfs", packages=("httpx", "cryptography")),
-        Protocol("polatis", "netconf", packages=("asyncssh", "ncclient")),
-        Protocol("polatis", "scpi"),
-        Protocol("sonic", "gnmi", "1A-1B", ("grpc", "pygnmi")),
-        Protocol("sonic", "gnmis", "1A-1B", ("grpc", "pygnmi", "cryptography")),
-    )
-} | {
-    "cli": Protocol("sonic", "ssh", "1A-1B", ("asyncssh",)),
-    "calient": Protocol("calient", "tl1", "1.1.1-1.1.2"),
-}
-#: those whose identity is checked: by a certificate, or by a host key
-CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
-#: those in which nobody logs in
-OPEN = {"scpi"}
-
-
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request):
     chosen = PROTOCOLS[request.param]
     for package in chosen.packages:
         pytest.importorskip(package)
     return chosen
-
-
-@contextlib.asynccontextmanager
-async def reached(protocol, tmp_path, query="poll_s=0.05", **options):
-    """An emulator, and the URL by which its driver trusts it."""
-    async with emulate(model=protocol.model, services={protocol.service: 0}, **options) as emulator:
-        query = f"?{query}"
-        if protocol.service in CERTIFIED:
-            (tmp_path / "switch.pem").write_text(emulator.certificate)
-            query += f"&ca_file={tmp_path / 'switch.pem'}"
-        if protocol.service in KEYED:
-            (tmp_path / "hosts").write_text(emulator.known_hosts())
-            query += f"&known_hosts={tmp_path / 'hosts'}"
-        yield emulator, query
 
 
 def test_a_circuit_comes_and_goes(protocol, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -22,8 +22,9 @@ from lightloom.inputs.strict import File, Switch
 from lightloom.units import show_things
 
 if TYPE_CHECKING:
+    from lightloom.control.documents import Document
     from lightloom.control.operations import PlannedChange
-    from lightloom.control.operator import Operator
+    from lightloom.control.operator import RegionOperator
 
 EXAMPLES = (
     "lightloom control apply region.toml --demand-file demand.npy",
@@ -86,7 +87,7 @@ async def _apply(options: ApplyOptions, outputs: Outputs) -> None:
 
 
 async def apply_shown(
-    operator: Operator, document: dict[str, Any], outputs: Outputs, *, asks: bool
+    operator: RegionOperator, document: Document, outputs: Outputs, *, asks: bool
 ) -> None:
     """Show a plan, ask unless it is to be made at once, and make it.
 
@@ -109,7 +110,7 @@ async def apply_shown(
     await _make(operator, planned, outputs, document, checks=asks)
 
 
-def _question(document: dict[str, Any]) -> str:
+def _question(document: Document) -> str:
     region, change = document["region"]["name"], document.get("change")
     if change is None:
         return f"Adopt {show_things(len(document['adopts']), 'circuit')} in {region}?"
@@ -121,10 +122,10 @@ def _question(document: dict[str, Any]) -> str:
 
 
 async def _make(
-    operator: Operator,
+    operator: RegionOperator,
     planned: PlannedChange,
     outputs: Outputs,
-    content: dict[str, Any],
+    content: Document,
     *,
     checks: bool = True,
 ) -> None:

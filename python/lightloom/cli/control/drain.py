@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -12,9 +12,12 @@ from lightloom.cli.control.target import (
     outputs_and_options,
     run_until_complete,
 )
-from lightloom.cli.options import Command, CommandCall, Panel, option
+from lightloom.cli.options import Command, CommandCall, Option, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Name
+
+if TYPE_CHECKING:
+    from lightloom.control.documents import Document
 
 EXAMPLES = (
     "lightloom control drain region.toml nic:2/1",
@@ -41,7 +44,7 @@ class DrainOptions(PartsOptions):
     )
 
 
-def parts_panel(*further: Any) -> Panel:
+def parts_panel(*further: Option) -> Panel:
     """The region and its parts."""
     return Panel(
         "Parts",
@@ -71,7 +74,7 @@ async def _drain(options: DrainOptions, outputs: Outputs) -> None:
         say_response(await operator.drain(options.parts, options.why or ""), outputs)
 
 
-def say_response(reply: dict[str, Any], outputs: Outputs) -> None:
+def say_response(reply: Document, outputs: Outputs) -> None:
     """Print what follows from the parts that are out of service."""
     outputs.say(*(reply["response"] or ["everything is in service"]))
     outputs.write_json(reply)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from lightloom.inputs.strict import Switch
 from lightloom.units import show_things
 
 if TYPE_CHECKING:
+    from lightloom.control.documents import Document
     from lightloom.control.remap import Remapping
     from lightloom.control.running import OpenRegion
 
@@ -87,7 +88,7 @@ async def _remap(options: RemapOptions, outputs: Outputs) -> None:
         outputs.write_json(content)
 
 
-def _say(region: OpenRegion, planned: Remapping, outputs: Outputs) -> dict[str, Any]:
+def _say(region: OpenRegion, planned: Remapping, outputs: Outputs) -> Document:
     """Show what changes; by names and ports, since numbers may change."""
     from lightloom.control.documents import change_as_json
 

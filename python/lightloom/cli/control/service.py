@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Name, Switch, Whole
+
+if TYPE_CHECKING:
+    from lightloom.control.documents import Document
 
 EXAMPLES = (
     "lightloom control service region.toml",
@@ -84,7 +87,7 @@ async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
     _say(reply, outputs)
 
 
-def _say(reply: dict[str, Any], outputs: Outputs) -> None:
+def _say(reply: Document, outputs: Outputs) -> None:
     from lightloom.cli.control.show import region_line
 
     outputs.say(region_line(reply["region"]))
@@ -109,5 +112,5 @@ def _break_lease(options: ServiceOptions, outputs: Outputs) -> None:
         holder = Lease(region.journal).break_lease()
     finally:
         region.journal.close()
-    outputs.say(f"the lease of {holder} is free" if holder else "nobody holds the lease")
+    outputs.say(f"the lease of {holder} is free")
     outputs.write_json({"holder": holder})

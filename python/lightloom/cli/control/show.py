@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lightloom.control.report import Drift
 from lightloom.units import show_things, show_time
 
 if TYPE_CHECKING:
+    from lightloom.control.documents import Document
     from lightloom.control.journal import JournalEntry
 
 #: circuits that are listed in one line
 _MAX_LISTED = 12
 
 
-def region_line(region: Mapping[str, Any]) -> str:
+def region_line(region: Document) -> str:
     """What a region is, and its state."""
     text = (
         f"{region['name']}: {region['state']}; {region['servers']} servers, {region['nics']} NICs "
@@ -23,12 +24,12 @@ def region_line(region: Mapping[str, Any]) -> str:
     )
     if any(region["drift"].values()):
         text += f"; drift: {Drift(**region['drift'])}"
-    for name, problem in region["blind"].items():
+    for name, problem in region["unreachable"].items():
         text += f"; {name} does not answer ({problem})"
     return text
 
 
-def change_lines(change: Mapping[str, Any]) -> Iterator[str]:
+def change_lines(change: Document) -> Iterator[str]:
     """A change in a few lines, with the light of its circuits."""
     pairs = [*change["creates"], *change["moves"], *change["deletes"], *change["replaced"]]
     if not pairs:
@@ -50,7 +51,7 @@ def _listed(verb: str, things: Sequence[str]) -> str:
     return f"  {verb:9} {len(things):4}  {'  '.join(shown)}".rstrip()
 
 
-def _light_lines(light: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _light_lines(light: Sequence[Document]) -> Iterator[str]:
     measured = [budget for budget in light if budget["output_dbm"] is not None]
     if not measured:
         yield "  light     not measured"
@@ -62,7 +63,7 @@ def _light_lines(light: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )
 
 
-def plan_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def plan_lines(document: Document) -> Iterator[str]:
     """A plan: the region, why, and what changes."""
     yield region_line(document["region"])
     adopts = document.get("adopts")
@@ -73,7 +74,7 @@ def plan_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from change_lines(document["change"])
 
 
-def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+def report_lines(report: Document) -> Iterator[str]:
     """What came of a change."""
     circuits = show_things(len(report["after"]), "circuit")
     if report["result"] == "adopted":

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from lightloom.inputs.strict import Switch, quantity
 
 if TYPE_CHECKING:
     from lightloom.control.controller import RegionController
+    from lightloom.control.documents import Document
     from lightloom.control.optics import LossBudget
     from lightloom.control.port_map import NicPair
 
@@ -69,7 +70,7 @@ async def _watch(options: WatchOptions, outputs: Outputs) -> None:
         outputs.say(f"{region.file_map.name} has changed: {region.map_change}")
     with _reports(outputs) as report:
         async with looking_at(region) as controller:
-            content: dict[str, Any]
+            content: Document
             facts = region_as_json(controller)
             shown = region_line(facts)
             if options.once:
@@ -101,7 +102,7 @@ def _reports(outputs: Outputs) -> Iterator[Callable[..., None]]:
 
     sink = TextSink(outputs.json_target)
 
-    def report(content: dict[str, Any], *lines: str) -> None:
+    def report(content: Document, *lines: str) -> None:
         outputs.say(*lines)
         sink.write(json_line({"at": time.time(), **content}))
 

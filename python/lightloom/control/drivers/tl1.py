@@ -190,7 +190,7 @@ class Tl1Parser:
             # a part of a two-byte mark may still come
             match = (self._open or _STOP).search(line, self._scanned, stop)
             if match is None:
-                is_half = line[stop - 1 : stop] in (b"/", b"*")
+                is_half = line.endswith((b"/", b"*"), 0, stop)
                 self._scanned = max(self._scanned, stop - is_half)
                 return -1
             mark, self._scanned = bytes(match[0]), match.end()

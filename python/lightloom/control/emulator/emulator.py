@@ -64,6 +64,10 @@ class EmulatedBehavior:
         Whether the power of every port is measured.
     yang_revision
         Revision of the YANG module ``optical-switch`` of NETCONF and RESTCONF.
+    page_rows
+        Rows of a page of a TL1 reply; 0 for one page.
+    has_plain_ports
+        Whether a Calient switch numbers its ports, 1 to N; else their names are dotted.
     """
 
     completion: CompletionTime = CompletionTime.SETTLED
@@ -77,6 +81,8 @@ class EmulatedBehavior:
     sid: str = "OCS"
     has_monitors: bool = True
     yang_revision: str = NEWEST_REVISION
+    page_rows: int = 0
+    has_plain_ports: bool = False
 
 
 class Service(Protocol):
@@ -263,6 +269,8 @@ def _switch(
         idle_close_s=behavior.idle_close_s,
         sid=behavior.sid,
         yang_revision=behavior.yang_revision,
+        page_rows=behavior.page_rows,
+        has_plain_ports=behavior.has_plain_ports,
         monitored_ports=frozenset(matrix.ports if behavior.has_monitors else ()),
     )
 

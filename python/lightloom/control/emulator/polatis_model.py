@@ -126,7 +126,7 @@ class PolatisModel:
         return ModelContainer(name, OPTICAL_SWITCH, rows=(leaves,), is_state=True)
 
     def _ports(self) -> ModelContainer:
-        rows = tuple(
+        rows: tuple[Row, ...] = tuple(
             {
                 "port-id": port,
                 "status": self._status(port, "ENABLED", "DISABLED", "FAILED"),
@@ -139,7 +139,9 @@ class PolatisModel:
         return ModelContainer("port-config", OPTICAL_SWITCH, "port", "port-id", rows, states)
 
     def _powers(self) -> ModelContainer:
-        rows = tuple({"port-id": port, "power": f"{power:.2f}"} for port, power in self._measured())
+        rows: tuple[Row, ...] = tuple(
+            {"port-id": port, "power": f"{power:.2f}"} for port, power in self._measured()
+        )
         return ModelContainer("opm-power", OPTICAL_SWITCH, "port", "port-id", rows, is_state=True)
 
     def _old_ports(self) -> ModelContainer:

@@ -115,8 +115,15 @@ class CommandReader:
             self._is_quoted = not self._is_quoted
 
 
-def parse_command(text: str) -> Tl1Command:
+def parse_command(text: str, *, needs_tag: bool = True) -> Tl1Command:
     """Return the parts of a command.
+
+    Parameters
+    ----------
+    text
+        The command without its semicolon.
+    needs_tag
+        Whether a command without a tag is refused; else the tag is 0.
 
     Raises
     ------
@@ -135,6 +142,8 @@ def parse_command(text: str) -> Tl1Command:
             raise CommandDeniedError("IICT", f"Parse error at offset {index} in command")
         index += 1
     verb, tid, aid, tag, general = (*parts, "", "", "", "")[:5]
+    if not tag and not needs_tag:
+        tag = "0"
     if not tag:
         raise CommandDeniedError("IICT", f"Parse error at offset {len(text)} in command")
     return Tl1Command(verb.upper(), unquoted(tid), aid, unquoted(tag), general, tuple(parts[5:]))
@@ -188,20 +197,25 @@ class Tl1Reply:
     error: str = ""
     comment: str = ""
 
-    def render(self, tag: str, sid: str, time: str) -> bytes:
-        """Return the text of the reply."""
+    def render(self, tag: str, sid: str, time: str, page_rows: int = 0) -> bytes:
+        """Return the text of the reply, in pages of some rows unless their number is 0."""
         lines = [f"M  {tag} {self.code}"]
         if self.error:
             lines += [f"   {self.error}", f"   /* {self.comment.replace('*/', '')} */"]
-        lines += [f'   "{row}"' for row in self.rows]
-        return render_message(lines, sid, time)
+        size = page_rows or max(len(self.rows), 1)
+        pages = [self.rows[start : start + size] for start in range(0, len(self.rows), size)]
+        ends = ">" * (len(pages) - 1) + ";"
+        return b"".join(
+            render_message([*lines, *(f'   "{row}"' for row in page)], sid, time, end)
+            for page, end in zip(pages or [()], ends, strict=True)
+        )
 
 
-def render_message(lines: list[str], sid: str, time: str) -> bytes:
-    """Return the text of a message with its header."""
+def render_message(lines: list[str], sid: str, time: str, end: str = ";") -> bytes:
+    """Return the text of a message with its header; ``>`` ends a page that others follow."""
     header = f"   {sid or '( nil )'} {time}"
     body = "".join(f"{line.replace(';', ',')}\r\n" for line in (header, *lines))
-    return f"\r\n{body};".encode("ascii", "replace")
+    return f"\r\n{body}{end}".encode("ascii", "replace")
 
 
 def refusal(error: CommandDeniedError) -> Tl1Reply:
