@@ -28,13 +28,14 @@ from lightloom.control.controller import RegionController
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.lease import Lease
+from lightloom.control.members import ServiceMember
 from lightloom.control.port_map import NicPorts, PortMap, SwitchPort
 from lightloom.control.processes import this_process
 from lightloom.control.refusals import ControlError, LeaseError
 from lightloom.control.region_file import RegionFile
 from lightloom.control.remap import remap
 from lightloom.control.report import RegionState
-from lightloom.control.session import RegionSession, ServiceMember
+from lightloom.control.session import RegionSession
 from lightloom.control.switch import (
     ChangeOperation,
     CircuitResult,
@@ -383,7 +384,7 @@ class Simulation:
             for number, member in enumerate(self.members):
                 member.session, member.member.is_hung = session, False
                 member.member.server = number
-                session._members.add(member.member)
+                session.enter(member.member)
             while world.counts["requests"] < until:
                 await self.request(session)
         finally:
