@@ -376,7 +376,7 @@ def profile(draw: Draws) -> tuple:
 
 
 def draw_request(draw: Draws, *, wide: bool = False) -> DrawRequest:
-    """Of as many experts as the side, or of a few for each rank."""
+    """A request for as many experts as the side, or for a few for each rank."""
     ranks, layers = draw.rng.choice([1, 2, 4, 8]), draw.rng.randrange(3)
     experts, batches = max(1, draw.side), draw.rng.choice([1, 2, 3])
     experts = ranks * draw.rng.choice([1, 2]) if wide else experts

@@ -82,10 +82,10 @@ class FabricRoute(Result):
             self.spine_switches,
             self.core_switches,
         )
-        given = FabricPaths(*(np.asarray(part, dtype=np.int32).ravel() for part in parts))
+        paths = FabricPaths(*(np.asarray(part, dtype=np.int32).ravel() for part in parts))
         hosts = _permutation(permutation)
         try:
-            _core.schedule_check_route(hosts, self.shape, given)
+            _core.schedule_check_route(hosts, self.shape, paths)
         except ValueError as error:
             raise InputError(f"route: {error}") from None
 
@@ -149,10 +149,10 @@ def check_coloring(edges: npt.ArrayLike, color_of_edge: npt.ArrayLike) -> int:
         If they do: the two edges.
     """
     pairs = _edges(edges)
-    given = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
-    colors = int(given.max()) + 1 if given.size else 0
+    color_array = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
+    colors = int(color_array.max()) + 1 if color_array.size else 0
     try:
-        _core.schedule_check_coloring(pairs, colors, given)
+        _core.schedule_check_coloring(pairs, colors, color_array)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
     return colors
@@ -209,7 +209,7 @@ def route_permutation(
     hosts = _permutation(permutation)
     shape = _fabric_shape(leaf, tiers, spines, pod, cores)
     try:
-        found = _core.schedule_route_permutation(hosts, shape)
+        routed = _core.schedule_route_permutation(hosts, shape)
     except ValueError as error:
         raise InputError(f"permutation: {error}") from None
     leaf, spines, pod, cores = shape
@@ -220,11 +220,11 @@ def route_permutation(
         upper = (spines, leaves // pod, pod + cores)
         top = (spines, cores, leaves // pod)
     return FabricRoute(
-        spine=found.spine,
-        core=found.core,
-        leaf_switches=found.leaf_switches.reshape(leaves, leaf + spines),
-        spine_switches=found.spine_switches.reshape(upper),
-        core_switches=found.core_switches.reshape(top),
+        spine=routed.spine,
+        core=routed.core,
+        leaf_switches=routed.leaf_switches.reshape(leaves, leaf + spines),
+        spine_switches=routed.spine_switches.reshape(upper),
+        core_switches=routed.core_switches.reshape(top),
         shape=shape,
     )
 
@@ -245,20 +245,20 @@ def _fabric_shape(
 
 
 def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    given = whole_list(permutation, "permutation", 2**31 - 1, InputError, minimum=-1)
-    return given.astype(np.int32)
+    array = whole_list(permutation, "permutation", 2**31 - 1, InputError, minimum=-1)
+    return array.astype(np.int32)
 
 
 def _edges(edges: npt.ArrayLike) -> npt.NDArray[np.uint32]:
-    given = as_array(edges, "edges", InputError)
-    if given.size == 0:
+    array = as_array(edges, "edges", InputError)
+    if array.size == 0:
         return np.zeros((0, 2), dtype=np.uint32)
-    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise InputError(
-            f"edges: expected rows of 2 whole numbers, got {given.dtype} of shape {given.shape}"
+            f"edges: expected rows of 2 whole numbers, got {array.dtype} of shape {array.shape}"
         )
-    if given.min() < 0 or given.max() >= _MAX_VERTICES:
+    if array.min() < 0 or array.max() >= _MAX_VERTICES:
         raise InputError(
-            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {span_text(given)}"
+            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {span_text(array)}"
         )
-    return np.ascontiguousarray(given.astype(np.uint32))
+    return np.ascontiguousarray(array.astype(np.uint32))

@@ -70,8 +70,8 @@ def helios_epochs(
     Examples
     --------
     >>> from lightloom.schedule import helios_epochs
-    >>> found = helios_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
-    >>> found.matchings[:, 0].tolist()
+    >>> run = helios_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
+    >>> run.matchings[:, 0].tolist()
     [[-1, 2, 1], [2, -1, 0], [1, 0, -1]]
 
     Raises
@@ -83,21 +83,21 @@ def helios_epochs(
     """
     matrix, options, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        found = _core.schedule_helios(matrix, options)
+        plan = _core.schedule_helios(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return epoch_run(found, options, bits)
+    return epoch_run(plan, options, bits)
 
 
-def epoch_run(found: _core.EpochPlan, options: dict[str, int], bits: int) -> EpochRun:
+def epoch_run(plan: _core.EpochPlan, options: dict[str, int], bits: int) -> EpochRun:
     """Return epochs as the core planned them; ``bits`` per second of a port."""
     return EpochRun(
-        length_bytes=found.length_bytes,
-        largest_line_bytes=found.largest_line_bytes,
+        length_bytes=plan.length_bytes,
+        largest_line_bytes=plan.largest_line_bytes,
         switches=options["switches"],
         rate_bps=bits,
-        matchings=found.matchings,
-        turned=found.turned,
+        matchings=plan.matchings,
+        turned=plan.turned,
     )
 
 

@@ -68,8 +68,8 @@ class HybridSchedule(Result):
     Examples
     --------
     >>> from lightloom.schedule import decompose_hybrid
-    >>> found = decompose_hybrid([[0, 80, 6], [6, 0, 80], [80, 6, 0]], eps_gbps=40, delay_s=4e-11)
-    >>> found.holds_bytes.tolist(), int(found.eps_bytes.sum()), found.length_bytes
+    >>> plan = decompose_hybrid([[0, 80, 6], [6, 0, 80], [80, 6, 0]], eps_gbps=40, delay_s=4e-11)
+    >>> plan.holds_bytes.tolist(), int(plan.eps_bytes.sum()), plan.length_bytes
     ([78], 24, 80)
     """
 
@@ -202,19 +202,19 @@ def decompose_hybrid(
     search = optional_seconds(time_limit_s, "time_limit_s"), flag(relay, "relay")
     matrix, ports = hybrid_arguments(demand, eps_gbps, delay_s, rate_gbps)
     try:
-        found = _core.schedule_hybrid_plan(matrix, ports, method, *search)
+        plan = _core.schedule_hybrid_plan(matrix, ports, method, *search)
     except ValueError as error:
         raise DemandError(str(error)) from None
     return HybridSchedule(
-        permutations=found.matchings,
-        holds_bytes=found.hold_bytes,
-        eps_bytes=found.eps_bytes,
-        relays=found.relays,
-        relay_memory_bytes=found.relay_memory_bytes,
-        length_bytes=found.length_bytes,
-        lower_bound_bytes=found.lower_bound_bytes,
+        permutations=plan.matchings,
+        holds_bytes=plan.hold_bytes,
+        eps_bytes=plan.eps_bytes,
+        relays=plan.relays,
+        relay_memory_bytes=plan.relay_memory_bytes,
+        length_bytes=plan.length_bytes,
+        lower_bound_bytes=plan.lower_bound_bytes,
         method=method,
-        time_spent_s=found.time_spent_s,
+        time_spent_s=plan.time_spent_s,
         **ports,
     )
 

@@ -122,8 +122,8 @@ class PermutationSchedule(Result):
     Examples
     --------
     >>> import lightloom
-    >>> found = lightloom.decompose([[0, 5], [7, 0]], rate_gbps=8)
-    >>> found.length_bytes, found.over_bound
+    >>> schedule = lightloom.decompose([[0, 5], [7, 0]], rate_gbps=8)
+    >>> schedule.length_bytes, schedule.over_bound
     (7, 1.0)
     """
 
@@ -345,11 +345,11 @@ def decompose(  # noqa: PLR0913
     limit_s = optional_seconds(time_limit_s, "time_limit_s")
     try:
         choice = (delay_bytes, partial, method, limit_s, switches, earlier)
-        found = _core.schedule_decompose(matrix, *choice)
+        plan = _core.schedule_decompose(matrix, *choice)
     except ValueError as error:  # views and conversions are checked once the fast path has failed
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
-    return _schedule_of(found, matrix, delay_bytes, bits, partial, switches)
+    return _schedule_of(plan, matrix, delay_bytes, bits, partial, switches)
 
 
 def switch_count(switches: int, *, partial: bool) -> int:
@@ -382,8 +382,8 @@ def _earlier(
     if method not in _FROM_PREVIOUS:
         raise InputError(f"previous: expected method {' or '.join(_FROM_PREVIOUS)}, got {method}")
     if partial or switches > 1:
-        given = "partial=True" if partial else f"switches={switches}"
-        raise InputError(f"previous: expected one all-stop switch, got {given}")
+        switching = "partial=True" if partial else f"switches={switches}"
+        raise InputError(f"previous: expected one all-stop switch, got {switching}")
     if previous.slots is None or previous.switches > 1:
         made_for = "transfers" if previous.slots is None else f"{previous.switches} switches"
         raise InputError(f"previous: expected slots of one switch, got {made_for}")
@@ -394,28 +394,28 @@ def _earlier(
 
 
 def _schedule_of(
-    found: _core.PermutationPlan,
+    plan: _core.PermutationPlan,
     matrix: npt.NDArray[np.uint64],
     delay_bytes: int,
     rate_bps: int,
     partial: bool,
     switches: int,
 ) -> PermutationSchedule:
-    slots = found.slots
+    slots = plan.slots
     return PermutationSchedule(
         slots=None if slots is None else (slots.matchings, slots.hold_bytes),
-        transfers=found.transfers,
+        transfers=plan.transfers,
         shape=(matrix.shape[0], matrix.shape[1]),
-        length_bytes=found.length_bytes,
-        lower_bound_bytes=found.lower_bound_bytes,
+        length_bytes=plan.length_bytes,
+        lower_bound_bytes=plan.lower_bound_bytes,
         delay_bytes=delay_bytes,
         rate_bps=rate_bps,
         partial=partial,
-        chosen=found.chosen,
-        time_spent_s=found.time_spent_s,
+        chosen=plan.chosen,
+        time_spent_s=plan.time_spent_s,
         switches=switches,
-        switch_of_slot=found.switch_of_slot,
-        new_slots=found.new_slots,
+        switch_of_slot=plan.switch_of_slot,
+        new_slots=plan.new_slots,
     )
 
 
@@ -453,8 +453,8 @@ def decompose_all(
     Examples
     --------
     >>> from lightloom.schedule import decompose_all
-    >>> found = decompose_all([[0, 9, 1], [1, 0, 9], [9, 1, 0]], methods=("bvn", "auto"))
-    >>> {method: schedule.length_bytes for method, schedule in found.items()}
+    >>> schedules = decompose_all([[0, 9, 1], [1, 0, 9], [9, 1, 0]], methods=("bvn", "auto"))
+    >>> {method: schedule.length_bytes for method, schedule in schedules.items()}
     {'bvn': 10, 'auto': 10}
     """
     return {

@@ -173,8 +173,8 @@ def relay(
     >>> from lightloom.schedule import Region, relay
     >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
     >>> star = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
-    >>> found = relay([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], star, region)
-    >>> found.pays, found.makespan_s < found.one_hop_s
+    >>> relayed = relay([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], star, region)
+    >>> relayed.pays, relayed.makespan_s < relayed.one_hop_s
     (True, True)
 
     Raises
@@ -187,15 +187,15 @@ def relay(
     one_of(method, "relay method", get_args(RelayMethod))
     request = relay_request(demand, circuits, region, cost)
     if method == "fast":
-        found = _core.schedule_relay(request)
+        routing = _core.schedule_relay(request)
     else:
         need("scipy", "relay method 'lp'")
         from lightloom.schedule.relay_program import solve_program
 
         solved = solve_program(request)
         bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
-        found = _core.schedule_relay_as(request, solved.paths, solved.size_bytes, bound)
-    return _relayed(request, found)
+        routing = _core.schedule_relay_as(request, solved.paths, solved.size_bytes, bound)
+    return _relayed(request, routing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,8 +280,8 @@ def allocate_relayed(
     --------
     >>> from lightloom.schedule import Region, allocate_relayed
     >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
-    >>> found = allocate_relayed([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], region)
-    >>> found.circuits.tolist()
+    >>> plan = allocate_relayed([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], region)
+    >>> plan.circuits.tolist()
     [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
 
     Raises
@@ -297,17 +297,17 @@ def allocate_relayed(
     routing = relay_request(demand, none, region, cost)
     if servers > _MAX_SERVERS:
         raise InputError(f"demand of {servers} servers: at most {_MAX_SERVERS} can relay")
-    found = _core.schedule_allocate_relayed(
+    plan = _core.schedule_allocate_relayed(
         request._replace(demand=routing.demand),
         routing.charges,
         min(evaluations, _MAX_EVALUATIONS),
     )
     return RelayedAllocation(
-        circuits=found.circuits,
-        routing=_relayed(routing._replace(circuits=found.circuits), found.routing),
-        origin=found.origin,
-        evaluations=found.evaluations,
-        port_bound_s=found.port_bound_s,
+        circuits=plan.circuits,
+        routing=_relayed(routing._replace(circuits=plan.circuits), plan.routing),
+        origin=plan.origin,
+        evaluations=plan.evaluations,
+        port_bound_s=plan.port_bound_s,
     )
 
 
@@ -331,8 +331,8 @@ def relay_loads(
     >>> from lightloom.schedule import Region, relay, relay_loads
     >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
     >>> demand, star = [[0, 9, 9], [0, 0, 9], [0, 0, 0]], [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
-    >>> found = relay(demand, star, region)
-    >>> relay_loads(demand, star, region, found).makespan_s == found.makespan_s
+    >>> relayed = relay(demand, star, region)
+    >>> relay_loads(demand, star, region, relayed).makespan_s == relayed.makespan_s
     True
 
     Raises
@@ -358,32 +358,32 @@ def relay_request(
     matrix, eps_bps = request.demand, int(request.eps_bps.max(initial=0))
     if (request.eps_bps != eps_bps).any():
         raise InputError("eps_gbps: relaying expects one EPS rate for all servers")
-    given = check_circuits(circuits, request.ports)
+    checked = check_circuits(circuits, request.ports)
     total = int(matrix.sum(dtype=object)) - int(np.trace(matrix.astype(object)))
     if total > 2**63:
         raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
     np.fill_diagonal(matrix, 0)
     cost = RelayCost() if cost is None else instance(cost, RelayCost, "cost", "a RelayCost")
-    return RoutingRequest(matrix, given, request.circuit_bps, eps_bps, cost)
+    return RoutingRequest(matrix, checked, request.circuit_bps, eps_bps, cost)
 
 
-def _relayed(request: RoutingRequest, found: _core.RelayRouting) -> Relayed:
-    columns = (np.ascontiguousarray(found.paths[:, column]) for column in range(4))
+def _relayed(request: RoutingRequest, routing: _core.RelayRouting) -> Relayed:
+    columns = (np.ascontiguousarray(routing.paths[:, column]) for column in range(4))
     source, relay, destination, kind = columns
     return Relayed(
         source=source,
         relay=relay,
         destination=destination,
         kind=kind,
-        size_bytes=found.size_bytes,
-        makespan_s=found.makespan_s,
-        latency_s=found.latency_s,
-        one_hop_s=found.one_hop_s,
-        with_relays_s=found.with_relays_s,
-        lower_bound_s=found.lower_bound_s,
-        pays=found.verdict == "pays",
-        reason=_REASONS[found.verdict],
-        loads=_loads(request, found.paths, found.size_bytes),
+        size_bytes=routing.size_bytes,
+        makespan_s=routing.makespan_s,
+        latency_s=routing.latency_s,
+        one_hop_s=routing.one_hop_s,
+        with_relays_s=routing.with_relays_s,
+        lower_bound_s=routing.lower_bound_s,
+        pays=routing.verdict == "pays",
+        reason=_REASONS[routing.verdict],
+        loads=_loads(request, routing.paths, routing.size_bytes),
     )
 
 
@@ -391,13 +391,13 @@ def _loads(
     request: RoutingRequest, paths: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
 ) -> RelayLoads:
     try:
-        found = _core.schedule_relay_loads(request, paths, size_bytes)
+        loads = _core.schedule_relay_loads(request, paths, size_bytes)
     except ValueError as error:
         raise InputError(str(error)) from None
     return RelayLoads(
-        circuit_bytes=found.circuit_bytes,
-        eps_out_bytes=found.eps_out_bytes,
-        eps_in_bytes=found.eps_in_bytes,
-        staging_bytes=found.staging_bytes,
-        makespan_s=found.makespan_s,
+        circuit_bytes=loads.circuit_bytes,
+        eps_out_bytes=loads.eps_out_bytes,
+        eps_in_bytes=loads.eps_in_bytes,
+        staging_bytes=loads.staging_bytes,
+        makespan_s=loads.makespan_s,
     )

@@ -141,8 +141,8 @@ def rotornet_schedule(
     Examples
     --------
     >>> from lightloom.schedule import rotornet_schedule
-    >>> found = rotornet_schedule([[0, 9, 1], [1, 0, 9], [9, 1, 0]], held=True)
-    >>> found.holds_bytes.tolist()
+    >>> run = rotornet_schedule([[0, 9, 1], [1, 0, 9], [9, 1, 0]], held=True)
+    >>> run.holds_bytes.tolist()
     [9, 1]
 
     Raises
@@ -192,16 +192,16 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     options, bits = rotor_options(rotor)
     try:
-        found = _core.schedule_rotornet(matrix, options)
+        run = _core.schedule_rotornet(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
     return RotorSchedule(
-        length_bytes=found.length_bytes,
-        largest_line_bytes=found.largest_line_bytes,
+        length_bytes=run.length_bytes,
+        largest_line_bytes=run.largest_line_bytes,
         rate_bps=bits,
-        turns=found.turns,
-        holds_bytes=found.holds_bytes,
-        moves=found.moves,
+        turns=run.turns,
+        holds_bytes=run.holds_bytes,
+        moves=run.moves,
         **options,
     )
 

@@ -6,7 +6,7 @@
 //! narrowest hops, and a ring is divided among its cycles in proportion to what the narrowest hop
 //! of each can carry, as the network does that runs them.
 //!
-//! Of several equally busy circuits a change relieves one at a time. So that this counts, a phase
+//! A change relieves one of several equally busy circuits at a time. So that this counts, a phase
 //! costs a small part ([`EVENNESS`]) of the power mean of its loads, too.
 
 use super::links::{Links, Neighbors};
@@ -194,22 +194,22 @@ mod tests {
     #[test]
     fn phases_add_up_and_directions_do_not() {
         let demand = [(0, 1, 8), (1, 0, 4), (0, 1, 6)];
-        let found = plan(&request(4, &[], &demand, &[0, 0, 1]), &[], &[(0, 1), (0, 1)]);
-        assert_eq!(found.busiest, [4.0, 3.0]);
+        let predicted = plan(&request(4, &[], &demand, &[0, 0, 1]), &[], &[(0, 1), (0, 1)]);
+        assert_eq!(predicted.busiest, [4.0, 3.0]);
         let (one, two) = ((4_f64.powi(4) + 2_f64.powi(4)) / 8.0, 3_f64.powi(4) / 8.0);
         let cost = 7.0 + EVENNESS * (one.powf(0.25) + two.powf(0.25));
-        assert!((found.cost - cost).abs() < 1e-12);
+        assert!((predicted.cost - cost).abs() < 1e-12);
     }
 
     /// Around a square, two circuits wide on one side and one on the other: 20 and 10 bytes.
     #[test]
     fn routes_share_by_their_narrowest_hops() {
         let circuits = [(0, 1), (0, 1), (1, 2), (1, 2), (2, 3), (3, 0)];
-        let found = plan(&request(4, &[], &[(0, 2, 30)], &[]), &[], &circuits);
-        assert_eq!(found.busiest, [10.0]);
+        let predicted = plan(&request(4, &[], &[(0, 2, 30)], &[]), &[], &circuits);
+        assert_eq!(predicted.busiest, [10.0]);
         let one = TopoRequest { max_routes: 1, ..request(4, &[], &[(0, 2, 30)], &[]) };
-        let found = plan(&one, &[], &circuits);
-        assert!([15.0, 30.0].contains(&found.busiest[0]), "{:?}", found.busiest);
+        let predicted = plan(&one, &[], &circuits);
+        assert!([15.0, 30.0].contains(&predicted.busiest[0]), "{:?}", predicted.busiest);
     }
 
     /// 60 bytes over two cycles, in both directions: 15 in each; a hop whose circuit is gone

@@ -77,7 +77,7 @@ mod tests {
     use super::super::request::examples::{group, request};
     use super::*;
 
-    /// Of two rings the one that has a cycle wants no other circuits.
+    /// A ring that has a cycle wants no other circuits.
     #[test]
     fn rings_without_a_cycle_want_circuits_with_everything_else() {
         let rings = [group(&[0, 1, 2], 8, 0), group(&[1, 2, 3], 50, 0)];
