@@ -65,7 +65,7 @@ CALLS = {
             "model": "mixtral-8x7b", "gpus": 32, "rate": 400, "fabrics": ["fat-tree"],
             "progress": None, "allocator": None, "predictor": None, "seeds": 1,
             "compute_spread": 0.0, "policies": False, "imbalances": False,
-            "plan": {"micro_batches": 1},
+            "plan": {"tp": 1, "pp": 1, "ep": 8, "micro_batches": 1},
         },
     ),
     "compare_schedules": (

@@ -19,13 +19,19 @@ _DOUBLE_BYTES = 8
 
 
 def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
-    """Return values as an array; raise ``error`` if rows are of unequal length, or masked."""
+    """Return values as an array of this machine's byte order.
+
+    In another order, NumPy 2.0 to 2.2.1 may crash where a number outside of its type is compared.
+
+    Raises ``error`` if rows are of unequal length, or masked.
+    """
     if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
         raise error(f"{name}: some entries are masked; fill them first, as by .filled(0)")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise error(f"{name}: expected an array, got rows of unequal length") from None
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def flag(value: bool, name: str) -> bool:

@@ -71,7 +71,6 @@ fn give_port(
     }
     let mut bundles: Vec<(f64, u32, u32, u32)> = links
         .circuits()
-        .iter()
         .filter(|circuit| seen[circuit.a as usize])
         .map(|c| (wants.get(&(c.a, c.b)).copied().unwrap_or(0.0), c.a, c.b, c.count))
         .collect();

@@ -157,8 +157,7 @@ mod tests {
         let mut links = Links::new(4, 3);
         serve(&mut demand, &mut links);
         // 0-1 and 2-3, then 1-2 alone, then 0-1 and 2-3 again; 1 and 2 have no port left
-        let bundles: Vec<(u32, u32, u32)> =
-            links.circuits().iter().map(|c| (c.a, c.b, c.count)).collect();
+        let bundles: Vec<(u32, u32, u32)> = links.circuits().map(|c| (c.a, c.b, c.count)).collect();
         assert_eq!(bundles, [(0, 1, 2), (1, 2, 1), (2, 3, 2)]);
         assert_eq!(demand.pairs, [(0, 1, 15.0), (1, 2, 50.0), (2, 3, 15.0)]);
     }

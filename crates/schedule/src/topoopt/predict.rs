@@ -52,8 +52,9 @@ pub(super) struct Loads {
 impl Plan {
     /// Routes all traffic over circuits that connect all who talk.
     pub(super) fn of(links: Links, traffic: &Traffic, max_routes: u32) -> Self {
-        let routes = paths::shortest(&links, &traffic.pairs, max_routes);
-        let mut loads = Loads::new(&links, &routes, traffic);
+        let neighbors = links.neighbors();
+        let routes = paths::shortest(&neighbors, &traffic.pairs, max_routes);
+        let mut loads = Loads::new(neighbors, links.counts(), &routes, traffic);
         loads.carry(&routes, traffic.phases);
         let ports = f64::from(links.ports());
         let bundles = loads.counts.len();
@@ -82,13 +83,7 @@ impl Plan {
 }
 
 impl Loads {
-    fn new(links: &Links, routes: &Routes, traffic: &Traffic) -> Self {
-        let neighbors = links.neighbors();
-        let mut counts = vec![0; neighbors.directed()];
-        for circuit in links.circuits() {
-            counts[neighbors.index(circuit.a, circuit.b)] = circuit.count;
-            counts[neighbors.index(circuit.b, circuit.a)] = circuit.count;
-        }
+    fn new(neighbors: Neighbors, counts: Vec<u32>, routes: &Routes, traffic: &Traffic) -> Self {
         let mut routes_of = Vec::with_capacity(traffic.pairs.len() + 1);
         let mut hops = Vec::with_capacity(routes.servers.len() - routes.len());
         let mut narrowest = Vec::with_capacity(routes.len());

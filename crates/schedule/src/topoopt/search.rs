@@ -48,13 +48,19 @@ pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
     let servers = starts[0].links.servers();
     let rounds = (SINGLE / servers.pow(3)).clamp(SINGLE_ROUNDS.0, SINGLE_ROUNDS.1);
     let each = Effort { rounds: rounds / 2 / starts.len(), seed: 0 };
-    let plans = starts.iter().map(|start| {
+    let search = |start: &Start| {
         let plan = Plan::of(start.links.clone(), &start.traffic, max_routes);
         let many = swap_many(plan.clone(), &start.traffic, max_routes);
         let plan = cheapest([plan, many].into_iter(), |plan| plan.cost);
         swap_one(plan, &start.traffic, max_routes, &each)
-    });
-    let mut plans: Vec<(usize, Plan)> = plans.enumerate().collect();
+    };
+    let mut plans: Vec<(usize, Plan)> = Vec::with_capacity(starts.len());
+    for (index, start) in starts.iter().enumerate() {
+        // A search of the same leads to the same.
+        let before = starts[..index].iter().position(|other| other.is_same(start));
+        let plan = before.map_or_else(|| search(start), |other| plans[other].1.clone());
+        plans.push((index, plan));
+    }
     let (first, _) = cheapest(plans.iter().enumerate(), |(_, (_, plan))| plan.cost);
     // The earlier start comes first of equals, there and in this stable sort.
     plans[..=first].rotate_right(1);

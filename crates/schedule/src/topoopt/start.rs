@@ -17,6 +17,13 @@ pub(super) struct Start {
     pub traffic: Traffic,
 }
 
+impl Start {
+    /// Whether a search from here is one from there: cycles and circuits decide the traffic.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.cycles == other.cycles && self.links == other.links
+    }
+}
+
 /// `TopoOpt`'s ports for rings and matchings for the rest; then direct circuits for what fits, with
 /// each number of ports that rings may have.
 ///
