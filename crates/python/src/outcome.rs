@@ -4,6 +4,7 @@
 //! them, and the Python classes have the same in seconds where the core has picoseconds.
 
 use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
+use crate::written::to_values;
 use lightloom_execute::{
     CircuitStatistics, CircuitTimeline, DecisionRecord, Decisions, LinkUse, Outcome, Snapshot,
     Timeline,
@@ -112,6 +113,8 @@ impl StepOutcome {
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 pub(crate) struct RecordedDecisions {
     regions: Vec<Py<PyRegion>>,
+    /// By name, as users write it.
+    policy: Py<PyAny>,
     records: Vec<Py<RecordedDecision>>,
 }
 
@@ -132,6 +135,7 @@ impl RecordedDecisions {
         let records = decisions.records.into_iter().map(record);
         Ok(Self {
             regions: regions.collect::<PyResult<_>>()?,
+            policy: to_values(py, &decisions.policy)?.unbind(),
             records: records.collect::<PyResult<_>>()?,
         })
     }

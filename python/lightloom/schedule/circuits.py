@@ -33,8 +33,9 @@ from lightloom.schedule.arrays import (
     whole_number,
 )
 from lightloom.schedule.core_requests import CircuitRequest
-from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
+from lightloom.schedule.failures import check_demand, working_eps, working_nics
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
+from lightloom.schedule.records import Failures
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
 from lightloom.units import show_bytes, show_time

@@ -25,7 +25,8 @@ from lightloom.schedule.circuits import (
     route,
     whole_ports,
 )
-from lightloom.schedule.failures import Failures, working_nics
+from lightloom.schedule.failures import working_nics
+from lightloom.schedule.records import Failures
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 
 _MAX_PLANES = 4_096

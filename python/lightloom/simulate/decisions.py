@@ -52,11 +52,14 @@ class DecisionLog:
     records
         The decisions.
     ocs
-        The circuit switches of the network, with their policy and timing.
+        The circuit switches of the network, with their timing.
+    policy
+        How circuits follow the demand.
     """
 
     records: tuple[DecisionRecord, ...]
     ocs: Ocs
+    policy: Policy
     _regions: tuple[_core.DeciderRegion, ...]
 
     @property
@@ -74,21 +77,20 @@ class DecisionLog:
         allocator
             The custom allocator of the run, if it had one.
         """
-        values, ocs = self._regions[region], self.ocs
-        failed, cost = values.failures, RelayCost(**values.relay_cost)
+        values = self._regions[region]
         return Decider(
             len(values.ports),
             Region(
                 ports=values.ports,
                 circuit_gbps=values.circuit_bps / 1e9,
                 eps_gbps=values.eps_bps / 1e9,
-                split=ocs.split,
+                split=values.split,
                 allowed=values.allowed,
-                failed=Failures(failed.nics, failed.eps_nics, failed.servers, failed.planes),
+                failed=Failures(**values.failures),
                 eps_nics=values.eps_nics,
             ),
-            policy=Policy(ocs.allocator, ocs.reconfigure, None if ocs.relaying is None else cost),
-            timing=ocs.timing,
+            policy=self.policy,
+            timing=self.ocs.timing,
             planes=values.planes,
             numa_nodes=values.numa_nodes,
             allocator=allocator,
@@ -109,4 +111,7 @@ def decision_log(recorded: _core.RecordedDecisions | None, ocs: Ocs | None) -> D
         )
         for record in recorded.records
     )
-    return DecisionLog(records, ocs, tuple(recorded.regions))
+    values = dict(recorded.policy)
+    if values["relaying"] is not None:
+        values["relaying"] = RelayCost(**values["relaying"])
+    return DecisionLog(records, ocs, Policy(**values), tuple(recorded.regions))
