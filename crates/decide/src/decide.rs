@@ -128,7 +128,11 @@ impl Decider {
             self.proposer = proposer;
         }
         let mut draft = Draft::new(self.usable(held), upcoming);
-        match self.policy.when.request(self, &draft) {
+        if upcoming.is_empty() {
+            draft.nothing = Some(Why::NothingUpcoming);
+            return draft;
+        }
+        match self.policy.when.policy().request(self, &draft) {
             Ok(demands) => draft.demands = demands,
             Err(why) => draft.nothing = Some(why),
         }
@@ -180,7 +184,7 @@ impl Decider {
     fn complete(&mut self, held: &Held, draft: &Draft, proposals: &[Arc<Allocation>]) -> Decision {
         let choice = match draft.nothing {
             Some(why) => self.stay(draft, why),
-            None => self.policy.when.choose(self, draft, proposals),
+            None => self.policy.when.policy().choose(self, draft, proposals),
         };
         let choice = self.choose_relayed(draft, choice);
         self.settle(held, draft, choice)

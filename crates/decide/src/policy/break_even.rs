@@ -1,12 +1,11 @@
 //! Other circuits only where they pay over what is upcoming.
 
-use super::circuit_policy::{Ahead, CircuitPolicy};
+use super::circuit_policy::{Ahead, CircuitPolicy, Requests};
 use crate::break_even::{demands_to_request, max_gain};
 use crate::choice::{Choice, Draft};
 use crate::decider::Decider;
 use crate::decision::{Upcoming, Why};
 use lightloom_schedule::Allocation;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Maximum upcoming all-to-alls that are considered: a backward pass through four layers.
@@ -19,11 +18,7 @@ impl CircuitPolicy for BreakEven {
         Ahead::Foreseen(MAX_UPCOMING)
     }
 
-    fn request<'a>(
-        &self,
-        decider: &Decider,
-        draft: &Draft<'a>,
-    ) -> Result<Vec<Cow<'a, [u64]>>, Why> {
+    fn request<'a>(&self, decider: &Decider, draft: &Draft<'a>) -> Requests<'a> {
         let (held, upcoming) = (&draft.held.circuits, draft.upcoming);
         let request = decider.request(&upcoming[0].demand, None);
         if let Some((saved, exposed)) = max_gain(&request, held, upcoming, &decider.timing) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// How far a decision looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ahead {
+pub(crate) enum Ahead {
     /// At so many all-to-alls at most, none of which but the first may be unforeseen.
     Foreseen(u32),
     /// At so many at most, of whatever demand.
@@ -20,7 +20,7 @@ pub(super) enum Ahead {
 
 /// What is known beforehand of the first all-to-all of a forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Foresight {
+pub(crate) enum Foresight {
     /// What a predictor says, if one is asked.
     Predicted,
     /// Nothing that a decision depends on; all-to-alls wait as if something was predicted.
@@ -29,8 +29,11 @@ pub(super) enum Foresight {
     Known,
 }
 
+/// Demands that circuits are requested for, or why for none.
+pub(crate) type Requests<'a> = Result<Vec<Cow<'a, [u64]>>, Why>;
+
 /// One way in which circuits follow the demand; unless it says otherwise, that of the allocator.
-pub(super) trait CircuitPolicy {
+pub(crate) trait CircuitPolicy {
     /// How far a decision looks.
     fn ahead(&self) -> Ahead;
 
@@ -39,8 +42,8 @@ pub(super) trait CircuitPolicy {
         Foresight::Predicted
     }
 
-    /// What circuits are requested for, or why for nothing; something is upcoming.
-    fn request<'a>(&self, _: &Decider, draft: &Draft<'a>) -> Result<Vec<Cow<'a, [u64]>>, Why> {
+    /// What circuits are requested for; something is upcoming.
+    fn request<'a>(&self, _: &Decider, draft: &Draft<'a>) -> Requests<'a> {
         Ok(vec![sum_of(draft.upcoming)])
     }
 

@@ -1,11 +1,10 @@
 //! The circuits of the start stay. All-to-alls wait for that as for any other decision, so that
 //! policies differ by what they switch and not by the order of all-to-alls.
 
-use super::circuit_policy::{Ahead, CircuitPolicy, Foresight};
+use super::circuit_policy::{Ahead, CircuitPolicy, Foresight, Requests};
 use crate::choice::Draft;
 use crate::decider::Decider;
 use crate::decision::Why;
-use std::borrow::Cow;
 
 pub(super) struct Never;
 
@@ -18,7 +17,7 @@ impl CircuitPolicy for Never {
         Foresight::Unused
     }
 
-    fn request<'a>(&self, _: &Decider, _: &Draft<'a>) -> Result<Vec<Cow<'a, [u64]>>, Why> {
+    fn request<'a>(&self, _: &Decider, _: &Draft<'a>) -> Requests<'a> {
         Err(Why::Never)
     }
 }

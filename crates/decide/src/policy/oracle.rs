@@ -1,12 +1,10 @@
 //! As break-even over a longer horizon, had all demand in it been known.
 
 use super::break_even::BreakEven;
-use super::circuit_policy::{Ahead, CircuitPolicy, Foresight};
+use super::circuit_policy::{Ahead, CircuitPolicy, Foresight, Requests};
 use crate::choice::{Choice, Draft};
 use crate::decider::Decider;
-use crate::decision::Why;
 use lightloom_schedule::Allocation;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Maximum upcoming all-to-alls that are considered.
@@ -23,11 +21,7 @@ impl CircuitPolicy for Oracle {
         Foresight::Known
     }
 
-    fn request<'a>(
-        &self,
-        decider: &Decider,
-        draft: &Draft<'a>,
-    ) -> Result<Vec<Cow<'a, [u64]>>, Why> {
+    fn request<'a>(&self, decider: &Decider, draft: &Draft<'a>) -> Requests<'a> {
         BreakEven.request(decider, draft)
     }
 
