@@ -3,8 +3,8 @@
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
 use crate::errors::NetworkInvalid;
+use crate::records::Record;
 use crate::schedule::decider::PyFailures;
-use crate::written::Written;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
     Crossbars, Cycle, Direct, Eps, Lateness, MatchingFinder, Route, ScheduledCircuits, Slot,
@@ -163,7 +163,7 @@ struct PyOcs {
     split: bool,
     reconfigure: Name<Reconfigure>,
     first: Name<FirstAllToAll>,
-    timing: Written<SwitchTiming>,
+    timing: Record<SwitchTiming>,
     relaying: Option<(u64, u64)>,
     planes: Option<Name<Fibers>>,
     failures: Option<PyFailures>,

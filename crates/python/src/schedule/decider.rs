@@ -4,7 +4,7 @@ use super::allocation::{nic_circuit, nic_rows, square};
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
-use crate::written::{Written, to_values};
+use crate::records::{Record, to_values};
 use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
 use lightloom_model::{
     Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, RelayCost,
@@ -52,7 +52,7 @@ struct RegionValues {
     circuit_bps: u64,
     eps_bps: Rates,
     eps_nics: u32,
-    relay_cost: Option<Written<RelayCost>>,
+    relay_cost: Option<Record<RelayCost>>,
     failures: Option<PyFailures>,
 }
 
@@ -431,10 +431,10 @@ impl PyDecider {
     fn new(
         region: &PyRegion,
         policy: Given<PolicyValues>,
-        timing: Written<SwitchTiming>,
+        timing: Record<SwitchTiming>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (Given(policy), Written(timing)) = (policy, timing);
+        let (Given(policy), Record(timing)) = (policy, timing);
         let policy = Policy {
             allocator: parse::<Allocator>(&policy.allocator)?,
             when: parse::<Reconfigure>(&policy.when)?,
