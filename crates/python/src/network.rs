@@ -3,7 +3,7 @@
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
 use crate::errors::NetworkInvalid;
-use crate::written::Written;
+use crate::records::Record;
 use lightloom_decide::Reconfigure;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
@@ -163,10 +163,10 @@ struct PyOcs {
     split: bool,
     reconfigure: Name<Reconfigure>,
     first: Name<FirstAllToAll>,
-    timing: Written<SwitchTiming>,
+    timing: Record<SwitchTiming>,
     relaying: Option<(u64, u64)>,
     planes: Option<Name<Fibers>>,
-    failures: Option<Written<Failures>>,
+    failures: Option<Record<Failures>>,
 }
 
 impl From<PyOcs> for Ocs {

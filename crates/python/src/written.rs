@@ -2,9 +2,10 @@
 //! them, and their values from Python.
 
 use crate::arrays::refuse;
+use crate::records::{Record, to_values};
 use lightloom_decide::Policy;
 use lightloom_model::record::{Field, Plain, Takes};
-use lightloom_model::{Failures, Invalid, Record, RelayCost, SwitchTiming};
+use lightloom_model::{Failures, Invalid, RelayCost, SwitchTiming};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -22,8 +23,8 @@ type Values<'py> = Bound<'py, PyAny>;
 /// A record that Python may make: its name, its fields, and its values for those written.
 type Entry = (&'static str, fn() -> Vec<Field>, for<'py> fn(&Values<'py>) -> PyResult<Values<'py>>);
 
-const fn entry<T: Record>() -> Entry {
-    (T::NAME, T::fields, |written| to_values(written.py(), &from_values::<T>(written)?))
+const fn entry<T: lightloom_model::Record>() -> Entry {
+    (T::NAME, T::fields, |written| to_values(written.py(), &written.extract::<Record<T>>()?.0))
 }
 
 /// Every record that Python may make.
@@ -96,27 +97,6 @@ fn record_values<'py>(name: &str, written: Bound<'py, PyDict>) -> PyResult<Value
 
 /// Seconds until circuits are up if this many pairs change.
 #[pyfunction]
-fn switching_time_s(timing: Written<SwitchTiming>, pairs: u32) -> f64 {
+fn switching_time_s(timing: Record<SwitchTiming>, pairs: u32) -> f64 {
     timing.0.for_pairs(pairs).as_seconds()
-}
-
-/// A record from a Python object whose attributes are its fields.
-#[derive(Clone, Copy)]
-pub(crate) struct Written<T>(pub(crate) T);
-
-impl<T: Record> FromPyObject<'_, '_> for Written<T> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        from_values(&object.getattr("__dict__")?).map(Self)
-    }
-}
-
-/// The values of a record by name, as users write it.
-pub(crate) fn to_values<'py, T: Record>(py: Python<'py>, record: &T) -> PyResult<Values<'py>> {
-    pythonize::pythonize(py, record).map_err(|error| refuse(Invalid(error.to_string())))
-}
-
-fn from_values<T: Record>(values: &Bound<'_, PyAny>) -> PyResult<T> {
-    pythonize::depythonize(values).map_err(|error| refuse(Invalid(error.to_string())))
 }

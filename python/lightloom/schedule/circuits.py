@@ -257,7 +257,7 @@ def allocate_region(
             raise InputError("tolerance: exact has none; see its gap")
         return allocate_exactly(demand, region, previous=previous)
     request = request_of(demand, region, previous)
-    return _allocation(_core.schedule_allocate(method, request, tolerance))
+    return Allocation(**_core.schedule_allocate(method, request, tolerance))
 
 
 def allocate_each(
@@ -311,7 +311,7 @@ def allocate_each(
             check_demand(matrix, region.failed)
     request = request_of(np.zeros((n, n), np.uint64), region, previous)
     found = _core.schedule_allocate_each(method, request, rows.reshape(given.shape))
-    return [_allocation(one) for one in found]
+    return [Allocation(**one) for one in found]
 
 
 def allocate_exactly(
@@ -365,7 +365,7 @@ def allocate_exactly(
 
     started = time.monotonic()
     lines = _lines(request)
-    known = _allocation(_core.schedule_allocate("best", request, 0.0))
+    known = Allocation(**_core.schedule_allocate("best", request, 0.0))
 
     def rate(circuits: npt.NDArray[np.uint16]) -> float:
         return _core.schedule_makespan(request, circuits)
@@ -381,7 +381,7 @@ def allocate_exactly(
         near = exact.nearest(lines, by, before, until)
         if near is not None and rate(near) <= found.time_s * (1 + 1e-9):
             circuits = near
-    routed = _allocation(_core.schedule_route(request, circuits))
+    routed = Allocation(**_core.schedule_route(request, circuits))
     return dataclasses.replace(routed, chosen="exact", bound_s=found.bound_s)
 
 
@@ -427,7 +427,7 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     """
     request = request_of(demand, region, None)
     given = check_circuits(circuits, request.ports)
-    return _allocation(_core.schedule_route(request, given))
+    return Allocation(**_core.schedule_route(request, given))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
@@ -585,7 +585,7 @@ def _rates_and_ports(
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _equal_servers(
-    ports: Any, circuit_gbps: Any, eps_gbps: Any, servers: int
+    ports: float, circuit_gbps: float, eps_gbps: float, servers: int
 ) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     circuit_bps = rate_bps(circuit_gbps, "circuit_gbps", minimum=1e-9)
     eps_bps = np.full(servers, rate_bps(eps_gbps, "eps_gbps", minimum=0.0), np.uint64)
@@ -617,17 +617,6 @@ def eps_bps_of(region: Region, servers: int) -> list[int]:
     if len(rates) != servers:
         raise InputError(f"eps_gbps: expected one number or {servers}, got {len(rates)}")
     return rates
-
-
-def _allocation(found: _core.CircuitAllocation) -> Allocation:
-    return Allocation(
-        circuits=found.circuits,
-        eps_bytes=found.eps_bytes,
-        makespan_s=found.makespan_s,
-        port_bound_s=found.port_bound_s,
-        chosen=found.chosen,
-        bound_s=found.line_bound_s,
-    )
 
 
 def check_circuits(

@@ -86,19 +86,7 @@ def helios_epochs(
         found = _core.schedule_helios(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return epoch_run(found, options, bits)
-
-
-def epoch_run(found: _core.EpochPlan, options: dict[str, int], bits: int) -> EpochRun:
-    """Return epochs as the core planned them; ``bits`` per second of a port."""
-    return EpochRun(
-        length_bytes=found.length_bytes,
-        largest_line_bytes=found.largest_line_bytes,
-        switches=options["switches"],
-        rate_bps=bits,
-        matchings=found.matchings,
-        turned=found.turned,
-    )
+    return EpochRun(rate_bps=bits, **found)
 
 
 def helios_matchings(

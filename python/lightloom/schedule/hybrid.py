@@ -205,18 +205,7 @@ def decompose_hybrid(
         found = _core.schedule_hybrid_plan(matrix, ports, method, *search)
     except ValueError as error:
         raise DemandError(str(error)) from None
-    return HybridSchedule(
-        permutations=found.matchings,
-        holds_bytes=found.hold_bytes,
-        eps_bytes=found.eps_bytes,
-        relays=found.relays,
-        relay_memory_bytes=found.relay_memory_bytes,
-        length_bytes=found.length_bytes,
-        lower_bound_bytes=found.lower_bound_bytes,
-        method=method,
-        time_spent_s=found.time_spent_s,
-        **ports,
-    )
+    return HybridSchedule(method=method, **{**found, **ports})
 
 
 def hybrid_arguments(

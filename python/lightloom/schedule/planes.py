@@ -162,14 +162,7 @@ def assign_planes(
         found = _core.schedule_assign_planes(given, working, duplex, steps, old)
     except ValueError as error:
         raise InputError(str(error)) from None
-    none = np.zeros((0, 4), dtype=np.uint32)
-    if found.nics is None:
-        return PlanePlan("infeasible", none, found.reason or "", working, duplex)
-    if found.left:
-        text = f"{len(found.left)} circuits left after {steps} steps"
-        return PlanePlan("not found", none, text, working, duplex)
-    nics, moves = found.nics, found.moves
-    return PlanePlan("assigned", nics, "", working, duplex, moves, found.is_fewest)
+    return PlanePlan(working=working, duplex=duplex, **found)
 
 
 def allocate_on_planes(

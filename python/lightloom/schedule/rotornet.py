@@ -195,15 +195,7 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
         found = _core.schedule_rotornet(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return RotorSchedule(
-        length_bytes=found.length_bytes,
-        largest_line_bytes=found.largest_line_bytes,
-        rate_bps=bits,
-        turns=found.turns,
-        holds_bytes=found.holds_bytes,
-        moves=found.moves,
-        **options,
-    )
+    return RotorSchedule(rate_bps=bits, **found, **options)
 
 
 def rotor_options(rotor: RotorSwitches) -> tuple[dict[str, Any], int]:

@@ -179,7 +179,7 @@ def helios_step(
         found = _core.schedule_helios_step(matrix, before, options, _thousandths(hysteresis))
     except ValueError as error:
         raise InputError(f"held: {error}") from None
-    return HeliosStep(found.matchings, tuple(found.turned))
+    return HeliosStep(**found)
 
 
 def xnest_step(
@@ -242,8 +242,7 @@ def xnest_step(
         )
     except ValueError as error:
         raise InputError(f"held: {error}") from None
-    switched = found.switches
-    return XnestStep(tuple(found.settings), switched.matchings, tuple(switched.turned), found.next)
+    return XnestStep(**found)
 
 
 def rotor_slot(
@@ -299,7 +298,7 @@ def rotor_slot(
         found = _core.schedule_rotor_slot(matrix, waiting, options, turn)
     except ValueError as error:
         raise InputError(f"rotor: {error}") from None
-    return RotorSlot(found.hold_bytes, found.moves, found.own, found.relayed)
+    return RotorSlot(**found)
 
 
 def serve_over_time(
@@ -368,7 +367,7 @@ def serve_over_time(
         found = _core.schedule_over_time(matrices, options, system, estimator, *thousandths)
     except ValueError as error:
         raise DemandError(f"arrivals: {error}") from None
-    return OverTime(found.backlog, found.carried, found.turned)
+    return OverTime(**found)
 
 
 def _arguments(

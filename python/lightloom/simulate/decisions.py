@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom import _core
 from lightloom.fabric.network import Ocs
@@ -17,7 +18,6 @@ from lightloom.schedule import (
     RelayCost,
     Upcoming,
 )
-from lightloom.units import PS_PER_S
 
 
 @dataclass(frozen=True)
@@ -97,21 +97,12 @@ class DecisionLog:
         )
 
 
-def decision_log(recorded: _core.RecordedDecisions | None, ocs: Ocs | None) -> DecisionLog | None:
+def decision_log(recorded: dict[str, Any] | None, ocs: Ocs | None) -> DecisionLog | None:
     """Convert what the core recorded; ``None`` if nothing was recorded."""
     if recorded is None or ocs is None:
         return None
-    records = tuple(
-        DecisionRecord(
-            record.time_ps / PS_PER_S,
-            record.region,
-            record.held,
-            tuple(record.upcoming),
-            record.decision,
-        )
-        for record in recorded.records
-    )
-    values = dict(recorded.policy)
-    if values["relaying"] is not None:
-        values["relaying"] = RelayCost(**values["relaying"])
-    return DecisionLog(records, ocs, Policy(**values), tuple(recorded.regions))
+    records = tuple(DecisionRecord(**record) for record in recorded["records"])
+    policy = dict(recorded["policy"])
+    if policy["relaying"] is not None:
+        policy["relaying"] = RelayCost(**policy["relaying"])
+    return DecisionLog(records, ocs, Policy(**policy), tuple(recorded["regions"]))

@@ -4,8 +4,7 @@ use super::allocation::{nic_circuit, nic_rows, square};
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
-use crate::records::Record;
-use crate::written::{Written, to_values};
+use crate::records::{Record, to_values};
 use lightloom_decide::{Decider, Decision, Held, Policy, Region, Requested, Upcoming};
 use lightloom_model::{Allocator, Duration, Failures, Invalid, Rate, SwitchTiming};
 use lightloom_schedule::NicCircuit;
@@ -35,7 +34,7 @@ struct RegionValues {
     eps_bps: Rates,
     eps_nics: u32,
     split: bool,
-    failures: Option<Written<Failures>>,
+    failures: Option<Record<Failures>>,
 }
 
 /// A region as a decider knows it.
@@ -393,7 +392,7 @@ impl PyDecider {
     fn new(
         region: &PyRegion,
         policy: Record<Policy>,
-        timing: Written<SwitchTiming>,
+        timing: Record<SwitchTiming>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let decider = Decider::new(region.0.clone(), policy.0, timing.0).map_err(refuse)?;
