@@ -5,10 +5,13 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.property.test_decisions_replayed import world
 
 from lightloom.schedule import (
     Decider,
@@ -19,6 +22,7 @@ from lightloom.schedule import (
     SwitchTiming,
     upcoming_all_to_alls,
 )
+from lightloom.simulate import record_decisions
 
 ROOT = Path(__file__).parents[2]
 NAME = {"darwin": "liblightloom.dylib", "win32": "lightloom.dll"}.get(
@@ -135,6 +139,48 @@ def _case(seed):
     timing = SwitchTiming(fixed_s, 1e-6, keep_unchanged=seed % 7 != 0)
     decider = Decider(servers, region, policy=policy, timing=timing, planes=planes)
     return servers, random, description, decider
+
+
+def _description(log, index):
+    """A region of a run as C takes it."""
+    region, policy, timing = log._regions[index], log.policy, log.ocs.timing
+    return {
+        "servers": len(region.ports),
+        "region": {
+            "ports": region.ports.tolist(),
+            "circuit_gbps": region.circuit_bps / 1e9,
+            "eps_gbps": (region.eps_bps / 1e9).tolist(),
+            "split": region.split,
+            "allowed": None if region.allowed is None else region.allowed.tolist(),
+            "planes": region.planes,
+            "numa_nodes": region.numa_nodes,
+            "eps_nics": region.eps_nics,
+            "failed": region.failures,
+        },
+        "policy": asdict(policy),
+        "timing": asdict(timing),
+    }
+
+
+def test_both_decide_as_simulated_runs_did(library):
+    rng, decisions = np.random.default_rng(31), Counter()
+    while decisions.total() < 10_000:
+        log = record_decisions(*world(rng)).decisions
+        made = [CDecider(library, _description(log, index)) for index in range(log.regions)]
+        deciders = [log.decider(index) for index in range(log.regions)]
+        for record in log.records:
+            if any(all_to_all.predicted for all_to_all in record.upcoming):
+                continue  # C is told what is known
+            decider = made[record.region]
+            decider.restore(record.held.to_json())
+            demands = [all_to_all.demand for all_to_all in record.upcoming]
+            decider.decide(np.array(demands), [one.hidden_ps for one in record.upcoming])
+            found = deciders[record.region].decide(record.held, record.upcoming)
+            assert decider.text(DECISION) == found.to_json() == record.decision.to_json()
+            decisions[log.policy.when] += 1
+        for decider in made:
+            decider.close()
+    assert set(decisions) == {"always", "per-layer", "break-even", "oracle"}
 
 
 def _index(part):

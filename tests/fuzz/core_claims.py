@@ -21,8 +21,8 @@ STARTS = 64
 
 
 def fields(found: Any, *names: str, **others: Any) -> SimpleNamespace:
-    """Attributes of an answer of the core, and others."""
-    return SimpleNamespace(**{name: getattr(found, name) for name in names}, **others)
+    """Values of an answer of the core, all if none is named, and others."""
+    return SimpleNamespace(**({name: found[name] for name in names} or found), **others)
 
 
 def shown(request: Any) -> SimpleNamespace:
@@ -37,21 +37,8 @@ def shown(request: Any) -> SimpleNamespace:
 def decomposition(draw: Draws) -> list:
     demand, delay, partial, method, _, switches, _ = entries.decompose(draw)
     found = _core.schedule_decompose(demand, delay, partial, method, 0.0, switches, None)
-    slots = None
-    if found.slots is not None:
-        slots = [found.slots.matchings, found.slots.hold_bytes]
-    claim = fields(
-        found,
-        "switch_of_slot",
-        "transfers",
-        "length_bytes",
-        "lower_bound_bytes",
-        slots=slots,
-        switches=switches,
-        delay_bytes=delay,
-        partial=partial,
-    )
-    return [demand, claim]
+    found["slots"] = found["slots"] and [*found["slots"]]
+    return [demand, fields(found)]
 
 
 def joined(demand: Any, claim: SimpleNamespace) -> tuple:
@@ -64,32 +51,18 @@ def joined(demand: Any, claim: SimpleNamespace) -> tuple:
 def rotation(draw: Draws) -> list:
     demand, options = entries.rotornet(draw)
     found = _core.schedule_rotornet(demand, options)
-    names = ("turns", "holds_bytes", "moves", "length_bytes", "largest_line_bytes")
-    return [demand, fields(found, *names, **options)]
+    return [demand, fields(found, **options)]
 
 
 def hybrid(draw: Draws) -> list:
     demand, ports, method, _, relay = entries.hybrid_plan(draw)
     found = _core.schedule_hybrid_plan(demand, ports, method, 0.0, relay)
-    names = ("eps_bytes", "relays", "length_bytes", "lower_bound_bytes")
-    slots = {"permutations": found.matchings, "holds_bytes": found.hold_bytes}
-    return [demand, fields(found, *names, **slots, **ports)]
+    return [demand, fields(found, **ports)]
 
 
 def chunks(draw: Draws) -> list:
-    request, method, _ = entries.chunk_plan(draw)
-    found = _core.schedule_chunk_plan(request, method, 0.0)
-    names = ("length_bytes", "lower_bound_bytes", "lateness_bytes", "lateness_bound_bytes")
-    claim = fields(
-        found,
-        "transfers",
-        *names,
-        permutations=found.matchings,
-        starts_bytes=found.start_bytes,
-        holds_bytes=found.hold_bytes,
-        ends_bytes=found.end_bytes,
-    )
-    return [shown(request), claim]
+    *request, method, _ = entries.chunk_plan(draw)
+    return [*request, fields(_core.schedule_chunk_plan(*request, method, 0.0))]
 
 
 def coloring(draw: Draws) -> list:
@@ -101,34 +74,32 @@ def coloring(draw: Draws) -> list:
 def route(draw: Draws) -> list:
     permutation, shape = entries.route_permutation(draw)
     found = _core.schedule_route_permutation(permutation, shape)
-    names = ("spine", "core", "leaf_switches", "spine_switches", "core_switches")
-    return [permutation, shown(shape), fields(found, *names)]
+    return [permutation, fields(found, shape=shape)]
 
 
 def assignment(draw: Draws) -> list:
     (weights,) = entries.weights(draw)
-    found = _core.schedule_assign(weights)
-    return [weights, fields(found, "column_of", "weight", "row_duals", "column_duals")]
+    return [weights, *_core.schedule_assign(weights)]
 
 
 def matching(draw: Draws) -> list:
     (weights,) = entries.symmetric_weights(draw)
-    found = _core.schedule_match_general(weights)
-    return [weights, fields(found, "mate", "weight", "doubled_duals", "blossoms")]
+    return [weights, *_core.schedule_match_general(weights)]
 
 
 def planes(draw: Draws) -> list:
     circuits, working, duplex, effort = entries.planes(draw)
     found = _core.schedule_assign_planes(circuits, working, duplex, effort, None)
-    if found.nics is None:
-        raise ValueError(found.reason)
-    return [circuits, working, duplex, found.nics]
+    if found["verdict"] != "assigned":
+        raise ValueError(found["reason"])
+    return [circuits, working, duplex, found["nics"]]
 
 
 def relayed(draw: Draws) -> list:
     (request,) = entries.relay(draw)
     found = _core.schedule_relay(request)
-    return [shown(request), found.paths, found.size_bytes]
+    paths = [found[name] for name in ("source", "relay", "destination", "kind")]
+    return [shown(request), np.stack(paths, axis=1), found["size_bytes"]]
 
 
 def relayed_shares(draw: Draws) -> list:
@@ -184,4 +155,6 @@ def unshared(value: Any) -> Any:
     """A copy whose members can be replaced; arrays are replaced whole."""
     if isinstance(value, SimpleNamespace):
         return SimpleNamespace(**{name: unshared(inner) for name, inner in vars(value).items()})
+    if isinstance(value, dict):
+        return {name: unshared(inner) for name, inner in value.items()}
     return list(value) if isinstance(value, list) else value

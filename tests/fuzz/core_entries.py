@@ -5,9 +5,6 @@ from typing import Any
 import numpy as np
 from tests.fuzz.draws import Draws
 
-from lightloom.demand.deduplicate import GateRequest
-from lightloom.demand.generator import DrawRequest
-from lightloom.packets.core_columns import LinkColumns, PacketTopologyRequest
 from lightloom.schedule import choices, core_requests
 from lightloom.schedule.topoopt import Ring
 
@@ -174,15 +171,13 @@ def color_edges(draw: Draws) -> tuple:
     return edges, draw.optional(lambda: draw.number(0, 3, 6, 12, 20))
 
 
-def shape_of_fabric(draw: Draws) -> tuple[int, core_requests.FabricShape]:
+def shape_of_fabric(draw: Draws) -> tuple[int, dict[str, Any]]:
     """Hosts, and a fabric that has room for them."""
     leaf, leaves, pods = draw.rng.choice([1, 2, 3]), draw.rng.choice([1, 2, 3]), None
-    shape = core_requests.FabricShape(draw.number(leaf), draw.number(leaf, leaf + 1, 0))
+    shape = {"leaf": draw.number(leaf), "spines": draw.number(leaf, leaf + 1, 0)}
     if draw.chance(0.5):
         pods = draw.rng.choice([1, 2])
-        shape = shape._replace(
-            leaves_per_pod=draw.number(leaves), cores_per_plane=draw.number(leaves, 3 * leaves)
-        )
+        shape |= {"pod": draw.number(leaves), "cores": draw.number(leaves, 3 * leaves)}
     return leaf * leaves * (pods or 1), shape
 
 
@@ -339,24 +334,19 @@ def hybrid_bound(draw: Draws) -> tuple:
     return draw.demand(), ports(draw), draw.flag()
 
 
-def chunk_request(draw: Draws) -> core_requests.ChunkRequest:
+def chunk_request(draw: Draws) -> tuple:
+    """Chunks, the numbers of rows and columns, and ports."""
     rows = max(1, draw.side)
     columns = rows + draw.rng.choice([0, 0, 1])
     chunks = draw.lines(U64, 5, slice(2), rows, maximum=8)
     if isinstance(chunks, np.ndarray) and chunks.shape[1:] == (5,) and draw.chance(0.5):
         chunks = chunks.copy()
         chunks[:, 4] = draw.plain(chunks.dtype, (len(chunks),), "due")
-    return core_requests.ChunkRequest(
-        draw.number(rows), draw.number(columns), chunks, *ports(draw).values()
-    )
+    return chunks, draw.pick([(draw.number(rows), draw.number(columns))]), ports(draw)
 
 
 def chunk_plan(draw: Draws) -> tuple:
-    return chunk_request(draw), draw.pick(NAMES["chunk method"]), patience(draw)
-
-
-def chunk_bound(draw: Draws) -> tuple:
-    return (chunk_request(draw),)
+    return *chunk_request(draw), draw.pick(NAMES["chunk method"]), patience(draw)
 
 
 def text(draw: Draws, *known: str) -> Any:
@@ -375,8 +365,8 @@ def profile(draw: Draws) -> tuple:
     return text(draw, *NAMES["transport"]), rate
 
 
-def draw_request(draw: Draws, *, wide: bool = False) -> DrawRequest:
-    """A request for as many experts as the side, or for a few for each rank."""
+def draw_request(draw: Draws, *, wide: bool = False) -> dict[str, Any]:
+    """Of as many experts as the side, or of a few for each rank."""
     ranks, layers = draw.rng.choice([1, 2, 4, 8]), draw.rng.randrange(3)
     experts, batches = max(1, draw.side), draw.rng.choice([1, 2, 3])
     experts = ranks * draw.rng.choice([1, 2]) if wide else experts
@@ -385,20 +375,20 @@ def draw_request(draw: Draws, *, wide: bool = False) -> DrawRequest:
         (layers, draw.rng.choice([1, batches]), experts),
         draw.rng.choice(["shares", "positive", "positive", "floats"]),
     )
-    return DrawRequest(
-        draw.pick([ranks]),
-        draw.pick([experts]),
-        draw.number(0, 1, 16, 1_000),
-        draw.number(1_000, 16, 10**6),
-        draw.pick([(draw.number(0, 1), 2)]),
-        draw.pick([(3, draw.number(0, 1))]),
-        draw.number(0, 1, 10**6),
-        draw.number(0, 1, 10**6),
-        draw.array(U64, (layers,), "indices"),
-        draw.pick([batches]),
-        draw.optional(lambda: draw.array(U64, (layers,), "few")),
-        alpha,
-    )
+    return {
+        "ranks": draw.pick([ranks]),
+        "experts": draw.pick([experts]),
+        "copies_per_rank": draw.number(0, 1, 16, 1_000),
+        "tokens_per_rank": draw.number(1_000, 16, 10**6),
+        "shares_key": draw.pick([(draw.number(0, 1), 2)]),
+        "routing_key": draw.pick([(3, draw.number(0, 1))]),
+        "group": draw.number(0, 1, 10**6),
+        "step": draw.number(0, 1, 10**6),
+        "layers": draw.array(U64, (layers,), "indices"),
+        "micro_batches": draw.pick([batches]),
+        "spans": draw.optional(lambda: draw.array(U64, (layers,), "few")),
+        "alpha": alpha,
+    }
 
 
 def demand_draw(draw: Draws) -> tuple:
@@ -407,7 +397,7 @@ def demand_draw(draw: Draws) -> tuple:
 
 def demand_fold(draw: Draws) -> tuple:
     request = draw_request(draw, wide=True)
-    members = 2 ** draw.rng.randrange(4) if draw.odd() else request.ranks
+    members = 2 ** draw.rng.randrange(4) if draw.odd() else request["ranks"]
     return request, draw.number(members, 1), draw.flag()
 
 
@@ -421,35 +411,54 @@ def demand_reach(draw: Draws) -> tuple:
     experts = groups * wide
     top = draw.rng.randrange(1, slots * wide + 1)
     members = draw.rng.choice([1, groups, experts])
-    gate = GateRequest(
-        draw.number(experts), draw.number(members), draw.number(groups), draw.number(slots),
-        draw.number(top),
-    )  # fmt: skip
+    gate = {
+        "experts": draw.number(experts), "members": draw.number(members),
+        "groups": draw.number(groups), "slots": draw.number(slots), "top_k": draw.number(top),
+    }  # fmt: skip
     sort = draw.rng.choice(["shares", "shares", "floats"])
     return gate, draw.array(np.float64, (draw.rng.randrange(5), experts), sort)
 
 
-def links(draw: Draws) -> LinkColumns:
+def links(draw: Draws) -> dict[str, Any]:
+    """Switches, and links between hosts and these."""
     switches = draw.pick([[text(draw, "a", "b") for _ in range(draw.rng.randrange(3))]])
-    count = draw.rng.randrange(5)
-    ends = [draw.array(U32, (count,), "few") for _ in range(2)]
-    rates, delays = draw.array(U64, (count,), "rates"), draw.array(U64, (count,), "bytes")
-    return LinkColumns(switches, *ends, rates, delays)
+    columns = ([0, 1, 2, 3], [0, 1, 2, 3], [GBPS, 400 * GBPS, 0], [0, 1_000, 10**6])
+    rows = [tuple(draw.number(*values) for values in columns) for _ in range(draw.rng.randrange(5))]
+    return {"switches": switches, "links": draw.pick([rows])}
 
 
-def packet_topology(draw: Draws) -> tuple:
+#: sizes of each topology, for those that have some
+SIZES = {
+    "fat-tree": {"radix": (4, 8, 16)},
+    "leaf-spine": {
+        "hosts_per_leaf": (1, 2, 3, 4), "spines": (1, 2, 3, 4), "uplink_rate_bps": (GBPS,),
+    },
+    "rail": {
+        "hosts_per_server": (1, 2, 4), "nvlink_rate_bps": (GBPS,), "nvlink_delay_ps": (1_000,),
+    },
+    "dragonfly": {
+        "hosts_per_switch": (1, 2, 3, 4), "switches_per_group": (1, 2, 3, 4),
+        "global_links": (1, 2, 3),
+    },
+}  # fmt: skip
+
+
+def packet_network(draw: Draws) -> dict[str, Any]:
     name = text(draw, "fat-tree", "star", "leaf-spine", "rail", "dragonfly", "links")
-    rate, sizes = draw.number(GBPS, 400 * GBPS), (1, 2, 3, 4)
     # what is large and can be had takes its memory, up to 4 million links: these are small
     hosts = draw.rng.choice((2**22, 2**32 - 1, -1, 0, 3) if draw.odd() else (1, 2, 4, 4, 8, 16, 64))
-    request = PacketTopologyRequest(
-        name, hosts, rate, draw.number(0, 10**6), draw.number(4, 8, 16),
-        draw.pick(sizes), draw.rng.choice(sizes), rate, draw.pick(sizes), rate, 1_000,
-        draw.pick(sizes), draw.rng.choice(sizes), draw.pick((1, 2, 3)),
-        draw.rng.choice((1, 1, 2, 3)), draw.pick(NAMES["plane_choice"]),
-        links(draw) if draw.chance(0.3) else None,
-    )  # fmt: skip
-    return (request,)
+    topology = name if isinstance(name, str) else ""
+    known = SIZES.get(topology, {})
+    sizes = {key: draw.rng.choice((*values, 0, -1)) if draw.odd() else draw.rng.choice(values)
+             for key, values in known.items()}  # fmt: skip
+    return {
+        "hosts": hosts,
+        "rate_bps": draw.number(GBPS, 400 * GBPS),
+        "link_delay_ps": draw.number(0, 10**6),
+        "planes": draw.rng.choice((1, 1, 2, 3)),
+        "plane_choice": draw.pick(NAMES["plane_choice"]),
+        "shape": {"topology": name, **(links(draw) if topology == "links" else sizes)},
+    }
 
 
 #: the arguments of each function
@@ -492,10 +501,10 @@ CALLS = {
     "schedule_hybrid_plan": hybrid_plan,
     "schedule_hybrid_bound": hybrid_bound,
     "schedule_chunk_plan": chunk_plan,
-    "schedule_chunk_bound": chunk_bound,
+    "schedule_chunk_bound": chunk_request,
     "choices": names,
     "packet_profile": profile,
-    "packet_topology": packet_topology,
+    "packet_topology": lambda draw: (packet_network(draw),),
     "demand_draw": demand_draw,
     "demand_fold": demand_fold,
     "demand_reach": demand_reach,

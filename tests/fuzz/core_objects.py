@@ -41,7 +41,7 @@ def region_values(draw: Draws) -> Any:
         circuit_bps=draw.number(400 * GBPS, GBPS),
         eps_bps=draw.column(np.uint64, "rates"),
         eps_nics=draw.number(2, 2, 3),
-        relay_cost=draw.optional(lambda: relay_cost(draw)),
+        split=draw.flag(),
         failures=draw.optional(lambda: failures(draw)) if draw.chance(0.3) else None,
     )
 
@@ -52,11 +52,12 @@ def region(draw: Draws) -> Any:
 
 def decider(draw: Draws) -> Any:
     """A decider of a region."""
-    policy = draw.namespace(
-        allocator=draw.pick(NAMES["allocator"]),
-        when=draw.pick(NAMES["reconfigure"]),
-        split=draw.flag(),
-        relaying=draw.chance(0.2),
+    policy = vars(
+        draw.namespace(
+            allocator=draw.pick(NAMES["allocator"]),
+            when=draw.pick(NAMES["reconfigure"]),
+            relaying=vars(relay_cost(draw)) if draw.chance(0.2) else None,
+        )
     )
     timing = draw.namespace(
         fixed_s=draw.number(0, 1e-6, 25e-3),

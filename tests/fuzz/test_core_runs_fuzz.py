@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.fuzz.core_entries import SIZES as SHAPES
 from tests.fuzz.core_inputs import EXTREME, SIZES, listed, parts, spoil
 from tests.fuzz.outcomes import answered, look, named
 from tests.simulate_graphs import Steps, direct, mixnet, one_ring, packet
@@ -18,14 +19,6 @@ from tests.simulate_graphs import graph as build_graph
 
 from lightloom import _core
 from lightloom.fabric.network import Crossbars, Network, Scheduled
-from lightloom.packets.core_columns import (
-    CircuitColumns,
-    FailureColumns,
-    FlowColumns,
-    OperationColumns,
-    PacketTopologyRequest,
-    RunRequest,
-)
 from lightloom.schedule import choices
 
 #: inputs of either entry, whatever it is divided over
@@ -41,50 +34,55 @@ def integers(rng, kind, count, values):
 def packet_request(rng, transport):
     """A small run of any kind, nothing wrong with it yet."""
     hosts, rate_bps = rng.choice([2, 4, 8]), rng.choice([10**9, 10**11])
-    network = PacketTopologyRequest(
-        rng.choice(["star", "leaf-spine", "rail", "fat-tree", "dragonfly"]), hosts, rate_bps,
-        rng.choice([0, 1_000, 10**6]), 4, 2, 2, rate_bps, 2, rate_bps, 1_000, 2, 2, 1,
-        rng.choice([1, 1, 2]), rng.choice([*choices("plane_choice")]),
-    )  # fmt: skip
+    topology = rng.choice(["star", *SHAPES])
+    sizes = {key: 2 if key == "global_links" else values[1 % len(values)]
+             for key, values in SHAPES.get(topology, {}).items()}  # fmt: skip
+    network = {
+        "hosts": hosts,
+        "rate_bps": rate_bps,
+        "link_delay_ps": rng.choice([0, 1_000, 10**6]),
+        "planes": rng.choice([1, 1, 2]),
+        "plane_choice": rng.choice([*choices("plane_choice")]),
+        "shape": {"topology": topology, **sizes},
+    }
     count = rng.randrange(6)
     source = integers(rng, np.uint32, count, range(hosts))
     away = integers(rng, np.uint32, count, range(1, hosts))
-    flows = FlowColumns(
-        source,
-        (source + away) % np.uint32(hosts),
-        integers(rng, np.uint64, count, [0, 1, 4_096, 10**5, 10**6]),
-        integers(rng, np.uint64, count, [0, 0, 1_000, 10**8]),
-        np.zeros(0, np.uint64),
-        np.zeros(0, np.uint32),
-    )
-    run = RunRequest(
-        rng.choice([None, 10**8]), rng.choice([1, 10**6]), rng.choice([0, 10]),
-        rng.choice([0, 100]), None, rng.random() < 0.5, failures(rng), operations(rng, count),
-    )  # fmt: skip
+    flows = {
+        "source": source,
+        "destination": (source + away) % np.uint32(hosts),
+        "size_bytes": integers(rng, np.uint64, count, [0, 1, 4_096, 10**5, 10**6]),
+        "start_ps": integers(rng, np.uint64, count, [0, 0, 1_000, 10**8]),
+        "route_starts": np.zeros(0, np.uint64),
+        "route_links": np.zeros(0, np.uint32),
+    }
+    run = {
+        "until_ps": rng.choice([None, 10**8]),
+        "sample_every_ps": rng.choice([1, 10**6]),
+        "max_samples": rng.choice([0, 10]),
+        "max_events": rng.choice([0, 100]),
+        "traced_flow": None,
+        "in_halves": rng.random() < 0.5,
+        "failures": failures(rng),
+        "detection_ps": rng.choice([0, 10**5]),
+        "circuits": circuits(rng),
+    }
     config, parameters = _core.packet_profile(transport, rate_bps)
     config["routing"], config["seed"] = rng.choice([*choices("routing")]), rng.randrange(3)
     config["flowlet_gap_ps"] = rng.choice([0, 10**5])
-    return [parts(network), config, parameters, parts(flows), circuits(rng), parts(run)]
+    return [network, config, parameters, flows, operations(rng, count), run]
 
 
 def circuits(rng):
     """When links go dark, if they do."""
-    if rng.randrange(3):
-        return None
-    count = rng.randrange(4)
-    times = np.sort(integers(rng, np.uint64, count, [0, 10**6, 10**7, 10**9]))
-    links = integers(rng, np.uint32, count, range(8))
-    return parts(CircuitColumns(times, links, np.array([k % 2 == 0 for k in range(count)], bool)))
+    count = 0 if rng.randrange(3) else rng.randrange(4)
+    times = sorted(rng.choice([0, 10**6, 10**7, 10**9]) for _ in range(count))
+    return [(time, rng.randrange(8), place % 2 == 0) for place, time in enumerate(times)]
 
 
 def failures(rng):
-    count = rng.randrange(3)
-    starts = np.arange(count + 1, dtype=np.uint64)
-    begin = integers(rng, np.uint64, count, [0, 10**6, 10**8])
-    links = integers(rng, np.uint32, count, range(8))
-    return FailureColumns(
-        begin, begin + 10 ** rng.randrange(9), starts, links, rng.choice([0, 10**5])
-    )
+    begins = [rng.choice([0, 10**6, 10**8]) for _ in range(rng.randrange(3))]
+    return [(begin, begin + 10 ** rng.randrange(9), [rng.randrange(8)]) for begin in begins]
 
 
 def operations(rng, flows):
@@ -94,14 +92,14 @@ def operations(rng, flows):
     flow = np.array([*range(flows), *[NONE] * (count - flows)], np.uint32)
     starts = np.arange(-1, count, dtype=np.int64).clip(0).astype(np.uint64)
     waits = np.array([rng.randrange(place + 1) for place in range(count - 1)], np.uint32)
-    return OperationColumns(
-        flow,
-        np.where(flow == NONE, 1_000_000, 0).astype(np.uint64),
-        np.where(flow == NONE, 0, NONE).astype(np.uint32),
-        starts,
-        waits,
-        integers(rng, np.uint8, count - 1, range(3)),
-    )
+    return {
+        "flow": flow,
+        "span_ps": np.where(flow == NONE, 1_000_000, 0).astype(np.uint64),
+        "unit": np.where(flow == NONE, 0, NONE).astype(np.uint32),
+        "wait_starts": starts,
+        "waits": waits,
+        "milestones": integers(rng, np.uint8, count - 1, range(3)),
+    }
 
 
 def portion(of, among):
@@ -124,20 +122,22 @@ def spoiled_packet_requests(rng, transport, count):
     for _ in range(count):
         request = packet_request(rng, transport)
         spoil(rng, *request)
-        make_small(request[0], "hosts", "planes", "spines", "switches_per_group")
+        make_small(request[0], "hosts", "planes")
+        make_small(request[0]["shape"], "spines", "switches_per_group")
         yield request
 
 
 def make_small(thing, *names):
     """What is large and can be had takes its memory (up to 4 million links): bound these."""
+    values = thing if isinstance(thing, dict) else vars(thing)
     for name in names:
-        size = getattr(thing, name, None)
+        size = values.get(name)
         if isinstance(size, int) and 64 < size < 2**22:
-            setattr(thing, name, 64)
+            values[name] = 64
 
 
-def simulate(network, config, transport, flows, circuits, run, continues):
-    report = _core.packet_simulate(network, config, transport, flows, circuits, run, continues)
+def simulate(network, config, transport, flows, operations, run, continues):
+    report = _core.packet_simulate(network, config, transport, flows, operations, run, continues)
     look(report)
 
 

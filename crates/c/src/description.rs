@@ -7,12 +7,9 @@
 //!  "timing": {"fixed_s": 25e-3}}
 //! ```
 
-use lightloom_decide::Region;
+use lightloom_decide::{Policy, Region};
 use lightloom_model::record::{MIN_GBPS, rate_of};
-use lightloom_model::{
-    Allocator, Choice, Failures, Fibers, FirstAllToAll, Invalid, Policy, Reconfigure, RelayCost,
-    SwitchTiming,
-};
+use lightloom_model::{Choice, Failures, Fibers, Invalid, SwitchTiming};
 use serde::Deserialize;
 
 /// Maximum number of servers of a region.
@@ -29,7 +26,7 @@ pub(crate) struct Description {
     servers: usize,
     region: RegionDescription,
     #[serde(default)]
-    policy: PolicyDescription,
+    policy: Policy,
     timing: SwitchTiming,
 }
 
@@ -48,7 +45,7 @@ struct RegionDescription {
     #[serde(default)]
     eps_nics: u32,
     #[serde(default)]
-    failed: FailedParts,
+    failed: Failures,
 }
 
 /// One value for all servers, or one for each.
@@ -57,29 +54,6 @@ struct RegionDescription {
 enum OneOrEach<T> {
     One(T),
     Each(Vec<T>),
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FailedParts {
-    nics: Vec<(u32, u32)>,
-    eps_nics: Vec<(u32, u32)>,
-    servers: Vec<u32>,
-    planes: Vec<u32>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct PolicyDescription {
-    allocator: String,
-    when: String,
-    relaying: Option<RelayCost>,
-}
-
-impl Default for PolicyDescription {
-    fn default() -> Self {
-        Self { allocator: "best".into(), when: "break-even".into(), relaying: None }
-    }
 }
 
 fn yes() -> bool {
@@ -111,8 +85,6 @@ impl Description {
         }
         let eps = region.eps_gbps.for_all(servers, "eps_gbps")?;
         let eps_rates = eps.into_iter().map(|gbps| rate_of(gbps, "eps_gbps", 0.0));
-        let FailedParts { nics, eps_nics, servers: failed, planes } = region.failed;
-        let relaying = policy.relaying.is_some();
         let made = Region {
             ports,
             allowed: region.allowed.map(|rows| pairs(&rows, servers)).transpose()?,
@@ -121,15 +93,8 @@ impl Description {
             circuit_rate: rate_of(region.circuit_gbps, "circuit_gbps", MIN_GBPS)?,
             eps_rates: eps_rates.collect::<Result<_, _>>()?,
             eps_nics: region.eps_nics,
-            relay_cost: policy.relaying.unwrap_or_default(),
-            failures: Failures { nics, eps_nics, servers: failed, planes },
-        };
-        let policy = Policy {
-            allocator: choice::<Allocator>(&policy.allocator)?,
-            when: choice::<Reconfigure>(&policy.when)?,
-            first: FirstAllToAll::Reuse,
             split: region.split,
-            relaying,
+            failures: region.failed,
         };
         Ok((made, policy, timing))
     }

@@ -11,11 +11,8 @@
 //! all-to-alls, as JSON. It prints the mean microseconds of a decision, each the least of several
 //! turns, and the pairs that they change.
 
-use lightloom_decide::{Decider, Decision, Held, Region, Upcoming};
-use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, FirstAllToAll, Policy, Rate, Reconfigure, SwitchTiming,
-};
-use lightloom_schedule::relay::RelayCost;
+use lightloom_decide::{Decider, Decision, Held, Policy, Reconfigure, Region, Upcoming};
+use lightloom_model::{Allocator, Duration, Failures, Fibers, Rate, SwitchTiming};
 use std::time::Instant;
 
 #[path = "../../schedule/tests/all/common/regimes.rs"]
@@ -106,11 +103,10 @@ fn run(
         circuit_rate: Rate(400 * gbps),
         eps_rates: vec![Rate(800 * gbps); servers],
         eps_nics: 2,
-        relay_cost: RelayCost::default(),
+        split: true,
         failures: Failures::default(),
     };
-    let policy =
-        Policy { allocator, when, first: FirstAllToAll::Reuse, split: true, relaying: false };
+    let policy = Policy { allocator, when, relaying: None };
     let timing = SwitchTiming { fixed: Duration(10_000_000), ..SwitchTiming::default() };
     let mut decider = Decider::new(region, policy, timing).expect("a consistent region");
     let mut held = decider.start();

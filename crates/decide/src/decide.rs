@@ -1,11 +1,10 @@
 //! From what is held and upcoming to a decision, for one region or for several at once.
 
 use crate::allocator::{CircuitAllocator, Proposer, propose};
-use crate::break_even::{demands_to_request, max_gain};
-use crate::choice::{Draft, sum_of};
+use crate::choice::Draft;
 use crate::decider::Decider;
 use crate::decision::{Decision, Held, Upcoming, Why};
-use lightloom_model::{Invalid, Reconfigure};
+use lightloom_model::Invalid;
 use lightloom_schedule::{Allocation, NicCircuit, Request, allocate, circuits_of, route};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -133,20 +132,9 @@ impl Decider {
             draft.nothing = Some(Why::NothingUpcoming);
             return draft;
         }
-        match self.policy.when {
-            Reconfigure::Never => draft.nothing = Some(Why::Never),
-            Reconfigure::Always | Reconfigure::PerLayer => draft.demands = vec![sum_of(upcoming)],
-            Reconfigure::BreakEven | Reconfigure::Oracle => {
-                let request = self.request(&upcoming[0].demand, None);
-                let held = &draft.held.circuits;
-                if let Some((saved, exposed)) = max_gain(&request, held, upcoming, &self.timing) {
-                    draft.nothing = Some(Why::CannotPay { saved, exposed });
-                } else {
-                    let demands: Vec<&[u64]> =
-                        upcoming.iter().filter_map(Upcoming::request).collect();
-                    draft.demands = demands_to_request(&demands);
-                }
-            }
+        match self.policy.when.policy().request(self, &draft) {
+            Ok(demands) => draft.demands = demands,
+            Err(why) => draft.nothing = Some(why),
         }
         let found = (0..draft.demands.len())
             .map(|index| self.proposals.get(&draft.demands[index], draft.previous(index)));
@@ -194,10 +182,9 @@ impl Decider {
 
     /// The decision, given proposals for all requests.
     fn complete(&mut self, held: &Held, draft: &Draft, proposals: &[Arc<Allocation>]) -> Decision {
-        let choice = match (draft.nothing, self.policy.when) {
-            (Some(why), _) => self.stay(draft, why),
-            (None, Reconfigure::BreakEven | Reconfigure::Oracle) => self.compare(draft, proposals),
-            (None, _) => self.follow(draft, &proposals[0]),
+        let choice = match draft.nothing {
+            Some(why) => self.stay(draft, why),
+            None => self.policy.when.policy().choose(self, draft, proposals),
         };
         let choice = self.choose_relayed(draft, choice);
         self.settle(held, draft, choice)

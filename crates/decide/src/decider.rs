@@ -4,8 +4,9 @@ use crate::allocator::Proposer;
 use crate::cache::Cache;
 use crate::decision::{Held, Upcoming};
 use crate::layout::Layout;
+use crate::policy::table::Policy;
 use crate::region::Region;
-use lightloom_model::{Allocator, Invalid, Policy, Rate, SwitchTiming};
+use lightloom_model::{Allocator, Invalid, Rate, SwitchTiming};
 use lightloom_schedule::relay::{MAX_BYTES, RelayRequest, Relayed, expander, relay};
 use lightloom_schedule::{Allocation, EpsRates, Request, allocate, circuits_of, route};
 use std::sync::Arc;
@@ -86,7 +87,7 @@ impl Decider {
         let request = self.request(&demand, None);
         let ports = self.layout.ports.iter().max();
         let wide = ports.is_some_and(|&ports| n > ports as usize + 1);
-        let circuits = if self.policy.relaying && wide && self.region.allowed.is_none() {
+        let circuits = if self.policy.relaying.is_some() && wide && self.region.allowed.is_none() {
             expander(&request)
         } else {
             allocate(Allocator::Static, &request).circuits
@@ -127,7 +128,7 @@ impl Decider {
     pub fn check_relayed(&self, upcoming: &[Upcoming]) -> Result<(), Invalid> {
         let bytes = upcoming.iter().flat_map(|next| &next.demand);
         let total: u128 = bytes.map(|&bytes| u128::from(bytes)).sum();
-        if !self.policy.relaying || total <= MAX_BYTES {
+        if self.policy.relaying.is_none() || total <= MAX_BYTES {
             return Ok(());
         }
         Err(Invalid(format!("{total} bytes of demand, at most {MAX_BYTES} where servers relay")))
@@ -142,7 +143,7 @@ impl Decider {
             allowed: self.region.allowed.as_deref(),
             circuit_rate: self.region.circuit_rate,
             eps_rates: EpsRates::Each(&self.eps_rates),
-            split: self.policy.split,
+            split: self.region.split,
             previous,
         }
     }
@@ -161,9 +162,7 @@ impl Decider {
     /// # Panics
     /// If the sizes differ.
     pub fn relay(&mut self, circuits: &[u16], demand: &[u64]) -> Option<Arc<Relayed>> {
-        if !self.policy.relaying {
-            return None;
-        }
+        let cost = self.policy.relaying?;
         if let Some(found) = self.routings.get(demand, circuits) {
             return Some(found);
         }
@@ -173,7 +172,7 @@ impl Decider {
             circuits,
             circuit_rate: self.region.circuit_rate,
             eps_rates: EpsRates::Each(&self.eps_rates),
-            cost: self.region.relay_cost,
+            cost,
         }));
         self.routings.insert(demand, circuits, &found);
         Some(found)

@@ -1,7 +1,7 @@
 //! Decides which circuits a region has: one pure object for the simulator, the Python package and
 //! the controller of a real switch.
 //!
-//! A [`Decider`] knows a [`Region`], a [`Policy`](lightloom_model::Policy) and the
+//! A [`Decider`] knows a [`Region`], a [`Policy`] and the
 //! [`SwitchTiming`](lightloom_model::SwitchTiming). [`Decider::decide`] takes the circuits held and
 //! the upcoming all-to-alls, and returns a [`Decision`]: the circuits, the NIC and plane of each,
 //! what to change, after how long they are up, and why.
@@ -11,9 +11,11 @@
 //! (`cache`), break-even (`break_even`), relaying, the circuits at the start,
 //! and the NICs (`layout`), where failed ones are avoided.
 //!
-//! It assumes that its caller knows when to decide, what is upcoming and how much time hides a
-//! switch. It has no clock, does no input or output, and draws no random numbers: the same inputs
-//! lead to the same decision.
+//! [`When`] says when to decide over the [`Program`] of a step, and how far to look (`policy`).
+//!
+//! It assumes that its caller knows what is upcoming and how much time hides a switch. It has no
+//! clock, does no input or output, and draws no random numbers: the same inputs lead to the same
+//! decision.
 
 #![warn(unreachable_pub)]
 
@@ -25,6 +27,7 @@ mod decide;
 mod decider;
 mod decision;
 mod layout;
+mod policy;
 mod predictor;
 mod region;
 
@@ -35,5 +38,6 @@ pub use break_even::{
 pub use decide::{Case, decide_all};
 pub use decider::Decider;
 pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
+pub use policy::{Arrival, Policy, Program, Reconfigure, Turn, When};
 pub use predictor::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand};
 pub use region::Region;

@@ -1,7 +1,6 @@
 //! The servers whose circuits are decided together, and what serves them.
 
 use lightloom_model::{Failures, Fibers, Invalid, Rate};
-use lightloom_schedule::relay::RelayCost;
 use lightloom_schedule::{EpsRates, MAX_NUMA_NODES, Request};
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +22,8 @@ pub struct Region {
     pub eps_rates: Vec<Rate>,
     /// EPS NICs that each of these rates is the sum of; looked at only where some have failed.
     pub eps_nics: u32,
-    /// What a server pays for passing bytes on, where the policy relays.
-    pub relay_cost: RelayCost,
+    /// Whether a pair with circuits may send its excess over the EPS.
+    pub split: bool,
     /// What has failed.
     pub failures: Failures,
 }
@@ -52,7 +51,7 @@ impl Region {
             allowed: self.allowed.as_deref(),
             circuit_rate: self.circuit_rate,
             eps_rates: EpsRates::Each(&self.eps_rates),
-            split: true,
+            split: self.split,
             previous: None,
         }
         .validate()?;

@@ -2,8 +2,10 @@
 
 mod worlds;
 
-use lightloom_decide::{Decider, Held, Region, Upcoming, Why, plan_time, switch_time};
-use lightloom_model::{Allocator, Duration, Fibers, Policy, Rate, Reconfigure, SwitchTiming};
+use lightloom_decide::{
+    Decider, Held, Policy, Reconfigure, Region, Upcoming, Why, plan_time, switch_time,
+};
+use lightloom_model::{Allocator, Duration, Fibers, Rate, SwitchTiming};
 use lightloom_schedule::makespans;
 use proptest::prelude::*;
 use worlds::{GBPS, US, policy, region, time, upcoming};
@@ -37,12 +39,11 @@ struct Small {
     region: Region,
     timing: SwitchTiming,
     upcoming: Vec<Upcoming>,
-    split: bool,
 }
 
 impl Small {
     fn decider(&self, when: Reconfigure, allocator: Allocator) -> Decider {
-        let policy = Policy { allocator, split: self.split, ..policy(when) };
+        let policy = Policy { allocator, ..policy(when) };
         Decider::new(self.region.clone(), policy, self.timing).expect("a consistent region")
     }
 
@@ -65,7 +66,7 @@ fn small(all_to_alls: usize) -> impl Strategy<Value = Small> {
             let n = ports.len();
             hidden[0] = first;
             Small {
-                region: Region { ports, eps_rates: vec![Rate(eps); n], ..region(n, 1) },
+                region: Region { ports, split, eps_rates: vec![Rate(eps); n], ..region(n, 1) },
                 timing: SwitchTiming {
                     fixed: Duration(fixed),
                     per_pair: Duration(per_pair),
@@ -73,7 +74,6 @@ fn small(all_to_alls: usize) -> impl Strategy<Value = Small> {
                     ..SwitchTiming::default()
                 },
                 upcoming: upcoming(n, &hidden, seed),
-                split,
             }
         },
     )

@@ -3,10 +3,10 @@
 mod worlds;
 
 use lightloom_decide::{
-    Case, Change, CircuitAllocator, Decider, Decision, Held, Region, Requested, Upcoming, Why,
-    decide_all, switched_pairs,
+    Case, Change, CircuitAllocator, Decider, Decision, Held, Policy, Reconfigure, Region,
+    Requested, Upcoming, Why, decide_all, switched_pairs,
 };
-use lightloom_model::{Duration, Failures, Fibers, Invalid, Policy, Reconfigure, SwitchTiming};
+use lightloom_model::{Duration, Failures, Fibers, Invalid, SwitchTiming};
 use lightloom_schedule::{NicCircuit, Request};
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -258,7 +258,7 @@ fn a_region_that_is_not_consistent_is_refused() {
 
 /// A decider of eight servers whose circuits break even with relays.
 fn relaying(seed: u64, fixed: u64, hidden: u64) -> (Decider, Vec<Upcoming>) {
-    let policy = Policy { relaying: true, ..policy(Reconfigure::BreakEven) };
+    let policy = worlds::relaying(Reconfigure::BreakEven);
     let timing = SwitchTiming { fixed: Duration(fixed), ..SwitchTiming::default() };
     let decider = Decider::new(region(8, 2), policy, timing).expect("a consistent region");
     (decider, upcoming(8, &[hidden, 0], seed))
@@ -359,12 +359,11 @@ fn diameter(circuits: &[u16], servers: usize) -> usize {
 /// Where servers relay, circuits begin with strides that leave few hops between any two.
 #[test]
 fn a_start_for_relays_has_few_hops() {
-    let start = |relaying: bool| {
-        let policy = Policy { relaying, ..policy(Reconfigure::BreakEven) };
+    let start = |policy: Policy| {
         let decider = Decider::new(region(32, 4), policy, SwitchTiming::default()).unwrap();
         decider.start().circuits
     };
     // Strides 1 and 2, against strides that grow geometrically.
-    assert_eq!(diameter(&start(false), 32), 8);
-    assert!(diameter(&start(true), 32) <= 6);
+    assert_eq!(diameter(&start(policy(Reconfigure::BreakEven)), 32), 8);
+    assert!(diameter(&start(worlds::relaying(Reconfigure::BreakEven)), 32) <= 6);
 }

@@ -3,8 +3,8 @@
 
 mod worlds;
 
-use lightloom_decide::{Decider, Decision, Held, Region, Upcoming, Why};
-use lightloom_model::{Duration, Failures, Fibers, Policy, Rate, Reconfigure, SwitchTiming};
+use lightloom_decide::{Decider, Decision, Held, Policy, Reconfigure, Region, Upcoming, Why};
+use lightloom_model::{Duration, Failures, Fibers, Rate, SwitchTiming};
 use lightloom_schedule::relay::RelayCost;
 use proptest::prelude::*;
 use worlds::common::{Random, permuted};
@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn twice_the_rate_and_half_the_delay_is_the_same_in_half_the_time(world in world()) {
         let mut slow = even(world);
-        slow.policy.relaying = false;
+        slow.policy.relaying = None;
         let fast = faster(&slow);
         let held = slow.decider().start();
         let (one, two) = (
@@ -110,10 +110,11 @@ proptest! {
                 ports: case.ports.clone(),
                 allowed: Some(case.allowed.clone()),
                 eps_rates: vec![Rate(case.eps); n],
+                split: case.split,
                 ..region(n, 1)
             };
             let timing = SwitchTiming { fixed: Duration(fixed), ..SwitchTiming::default() };
-            let policy = Policy { split: case.split, ..policy(Reconfigure::BreakEven) };
+            let policy = policy(Reconfigure::BreakEven);
             let mut decider = Decider::new(region, policy, timing).expect("a consistent region");
             // Proposals of the first labels, carried over.
             let proposals: Vec<Vec<u16>> = proposals(&case.ports, &case.allowed, there);
@@ -229,13 +230,13 @@ fn relays_scale_with_time() {
             memory_limit: None,
         };
         let slow = World {
-            region: Region { relay_cost: cost(1), ..region(6, 2) },
-            policy: Policy { relaying: true, ..policy(Reconfigure::BreakEven) },
+            region: region(6, 2),
+            policy: Policy { relaying: Some(cost(1)), ..policy(Reconfigure::BreakEven) },
             timing: SwitchTiming { fixed: Duration(200 * US), ..SwitchTiming::default() },
             upcoming: upcoming(6, &[20 * US], seed),
         };
         let mut fast = faster(&slow);
-        fast.region.relay_cost = cost(2);
+        fast.policy.relaying = Some(cost(2));
         let held = slow.decider().start();
         let one = slow.decider().decide(&held, &slow.upcoming);
         let two = fast.decider().decide(&held, &fast.upcoming);

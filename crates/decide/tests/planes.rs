@@ -2,10 +2,8 @@
 
 mod worlds;
 
-use lightloom_decide::{CircuitAllocator, Decider, Decision, Held, Region, Upcoming};
-use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, Invalid, Policy, Rate, Reconfigure, SwitchTiming,
-};
+use lightloom_decide::{CircuitAllocator, Decider, Decision, Held, Reconfigure, Region, Upcoming};
+use lightloom_model::{Allocator, Duration, Failures, Fibers, Invalid, Rate, SwitchTiming};
 use lightloom_schedule::{NicCircuit, NicEnd, Request};
 use worlds::{GBPS, policy, region};
 
@@ -46,18 +44,17 @@ fn demand(servers: usize, pairs: &[(usize, usize, u64)]) -> Vec<u64> {
 /// servers, of which a plane takes one.
 struct Triangle {
     region: Region,
-    split: bool,
     more: Vec<(usize, usize, u64)>,
 }
 
 impl Triangle {
     fn new(more: &[(usize, usize, u64)]) -> Self {
         let region = Region { planes: Some(Fibers::Duplex), ..region(4, 2) };
-        Self { region, split: true, more: more.to_vec() }
+        Self { region, more: more.to_vec() }
     }
 
     fn decide(&self) -> Decision {
-        let policy = Policy { split: self.split, ..policy(Reconfigure::Always) };
+        let policy = policy(Reconfigure::Always);
         let timing = SwitchTiming::default();
         let mut decider = Decider::new(self.region.clone(), policy, timing).expect("consistent");
         let held = decider.hold(vec![0; 16]).expect("no circuits");
@@ -114,7 +111,7 @@ fn nics_are_not_joined_where_something_would_end_later() {
     let pairs = [0, 1, 2].map(|server| (server, 3, 400_000_000));
     let both = |split: bool, eps: u64| {
         let mut triangle = Triangle::new(&pairs);
-        triangle.split = split;
+        triangle.region.split = split;
         triangle.region.eps_rates = vec![Rate(eps); 4];
         triangle.refilled().len()
     };

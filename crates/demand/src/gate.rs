@@ -12,6 +12,7 @@
 
 use lightloom_model::Invalid;
 use rayon::prelude::*;
+use serde::Deserialize;
 use std::array::from_fn;
 use std::ops::Range;
 
@@ -35,7 +36,8 @@ const TINY: f64 = 1e-300;
 type Lanes = [f64; LANES];
 
 /// Experts, the members and groups that share them, and how tokens choose.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gate {
     /// Experts of a layer.
     pub experts: usize,

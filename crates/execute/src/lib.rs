@@ -26,6 +26,7 @@ mod links;
 mod lower;
 mod model;
 pub mod network;
+mod ocs;
 mod options;
 mod outcome;
 mod packets;

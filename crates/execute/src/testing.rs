@@ -1,12 +1,12 @@
 //! Small graphs and networks for the tests of this crate.
 
 use crate::network::{Network, PartConfig};
-use crate::parts::{Direct, Eps};
+use crate::parts::{Direct, Eps, Ocs};
+use lightloom_decide::Reconfigure;
 use lightloom_model::{
     AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind,
     DemandId, DemandTable, Duration, Failures, FamilyId, FirstAllToAll, GroupFamily, Inside,
-    NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role, StartUp, SwitchTiming,
-    Task, TaskGraph, TaskKind, WorkerId,
+    NvSwitch, Payload, Rate, Role, StartUp, SwitchTiming, Task, TaskGraph, TaskKind, WorkerId,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -142,35 +142,25 @@ pub(crate) fn ocs(servers: usize) -> Ocs {
         circuit_delay: Duration(1_000_000),
         region_of_server: vec![0; servers],
         planes: None,
-        relay_chunk: RelayChunk::default(),
-        policy: Policy {
-            allocator: Allocator::Best,
-            when: Reconfigure::Always,
-            first: FirstAllToAll::Reuse,
-            split: true,
-            relaying: false,
-        },
+        allocator: Allocator::Best,
+        reconfigure: Reconfigure::Always,
+        first: FirstAllToAll::Reuse,
+        split: true,
+        relaying: None,
         timing: SwitchTiming { fixed: Duration(25_000_000_000), ..SwitchTiming::default() },
         failures: Failures::default(),
     }
 }
 
 /// As [`ocs`], with another policy.
-pub(crate) fn ocs_when(servers: usize, when: Reconfigure) -> Ocs {
-    let base = ocs(servers);
-    Ocs { policy: Policy { when, ..base.policy }, ..base }
-}
-
-/// As these circuits, over which servers relay in such chunks, if any.
-pub(crate) fn with_relays(ocs: Ocs, chunk: Option<RelayChunk>) -> Ocs {
-    let policy = Policy { relaying: chunk.is_some(), ..ocs.policy };
-    Ocs { policy, relay_chunk: chunk.unwrap_or_default(), ..ocs }
+pub(crate) fn ocs_when(servers: usize, reconfigure: Reconfigure) -> Ocs {
+    Ocs { reconfigure, ..ocs(servers) }
 }
 
 /// As this network, whose first all-to-alls do something else.
 pub(crate) fn with_first(network: Network, first: FirstAllToAll) -> Network {
     let ocs = decided(&network);
-    network.with(Ocs { policy: Policy { first, ..ocs.policy }, ..ocs })
+    network.with(Ocs { first, ..ocs })
 }
 
 /// A network of this packet fabric alone.

@@ -24,11 +24,19 @@ pub trait Choice: Copy + 'static {
     /// # Errors
     /// If there is none; lists the names.
     fn parse(name: &str) -> Result<Self, Invalid> {
+        Self::parse_as(Self::KEY, name)
+    }
+
+    /// The choice of this name, which was given under another key.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    fn parse_as(key: &str, name: &str) -> Result<Self, Invalid> {
         let found = Self::ALL.iter().copied().find(|choice| choice.name() == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|choice| choice.name()).collect();
             let names = names.join(", ");
-            Invalid(format!("{} = '{}': expected one of {names}", Self::KEY, shown(name)))
+            Invalid(format!("{key} = '{}': expected one of {names}", shown(name)))
         })
     }
 }

@@ -20,10 +20,7 @@ pub mod units;
 pub use choice::Choice;
 pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
-pub use ocs::{
-    Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, RelayCost,
-    SwitchTiming,
-};
+pub use ocs::{Allocator, Failures, Fibers, FirstAllToAll, RelayCost, SwitchTiming};
 pub use record::Record;
 pub use task_graph::{
     Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind, DemandId, DemandTable,

@@ -1,5 +1,5 @@
-//! Regional circuit switches: their ports, the policy that sets them, how long a switch takes, and
-//! what of them has failed.
+//! Regional circuit switches: what allocates them, how long a switch takes, what relaying costs,
+//! and what of them has failed.
 
 use crate::invalid::Invalid;
 use crate::units::{Duration, Rate};
@@ -20,22 +20,6 @@ choices! {
 }
 
 choices! {
-    /// When circuits follow the demand.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Reconfigure: "reconfigure" {
-        Never = "never": "The circuits of the start of the run stay",
-        Always = "always": "Before every all-to-all whose demand is known, as in MixNet",
-        PerLayer = "per-layer":
-            "At most once per layer and pass, for all of its all-to-alls whose demand is known",
-        BreakEven = "break-even":
-            "Where it saves more than it exposes, over upcoming all-to-alls of known demand",
-        Oracle = "oracle":
-            "As `break-even` with all upcoming demand known: what perfect prediction could gain",
-    }
-}
-
-choices! {
     /// What the first all-to-all of the forward pass does, whose demand is known only at the gate.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
@@ -44,28 +28,6 @@ choices! {
         Block = "block": "Waits for new circuits",
         Predict = "predict": "Is decided beforehand, on what the same layer's last one was",
     }
-}
-
-impl Reconfigure {
-    /// Whether what a switch saves is compared with what it exposes.
-    pub fn compares(self) -> bool {
-        matches!(self, Self::BreakEven | Self::Oracle)
-    }
-}
-
-/// How circuits follow the demand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
-    /// Demand to circuits.
-    pub allocator: Allocator,
-    /// When circuits follow the demand.
-    pub when: Reconfigure,
-    /// What the first all-to-all of a forward pass does.
-    pub first: FirstAllToAll,
-    /// Whether a pair with circuits may send its excess over the EPS.
-    pub split: bool,
-    /// Whether servers pass bytes of others on where that is faster.
-    pub relaying: bool,
 }
 
 records! {
@@ -133,15 +95,6 @@ impl RelayCost {
     }
 }
 
-/// The chunks in which servers pass bytes on that are on their way to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RelayChunk {
-    /// Bytes are passed on in chunks of this size, each once it has arrived.
-    pub bytes: u64,
-    /// Time to notice a chunk and to start its copy and its sending.
-    pub latency: Duration,
-}
-
 choices! {
     /// How the fibers of NICs are laid to circuit switches, where NIC i is on switch ("plane") i.
     #[derive(Serialize, Deserialize)]
@@ -163,17 +116,19 @@ impl Fibers {
     }
 }
 
-/// Parts that have failed and are never used. A part may be named twice.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct Failures {
-    /// Optical NICs, or the switch ports behind them, as (server, NIC).
-    pub nics: Vec<(u32, u32)>,
-    /// NICs on the packet fabric, as (server, NIC).
-    pub eps_nics: Vec<(u32, u32)>,
-    /// Whole servers.
-    pub servers: Vec<u32>,
-    /// Circuit switches, where NIC i of every server is on switch i.
-    pub planes: Vec<u32>,
+records! {
+    /// Parts that have failed and are never used. A part may be named twice.
+    #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+    pub struct Failures {
+        nics = nics: Vec<(u32, u32)> = Vec::new(),
+            "Optical NICs (or the switch ports behind them) as (server, NIC).";
+        eps_nics = eps_nics: Vec<(u32, u32)> = Vec::new(),
+            "Failed EPS NICs as (server, NIC).";
+        servers = servers: Vec<u32> = Vec::new(),
+            "Whole servers.";
+        planes = planes: Vec<u32> = Vec::new(),
+            "Circuit switches, where NIC i of every server is on switch i.";
+    }
 }
 
 impl Failures {
@@ -256,31 +211,6 @@ impl Failures {
         let left = f64::from(nics - failed.len() as u32) / f64::from(nics);
         Rate((rate.0 as f64 * left) as u64)
     }
-}
-
-/// Regional circuit switches and how they are used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ocs {
-    /// Optical links per server (the paper's alpha).
-    pub degree: u32,
-    /// Rate of each.
-    pub nic_rate: Rate,
-    /// Propagation delay of one circuit.
-    pub circuit_delay: Duration,
-    /// Region of each server; servers without one have `u32::MAX`.
-    pub region_of_server: Vec<u32>,
-    /// How fibers are laid where a region has one switch per NIC index; `None` where one switch
-    /// joins any two of its ports.
-    pub planes: Option<Fibers>,
-    /// The chunks in which servers pass bytes on, if they do.
-    pub relay_chunk: RelayChunk,
-    /// How circuits follow the demand.
-    pub policy: Policy,
-    /// How long a switch takes.
-    pub timing: SwitchTiming,
-    /// What has failed. A failed server is taken to be replaced by a spare one without circuits,
-    /// which only the packet fabric reaches.
-    pub failures: Failures,
 }
 
 #[cfg(test)]
@@ -427,13 +357,6 @@ mod tests {
         let slow = SwitchTiming { per_pair: Duration(u64::MAX / 2), ..timing };
         assert_eq!(slow.for_pairs(3), Duration(u64::MAX));
         assert_eq!(slow.for_pairs(0), Duration::ZERO);
-    }
-
-    #[test]
-    fn only_two_policies_compare() {
-        let comparing: Vec<Reconfigure> =
-            Reconfigure::ALL.iter().copied().filter(|when| when.compares()).collect();
-        assert_eq!(comparing, [Reconfigure::BreakEven, Reconfigure::Oracle]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Records that users write: switch timing, relay costs.
+//! Records that users write: switch timing, relay costs, policies, failures.
 //!
 //! [`records!`](crate::records) defines such a record in one table, which says for every field its
 //! name as users write it, with its unit, its default and its description. JSON, the Python class,
 //! the tables of files, options and their help are made from that table: a field stands nowhere
 //! else. What is written is checked once, where the record is made of it.
 
+use crate::choice::Choice;
 use crate::invalid::Invalid;
 use crate::units::{Duration, PS_PER_S, Rate};
 use serde::Serialize;
@@ -44,10 +45,19 @@ pub enum Takes {
     Quantity(f64, f64),
     /// A whole number up to this one.
     Whole(u64),
+    /// A name of the set of choices that has this key.
+    Name(&'static str),
+    /// Any number of entries, each of one whole number, or of a pair.
+    Entries {
+        /// Whether they are pairs.
+        pairs: bool,
+    },
+    /// A record of this name.
+    Record(&'static str),
 }
 
 /// A value as users write it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Plain {
     /// True or false.
     Flag(bool),
@@ -55,6 +65,10 @@ pub enum Plain {
     Number(f64),
     /// A whole number in the unit of the name.
     Whole(u64),
+    /// A name.
+    Name(String),
+    /// No entries.
+    Empty,
     /// No value at all, such as no limit.
     Nothing,
 }
@@ -74,6 +88,26 @@ impl From<f64> for Plain {
 impl From<u64> for Plain {
     fn from(number: u64) -> Self {
         Self::Whole(number)
+    }
+}
+
+impl From<String> for Plain {
+    fn from(name: String) -> Self {
+        Self::Name(name)
+    }
+}
+
+/// The default of entries is that there are none.
+impl<T> From<Vec<T>> for Plain {
+    fn from(_: Vec<T>) -> Self {
+        Self::Empty
+    }
+}
+
+/// The default of a record within a record is that there is none.
+impl<T: Record> From<T> for Plain {
+    fn from(_: T) -> Self {
+        Self::Nothing
     }
 }
 
@@ -175,6 +209,62 @@ impl Value for Option<u64> {
 
     fn write(&self) -> Self {
         *self
+    }
+}
+
+/// By name.
+impl<T: Choice> Value for T {
+    const TAKES: Takes = Takes::Name(T::KEY);
+    type Written = String;
+
+    fn read(written: String, name: &str) -> Result<Self, Invalid> {
+        T::parse_as(name, &written)
+    }
+
+    fn write(&self) -> String {
+        self.name().into()
+    }
+}
+
+/// Indices.
+impl Value for Vec<u32> {
+    const TAKES: Takes = Takes::Entries { pairs: false };
+    type Written = Self;
+
+    fn read(written: Self, _: &str) -> Result<Self, Invalid> {
+        Ok(written)
+    }
+
+    fn write(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Pairs of indices.
+impl Value for Vec<(u32, u32)> {
+    const TAKES: Takes = Takes::Entries { pairs: true };
+    type Written = Self;
+
+    fn read(written: Self, _: &str) -> Result<Self, Invalid> {
+        Ok(written)
+    }
+
+    fn write(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Another record, or none.
+impl<T: Record + Clone> Value for Option<T> {
+    const TAKES: Takes = Takes::Record(T::NAME);
+    type Written = Self;
+
+    fn read(written: Self, _: &str) -> Result<Self, Invalid> {
+        Ok(written)
+    }
+
+    fn write(&self) -> Self {
+        self.clone()
     }
 }
 

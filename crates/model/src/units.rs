@@ -11,7 +11,9 @@ use std::ops::{Add, AddAssign, Sub};
 pub const PS_PER_S: u64 = 1_000_000_000_000;
 
 /// A point in simulated time, in picoseconds since the start of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Time(pub u64);
 
 /// A span of simulated time, in picoseconds.

@@ -1,8 +1,8 @@
 //! Arrays and records from Python, copied, so that the interpreter lock can be released and nobody
 //! else changes them meanwhile.
 //!
-//! A request is a Python class with named attributes and a Rust struct of the same name and fields
-//! that derives `FromPyObject`; [`Given`] turns whatever is wrong with one into one line.
+//! What has arrays is a struct that derives `FromPyObject`, from attributes or from a dictionary;
+//! [`Given`] turns whatever is wrong with one into one line.
 
 use lightloom_model::{Invalid, Rate};
 use numpy::ndarray::Dimension;
@@ -78,6 +78,18 @@ impl<T: Element + Copy> FromPyObject<'_, '_> for Cube<T> {
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let (shape, values) = copied::<T, numpy::Ix3>(&object, "three-dimensional array")?;
         Ok(Self { shape: [shape[0], shape[1], shape[2]], values })
+    }
+}
+
+/// An array of any shape, row-major.
+#[derive(Debug, Clone)]
+pub(crate) struct Flat<T>(pub(crate) Vec<T>);
+
+impl<T: Element + Copy> FromPyObject<'_, '_> for Flat<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        copied::<T, numpy::IxDyn>(&object, "flat array").map(|(_, values)| Self(values))
     }
 }
 

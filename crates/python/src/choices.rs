@@ -1,6 +1,7 @@
 //! The closed sets of names that the core knows, for `lightloom.schedule.choices` and others.
 
-use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
+use lightloom_decide::Reconfigure;
+use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll};
 use lightloom_packetsim::{Balancing, PlaneChoice, TransportName};
 use lightloom_predict::PredictorName;
 use lightloom_schedule::hybrid::{ChunkMethod, HybridMethod};

@@ -1,15 +1,15 @@
 //! The functions of `lightloom.demand`.
 
 use crate::arrays::{Column, Cube, Given, Matrix, refuse};
+use crate::records::{Record, values};
 use lightloom_demand::{Gate, Rows, Stream, SummedRows};
 use lightloom_model::Invalid;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray2, PyArray3, PyArray4, PyArrayMethods};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<FoldedCounts>()?;
-    module.add_class::<SummedCounts>()?;
     module.add_function(wrap_pyfunction!(demand_draw, module)?)?;
     module.add_function(wrap_pyfunction!(demand_fold, module)?)?;
     module.add_function(wrap_pyfunction!(demand_sum, module)?)?;
@@ -17,8 +17,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `lightloom.demand.generator.DrawRequest`: what to draw.
+/// What to draw: spans of steps in which shares are held, one per layer, and Dirichlet parameters,
+/// (layers, micro-batches or 1, experts).
 #[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 struct DrawRequest {
     ranks: usize,
     experts: usize,
@@ -93,46 +95,31 @@ fn demand_draw(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<Bound<'_
     Ok(counts)
 }
 
-/// Flat counts of `lightloom_demand::FoldedRows`, and the copies that stayed on their rank.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct FoldedCounts {
-    tokens: Py<PyArray1<u32>>,
-    rank_tokens: Py<PyArray1<u32>>,
-    received: Py<PyArray1<i64>>,
-    stayed: u64,
-}
-
+/// `lightloom_demand::FoldedRows`, flat, and the copies that stayed on their rank.
 #[pyfunction]
 fn demand_fold(
     py: Python<'_>,
     request: Given<DrawRequest>,
     members: usize,
     by_rank: bool,
-) -> PyResult<FoldedCounts> {
+) -> PyResult<Bound<'_, PyDict>> {
     let rows = request.0.checked()?;
     let across = if by_rank { rows.ranks } else { members };
     check_size(&[rows.layers.len(), rows.micro_batches, across, across])?;
     check_size(&[rows.layers.len(), rows.micro_batches, rows.ranks])?;
     let folded = py.detach(|| rows.fold(members, by_rank)).map_err(refuse)?;
-    Ok(FoldedCounts {
-        tokens: folded.tokens.into_pyarray(py).unbind(),
-        rank_tokens: folded.rank_tokens.into_pyarray(py).unbind(),
-        received: folded.received.into_pyarray(py).unbind(),
+    Ok(values!(py;
+        tokens: folded.tokens.into_pyarray(py),
+        rank_tokens: folded.rank_tokens.into_pyarray(py),
+        received: folded.received.into_pyarray(py),
         stayed: folded.stayed,
-    })
+    ))
 }
 
-/// `lightloom_demand::SummedRows`: `(layers, micro_batches, ranks, ranks)` twice, and
+/// `lightloom.demand.folding.RankSums`: `(layers, micro_batches, ranks, ranks)` twice, and
 /// `(layers, micro_batches, experts)`.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct SummedCounts {
-    copies: Py<PyArray4<u32>>,
-    largest: Py<PyArray4<u32>>,
-    by_expert: Py<PyArray3<i64>>,
-}
-
 #[pyfunction]
-fn demand_sum(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<SummedCounts> {
+fn demand_sum(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<Bound<'_, PyDict>> {
     let rows = request.0.checked()?;
     let blocks = [rows.layers.len(), rows.micro_batches];
     let pairs = [blocks[0], blocks[1], rows.ranks, rows.ranks];
@@ -151,21 +138,7 @@ fn demand_sum(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<SummedCou
         };
         py.detach(|| rows.sum_by_rank(&mut sums)).map_err(refuse)?;
     }
-    Ok(SummedCounts {
-        copies: copies.unbind(),
-        largest: largest.unbind(),
-        by_expert: by_expert.unbind(),
-    })
-}
-
-/// `lightloom.demand.deduplicate.GateRequest`: experts, and how tokens choose.
-#[derive(FromPyObject)]
-struct GateRequest {
-    experts: usize,
-    members: usize,
-    groups: usize,
-    slots: usize,
-    top_k: usize,
+    Ok(values!(py; copies: copies, largest: largest, by_expert: by_expert))
 }
 
 /// How likely a token reaches each member, `(rows, members)`, given how likely it chooses each
@@ -173,13 +146,12 @@ struct GateRequest {
 #[pyfunction]
 fn demand_reach(
     py: Python<'_>,
-    request: Given<GateRequest>,
+    gate: Record<Gate>,
     chances: Matrix<f64>,
 ) -> PyResult<Bound<'_, PyArray2<f64>>> {
-    let GateRequest { experts, members, groups, slots, top_k } = request.0;
-    let gate = Gate { experts, members, groups, slots, top_k };
+    let Record(gate) = gate;
     gate.validate().map_err(refuse)?;
-    chances.expect_columns("chances", experts)?;
+    chances.expect_columns("chances", gate.experts)?;
     let reached = py.detach(|| gate.reached(&chances.values));
-    reached.into_pyarray(py).reshape([chances.rows, members])
+    reached.into_pyarray(py).reshape([chances.rows, gate.members])
 }

@@ -4,14 +4,15 @@ use crate::allocator::{Caller, ProposalRequest};
 use crate::errors::{NetworkInvalid, refuse};
 use crate::graph::GraphColumns;
 use crate::network::PyNetwork;
-use crate::outcome::{self, StepOutcome};
-use crate::phases::{PacketModel, PhaseBook, PurposePhases, ReadModel};
+use crate::outcome::step_outcome;
+use crate::phases::{PacketModel, PhaseBook, ReadModel};
 use crate::predictor::{PredictionRequest, RunPredictor, SeenDemand};
 use crate::watcher::Watcher;
 use lightloom_decide::CircuitAllocator;
 use lightloom_execute::{Options, Plugins, TransferModel, execute_as, total_tasks};
 use lightloom_model::WorkerId;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Adds the function to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -19,9 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PhaseBook>()?;
     module.add_class::<PredictionRequest>()?;
     module.add_class::<ProposalRequest>()?;
-    module.add_class::<PurposePhases>()?;
     module.add_class::<SeenDemand>()?;
-    outcome::register(module)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     Ok(())
 }
@@ -34,18 +33,18 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocator, predictor
 ))]
 #[allow(clippy::too_many_arguments, reason = "Python calls it by keywords")]
-fn execute(
-    py: Python<'_>,
+fn execute<'py>(
+    py: Python<'py>,
     graph: GraphColumns,
     network: PyNetwork,
-    model: Option<PacketModel<'_>>,
+    model: Option<PacketModel<'py>>,
     timeline_workers: Vec<u32>,
     share_equal_work: bool,
     record_decisions: bool,
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
     mut predictor: Option<RunPredictor>,
-) -> PyResult<StepOutcome> {
+) -> PyResult<Bound<'py, PyDict>> {
     let graph = graph.into_graph()?;
     let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
@@ -70,5 +69,5 @@ fn execute(
     if let Some(error) = raised.or(watcher.error) {
         return Err(error);
     }
-    StepOutcome::new(py, options.record_decisions, result.map_err(refuse)?)
+    step_outcome(py, options.record_decisions, result.map_err(refuse)?)
 }

@@ -5,23 +5,10 @@ use lightloom_model::{
     FamilyId, GroupFamily, Handle, Inside, Payload, Peer, Priority, Role, RoleId, StreamIndex,
     TableId, Tag, Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
 };
-use numpy::{Element, IxDyn};
-use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::copied;
-
-/// An array of any shape, row-major.
-struct Flat<T>(Vec<T>);
-
-impl<T: Element + Copy> FromPyObject<'_, '_> for Flat<T> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        copied::<T, IxDyn>(&object, "flat array").map(|(_, values)| Self(values))
-    }
-}
+use crate::arrays::Flat;
 
 /// `TaskGraph`.
 #[derive(FromPyObject)]

@@ -3,16 +3,16 @@
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
 use crate::errors::NetworkInvalid;
-use crate::schedule::decider::PyFailures;
-use crate::written::Written;
+use crate::records::Record;
+use lightloom_decide::Reconfigure;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
-    Crossbars, Cycle, Direct, Eps, Lateness, MatchingFinder, Route, ScheduledCircuits, Slot,
-    TurnRules, TurnTiming,
+    Crossbars, Cycle, Direct, Eps, Lateness, MatchingFinder, Ocs, RelayChunk, Route,
+    ScheduledCircuits, Slot, TurnRules, TurnTiming,
 };
 use lightloom_model::{
     AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, LocalPace,
-    NvSwitch, Ocs, Policy, Rate, Reconfigure, RelayChunk, StartUp, SwitchTiming,
+    NvSwitch, Rate, StartUp, SwitchTiming,
 };
 use lightloom_schedule::permutation::Method;
 use numpy::{AllowTypeChange, Element, PyArrayLikeDyn};
@@ -163,31 +163,29 @@ struct PyOcs {
     split: bool,
     reconfigure: Name<Reconfigure>,
     first: Name<FirstAllToAll>,
-    timing: Written<SwitchTiming>,
+    timing: Record<SwitchTiming>,
     relaying: Option<(u64, u64)>,
     planes: Option<Name<Fibers>>,
-    failures: Option<PyFailures>,
+    failures: Option<Record<Failures>>,
 }
 
 impl From<PyOcs> for Ocs {
     fn from(ocs: PyOcs) -> Self {
-        let chunk = ocs.relaying.unwrap_or_default();
         Self {
             degree: ocs.degree,
             nic_rate: Rate(ocs.nic_rate_bps),
             circuit_delay: Duration(ocs.circuit_delay_ps),
             region_of_server: ocs.region_of_server.0,
             planes: ocs.planes.map(|planes| planes.0),
-            relay_chunk: RelayChunk { bytes: chunk.0, latency: Duration(chunk.1) },
-            policy: Policy {
-                allocator: ocs.allocator.0,
-                when: ocs.reconfigure.0,
-                first: ocs.first.0,
-                split: ocs.split,
-                relaying: ocs.relaying.is_some(),
-            },
+            allocator: ocs.allocator.0,
+            reconfigure: ocs.reconfigure.0,
+            first: ocs.first.0,
+            split: ocs.split,
+            relaying: ocs
+                .relaying
+                .map(|(bytes, latency)| RelayChunk { bytes, latency: Duration(latency) }),
             timing: ocs.timing.0,
-            failures: ocs.failures.map_or_else(Failures::default, Failures::from),
+            failures: ocs.failures.map(|failures| failures.0).unwrap_or_default(),
         }
     }
 }

@@ -3,9 +3,11 @@
 use crate::arrays::Given;
 use crate::errors::refuse;
 use crate::network::PyNetwork;
+use crate::records::values;
 use crate::watcher::Watcher;
 use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `lightloom.simulate.Packets`: what is none is as the transport's reference has it.
@@ -145,41 +147,26 @@ impl PhaseBook {
         }
     }
 
-    /// What is known of each purpose.
-    fn counts(&self, py: Python<'_>) -> Vec<PurposePhases> {
-        py.detach(|| {
+    /// What is known of each purpose that was met: `lightloom.simulate.PhaseCount` by name.
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts: Vec<(String, PhaseCount)> = py.detach(|| {
             let book = lock(&self.book);
-            book.counts().map(|(name, count)| PurposePhases::new(name, count)).collect()
-        })
-    }
-}
-
-/// What is known of the phases of one purpose: `lightloom.simulate.PhaseCount`.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-pub(crate) struct PurposePhases {
-    purpose: String,
-    distinct: u64,
-    simulated: u64,
-    size_bytes: u64,
-    simulated_bytes: u64,
-    mean: f64,
-    minimum: f64,
-    maximum: f64,
-    packet_hops: u64,
-}
-
-impl PurposePhases {
-    fn new(purpose: &str, count: &PhaseCount) -> Self {
-        Self {
-            purpose: purpose.to_string(),
-            distinct: count.distinct,
-            simulated: count.simulated,
-            size_bytes: count.bytes,
-            simulated_bytes: count.simulated_bytes,
-            mean: count.mean(),
-            minimum: count.minimum,
-            maximum: count.maximum,
-            packet_hops: count.packet_hops,
+            book.counts().map(|(name, count)| (name.to_owned(), *count)).collect()
+        });
+        let found = PyDict::new(py);
+        for (purpose, count) in counts.iter().filter(|(_, count)| count.distinct > 0) {
+            let count = values!(py;
+                distinct: count.distinct,
+                simulated: count.simulated,
+                size_bytes: count.bytes,
+                simulated_bytes: count.simulated_bytes,
+                mean: count.mean(),
+                minimum: count.minimum,
+                maximum: count.maximum,
+                packet_hops: count.packet_hops,
+            );
+            found.set_item(purpose, count)?;
         }
+        Ok(found)
     }
 }

@@ -1,22 +1,57 @@
-//! Records of plain fields, which their own crate defines and serde reads from a mapping.
+//! Records: what Python hands over as a mapping or an object, read by serde, and what it gets back,
+//! as a dictionary.
 
+use crate::arrays::refuse;
+use lightloom_model::Invalid;
 use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pythonize::Depythonizer;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A record; what is wrong with it is one line that begins with the key.
+/// A record from a mapping, or from an object whose attributes are its fields; what is wrong with
+/// it is one line that begins with the key.
+#[derive(Clone, Copy)]
 pub(crate) struct Record<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromPyObject<'_, '_> for Record<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let record = serde_path_to_error::deserialize(&mut Depythonizer::from_object(&object));
+        let values = object.getattr_opt("__dict__")?.unwrap_or_else(|| object.to_owned());
+        let record = serde_path_to_error::deserialize(&mut Depythonizer::from_object(&values));
         record.map(Self).map_err(|error| {
-            let (key, text) = (error.path().to_string(), error.inner().to_string());
+            let (key, text) = (error.path().to_string(), in_one_line(&error.inner().to_string()));
             PyValueError::new_err(if key == "." { text } else { format!("{key}: {text}") })
         })
     }
 }
+
+/// A text that may quote what was given.
+fn in_one_line(text: &str) -> String {
+    let breaks = |sign: char| sign.is_control() || matches!(sign, '\u{2028}' | '\u{2029}');
+    let escaped = |sign: char| {
+        if breaks(sign) { sign.escape_debug().to_string() } else { sign.to_string() }
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// The values of a record by name.
+pub(crate) fn to_values<'py, T: Serialize>(
+    py: Python<'py>,
+    record: &T,
+) -> PyResult<Bound<'py, PyAny>> {
+    pythonize::pythonize(py, record).map_err(|error| refuse(Invalid(error.to_string())))
+}
+
+/// A dictionary of values by name: what a dataclass of Python takes, whose fields these are.
+macro_rules! values {
+    ($py:expr; $($name:ident: $value:expr),+ $(,)?) => {{
+        let values = pyo3::types::PyDict::new($py);
+        $(values.set_item(stringify!($name), $value)?;)+
+        values
+    }};
+}
+
+pub(crate) use values;

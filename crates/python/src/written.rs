@@ -2,10 +2,12 @@
 //! them, and their values from Python.
 
 use crate::arrays::refuse;
+use crate::records::{Record, to_values};
+use lightloom_decide::Policy;
 use lightloom_model::record::{Field, Plain, Takes};
-use lightloom_model::{Invalid, Record, RelayCost, SwitchTiming};
+use lightloom_model::{Failures, Invalid, RelayCost, SwitchTiming};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -21,12 +23,13 @@ type Values<'py> = Bound<'py, PyAny>;
 /// A record that Python may make: its name, its fields, and its values for those written.
 type Entry = (&'static str, fn() -> Vec<Field>, for<'py> fn(&Values<'py>) -> PyResult<Values<'py>>);
 
-const fn entry<T: Record>() -> Entry {
-    (T::NAME, T::fields, |written| to_values(written.py(), &from_values::<T>(written)?))
+const fn entry<T: lightloom_model::Record>() -> Entry {
+    (T::NAME, T::fields, |written| to_values(written.py(), &written.extract::<Record<T>>()?.0))
 }
 
 /// Every record that Python may make.
-const RECORDS: [Entry; 2] = [entry::<RelayCost>(), entry::<SwitchTiming>()];
+const RECORDS: [Entry; 4] =
+    [entry::<Failures>(), entry::<Policy>(), entry::<RelayCost>(), entry::<SwitchTiming>()];
 
 fn find(name: &str) -> PyResult<&'static Entry> {
     RECORDS.iter().find(|(known, ..)| *known == name).ok_or_else(|| {
@@ -36,14 +39,16 @@ fn find(name: &str) -> PyResult<&'static Entry> {
     })
 }
 
-/// One field of a record; `limits` are those of a number, anything else is a flag. One that need
+/// One field of a record; what it `takes` is a flag, a quantity or a whole number within `limits`,
+/// a name or a record (`of` which set, or which), or entries of one number or two. One that need
 /// not be written and has no default may be nothing.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct RecordField {
     name: &'static str,
     description: &'static str,
+    takes: &'static str,
     limits: Option<(f64, f64)>,
-    whole: bool,
+    of: Option<&'static str>,
     required: bool,
     default: Option<Py<PyAny>>,
 }
@@ -52,22 +57,31 @@ struct RecordField {
 #[pyfunction]
 fn record_fields(py: Python<'_>, name: &str) -> PyResult<Vec<RecordField>> {
     let field = |field: Field| {
+        let required = field.default.is_none();
         let default = match field.default {
             Some(Plain::Flag(flag)) => Some(flag.into_pyobject(py)?.to_owned().into_any().unbind()),
             Some(Plain::Number(number)) => Some(number.into_pyobject(py)?.into_any().unbind()),
             Some(Plain::Whole(number)) => Some(number.into_pyobject(py)?.into_any().unbind()),
+            Some(Plain::Name(name)) => Some(name.into_pyobject(py)?.into_any().unbind()),
+            Some(Plain::Empty) => Some(PyTuple::empty(py).into_any().unbind()),
             Some(Plain::Nothing) | None => None,
+        };
+        let (takes, limits, of) = match field.takes {
+            Takes::Flag => ("flag", None, None),
+            Takes::Quantity(low, high) => ("quantity", Some((low, high)), None),
+            Takes::Whole(high) => ("whole", Some((0.0, high as f64)), None),
+            Takes::Name(set) => ("name", None, Some(set)),
+            Takes::Record(name) => ("record", None, Some(name)),
+            Takes::Entries { pairs: false } => ("numbers", None, None),
+            Takes::Entries { pairs: true } => ("pairs", None, None),
         };
         Ok(RecordField {
             name: field.name,
             description: field.description,
-            limits: match field.takes {
-                Takes::Flag => None,
-                Takes::Quantity(low, high) => Some((low, high)),
-                Takes::Whole(high) => Some((0.0, high as f64)),
-            },
-            whole: matches!(field.takes, Takes::Whole(_)),
-            required: field.default.is_none(),
+            takes,
+            limits,
+            of,
+            required,
             default,
         })
     };
@@ -83,27 +97,6 @@ fn record_values<'py>(name: &str, written: Bound<'py, PyDict>) -> PyResult<Value
 
 /// Seconds until circuits are up if this many pairs change.
 #[pyfunction]
-fn switching_time_s(timing: Written<SwitchTiming>, pairs: u32) -> f64 {
+fn switching_time_s(timing: Record<SwitchTiming>, pairs: u32) -> f64 {
     timing.0.for_pairs(pairs).as_seconds()
-}
-
-/// A record from a Python object whose attributes are its fields.
-#[derive(Clone, Copy)]
-pub(crate) struct Written<T>(pub(crate) T);
-
-impl<T: Record> FromPyObject<'_, '_> for Written<T> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        from_values(&object.getattr("__dict__")?).map(Self)
-    }
-}
-
-/// The values of a record by name, as users write it.
-pub(crate) fn to_values<'py, T: Record>(py: Python<'py>, record: &T) -> PyResult<Values<'py>> {
-    pythonize::pythonize(py, record).map_err(|error| refuse(Invalid(error.to_string())))
-}
-
-fn from_values<T: Record>(values: &Bound<'_, PyAny>) -> PyResult<T> {
-    pythonize::depythonize(values).map_err(|error| refuse(Invalid(error.to_string())))
 }

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.region_file import RegionFile
 from lightloom.errors import DemandError
-from lightloom.schedule import Decider, Failures, Held, Policy, Region
+from lightloom.schedule import Decider, Failures, Held, Region
 from lightloom.schedule.decider import Decision
 from lightloom.schedule.failures import check_demand
 
@@ -75,7 +75,7 @@ class RegionDecider:
                 failed=self.failures if self.failures.parts else None,
                 eps_nics=rates.eps_nics,
             ),
-            policy=Policy(policy.allocator, policy.when, None if relay is None else relay.cost()),
+            policy=policy.policy(None if relay is None else relay.cost()),
             timing=self.timing,
             planes=self._port_map.planes,
             numa_nodes=policy.numa_nodes,

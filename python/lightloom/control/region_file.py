@@ -19,13 +19,11 @@ from lightloom.control.refusals import RegionFileError
 from lightloom.control.switch import Credentials
 from lightloom.errors import InputError
 from lightloom.hardware import measured_turnaround, nic_activation
-from lightloom.inputs.fields import OneOf
 from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
-from lightloom.schedule.named_sets import ALLOCATORS, RECONFIGURE_POLICIES
 from lightloom.schedule.record_fields import keys_of, with_keys
-from lightloom.schedule.records import RelayCost, SwitchTiming
+from lightloom.schedule.records import Policy, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
 
@@ -155,17 +153,20 @@ class RatesSection(Section):
     )
 
 
+#: what relaying costs is a table of its own
+_POLICY = {key: declared for key, declared in keys_of(Policy.__name__).items() if key != "relaying"}
+
+
+@with_keys(_POLICY)
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
 
-    allocator: Annotated[str, OneOf(tuple(ALLOCATORS))] = Field(
-        "best", description="What turns demand into circuits."
-    )
-    when: Annotated[str, OneOf(tuple(RECONFIGURE_POLICIES))] = Field(
-        "break-even", description="When circuits change."
-    )
     split: Switch = Field(True, description="Let pairs with circuits use the EPS as well.")
     numa_nodes: Annotated[Whole, Field(le=64)] = Field(2, description="NUMA nodes of a server.")
+
+    def policy(self, relaying: RelayCost | None) -> Policy:
+        """Return the policy of servers that relay at this cost, if at all."""
+        return Policy(**self.model_dump(include=set(_POLICY)), relaying=relaying)
 
 
 _TIMING = keys_of(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,19 +31,6 @@ from lightloom.errors import DemandError
 
 Floats = npt.NDArray[np.float64]
 Tokens = npt.NDArray[Any]
-
-
-class GateRequest(NamedTuple):
-    """A gate of the core; its fields are those of the struct in ``crates/python/src/demand.rs``.
-
-    Members and groups share the experts; the ``top_k`` of a token lie in at most ``slots`` groups.
-    """
-
-    experts: int
-    members: int
-    groups: int
-    slots: int
-    top_k: int
 
 
 @dataclass(frozen=True)
@@ -223,7 +210,13 @@ def expected_distinct(
         copies = per_member.sum(axis=-1)
         return np.asarray(np.minimum(copies, shape.tokens_per_rank), dtype=np.float64)
     rows = tokens.reshape(-1, shape.experts) / shape.tokens_per_rank
-    gate = GateRequest(shape.experts, members, num_groups, top_groups, shape.top_k)
+    gate = {
+        "experts": shape.experts,
+        "members": members,
+        "groups": num_groups,
+        "slots": top_groups,
+        "top_k": shape.top_k,
+    }
     reached = _core.demand_reach(gate, rows)
     expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
     copies, largest = (along_last(operation, per_member) for operation in (np.add, np.maximum))

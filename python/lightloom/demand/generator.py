@@ -11,7 +11,7 @@ that sources differ in their text at random, not by design.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,27 +105,6 @@ class Balanced:
         ).copy()
 
 
-class DrawRequest(NamedTuple):
-    """What the core draws; its fields are those of the struct in ``crates/python/src/demand.rs``.
-
-    ``spans`` are the spans of steps in which shares are held, one per layer; ``alpha`` are
-    Dirichlet parameters, ``(layers, micro-batches or 1, experts)``.
-    """
-
-    ranks: int
-    experts: int
-    copies_per_rank: int
-    tokens_per_rank: int
-    shares_key: tuple[int, int]
-    routing_key: tuple[int, int]
-    group: int
-    step: int
-    layers: npt.NDArray[np.uint64]
-    micro_batches: int
-    spans: npt.NDArray[np.uint64] | None
-    alpha: npt.NDArray[np.float64]
-
-
 class Synthetic:
     """Counts drawn from a regime; :func:`synthetic` makes one."""
 
@@ -169,10 +148,12 @@ class Synthetic:
             raise DemandError(str(error)) from None
         blocks = (len(layers), micro_batches)
         return FoldedTokens(
-            tokens=folded.tokens.reshape(*blocks, members, members),
-            rank_tokens=(folded.rank_tokens.reshape(*blocks, ranks, ranks) if rank_level else None),
-            received=folded.received.reshape(*blocks, ranks),
-            stayed=folded.stayed,
+            tokens=folded["tokens"].reshape(*blocks, members, members),
+            rank_tokens=(
+                folded["rank_tokens"].reshape(*blocks, ranks, ranks) if rank_level else None
+            ),
+            received=folded["received"].reshape(*blocks, ranks),
+            stayed=folded["stayed"],
         )
 
     def summed(
@@ -180,12 +161,12 @@ class Synthetic:
     ) -> RankSums:
         """See :class:`~lightloom.demand.folding.FoldingSource`."""
         sums = _core.demand_sum(self._rows(group, layers, micro_batches, step))
-        return RankSums(sums.copies, sums.largest, sums.by_expert)
+        return RankSums(**sums)
 
     def _rows(
         self, group: int, layers: Sequence[int], micro_batches: int, step: int
-    ) -> DrawRequest:
-        """What the core is to draw."""
+    ) -> dict[str, Any]:
+        """What the core is to draw; ``alpha`` is ``(layers, micro-batches or 1, experts)``."""
         check_index(group, layers, micro_batches, step)
         shape = self.shape
         mix = self._topic_mix(group, micro_batches, step)
@@ -195,20 +176,20 @@ class Synthetic:
             alpha[place] = mix @ self.popularity.shares(layer, step)
         alpha *= self.regime.row_concentration(shape.experts, shape.tokens_per_rank) * shape.experts
         numbers = np.array(layers, dtype=np.uint64)
-        return DrawRequest(
-            ranks=shape.ranks,
-            experts=shape.experts,
-            copies_per_rank=shape.copies_per_rank,
-            tokens_per_rank=shape.tokens_per_rank,
-            shares_key=self._shares.key,
-            routing_key=self._routing.key,
-            group=int(group),
-            step=int(step),
-            layers=numbers,
-            micro_batches=int(micro_batches),
-            spans=self._spans(group, layers, step),
-            alpha=alpha,
-        )
+        return {
+            "ranks": shape.ranks,
+            "experts": shape.experts,
+            "copies_per_rank": shape.copies_per_rank,
+            "tokens_per_rank": shape.tokens_per_rank,
+            "shares_key": self._shares.key,
+            "routing_key": self._routing.key,
+            "group": int(group),
+            "step": int(step),
+            "layers": numbers,
+            "micro_batches": int(micro_batches),
+            "spans": self._spans(group, layers, step),
+            "alpha": alpha,
+        }
 
     def _spans(self, group: int, layers: Sequence[int], step: int) -> npt.NDArray[np.uint64] | None:
         """The span of steps in which each layer's rows are held; layers change at other steps."""

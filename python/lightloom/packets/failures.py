@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from lightloom.errors import InputError, echo
-from lightloom.packets.core_columns import FailureColumns
 from lightloom.packets.graph import NetworkGraph
 from lightloom.units import parse_quantity, to_ps
 
 #: most failures of a run, and the latest time of one, seconds
 MAX_FAILURES, MAX_TIME_S = 1_000, 1_000.0
-#: of one that is never repaired
-NEVER = 2**64 - 1
 
 
-def failure_columns(
-    failures: Sequence[str], detection_s: float, graph: NetworkGraph
-) -> FailureColumns:
+#: when links fail, when they are repaired if ever, in picoseconds, and which, both ways
+Failed = tuple[int, int | None, list[int]]
+
+
+def failed_links(failures: Sequence[str], graph: NetworkGraph) -> list[Failed]:
     """Failures for the core.
 
     Raises
@@ -34,24 +31,17 @@ def failure_columns(
     """
     if len(failures) > MAX_FAILURES:
         raise InputError(f"{len(failures):,} failures: expected at most {MAX_FAILURES:,}")
-    times, repaired, starts, links = [], [], [0], list[int]()
+    found: list[Failed] = []
     for text in failures:
         what, start_s, span_s = _parse(text)
-        times.append(to_ps(start_s))
-        repaired.append(NEVER if span_s is None else to_ps(start_s + span_s))
+        repaired_ps = None if span_s is None else to_ps(start_s + span_s)
         a, colon, b = what.partition(":")
         try:
-            links += graph.between(a, b) + graph.between(b, a) if colon else graph.around(a)
+            links = graph.between(a, b) + graph.between(b, a) if colon else graph.around(a)
         except InputError as error:
             raise InputError(f"failure {echo(text)}: {error}") from None
-        starts.append(len(links))
-    return FailureColumns(
-        time_ps=np.array(times, dtype=np.uint64),
-        repaired_ps=np.array(repaired, dtype=np.uint64),
-        starts=np.array(starts, dtype=np.uint64),
-        links=np.array(links, dtype=np.uint32),
-        detection_ps=to_ps(detection_s),
-    )
+        found.append((to_ps(start_s), repaired_ps, links))
+    return found
 
 
 def _parse(text: str) -> tuple[str, float, float | None]:

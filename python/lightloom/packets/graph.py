@@ -7,6 +7,7 @@ switches of ready-made topologies are called ``tor-0``, ``agg-0``, ``core-0``, `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from lightloom import _core
 from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
-from lightloom.packets.core_columns import CircuitColumns, LinkColumns, PacketTopologyRequest
 from lightloom.packets.flows import MAX_START_S, Flows
 from lightloom.units import to_bps, to_ps
 
@@ -30,8 +30,8 @@ LINKS = Columns("links", needed=("a", "b"), optional=("rate_gbps", "delay_us"))
 CIRCUITS = Columns("circuits", needed=("a", "b", "dark_us"), optional=("up_us",))
 
 
-def read_links(path: Path, hosts: int, rate_gbps: float, delay_s: float) -> LinkColumns:
-    """The links of a file for the core; cells that are empty are as the network has it.
+def read_links(path: Path, hosts: int, rate_gbps: float, delay_s: float) -> dict[str, Any]:
+    """The links of a file and their switches for the core; empty cells are as the network has it.
 
     Raises
     ------
@@ -56,13 +56,11 @@ def read_links(path: Path, hosts: int, rate_gbps: float, delay_s: float) -> Link
     _refuse(table, (delays_s < 0) | (delays_s > MAX_DELAY_S), lambda row: (
         f"delay_us {1e6 * delays_s[row]:g}: expected 0 to {1e6 * MAX_DELAY_S:,g}"
     ))  # fmt: skip
-    return LinkColumns(
-        switches=list(switches),
-        first=first,
-        second=second,
-        rates_bps=np.array([to_bps(rate) for rate in rates], dtype=np.uint64),
-        delays_ps=np.array([to_ps(delay) for delay in delays_s], dtype=np.uint64),
-    )
+    links = [
+        (*pair, to_bps(rate), to_ps(delay))
+        for pair, rate, delay in zip(ends, rates, delays_s, strict=True)
+    ]
+    return {"switches": list(switches), "links": links}
 
 
 def _node(table: TextTable, row: int, name: str, hosts: int, switches: dict[str, int]) -> int:
@@ -99,11 +97,10 @@ class NetworkGraph:
         For the core, see :func:`~lightloom.packets.settings.topology_of`.
     """
 
-    def __init__(self, topology: PacketTopologyRequest) -> None:
-        columns = _core.packet_topology(topology)
-        self._nodes = {name: number for number, name in enumerate(columns.names)}
+    def __init__(self, topology: Mapping[str, object]) -> None:
+        names, ends = _core.packet_topology(topology)
+        self._nodes = {name: number for number, name in enumerate(names)}
         self._links: dict[tuple[int, int], list[int]] = {}
-        ends = zip(columns.source.tolist(), columns.destination.tolist(), strict=True)
         for link, pair in enumerate(ends):
             self._links.setdefault(pair, []).append(link)
 
@@ -180,8 +177,8 @@ def routes_of(flows: Flows, graph: NetworkGraph) -> tuple[Any, Any]:
     return np.array(starts, dtype=np.uint64), np.array(links, dtype=np.uint32)
 
 
-def read_circuits(path: Path, graph: NetworkGraph) -> CircuitColumns:
-    """When links are dark, for the core: all between two nodes, both ways.
+def read_circuits(path: Path, graph: NetworkGraph) -> list[tuple[int, int, bool]]:
+    """When links change, which, and whether they go dark: all between two nodes, both ways.
 
     Raises
     ------
@@ -215,8 +212,4 @@ def read_circuits(path: Path, graph: NetworkGraph) -> CircuitColumns:
         changes += [(to_ps(dark_us[row] / 1e6), link, True) for link in links]
         if np.isfinite(up_us[row]):
             changes += [(to_ps(up_us[row] / 1e6), link, False) for link in links]
-    return CircuitColumns(
-        time_ps=np.array([time for time, _, _ in changes], dtype=np.uint64),
-        link=np.array([link for _, link, _ in changes], dtype=np.uint32),
-        is_dark=np.array([is_dark for _, _, is_dark in changes], dtype=np.bool_),
-    )
+    return changes

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, echo
-from lightloom.packets.core_columns import OperationColumns
 from lightloom.units import to_ps
 
 if TYPE_CHECKING:
@@ -79,17 +78,17 @@ class Programs:
         """What a user calls an operation: ``l3 of rank 7``."""
         return f"{self.label[operation]} of rank {self.rank[operation]}"
 
-    def for_core(self) -> OperationColumns:
+    def for_core(self) -> dict[str, npt.NDArray[Any]]:
         """The same as the core reads it."""
         sends = np.array([kind == "send" for kind in self.kind], dtype=np.bool_)
-        return OperationColumns(
-            flow=np.where(sends, self.flow, _NONE).astype(np.uint32),
-            span_ps=self.span_ps.astype(np.uint64),
-            unit=np.where(self.unit < 0, _NONE, self.unit).astype(np.uint32),
-            wait_starts=self.wait_starts.astype(np.uint64),
-            waits=self.waits.astype(np.uint32),
-            milestones=self.milestones.astype(np.uint8),
-        )
+        return {
+            "flow": np.where(sends, self.flow, _NONE).astype(np.uint32),
+            "span_ps": self.span_ps.astype(np.uint64),
+            "unit": np.where(self.unit < 0, _NONE, self.unit).astype(np.uint32),
+            "wait_starts": self.wait_starts.astype(np.uint64),
+            "waits": self.waits.astype(np.uint32),
+            "milestones": self.milestones.astype(np.uint8),
+        }
 
     def check(self, name: str) -> None:
         """Refuse operations that wait for one another; ``name`` begins the message.

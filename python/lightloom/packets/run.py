@@ -8,21 +8,15 @@ turned into seconds and bytes.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
-from lightloom.packets.core_columns import (
-    CircuitColumns,
-    FailureColumns,
-    FlowColumns,
-    PacketTopologyRequest,
-    RunRequest,
-)
-from lightloom.packets.failures import failure_columns
+from lightloom.packets.failures import failed_links
 from lightloom.packets.flows import Flows, check_flows
 from lightloom.packets.forecast import forecast
 from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
@@ -37,7 +31,7 @@ from lightloom.packets.results import (
 from lightloom.packets.scenario import NetworkTable, PacketScenario
 from lightloom.packets.settings import PacketSettings, resolve, topology_of
 from lightloom.progress import Monitor
-from lightloom.units import PS_PER_S, show_count, show_time, to_ps
+from lightloom.units import show_count, show_time, to_ps
 
 #: events of a trace at most
 MAX_TRACE, MAX_SAMPLES = 10_000_000, 100_000
@@ -104,29 +98,53 @@ def simulate_flows(
     programs = programs_of(flows)
     _check_record(record, len(flows))
     collect = _Collect(flows, scenario, settings, monitor or Monitor())
-    columns, circuits, failures = _of_graph(flows, scenario.network, topology)
+    columns, events = _of_graph(flows, scenario.network, topology)
     config, transport = settings.for_core(scenario.network, scenario.seed)
-    request = RunRequest(
-        until_ps=None if scenario.until_s is None else to_ps(scenario.until_s),
-        sample_every_ps=to_ps(record.sample_s),
-        max_samples=record.samples,
-        max_events=record.trace,
-        traced_flow=record.trace_flow,
-        in_halves=scenario.threads == 2,
-        failures=failures,
-        operations=None if programs is None else programs.for_core(),
-    )
+    run = {**_run_values(scenario, record), **events}
+    operations = None if programs is None else programs.for_core()
     begin = time.perf_counter()
     try:
         report = _core.packet_simulate(
-            topology, config, transport, columns, circuits, request, collect
+            topology, config, transport, columns, operations, run, collect
         )
     except _core.PacketsStuck as error:
         raise StuckError(str(error)) from None
     except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from None
     wall_s = time.perf_counter() - begin
-    return _run(report, collect, scenario, settings, wall_s)
+    return PacketRun(
+        flows=flows,
+        scenario=scenario,
+        settings=settings,
+        fct_s=collect.fct_s,
+        slowdown=collect.slowdown,
+        began_s=collect.began_s,
+        wall_s=wall_s,
+        **{**report, **_parts(report)},
+    )
+
+
+def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
+    return {
+        "until_ps": None if scenario.until_s is None else to_ps(scenario.until_s),
+        "sample_every_ps": to_ps(record.sample_s),
+        "max_samples": record.samples,
+        "max_events": record.trace,
+        "traced_flow": record.trace_flow,
+        "in_halves": scenario.threads == 2,
+        "detection_ps": to_ps(scenario.network.detection_s),
+    }
+
+
+def _parts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of a run."""
+    samples, operations = report["samples"], report["operations"]
+    return {
+        "links": LinkCounters(**report["links"]),
+        "samples": None if samples is None else QueueSamples(**samples),
+        "trace": PacketTrace(**report["trace"]),
+        "operations": None if operations is None else OperationTimes(**operations),
+    }
 
 
 def _check_record(record: Record, flows: int) -> None:
@@ -141,28 +159,27 @@ def _check_record(record: Record, flows: int) -> None:
 
 
 def _of_graph(
-    flows: Flows, network: NetworkTable, topology: PacketTopologyRequest
-) -> tuple[FlowColumns, CircuitColumns | None, FailureColumns | None]:
+    flows: Flows, network: NetworkTable, topology: Mapping[str, object]
+) -> tuple[dict[str, object], dict[str, object]]:
     """Columns of the flows for the core, when circuits are dark, and what fails."""
     starts, links = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
-    circuits, failures = None, None
+    events: dict[str, object] = {"circuits": [], "failures": []}
     if flows.routes is not None or network.outages is not None or network.failures:
         graph = NetworkGraph(topology)
         if flows.routes is not None:
             starts, links = routes_of(flows, graph)
         if network.outages is not None:
-            circuits = read_circuits(network.outages, graph)
-        if network.failures:
-            failures = failure_columns(network.failures, network.detection_s, graph)
-    columns = FlowColumns(
-        source=flows.source.astype(np.uint32),
-        destination=flows.destination.astype(np.uint32),
-        size_bytes=flows.size_bytes.astype(np.uint64),
-        start_ps=flows.start_ps,
-        route_starts=starts,
-        route_links=links,
-    )
-    return columns, circuits, failures
+            events["circuits"] = read_circuits(network.outages, graph)
+        events["failures"] = failed_links(network.failures, graph)
+    columns: dict[str, object] = {
+        "source": flows.source.astype(np.uint32),
+        "destination": flows.destination.astype(np.uint32),
+        "size_bytes": flows.size_bytes.astype(np.uint64),
+        "start_ps": flows.start_ps,
+        "route_starts": starts,
+        "route_links": links,
+    }
+    return columns, events
 
 
 class _Collect:
@@ -185,20 +202,17 @@ class _Collect:
         self.began_s = np.full(len(flows), np.nan)
 
     def __call__(
-        self, now_ps: int, hops: int, expected: int, finished: _core.FinishedColumns
+        self, time_s: float, hops: int, expected: int, finished: dict[str, Any]
     ) -> bool | None:
         if not self._has_begun:
             self._has_begun = True
             self._announce(expected)
-        flow, slowdown = finished.flow, finished.slowdown
-        fct_s = (finished.done_ps - finished.start_ps) / PS_PER_S
-        began_s = finished.start_ps / PS_PER_S
-        self.fct_s[flow] = fct_s
-        self.slowdown[flow] = slowdown
-        self.began_s[flow] = began_s
-        if len(flow):
-            self._monitor.finished(Finished(flow, fct_s, slowdown, began_s))
-        time_s = now_ps / PS_PER_S
+        flows = Finished(**finished)
+        self.fct_s[flows.flow] = flows.fct_s
+        self.slowdown[flows.flow] = flows.slowdown
+        self.began_s[flows.flow] = flows.began_s
+        if len(flows.flow):
+            self._monitor.finished(flows)
         shares = [hops / max(1, expected)]
         if self._scenario.until_s is not None:
             shares.append(time_s / self._scenario.until_s)
@@ -217,94 +231,3 @@ class _Collect:
         finished = int(np.count_nonzero(~np.isnan(self.fct_s)))
         done = f"{finished:,}/{len(self.flows):,} flows"
         return f"{show_time(time_s, 3)}, {done}, {show_count(rate)} data hops/s"
-
-
-def _run(
-    report: _core.PacketReport,
-    collect: _Collect,
-    scenario: PacketScenario,
-    settings: PacketSettings,
-    wall_s: float,
-) -> PacketRun:
-    samples = report.samples
-    return PacketRun(
-        flows=collect.flows,
-        scenario=scenario,
-        settings=settings,
-        fct_s=collect.fct_s,
-        slowdown=collect.slowdown,
-        began_s=collect.began_s,
-        end_s=report.end_ps / PS_PER_S,
-        nodes=tuple(report.nodes),
-        layers=tuple(report.layers),
-        links=_link_counters(report.links),
-        samples=None if samples is None else _queue_samples(samples),
-        trace=_packet_trace(report.trace),
-        operations=_operation_times(report.operations),
-        data_hops=report.data_hops,
-        control_hops=report.control_hops,
-        events=report.events,
-        peak_packets=report.peak_packets,
-        undivided=report.undivided,
-        run_hash=report.run_hash,
-        wall_s=wall_s,
-    )
-
-
-def _link_counters(links: _core.LinkUseColumns) -> LinkCounters:
-    return LinkCounters(
-        layer=links.layer,
-        source=links.source,
-        destination=links.destination,
-        rate_gbps=links.rate_bps / 1e9,
-        sent_bytes=links.sent_bytes,
-        peak_queue_bytes=links.peak_queue_bytes,
-        drops=links.drops,
-        control_drops=links.control_drops,
-        trims=links.trims,
-        marks=links.marks,
-        pauses=links.pauses,
-        paused_s=links.paused_ps / PS_PER_S,
-    )
-
-
-def _queue_samples(samples: _core.SampleColumns) -> QueueSamples:
-    return QueueSamples(
-        begin_s=samples.begin_ps / PS_PER_S,
-        end_s=samples.end_ps / PS_PER_S,
-        layer=samples.layer,
-        carried_bytes=samples.carried_bytes,
-        mean_utilization=samples.mean_utilization,
-        max_utilization=samples.max_utilization,
-        busiest=samples.busiest,
-        mean_queue_bytes=samples.mean_queue_bytes,
-        max_queue_bytes=samples.max_queue_bytes,
-        longest=samples.longest,
-    )
-
-
-def _operation_times(operations: _core.OperationTimeColumns | None) -> OperationTimes | None:
-    if operations is None:
-        return None
-    return OperationTimes(
-        begin_s=_seconds(operations.begin_ps),
-        end_s=_seconds(operations.end_ps),
-        critical=operations.critical,
-        makespan_s=operations.makespan_ps / PS_PER_S,
-    )
-
-
-def _seconds(times_ps: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """Seconds; not a number for what never came."""
-    return np.where(times_ps == 2**64 - 1, np.nan, times_ps / PS_PER_S)
-
-
-def _packet_trace(events: _core.EventColumns) -> PacketTrace:
-    return PacketTrace(
-        time_s=events.time_ps / PS_PER_S,
-        event=events.event,
-        link=events.link,
-        flow=events.flow,
-        kind=events.kind,
-        number=events.number,
-    )

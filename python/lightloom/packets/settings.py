@@ -17,7 +17,6 @@ from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
 from lightloom.hardware import load_gpu
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
-from lightloom.packets.core_columns import PacketTopologyRequest
 from lightloom.packets.graph import read_links
 from lightloom.packets.scenario import (
     MAX_HOSTS,
@@ -229,8 +228,8 @@ def _switched(
     return table
 
 
-def topology_of(network: NetworkTable) -> PacketTopologyRequest:
-    """The topology for the core, with what is absent chosen.
+def topology_of(network: NetworkTable) -> dict[str, Any]:
+    """The network for the core, with what is absent chosen; ``shape`` is its topology and sizes.
 
     Raises
     ------
@@ -242,30 +241,16 @@ def topology_of(network: NetworkTable) -> PacketTopologyRequest:
             raise InputError(
                 f"{key} is for the topology {owner}, not {network.topology}; leave it out"
             )
-    hosts, rate = network.hosts, network.rate_gbps
     planes, plane_choice = _planes(network)
-    built = PacketTopologyRequest(
-        topology=network.topology,
-        hosts=hosts,
-        rate_bps=to_bps(rate),
-        link_delay_ps=to_ps(network.link_delay_s),
-        planes=planes,
-        plane_choice=plane_choice,
-    )
-    if network.topology == "fat-tree":
-        return built._replace(radix=network.radix or smallest_radix(hosts))
-    if network.topology == "leaf-spine":
-        return _leaf_spine(network, built)
-    if network.topology == "rail":
-        return _rail(network, built)
-    if network.topology == "dragonfly":
-        return _dragonfly(network, built)
-    if network.topology == "links":
-        if network.links is None:
-            raise InputError("the topology links is that of a file of links; name it")
-        links = read_links(network.links, hosts, rate, network.link_delay_s)
-        return built._replace(links=links)
-    return built
+    sizes = _SIZES.get(network.topology)
+    return {
+        "hosts": network.hosts,
+        "rate_bps": to_bps(network.rate_gbps),
+        "link_delay_ps": to_ps(network.link_delay_s),
+        "planes": planes,
+        "plane_choice": plane_choice,
+        "shape": {"topology": network.topology, **(sizes(network) if sizes else {})},
+    }
 
 
 def _planes(network: NetworkTable) -> tuple[int, str]:
@@ -304,21 +289,31 @@ def flowlet_gap_of(network: NetworkTable) -> float:
     return network.flowlet_gap_s
 
 
-def _rail(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:
+def _fat_tree(network: NetworkTable) -> dict[str, Any]:
+    return {"radix": network.radix or smallest_radix(network.hosts)}
+
+
+def _links(network: NetworkTable) -> dict[str, Any]:
+    if network.links is None:
+        raise InputError("the topology links is that of a file of links; name it")
+    return read_links(network.links, network.hosts, network.rate_gbps, network.link_delay_s)
+
+
+def _rail(network: NetworkTable) -> dict[str, Any]:
     per_server = network.hosts_per_server or min(8, network.hosts)
     if network.hosts % per_server:
         raise InputError(
             f"{network.hosts:,} hosts in servers of {per_server:,}; expected full servers"
         )
     delay_s = network.link_delay_s if network.nvlink_delay_s is None else network.nvlink_delay_s
-    return built._replace(
-        hosts_per_server=per_server,
-        nvlink_rate_bps=to_bps(network.nvlink_gbps or load_gpu("h100").nvlink_rate_gbps),
-        nvlink_delay_ps=to_ps(delay_s),
-    )
+    return {
+        "hosts_per_server": per_server,
+        "nvlink_rate_bps": to_bps(network.nvlink_gbps or load_gpu("h100").nvlink_rate_gbps),
+        "nvlink_delay_ps": to_ps(delay_s),
+    }
 
 
-def _dragonfly(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:
+def _dragonfly(network: NetworkTable) -> dict[str, Any]:
     """By default a group has twice as many switches as a switch has hosts (Kim et al.)."""
     hosts, switches, links = (
         network.hosts_per_switch,
@@ -337,7 +332,11 @@ def _dragonfly(network: NetworkTable, built: PacketTopologyRequest) -> PacketTop
             f"switches in a group and {links} global links of each, which has {capacity:,}; "
             "make one of them larger"
         )
-    return built._replace(hosts_per_switch=hosts, switches_per_group=switches, global_links=links)
+    return {
+        "hosts_per_switch": hosts,
+        "switches_per_group": switches,
+        "global_links": links,
+    }
 
 
 def _balanced_hosts(size: int) -> int:
@@ -345,7 +344,7 @@ def _balanced_hosts(size: int) -> int:
     return size * 2 * size * (2 * size * size + 1)
 
 
-def _leaf_spine(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:
+def _leaf_spine(network: NetworkTable) -> dict[str, Any]:
     down = network.hosts_per_leaf or min(16, network.hosts)
     over = network.oversubscription or 1.0
     # as many uplinks of the hosts' rate as that makes, if nothing else is said
@@ -357,7 +356,17 @@ def _leaf_spine(network: NetworkTable, built: PacketTopologyRequest) -> PacketTo
             f"most {_MAX_LEAVES:,} leaves and {_MAX_UPLINKS:,} links: put more hosts on a leaf"
         )
     uplink_bps = round(to_bps(network.rate_gbps) * down / (spines * over))
-    return built._replace(hosts_per_leaf=down, spines=spines, uplink_rate_bps=max(1, uplink_bps))
+    return {"hosts_per_leaf": down, "spines": spines, "uplink_rate_bps": max(1, uplink_bps)}
+
+
+#: what chooses the sizes of each topology that has some
+_SIZES = {
+    "fat-tree": _fat_tree,
+    "leaf-spine": _leaf_spine,
+    "rail": _rail,
+    "dragonfly": _dragonfly,
+    "links": _links,
+}
 
 
 def smallest_radix(hosts: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 
 import numpy as np
 from rich.console import Console
@@ -53,28 +54,27 @@ def network_text(network: NetworkTable) -> str:
     built = topology_of(network)
     links = f"{network.rate_gbps:g} Gb/s, {show_time(network.link_delay_s)} per link"
     hosts = f"{network.hosts:,} hosts at {links}"
-    if built.planes > 1:
-        return f"{built.planes} planes ({built.plane_choice}), each {_fabric_text(network)}{hosts}"
-    return f"{_fabric_text(network)}{hosts}"
+    text = f"{_fabric_text(network, built['shape'])}{hosts}"
+    planes = built["planes"]
+    return f"{planes} planes ({built['plane_choice']}), each {text}" if planes > 1 else text
 
 
-def _fabric_text(network: NetworkTable) -> str:
-    built = topology_of(network)
+def _fabric_text(network: NetworkTable, shape: Mapping[str, int]) -> str:
     if network.topology == "star":
         return "one switch with "
     if network.topology == "fat-tree":
-        return f"a fat tree of {built.radix}-port switches with "
+        return f"a fat tree of {shape['radix']}-port switches with "
     if network.topology == "rail":
-        slots, nvlink = built.hosts_per_server, f"{built.nvlink_rate_bps / 1e9:g} Gb/s"
+        slots, nvlink = shape["hosts_per_server"], f"{shape['nvlink_rate_bps'] / 1e9:g} Gb/s"
         return f"{slots:,} rails and servers of {slots:,}, NVLinks of {nvlink}, with "
     if network.topology == "dragonfly":
-        hosts, switches = built.hosts_per_switch, built.switches_per_group
+        hosts, switches = shape["hosts_per_switch"], shape["switches_per_group"]
         groups = -(-network.hosts // (hosts * switches))
         sizes = f"{groups:,} groups of {switches:,} switches, {hosts:,} hosts each"
         return f"a dragonfly of {sizes}, with "
-    uplink = f"{built.uplink_rate_bps / 1e9:g} Gb/s"
-    leaves = -(-network.hosts // built.hosts_per_leaf)
-    return f"{leaves:,} leaves and {built.spines:,} spines, uplinks of {uplink}, with "
+    uplink = f"{shape['uplink_rate_bps'] / 1e9:g} Gb/s"
+    leaves = -(-network.hosts // shape["hosts_per_leaf"])
+    return f"{leaves:,} leaves and {shape['spines']:,} spines, uplinks of {uplink}, with "
 
 
 def grids(run: PacketRun) -> list[Grid]:

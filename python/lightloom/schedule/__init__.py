@@ -54,11 +54,10 @@ if TYPE_CHECKING:
         Decider,
         Decision,
         Held,
-        Policy,
         Upcoming,
         upcoming_all_to_alls,
     )
-    from lightloom.schedule.failures import Failures, parse_failures
+    from lightloom.schedule.failures import parse_failures
     from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
     from lightloom.schedule.hybrid import (
         HYBRID_METHODS,
@@ -87,7 +86,7 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-    from lightloom.schedule.records import RelayCost, SwitchTiming
+    from lightloom.schedule.records import Failures, Policy, RelayCost, SwitchTiming
     from lightloom.schedule.relaying import (
         RELAY_KINDS,
         Relayed,

@@ -219,10 +219,10 @@ def _chunk_bounds(
 ) -> tuple[float, float | None]:
     _, _, request = chunk_arguments(chunks, releases_s, deadlines_s, ports)
     try:
-        end, lateness = _core.schedule_chunk_bound(request)
+        end, lateness = _core.schedule_chunk_bound(**request)
     except ValueError as error:
         raise DemandError(str(error)) from None
-    bits = request.circuit_bps
+    bits = request["ports"]["circuit_bps"]
     return end * 8 / bits, None if lateness is None else lateness * 8 / bits
 
 

@@ -180,18 +180,20 @@ class _Options(Comparable):
 
     def plan(self, before: npt.NDArray[np.uint32], wanted: npt.NDArray[np.uint32]) -> CircuitChange:
         try:
-            plan = _core.schedule_plan_batches(before, wanted, self.has_eps, self.max_pairs)
+            planned, pairs_dark = _core.schedule_plan_batches(
+                before, wanted, self.has_eps, self.max_pairs
+            )
         except ValueError as error:
             raise InputError(str(error)) from None
         present = len(before)
         batches = []
-        for delete, create in plan.batches:
+        for delete, create in planned:
             pairs = max(len(delete), len(create))
             if not self.timing.keep_unchanged:
                 pairs += present - len(delete)
             batches.append(ChangeBatch(delete, create, self.timing.expected_s(pairs)))
             present += len(create) - len(delete)
-        dark = np.array(plan.dark, dtype=np.uint32).reshape(-1, 2)
+        dark = np.array(pairs_dark, dtype=np.uint32).reshape(-1, 2)
         ordered = [_rows(_set(rows)) for rows in (before, wanted)]
         return CircuitChange(ordered[0], ordered[1], tuple(batches), dark, self)
 

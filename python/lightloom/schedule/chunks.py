@@ -9,7 +9,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, optional_seconds, rate_bps, time_bytes
 from lightloom.schedule.arrays import whole_matrix as _whole_matrix
-from lightloom.schedule.core_requests import ChunkRequest
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.schedule.served import MAX_BYTES
@@ -184,11 +183,11 @@ class ChunkSchedule(Result):
         number = np.zeros(cube.shape, dtype=np.int64)
         number[tuple(places.T)] = np.arange(len(places))
         transfers = np.column_stack((number[tuple(self.transfers[:, :3].T)], self.transfers[:, 3:]))
-        ports = self.delay_bytes, self.circuit_bps, self.eps_bps
+        ports = {name: getattr(self, name) for name in ("delay_bytes", "circuit_bps", "eps_bps")}
         request = _request(cube, self.releases_bytes, self.deadlines_bytes, ports)
         claim = replace(self, transfers=transfers, ends_bytes=self.ends_bytes[tuple(places.T)])
         try:
-            _core.schedule_check_chunks(request, claim)
+            _core.schedule_check_chunks(**request, schedule=claim)
         except ValueError as error:
             raise InputError(str(error)) from None
 
@@ -255,10 +254,20 @@ def decompose_chunks(  # noqa: PLR0913
     ports = eps_gbps, delay_s, rate_gbps
     cube, times, request = chunk_arguments(chunks, releases_s, deadlines_s, ports)
     try:
-        plan = _core.schedule_chunk_plan(request, method, limit_s)
+        found = _core.schedule_chunk_plan(**request, method=method, time_limit_s=limit_s)
     except ValueError as error:
         raise DemandError(str(error)) from None
-    return _result(cube, times, request, method, plan)
+    made_for = {"releases_bytes": times[0], "deadlines_bytes": times[1], **request["ports"]}
+    by_part = _by_part(cube, times[0], found)
+    return ChunkSchedule(method=method, **{**found, **made_for, **by_part})
+
+
+def _by_part(cube: Times, releases: Times, found: Mapping[str, Times]) -> dict[str, Any]:
+    """Transfers by chunk, row and column, and when each part ends, of the core's by number."""
+    places, sent, ends = np.argwhere(cube > 0), found["transfers"], releases.copy()
+    ends[tuple(places.T)] = found["ends_bytes"]
+    transfers = np.column_stack((places[sent[:, 0]], sent[:, 1:]))
+    return {"transfers": transfers, "ends_bytes": ends}
 
 
 def chunk_arguments(
@@ -266,50 +275,20 @@ def chunk_arguments(
     releases_s: npt.ArrayLike | Sequence[float | str],
     deadlines_s: npt.ArrayLike | Sequence[float | str] | None,
     ports: tuple[float, float | str, float],
-) -> tuple[Times, tuple[Times, Times | None], ChunkRequest]:
+) -> tuple[Times, tuple[Times, Times | None], dict[str, Any]]:
     """Check chunks, their times and ports (EPS rate, delay, rate); return them for the core."""
     eps_gbps, delay_s, rate_gbps = ports
     circuit = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     none = isinstance(eps_gbps, int | float) and eps_gbps == 0
     eps = 0 if none else rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
-    sizes = time_bytes(delay_s, "delay_s", circuit), circuit, eps
+    delay = time_bytes(delay_s, "delay_s", circuit)
+    sizes = {"delay_bytes": delay, "circuit_bps": circuit, "eps_bps": eps}
     cube = _cube(chunks)
     releases = _times(releases_s, "releases_s", cube, circuit, up=True)
     deadlines = None
     if deadlines_s is not None:
         deadlines = _times(deadlines_s, "deadlines_s", cube, circuit, up=False)
     return cube, (releases, deadlines), _request(cube, releases, deadlines, sizes)
-
-
-def _result(
-    cube: Times,
-    times: tuple[Times, Times | None],
-    request: ChunkRequest,
-    method: str,
-    plan: _core.ChunkPlan,
-) -> ChunkSchedule:
-    releases, deadlines = times
-    places = np.argwhere(cube > 0)
-    ends = releases.copy()
-    ends[tuple(places.T)] = plan.end_bytes
-    return ChunkSchedule(
-        permutations=plan.matchings,
-        starts_bytes=plan.start_bytes,
-        holds_bytes=plan.hold_bytes,
-        transfers=np.column_stack((places[plan.transfers[:, 0]], plan.transfers[:, 1:])),
-        ends_bytes=ends,
-        releases_bytes=releases,
-        deadlines_bytes=deadlines,
-        length_bytes=plan.length_bytes,
-        lower_bound_bytes=plan.lower_bound_bytes,
-        lateness_bytes=plan.lateness_bytes,
-        lateness_bound_bytes=plan.lateness_bound_bytes,
-        delay_bytes=request.delay_bytes,
-        circuit_bps=request.circuit_bps,
-        eps_bps=request.eps_bps,
-        method=method,
-        time_spent_s=plan.time_spent_s,
-    )
 
 
 def _cube(chunks: npt.ArrayLike) -> Times:
@@ -350,8 +329,9 @@ def _times(values: Any, name: str, cube: Times, circuit_bps: int, *, up: bool) -
 
 
 def _request(
-    cube: Times, releases: Times, deadlines: Times | None, ports: tuple[int, int, int]
-) -> ChunkRequest:
+    cube: Times, releases: Times, deadlines: Times | None, ports: dict[str, int]
+) -> dict[str, Any]:
+    """Chunks as rows of row, column, bytes, release and deadline, and all that goes with them."""
     places = np.argwhere(cube > 0)
     at = tuple(places.T)
     due = np.full(len(places), _NO_DEADLINE, dtype=np.uint64)
@@ -359,4 +339,4 @@ def _request(
         due = deadlines[at]
     rows, columns = places[:, 1].astype(np.uint64), places[:, 2].astype(np.uint64)
     table = np.column_stack((rows, columns, cube[at], releases[at], due))
-    return ChunkRequest(cube.shape[1], cube.shape[2], np.ascontiguousarray(table), *ports)
+    return {"chunks": np.ascontiguousarray(table), "lines": cube.shape[1:], "ports": ports}

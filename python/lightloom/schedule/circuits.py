@@ -33,8 +33,9 @@ from lightloom.schedule.arrays import (
     whole_number,
 )
 from lightloom.schedule.core_requests import CircuitRequest
-from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
+from lightloom.schedule.failures import check_demand, working_eps, working_nics
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
+from lightloom.schedule.records import Failures
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
 from lightloom.units import show_bytes, show_time
@@ -256,7 +257,7 @@ def allocate_region(
             raise InputError("tolerance: exact has none; see its gap")
         return allocate_exactly(demand, region, previous=previous)
     request = request_of(demand, region, previous)
-    return _allocation(_core.schedule_allocate(method, request, tolerance))
+    return Allocation(**_core.schedule_allocate(method, request, tolerance))
 
 
 def allocate_each(
@@ -309,8 +310,8 @@ def allocate_each(
         for matrix in rows.reshape(array.shape):
             check_demand(matrix, region.failed)
     request = request_of(np.zeros((n, n), np.uint64), region, previous)
-    allocations = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
-    return [_allocation(allocation) for allocation in allocations]
+    found = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
+    return [Allocation(**one) for one in found]
 
 
 def allocate_exactly(
@@ -364,12 +365,12 @@ def allocate_exactly(
 
     started = time.monotonic()
     lines = _lines(request)
-    heuristic = _allocation(_core.schedule_allocate("best", request, 0.0))
+    known = Allocation(**_core.schedule_allocate("best", request, 0.0))
 
     def rate(circuits: npt.NDArray[np.uint16]) -> float:
         return _core.schedule_makespan(request, circuits)
 
-    start = exact.Found(heuristic.circuits, heuristic.makespan_s, heuristic.bound_s)
+    start = exact.Found(known.circuits, known.makespan_s, known.bound_s)
     share = 1.0 if previous is None else 2 / 3
     solved = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
     circuits, before = solved.circuits, request.previous
@@ -380,8 +381,8 @@ def allocate_exactly(
         near = exact.nearest(lines, by, before, until)
         if near is not None and rate(near) <= solved.time_s * (1 + 1e-9):
             circuits = near
-    routed = _allocation(_core.schedule_route(request, circuits))
-    return dataclasses.replace(routed, chosen="exact", bound_s=solved.bound_s)
+    routed = Allocation(**_core.schedule_route(request, circuits))
+    return dataclasses.replace(routed, chosen="exact", bound_s=known.bound_s)
 
 
 def _lines(request: CircuitRequest) -> exact.Lines:
@@ -425,8 +426,8 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     1.0
     """
     request = request_of(demand, region, None)
-    checked = check_circuits(circuits, request.ports)
-    return _allocation(_core.schedule_route(request, checked))
+    given = check_circuits(circuits, request.ports)
+    return Allocation(**_core.schedule_route(request, given))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
@@ -584,7 +585,7 @@ def _rates_and_ports(
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _equal_servers(
-    ports: Any, circuit_gbps: Any, eps_gbps: Any, servers: int
+    ports: float, circuit_gbps: float, eps_gbps: float, servers: int
 ) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     circuit_bps = rate_bps(circuit_gbps, "circuit_gbps", minimum=1e-9)
     eps_bps = np.full(servers, rate_bps(eps_gbps, "eps_gbps", minimum=0.0), np.uint64)
@@ -616,17 +617,6 @@ def eps_bps_of(region: Region, servers: int) -> list[int]:
     if len(rates) != servers:
         raise InputError(f"eps_gbps: expected one number or {servers}, got {len(rates)}")
     return rates
-
-
-def _allocation(allocation: _core.CircuitAllocation) -> Allocation:
-    return Allocation(
-        circuits=allocation.circuits,
-        eps_bytes=allocation.eps_bytes,
-        makespan_s=allocation.makespan_s,
-        port_bound_s=allocation.port_bound_s,
-        chosen=allocation.chosen,
-        bound_s=allocation.line_bound_s,
-    )
 
 
 def check_circuits(

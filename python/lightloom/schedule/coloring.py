@@ -14,7 +14,6 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, span_text, whole_list, whole_number
-from lightloom.schedule.core_requests import FabricPaths, FabricShape
 from lightloom.schedule.results import Result, ResultTable, summary
 
 _MAX_VERTICES = 1 << 26
@@ -50,7 +49,7 @@ class FabricRoute(Result):
     leaf_switches: npt.NDArray[np.int32]
     spine_switches: npt.NDArray[np.int32]
     core_switches: npt.NDArray[np.int32]
-    shape: FabricShape
+    shape: dict[str, int]
 
     def tables(self) -> list[ResultTable]:
         """Return the table that is printed."""
@@ -75,17 +74,9 @@ class FabricRoute(Result):
         InputError
             The first thing that is wrong.
         """
-        parts = (
-            self.spine,
-            self.core,
-            self.leaf_switches,
-            self.spine_switches,
-            self.core_switches,
-        )
-        paths = FabricPaths(*(np.asarray(part, dtype=np.int32).ravel() for part in parts))
         hosts = _permutation(permutation)
         try:
-            _core.schedule_check_route(hosts, self.shape, paths)
+            _core.schedule_check_route(hosts, self)
         except ValueError as error:
             raise InputError(f"route: {error}") from None
 
@@ -212,36 +203,34 @@ def route_permutation(
         routed = _core.schedule_route_permutation(hosts, shape)
     except ValueError as error:
         raise InputError(f"permutation: {error}") from None
-    leaf, spines, pod, cores = shape
+    spines = shape["spines"]
     leaves = len(hosts) // leaf
-    upper: tuple[int, ...] = (spines, leaves)
-    top: tuple[int, ...] = (spines, 0, 1)
-    if pod is not None and cores is not None:
-        upper = (spines, leaves // pod, pod + cores)
-        top = (spines, cores, leaves // pod)
-    return FabricRoute(
-        spine=routed.spine,
-        core=routed.core,
-        leaf_switches=routed.leaf_switches.reshape(leaves, leaf + spines),
-        spine_switches=routed.spine_switches.reshape(upper),
-        core_switches=routed.core_switches.reshape(top),
-        shape=shape,
-    )
+    sizes: dict[str, tuple[int, ...]] = {
+        "leaf_switches": (leaves, leaf + spines),
+        "spine_switches": (spines, leaves),
+        "core_switches": (spines, 0, 1),
+    }
+    if tiers == 3:
+        pods = leaves // shape["pod"]
+        sizes["spine_switches"] = (spines, pods, shape["pod"] + shape["cores"])
+        sizes["core_switches"] = (spines, shape["cores"], pods)
+    shaped = {name: routed[name].reshape(size) for name, size in sizes.items()}
+    return FabricRoute(shape=shape, **{**routed, **shaped})
 
 
 def _fabric_shape(
     leaf: int, tiers: int, spines: int | None, pod: int | None, cores: int | None
-) -> FabricShape:
+) -> dict[str, int]:
     """Return the sizes of a fabric, once they fit."""
     leaf = whole_number(leaf, "leaf", 1, _MAX_PORTS)
     spines = whole_number(leaf if spines is None else spines, "spines", 0, _MAX_PORTS)
-    cores_per_plane = None
     if whole_number(tiers, "tiers", 2, 3) == 3:
         pod = whole_number(leaf if pod is None else pod, "pod", 1, _MAX_PORTS)
-        cores_per_plane = whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS)
-    elif pod is not None or cores is not None:
+        cores = whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS)
+        return {"leaf": leaf, "spines": spines, "pod": pod, "cores": cores}
+    if pod is not None or cores is not None:
         raise InputError("pod and cores are for three tiers: add tiers=3")
-    return FabricShape(leaf, spines, pod, cores_per_plane)
+    return {"leaf": leaf, "spines": spines}
 
 
 def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:

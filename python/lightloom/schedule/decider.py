@@ -10,7 +10,7 @@ releases the interpreter lock. Times are at line rate, as in :mod:`lightloom.sch
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -25,14 +25,13 @@ from lightloom.schedule.circuits import (
     Region,
     allowed_pairs,
     check_circuits,
-    check_method,
     eps_bps_of,
     request_of,
     whole_ports,
 )
-from lightloom.schedule.failures import Failures, check_demand
-from lightloom.schedule.named_sets import PLANES, RECONFIGURE_POLICIES
-from lightloom.schedule.records import RelayCost, SwitchTiming
+from lightloom.schedule.failures import check_demand
+from lightloom.schedule.named_sets import PLANES
+from lightloom.schedule.records import Failures, Policy, SwitchTiming
 from lightloom.units import parse_quantity, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
@@ -46,36 +45,6 @@ Upcoming = _core.Upcoming
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How circuits follow the demand.
-
-    Attributes
-    ----------
-    allocator
-        A name of ``ALLOCATORS``: what turns demand into circuits.
-    when
-        A name of ``RECONFIGURE_POLICIES``: ``always`` and ``per-layer`` follow the allocator,
-        ``break-even`` and ``oracle`` switch where it pays, ``never`` keeps what is held.
-    relaying
-        What servers pay for passing bytes of others on; ``None`` if they do not.
-    """
-
-    allocator: str = "best"
-    when: str = "break-even"
-    relaying: RelayCost | None = None
-
-
-@dataclass(frozen=True)
-class _PolicyValues:
-    """A policy as the core takes it."""
-
-    allocator: str
-    when: str
-    split: bool
-    relaying: bool
-
-
-@dataclass(frozen=True)
 class _RegionValues:
     """A region as the core takes it."""
 
@@ -86,7 +55,7 @@ class _RegionValues:
     circuit_bps: int
     eps_bps: npt.NDArray[np.uint64]
     eps_nics: int
-    relay_cost: RelayCost | None
+    split: bool
     failures: Failures | None
 
 
@@ -144,8 +113,6 @@ class Decider:
             instance(region.failed, Failures, "failed", "Failures")
         policy = Policy() if policy is None else instance(policy, Policy, "policy", "a Policy")
         function(allocator, "allocator")
-        check_method(policy.allocator)
-        one_of(policy.when, "when", list(RECONFIGURE_POLICIES))
         if planes is not None:
             one_of(planes, "planes", list(PLANES))
         count = whole_number(servers, "servers", 0, 4_096)
@@ -159,18 +126,16 @@ class Decider:
             circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9),
             eps_bps=np.array(eps_bps_of(region, count), np.uint64),
             eps_nics=_eps_nics(region),
-            relay_cost=policy.relaying,
+            split=flag(region.split, "split"),
             failures=region.failed,
         )
         callback = None if allocator is None else AllocatorCallback(allocator)
-        relaying = policy.relaying is not None
-        split = flag(region.split, "split")
         self._region = region
         self._callback = callback
         try:
             self._core = _core.Decider(
                 _core.DeciderRegion(ports),
-                _PolicyValues(policy.allocator, policy.when, split, relaying),
+                asdict(policy),
                 SwitchTiming.of(timing),
                 callback,
             )

@@ -7,70 +7,17 @@ server all of these. A failed port of a circuit switch is the failure of the NIC
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import whole_number
+from lightloom.schedule.records import Failures
 
 #: indices that each kind of part is named by
 _KINDS = {"server": 1, "nic": 2, "eps": 2, "plane": 1}
 _EXPECTED = "expected of server:3, nic:2/1 (server/NIC), eps:0/1, plane:5, joined by commas"
-
-
-@dataclass(frozen=True)
-class Failures:
-    """Failed parts of a region; a part may be named twice.
-
-    Attributes
-    ----------
-    nics
-        Optical NICs (or the switch ports behind them) as (server, NIC).
-    eps_nics
-        Failed EPS NICs as (server, NIC).
-    servers
-        Whole servers.
-    planes
-        Circuit switches, where NIC i of every server is on switch i.
-    """
-
-    nics: Sequence[tuple[int, int]] = field(default=())
-    eps_nics: Sequence[tuple[int, int]] = field(default=())
-    servers: Sequence[int] = field(default=())
-    planes: Sequence[int] = field(default=())
-
-    def __post_init__(self) -> None:
-        for name in ("nics", "eps_nics"):
-            try:
-                pairs = tuple((server, nic) for server, nic in getattr(self, name))
-            except (TypeError, ValueError):
-                text = echo(getattr(self, name))
-                raise InputError(f"{name} = {text}: expected pairs of server and NIC") from None
-            object.__setattr__(self, name, pairs)
-
-    @property
-    def parts(self) -> str:
-        """Every part in words, such as ``"server 3, NIC 2/1"`` (server/NIC)."""
-        return ", ".join(
-            [f"server {server}" for server in self.servers]
-            + [f"NIC {server}/{nic}" for server, nic in self.nics]
-            + [f"EPS NIC {server}/{nic}" for server, nic in self.eps_nics]
-            + [f"plane {plane}" for plane in self.planes]
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every part as :func:`parse_failures` reads it, such as ``"nic:2/1"``."""
-        return (
-            *(f"server:{server}" for server in self.servers),
-            *(f"nic:{server}/{nic}" for server, nic in self.nics),
-            *(f"eps:{server}/{nic}" for server, nic in self.eps_nics),
-            *(f"plane:{plane}" for plane in self.planes),
-        )
 
 
 def parse_failures(text: str, name: str) -> Failures:
@@ -97,7 +44,7 @@ def parse_failures(text: str, name: str) -> Failures:
     --------
     >>> from lightloom.schedule import parse_failures
     >>> parse_failures("nic:2/1,server:3", "failed").servers
-    [3]
+    (3,)
     """
     numbers_of: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in _KINDS}
     parts = [part.strip() for part in instance(text, str, name, "text").split(",") if part.strip()]

@@ -86,19 +86,7 @@ def helios_epochs(
         plan = _core.schedule_helios(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return epoch_run(plan, options, bits)
-
-
-def epoch_run(plan: _core.EpochPlan, options: dict[str, int], bits: int) -> EpochRun:
-    """Return epochs as the core planned them; ``bits`` per second of a port."""
-    return EpochRun(
-        length_bytes=plan.length_bytes,
-        largest_line_bytes=plan.largest_line_bytes,
-        switches=options["switches"],
-        rate_bps=bits,
-        matchings=plan.matchings,
-        turned=plan.turned,
-    )
+    return EpochRun(rate_bps=bits, **plan)
 
 
 def helios_matchings(

@@ -205,18 +205,7 @@ def decompose_hybrid(
         plan = _core.schedule_hybrid_plan(matrix, ports, method, *search)
     except ValueError as error:
         raise DemandError(str(error)) from None
-    return HybridSchedule(
-        permutations=plan.matchings,
-        holds_bytes=plan.hold_bytes,
-        eps_bytes=plan.eps_bytes,
-        relays=plan.relays,
-        relay_memory_bytes=plan.relay_memory_bytes,
-        length_bytes=plan.length_bytes,
-        lower_bound_bytes=plan.lower_bound_bytes,
-        method=method,
-        time_spent_s=plan.time_spent_s,
-        **ports,
-    )
+    return HybridSchedule(method=method, **{**plan, **ports})
 
 
 def hybrid_arguments(

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, flag
-from lightloom.schedule.core_requests import AssignmentClaim, MatchingClaim
 from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
 
 _MAX_WEIGHT = 2**60
@@ -88,14 +87,14 @@ class Matching(Result):
         try:
             if isinstance(proof, BipartiteCertificate):
                 column_of = _partners(self.pairs, len(matrix), both=False)
-                claim = AssignmentClaim(column_of, self.weight, proof.row_duals, proof.column_duals)
-                _core.schedule_check_assignment(matrix, claim)
+                duals = proof.row_duals, proof.column_duals
+                _core.schedule_check_assignment(matrix, column_of, self.weight, *duals)
             else:
                 _square(matrix)
                 mate = _partners(self.pairs, len(matrix), both=True)
                 odd_sets = [(list(members), dual) for members, dual in proof.blossoms]
-                stated = MatchingClaim(mate, self.weight, proof.doubled_duals, odd_sets)
-                _core.schedule_check_general(matrix, stated)
+                proved = proof.doubled_duals, odd_sets
+                _core.schedule_check_general(matrix, mate, self.weight, *proved)
         except ValueError as error:
             raise InputError(f"matching: {error}") from None
 
@@ -135,15 +134,13 @@ def max_weight_matching(weights: npt.ArrayLike, *, bipartite: bool) -> Matching:
     certificate: BipartiteCertificate | GeneralCertificate
     try:
         if bipartite:
-            assigned = _core.schedule_assign(matrix)
-            partner, weight = assigned.column_of, assigned.weight
-            certificate = BipartiteCertificate(assigned.row_duals, assigned.column_duals)
+            partner, weight, row_duals, column_duals = _core.schedule_assign(matrix)
+            certificate = BipartiteCertificate(row_duals, column_duals)
             first = np.flatnonzero(partner >= 0)
         else:
-            matched = _core.schedule_match_general(matrix)
-            partner, weight = matched.mate, matched.weight
-            odd_sets = tuple((tuple(members), dual) for members, dual in matched.blossoms)
-            certificate = GeneralCertificate(matched.doubled_duals, odd_sets)
+            partner, weight, doubled, blossoms = _core.schedule_match_general(matrix)
+            odd_sets = tuple((tuple(members), dual) for members, dual in blossoms)
+            certificate = GeneralCertificate(doubled, odd_sets)
             first = np.flatnonzero(partner > np.arange(len(partner)))
     except ValueError as error:
         raise InputError(f"weights: {error}") from None

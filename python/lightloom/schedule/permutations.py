@@ -146,8 +146,7 @@ class PermutationSchedule(Result):
         if self.slots is not None:
             return self.slots
         assert self.transfers is not None
-        shown = _core.schedule_transfer_slots(self.shape[0], self.delay_bytes, self.transfers)
-        return shown.matchings, shown.hold_bytes
+        return _core.schedule_transfer_slots(self.shape[0], self.delay_bytes, self.transfers)
 
     @property
     def permutations(self) -> npt.NDArray[np.int32]:
@@ -349,7 +348,7 @@ def decompose(  # noqa: PLR0913
     except ValueError as error:  # views and conversions are checked once the fast path has failed
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
-    return _schedule_of(plan, matrix, delay_bytes, bits, partial, switches)
+    return PermutationSchedule(rate_bps=bits, **plan)
 
 
 def switch_count(switches: int, *, partial: bool) -> int:
@@ -391,32 +390,6 @@ def _earlier(
         expected, got = (" x ".join(map(str, lines)) for lines in (shape, previous.shape))
         raise InputError(f"previous: expected a schedule of {expected} lines, got {got}")
     return (*previous.slots, added)
-
-
-def _schedule_of(
-    plan: _core.PermutationPlan,
-    matrix: npt.NDArray[np.uint64],
-    delay_bytes: int,
-    rate_bps: int,
-    partial: bool,
-    switches: int,
-) -> PermutationSchedule:
-    slots = plan.slots
-    return PermutationSchedule(
-        slots=None if slots is None else (slots.matchings, slots.hold_bytes),
-        transfers=plan.transfers,
-        shape=(matrix.shape[0], matrix.shape[1]),
-        length_bytes=plan.length_bytes,
-        lower_bound_bytes=plan.lower_bound_bytes,
-        delay_bytes=delay_bytes,
-        rate_bps=rate_bps,
-        partial=partial,
-        chosen=plan.chosen,
-        time_spent_s=plan.time_spent_s,
-        switches=switches,
-        switch_of_slot=plan.switch_of_slot,
-        new_slots=plan.new_slots,
-    )
 
 
 def fits_memory(demand: npt.NDArray[np.uint64], method: str, *, partial: bool = False) -> bool:

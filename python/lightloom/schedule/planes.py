@@ -25,7 +25,8 @@ from lightloom.schedule.circuits import (
     route,
     whole_ports,
 )
-from lightloom.schedule.failures import Failures, working_nics
+from lightloom.schedule.failures import working_nics
+from lightloom.schedule.records import Failures
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 
 _MAX_PLANES = 4_096
@@ -161,14 +162,7 @@ def assign_planes(
         plan = _core.schedule_assign_planes(checked, working, duplex, steps, old)
     except ValueError as error:
         raise InputError(str(error)) from None
-    none = np.zeros((0, 4), dtype=np.uint32)
-    if plan.nics is None:
-        return PlanePlan("infeasible", none, plan.reason or "", working, duplex)
-    if plan.left:
-        text = f"{len(plan.left)} circuits left after {steps} steps"
-        return PlanePlan("not found", none, text, working, duplex)
-    nics, moves = plan.nics, plan.moves
-    return PlanePlan("assigned", nics, "", working, duplex, moves, plan.is_fewest)
+    return PlanePlan(working=working, duplex=duplex, **plan)
 
 
 def allocate_on_planes(

@@ -2,22 +2,25 @@
 
 A record is a table in Rust (``records!`` in ``crates/model``) and nowhere else: what is added there
 is an attribute of its class, a key of its table, and stands in the help of both. A field is a flag,
-a whole number, or a quantity in the unit that its name ends with; text may carry its own unit.
+a whole number, a quantity in the unit that its name ends with (text may carry its own unit), a name
+of a set, another record, or any number of whole numbers, or of pairs of them.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 
 from lightloom import _core
-from lightloom.errors import InputError, echo
+from lightloom.errors import InputError, echo, expected_one_of
+from lightloom.inputs.fields import OneOf
 from lightloom.inputs.strict import Switch, quantity
 from lightloom.units import SUFFIXES, parse_quantity
 
@@ -57,11 +60,16 @@ def record(default: Default | None = None) -> Callable[[type[Kind]], type[Kind]]
 
         def check(self: Any) -> None:
             values = vars(self)
-            values |= {key.name: _read(key, values[key.name]) for key in fields}
+            written = {one.name: _read(one, values[one.name]) for one in fields}
             try:
-                values |= _core.record_values(name, values)
-            except ValueError as error:
+                read = _core.record_values(name, written)
+            except (ValueError, OverflowError) as error:
                 raise InputError(str(error)) from None
+            for one in fields:
+                if one.takes in ("numbers", "pairs"):
+                    values[one.name] = written[one.name]
+                elif one.takes != "record":
+                    values[one.name] = read[one.name]
 
         kind.__post_init__ = check  # type: ignore[attr-defined]
         return dataclass(frozen=True)(kind)
@@ -73,26 +81,94 @@ def _may_lack(one: RecordField) -> bool:
     return not one.required and one.default is None
 
 
+#: what a field of each kind is annotated with
+_TYPES = {
+    "flag": "bool",
+    "quantity": "float | str",
+    "whole": "int",
+    "name": "str",
+    "numbers": "Sequence[int]",
+    "pairs": "Sequence[tuple[int, int]]",
+}
+
+
 def _written(one: RecordField) -> str:
-    takes = "bool" if one.limits is None else "int" if one.whole else "float | str"
+    takes = _TYPES.get(one.takes) or str(one.of)
     return f"{takes} | None" if _may_lack(one) else takes
 
 
-def _read(key: RecordField, value: Any) -> bool | float | None:
+def _read(one: RecordField, value: object) -> object:
     """What is written as the core reads it."""
-    if _may_lack(key) and (value is None or (value == math.inf and not key.whole)):
+    if _may_lack(one) and (value is None or (one.takes == "quantity" and value == math.inf)):
         return None
-    if key.limits is None:
-        # numpy is not imported for it: a flag of its own says so by its name
-        if not isinstance(value, bool) and type(value).__name__ not in {"bool", "bool_"}:
-            raise InputError(f"{key.name}: expected True or False, got {echo(value)}")
-        return bool(value)
-    if not key.whole:
-        return parse_quantity(value, unit_of(key.name), key.name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= key.limits[1]:
-        most = f"2^{math.log2(key.limits[1]):g}"
-        raise InputError(f"{key.name}: expected a whole number from 0 to {most}, got {echo(value)}")
+    return _READERS[one.takes](one, value)
+
+
+def _read_flag(one: RecordField, value: object) -> bool:
+    # numpy is not imported for it: a flag of its own says so by its name
+    if not isinstance(value, bool) and type(value).__name__ not in {"bool", "bool_"}:
+        raise InputError(f"{one.name}: expected True or False, got {echo(value)}")
+    return bool(value)
+
+
+def _read_quantity(one: RecordField, value: float | str) -> float:
+    return parse_quantity(value, unit_of(one.name), one.name)
+
+
+def _read_whole(one: RecordField, value: object) -> int:
+    most = one.limits[1] if one.limits else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        limit = f"2^{math.log2(most):g}"
+        raise InputError(
+            f"{one.name}: expected a whole number from 0 to {limit}, got {echo(value)}"
+        )
     return value
+
+
+def _read_name(one: RecordField, value: object) -> str:
+    known = [name for name, _ in _core.choices(str(one.of))]
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{one.name} {echo(value)}: {expected_one_of(value, known)}")
+    return value
+
+
+def _read_record(one: RecordField, value: object) -> dict[str, object]:
+    """The values of a record; it was checked when it was made."""
+    if type(value).__name__ != one.of:
+        raise InputError(f"{one.name}: expected a {one.of}, got {echo(value)}")
+    return vars(value)
+
+
+def _read_numbers(one: RecordField, value: Iterable[int]) -> tuple[int, ...]:
+    try:
+        return tuple(map(_index, value))
+    except (TypeError, ValueError):
+        raise InputError(f"{one.name} = {echo(value)}: expected whole numbers") from None
+
+
+def _read_pairs(one: RecordField, value: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    try:
+        return tuple((_index(first), _index(second)) for first, second in value)
+    except (TypeError, ValueError):
+        raise InputError(f"{one.name} = {echo(value)}: expected pairs of whole numbers") from None
+
+
+def _index(number: int) -> int:
+    """What counts from 0, in 32 bits as in the core."""
+    if not 0 <= index(number) < 2**32:
+        raise ValueError
+    return index(number)
+
+
+_READERS: dict[str, Callable[[RecordField, Any], Any]] = {
+    "flag": _read_flag,
+    "quantity": _read_quantity,
+    "whole": _read_whole,
+    "name": _read_name,
+    "record": _read_record,
+    "numbers": _read_numbers,
+    "pairs": _read_pairs,
+}
 
 
 def keys_of(
@@ -112,11 +188,13 @@ def keys_of(
     keys: dict[str, Any] = {}
     for key in _core.record_fields(name):
         takes: Any = Switch
-        if key.limits is not None:
+        if key.takes == "name":
+            takes = Annotated[str, OneOf(tuple(name for name, _ in _core.choices(str(key.of))))]
+        elif key.limits is not None:
             limits = Field(ge=key.limits[0], le=key.limits[1])
             takes = (
                 Annotated[int, Field(strict=True), limits]
-                if key.whole
+                if key.takes == "whole"
                 else Annotated[float, quantity(unit_of(key.name)), limits]
             )
         if _may_lack(key):

@@ -27,6 +27,41 @@ class SwitchTiming:
         return _core.switching_time_s(self, pairs)
 
 
+@record()
+class Failures:
+    """Failed parts of a region; a part may be named twice."""
+
+    @property
+    def parts(self) -> str:
+        """Every part in words, such as ``"server 3, NIC 2/1"`` (server/NIC)."""
+        return ", ".join(
+            [f"server {server}" for server in self.servers]
+            + [f"NIC {server}/{nic}" for server, nic in self.nics]
+            + [f"EPS NIC {server}/{nic}" for server, nic in self.eps_nics]
+            + [f"plane {plane}" for plane in self.planes]
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every part as :func:`parse_failures` reads it, such as ``"nic:2/1"``."""
+        return (
+            *(f"server:{server}" for server in self.servers),
+            *(f"nic:{server}/{nic}" for server, nic in self.nics),
+            *(f"eps:{server}/{nic}" for server, nic in self.eps_nics),
+            *(f"plane:{plane}" for plane in self.planes),
+        )
+
+
+@record()
+class Policy:
+    """How circuits follow the demand.
+
+    ``allocator`` is a name of ``ALLOCATORS``, ``when`` one of ``RECONFIGURE_POLICIES``: ``always``
+    and ``per-layer`` follow the allocator, ``break-even`` and ``oracle`` switch where it pays,
+    ``never`` keeps what is held.
+    """
+
+
 @record(relay_default)
 class RelayCost:
     """What a server pays for passing bytes of others on; by default as the data file says.

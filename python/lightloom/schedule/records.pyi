@@ -1,5 +1,6 @@
 """The records that users write; their fields are those of the core."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 @dataclass(frozen=True, init=False)
@@ -20,6 +21,36 @@ class SwitchTiming:
     @classmethod
     def of(cls, timing: SwitchTiming | float | str) -> SwitchTiming: ...
     def expected_s(self, pairs: int) -> float: ...
+
+@dataclass(frozen=True, init=False)
+class Failures:
+    nics: Sequence[tuple[int, int]]
+    eps_nics: Sequence[tuple[int, int]]
+    servers: Sequence[int]
+    planes: Sequence[int]
+    def __init__(
+        self,
+        nics: Sequence[tuple[int, int]] = ...,
+        eps_nics: Sequence[tuple[int, int]] = ...,
+        servers: Sequence[int] = ...,
+        planes: Sequence[int] = ...,
+    ) -> None: ...
+    @property
+    def parts(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+@dataclass(frozen=True, init=False)
+class Policy:
+    allocator: str
+    when: str
+    relaying: RelayCost | None
+    def __init__(
+        self,
+        allocator: str = ...,
+        when: str = ...,
+        relaying: RelayCost | None = ...,
+    ) -> None: ...
 
 @dataclass(frozen=True, init=False)
 class RelayCost:

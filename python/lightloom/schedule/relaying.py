@@ -39,8 +39,6 @@ RELAY_KINDS = tuple(choices("relay kind"))
 _MAX_SERVERS = 1_024
 _MAX_EVALUATIONS = 2**31
 
-_REASONS = choices("relay verdict")
-
 
 @dataclass(frozen=True, eq=False)
 class RelayLoads(Comparable):
@@ -195,7 +193,7 @@ def relay(
         solved = solve_program(request)
         bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
         routing = _core.schedule_relay_as(request, solved.paths, solved.size_bytes, bound)
-    return _relayed(request, routing)
+    return Relayed(**{**routing, "loads": RelayLoads(**routing["loads"])})
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,13 +300,9 @@ def allocate_relayed(
         routing.charges,
         min(evaluations, _MAX_EVALUATIONS),
     )
-    return RelayedAllocation(
-        circuits=plan.circuits,
-        routing=_relayed(routing._replace(circuits=plan.circuits), plan.routing),
-        origin=plan.origin,
-        evaluations=plan.evaluations,
-        port_bound_s=plan.port_bound_s,
-    )
+    routed = plan["routing"]
+    routed = Relayed(**{**routed, "loads": RelayLoads(**routed["loads"])})
+    return RelayedAllocation(**{**plan, "routing": routed})
 
 
 def relay_loads(
@@ -345,7 +339,11 @@ def relay_loads(
     instance(relayed, Relayed, "relayed", "what relay returns")
     columns = (relayed.source, relayed.relay, relayed.destination, relayed.kind)
     paths = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int32)
-    return _loads(request, paths, np.ascontiguousarray(relayed.size_bytes, dtype=np.uint64))
+    size_bytes = np.ascontiguousarray(relayed.size_bytes, dtype=np.uint64)
+    try:
+        return RelayLoads(**_core.schedule_relay_loads(request, paths, size_bytes))
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def relay_request(
@@ -365,39 +363,3 @@ def relay_request(
     np.fill_diagonal(matrix, 0)
     cost = RelayCost() if cost is None else instance(cost, RelayCost, "cost", "a RelayCost")
     return RoutingRequest(matrix, checked, request.circuit_bps, eps_bps, cost)
-
-
-def _relayed(request: RoutingRequest, routing: _core.RelayRouting) -> Relayed:
-    columns = (np.ascontiguousarray(routing.paths[:, column]) for column in range(4))
-    source, relay, destination, kind = columns
-    return Relayed(
-        source=source,
-        relay=relay,
-        destination=destination,
-        kind=kind,
-        size_bytes=routing.size_bytes,
-        makespan_s=routing.makespan_s,
-        latency_s=routing.latency_s,
-        one_hop_s=routing.one_hop_s,
-        with_relays_s=routing.with_relays_s,
-        lower_bound_s=routing.lower_bound_s,
-        pays=routing.verdict == "pays",
-        reason=_REASONS[routing.verdict],
-        loads=_loads(request, routing.paths, routing.size_bytes),
-    )
-
-
-def _loads(
-    request: RoutingRequest, paths: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
-) -> RelayLoads:
-    try:
-        loads = _core.schedule_relay_loads(request, paths, size_bytes)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    return RelayLoads(
-        circuit_bytes=loads.circuit_bytes,
-        eps_out_bytes=loads.eps_out_bytes,
-        eps_in_bytes=loads.eps_in_bytes,
-        staging_bytes=loads.staging_bytes,
-        makespan_s=loads.makespan_s,
-    )

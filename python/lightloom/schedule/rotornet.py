@@ -195,15 +195,7 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
         run = _core.schedule_rotornet(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return RotorSchedule(
-        length_bytes=run.length_bytes,
-        largest_line_bytes=run.largest_line_bytes,
-        rate_bps=bits,
-        turns=run.turns,
-        holds_bytes=run.holds_bytes,
-        moves=run.moves,
-        **options,
-    )
+    return RotorSchedule(rate_bps=bits, **run, **options)
 
 
 def rotor_options(rotor: RotorSwitches) -> tuple[dict[str, Any], int]:

@@ -179,7 +179,7 @@ def helios_step(
         step = _core.schedule_helios_step(matrix, before, options, _thousandths(hysteresis))
     except ValueError as error:
         raise InputError(f"held: {error}") from None
-    return HeliosStep(step.matchings, tuple(step.turned))
+    return HeliosStep(**step)
 
 
 def xnest_step(
@@ -242,8 +242,7 @@ def xnest_step(
         )
     except ValueError as error:
         raise InputError(f"held: {error}") from None
-    switched = step.switches
-    return XnestStep(tuple(step.settings), switched.matchings, tuple(switched.turned), step.next)
+    return XnestStep(**step)
 
 
 def rotor_slot(
@@ -299,7 +298,7 @@ def rotor_slot(
         slot = _core.schedule_rotor_slot(matrix, waiting, options, turn)
     except ValueError as error:
         raise InputError(f"rotor: {error}") from None
-    return RotorSlot(slot.hold_bytes, slot.moves, slot.own, slot.relayed)
+    return RotorSlot(**slot)
 
 
 def serve_over_time(
@@ -368,7 +367,7 @@ def serve_over_time(
         served = _core.schedule_over_time(matrices, options, system, estimator, *thousandths)
     except ValueError as error:
         raise DemandError(f"arrivals: {error}") from None
-    return OverTime(served.backlog, served.carried, served.turned)
+    return OverTime(**served)
 
 
 def _arguments(

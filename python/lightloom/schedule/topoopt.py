@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -215,9 +215,7 @@ def topoopt_topology(
         )
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
-    return TopoOptTopology(
-        **{column.name: getattr(topology, column.name) for column in fields(TopoOptTopology)}
-    )
+    return TopoOptTopology(**topology)
 
 
 def _checked_demand(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
-from lightloom.schedule.helios import EpochRun, epoch_arguments, epoch_run
+from lightloom.schedule.helios import EpochRun, epoch_arguments
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES
@@ -155,13 +155,7 @@ def xnest_plan(
         plan = _core.schedule_xnest_plan(matrix, switches, reading, settings)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    first, second = plan.phases
-    return XnestPlan(
-        weights_bytes=tuple(plan.weights_bytes),
-        counts=tuple(plan.counts),
-        settings=tuple(plan.settings),
-        phases=(tuple(first), tuple(second)),
-    )
+    return XnestPlan(**plan)
 
 
 def xnest_epochs(
@@ -208,7 +202,7 @@ def xnest_epochs(
         plan = _core.schedule_xnest_plus(matrix, options, reading)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return epoch_run(plan, options, bits)
+    return EpochRun(rate_bps=bits, **plan)
 
 
 def _known(reading: str) -> str:

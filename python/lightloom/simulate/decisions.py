@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom import _core
 from lightloom.fabric.network import Ocs
@@ -17,7 +18,6 @@ from lightloom.schedule import (
     RelayCost,
     Upcoming,
 )
-from lightloom.units import PS_PER_S
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,14 @@ class DecisionLog:
     records
         The decisions.
     ocs
-        The circuit switches of the network, with their policy and timing.
+        The circuit switches of the network, with their timing.
+    policy
+        How circuits follow the demand.
     """
 
     records: tuple[DecisionRecord, ...]
     ocs: Ocs
+    policy: Policy
     _regions: tuple[_core.DeciderRegion, ...]
 
     @property
@@ -74,39 +77,32 @@ class DecisionLog:
         allocator
             The custom allocator of the run, if it had one.
         """
-        values, ocs = self._regions[region], self.ocs
-        failed, cost = values.failures, RelayCost(**values.relay_cost)
+        values = self._regions[region]
         return Decider(
             len(values.ports),
             Region(
                 ports=values.ports,
                 circuit_gbps=values.circuit_bps / 1e9,
                 eps_gbps=values.eps_bps / 1e9,
-                split=ocs.split,
+                split=values.split,
                 allowed=values.allowed,
-                failed=Failures(failed.nics, failed.eps_nics, failed.servers, failed.planes),
+                failed=Failures(**values.failures),
                 eps_nics=values.eps_nics,
             ),
-            policy=Policy(ocs.allocator, ocs.reconfigure, None if ocs.relaying is None else cost),
-            timing=ocs.timing,
+            policy=self.policy,
+            timing=self.ocs.timing,
             planes=values.planes,
             numa_nodes=values.numa_nodes,
             allocator=allocator,
         )
 
 
-def decision_log(recorded: _core.RecordedDecisions | None, ocs: Ocs | None) -> DecisionLog | None:
+def decision_log(recorded: dict[str, Any] | None, ocs: Ocs | None) -> DecisionLog | None:
     """Convert what the core recorded; ``None`` if nothing was recorded."""
     if recorded is None or ocs is None:
         return None
-    records = tuple(
-        DecisionRecord(
-            record.time_ps / PS_PER_S,
-            record.region,
-            record.held,
-            tuple(record.upcoming),
-            record.decision,
-        )
-        for record in recorded.records
-    )
-    return DecisionLog(records, ocs, tuple(recorded.regions))
+    records = tuple(DecisionRecord(**record) for record in recorded["records"])
+    policy = dict(recorded["policy"])
+    if policy["relaying"] is not None:
+        policy["relaying"] = RelayCost(**policy["relaying"])
+    return DecisionLog(records, ocs, Policy(**policy), tuple(recorded["regions"]))

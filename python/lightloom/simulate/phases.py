@@ -111,17 +111,4 @@ class Phases:
 
     def counts(self) -> dict[str, PhaseCount]:
         """What is known, by purpose, of the purposes that were met."""
-        return {
-            row.purpose: PhaseCount(
-                distinct=row.distinct,
-                simulated=row.simulated,
-                size_bytes=row.size_bytes,
-                simulated_bytes=row.simulated_bytes,
-                mean=row.mean,
-                minimum=row.minimum,
-                maximum=row.maximum,
-                packet_hops=row.packet_hops,
-            )
-            for row in self.book.counts()
-            if row.distinct
-        }
+        return {purpose: PhaseCount(**count) for purpose, count in self.book.counts().items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom import _core
 from lightloom.fabric.network import Ocs
 from lightloom.simulate.decisions import DecisionLog, decision_log
 from lightloom.units import PS_PER_S
@@ -293,126 +293,37 @@ class Run:
         }
 
 
-def run_of(outcome: _core.StepOutcome, custom_allocator: str | None, ocs: Ocs | None) -> Run:
+def run_of(outcome: dict[str, Any], custom_allocator: str | None, ocs: Ocs | None) -> Run:
     """Convert what the core returned; ``custom_allocator`` names a user's."""
-    names, roles, work = outcome.categories, outcome.roles, outcome.flow_work
-    totals = [sum(column) for column in zip(*(role.spent_ps for role in roles), strict=True)]
-    workers = sum(role.workers for role in roles)
+    values = dict(outcome)
+    spans, in_flight = outcome["critical_spans"], outcome["in_flight"]
+    names, roles = outcome["timeline"]["categories"], values.pop("roles")
+    totals = [sum(column) for column in zip(*(spent for _, _, spent in roles), strict=True)]
+    workers = sum(workers for _, workers, _ in roles)
+    straggler_wait_ps = values.pop("straggler_wait_ps")
+    for row in outcome["snapshots"]:
+        if custom_allocator is not None and row["chosen"] != "static":
+            row["chosen"] = custom_allocator
+    parts = {
+        "circuits": CircuitUse(**outcome["circuits"]),
+        "links": tuple(LinkUse(**row) for row in outcome["links"]),
+        "timeline": Timeline(**outcome["timeline"]),
+        "circuit_timeline": CircuitTimeline(**outcome["circuit_timeline"]),
+        "snapshots": tuple(Snapshot(**row) for row in outcome["snapshots"]),
+        "decisions": decision_log(outcome["decisions"], ocs),
+        "critical_spans": None if spans is None else CriticalSpans(**spans),
+        "in_flight": None if in_flight is None else BytesInFlight(**in_flight),
+    }
     return Run(
-        step_time_s=_seconds(outcome.step_ps),
-        critical_path_s=_by_category(names, outcome.critical_path_ps),
         mean_s=_by_category(names, totals, workers),
-        role_s={role.name: _by_category(names, role.spent_ps, role.workers) for role in roles},
-        straggler_wait_s=_seconds(outcome.straggler_wait_ps / workers),
-        purpose_bytes={
-            row.purpose: dict(zip(outcome.carriers, row.carried_bytes, strict=True))
-            for row in outcome.purposes
-        },
-        circuits=_circuit_use(outcome.circuits),
-        links=tuple(
-            LinkUse(row.name, row.links, row.carried_bytes, row.mean, row.max)
-            for row in outcome.links
-        ),
-        run_hash=outcome.run_hash,
-        events=outcome.events,
-        flows=outcome.flows,
-        tasks=outcome.tasks,
-        packet_hops=outcome.packet_hops,
-        flow_work={
-            "recomputations": work.recomputations,
-            "links_touched": work.links_touched,
-            "flows_touched": work.flows_touched,
-        },
-        timeline=_timeline(outcome.timeline, names),
-        circuit_timeline=_circuit_timeline(outcome.circuit_timeline),
-        snapshots=tuple(_snapshot(row, custom_allocator) for row in outcome.snapshots),
-        decisions=decision_log(outcome.decisions, ocs),
-        critical_spans=_critical_spans(outcome, names),
-        in_flight=_in_flight(outcome),
+        role_s={name: _by_category(names, spent, number) for name, number, spent in roles},
+        straggler_wait_s=straggler_wait_ps / workers / PS_PER_S,
+        **{**values, **parts},
     )
 
 
 def _by_category(
-    names: Sequence[str], picoseconds: Sequence[int], workers: int = 1
+    names: Sequence[str], picoseconds: Sequence[int], workers: int
 ) -> dict[str, float]:
-    return {name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)}
-
-
-def _circuit_use(counters: _core.CircuitCounters) -> CircuitUse:
-    return CircuitUse(
-        decisions=counters.decisions,
-        reconfigurations=counters.reconfigurations,
-        skipped=counters.skipped,
-        pairs_changed=counters.pairs_changed,
-        delay_s=_seconds(counters.delay_ps),
-        exposed_s=_seconds(counters.exposed_ps),
-        saved_s=counters.saved_s,
-        makespan_s=counters.makespan_s,
-        bound_s=counters.bound_s,
-        relayed=counters.relayed,
-        one_hop=counters.one_hop,
-        allocations=counters.allocations,
-        shared=counters.shared,
-    )
-
-
-def _timeline(columns: _core.TimelineColumns, categories: Sequence[str]) -> Timeline:
-    return Timeline(
-        worker=columns.worker,
-        stream=columns.stream,
-        start_s=columns.start_ps / PS_PER_S,
-        end_s=columns.end_ps / PS_PER_S,
-        waited_s=columns.waited_ps / PS_PER_S,
-        category=columns.category,
-        layer=columns.layer,
-        micro_batch=columns.micro_batch,
-        categories=tuple(categories),
-    )
-
-
-def _critical_spans(outcome: _core.StepOutcome, categories: Sequence[str]) -> CriticalSpans | None:
-    if not len(outcome.critical_end_ps):
-        return None
-    ends = outcome.critical_end_ps / PS_PER_S
-    return CriticalSpans(outcome.critical_category, ends, tuple(categories))
-
-
-def _in_flight(outcome: _core.StepOutcome) -> BytesInFlight | None:
-    if not outcome.in_flight_bytes:
-        return None
-    names = [row.purpose for row in outcome.purposes]
-    mean = dict(zip(names, outcome.in_flight_bytes, strict=True))
-    return BytesInFlight(_seconds(outcome.in_flight_interval_ps), mean)
-
-
-def _circuit_timeline(columns: _core.CircuitSpanColumns) -> CircuitTimeline:
-    return CircuitTimeline(
-        server_a=columns.server_a,
-        server_b=columns.server_b,
-        count=columns.count,
-        up_s=columns.up_ps / PS_PER_S,
-        down_s=columns.down_ps / PS_PER_S,
-    )
-
-
-def _snapshot(row: _core.SnapshotRow, custom_allocator: str | None) -> Snapshot:
-    size = len(row.servers)
-    chosen = row.chosen
-    if custom_allocator is not None and chosen != "static":
-        chosen = custom_allocator
-    return Snapshot(
-        time_s=_seconds(row.time_ps),
-        ready_s=_seconds(row.ready_ps),
-        group=row.group,
-        layer=row.layer,
-        micro_batch=row.micro_batch,
-        servers=row.servers,
-        demand=row.demand.reshape(size, size),
-        circuits=row.circuits.reshape(size, size),
-        makespan_s=row.makespan_s,
-        chosen=chosen,
-    )
-
-
-def _seconds(picoseconds: float) -> float:
-    return picoseconds / PS_PER_S
+    values = zip(names, picoseconds, strict=True)
+    return {name: value / workers / PS_PER_S for name, value in values}

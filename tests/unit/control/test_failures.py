@@ -95,7 +95,7 @@ def test_a_backup_without_eps_is_reached_through_an_optical_peer():
 
 def test_a_server_is_replaced_by_the_pool_alone():
     response = response_to("server:1")
-    assert response.excluded.servers == [1]
+    assert response.excluded.servers == (1,)
     assert [swap.backup.server for swap in response.replacements] == [-1] * 8
     assert not response.unreplaced
     response = response_to("server:1", "server:3")

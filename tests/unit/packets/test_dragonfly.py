@@ -13,8 +13,8 @@ def network(**keys):
 
 
 def shape(**keys):
-    built = topology_of(network(**keys))
-    return built.hosts_per_switch, built.switches_per_group, built.global_links
+    built = topology_of(network(**keys))["shape"]
+    return tuple(built[key] for key in ("hosts_per_switch", "switches_per_group", "global_links"))
 
 
 def run(flows, transport="ndp", own=(), seed=1, **keys):

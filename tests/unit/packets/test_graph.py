@@ -35,11 +35,12 @@ def ring(tmp_path):
 
 def test_links_of_a_file(file):
     found = read_links(file(RING), 3, 100.0, 1e-6)
-    assert found.switches == ["n", "e", "w"]
-    assert found.first.tolist() == [0, 1, 5, 3, 3, 4]
-    assert found.second.tolist() == [3, 4, 2, 4, 4, 5]
-    assert (found.rates_bps // 10**9).tolist() == [100, 200, 100, 100, 100, 100]
-    assert (found.delays_ps // 10**6).tolist() == [1, 1, 3, 1, 1, 1]
+    assert found["switches"] == ["n", "e", "w"]
+    first, second, rates_bps, delays_ps = zip(*found["links"], strict=True)
+    assert first == (0, 1, 5, 3, 3, 4)
+    assert second == (3, 4, 2, 4, 4, 5)
+    assert [rate // 10**9 for rate in rates_bps] == [100, 200, 100, 100, 100, 100]
+    assert [delay // 10**6 for delay in delays_ps] == [1, 1, 3, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -112,10 +113,7 @@ def test_routes_are_texts():
 
 def test_circuits_change_all_links_both_ways(file, ring):
     path = file("a,b,dark_us,up_us\nn,e,7,\ne,w,1,2\nw,e,3,4\n")
-    found = read_circuits(path, NetworkGraph(topology_of(ring)))
-    changes = list(
-        zip(*(getattr(found, key).tolist() for key in ("time_ps", "link", "is_dark")), strict=True)
-    )
+    changes = read_circuits(path, NetworkGraph(topology_of(ring)))
     us = 10**6
     assert changes == [
         *((us, link, True) for link in (10, 11)), *((2 * us, link, False) for link in (10, 11)),

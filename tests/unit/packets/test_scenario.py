@@ -46,7 +46,7 @@ def test_the_example_is_read():
     assert "queue.ecn.min_bytes" in settings.given
     assert "queue.ecn.marking" not in settings.given
     built = topology_of(found.network)
-    assert built.uplink_rate_bps == 100_000_000_000
+    assert built["shape"]["uplink_rate_bps"] == 100_000_000_000
 
 
 @pytest.mark.parametrize("name", TRANSPORTS)
@@ -83,7 +83,7 @@ def test_units_in_text():
     assert given.queue.control_size_bytes == 2**32 - 1
     assert given.until_s == pytest.approx(2e-3)
     built = topology_of(given.network)
-    assert (built.rate_bps, built.link_delay_ps) == (400_000_000_000, 500_000)
+    assert (built["rate_bps"], built["link_delay_ps"]) == (400_000_000_000, 500_000)
 
 
 def test_switches():
@@ -118,13 +118,10 @@ def test_switches():
 )  # fmt: skip
 def test_topologies(network, built):
     found = topology_of(NetworkTable(**{"hosts": 8, "rate_gbps": 100, **network}))
-    common = {"topology", "hosts", "rate_bps", "link_delay_ps"}
     one = {"planes": 1, "plane_choice": "hash"}
-    assert {
-        key: value
-        for key, value in found._asdict().items()
-        if value and key not in common and one.get(key) != value
-    } == built
+    sizes = {"planes": found["planes"], "plane_choice": found["plane_choice"], **found["shape"]}
+    assert sizes.pop("topology") == network.get("topology", "fat-tree")
+    assert {key: value for key, value in sizes.items() if one.get(key) != value} == built
 
 
 def test_the_smallest_radix():

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from lightloom import _core
-from lightloom.control.region_file import RelaySection, TimingSection
+from lightloom.control.region_file import PolicySection, RelaySection, TimingSection
 from lightloom.errors import InputError
 from lightloom.fabric import MixNet
 from lightloom.fabric.mixnet_options import TIMING_OPTIONS
@@ -31,7 +31,8 @@ def has_default(field: dataclasses.Field) -> bool:
 def stub() -> str:
     """What type checkers see of the records: their fields, and their methods as written."""
     first = inspect.getdoc(records).splitlines()[0]
-    lines = [f'"""{first}"""', "", "from dataclasses import dataclass"]
+    lines = [f'"""{first}"""', "", "from collections.abc import Sequence"]
+    lines += ["from dataclasses import dataclass"]
     for kind in KINDS:
         fields = dataclasses.fields(kind)
         lines += ["", "@dataclass(frozen=True, init=False)", f"class {kind.__name__}:"]
@@ -43,7 +44,10 @@ def stub() -> str:
         ]
         lines += ["    def __init__(", "        self,", *given, "    ) -> None: ..."]
         for name, method in vars(kind).items():
-            if not name.startswith("_") and callable(getattr(kind, name)):
+            if isinstance(method, property):
+                returned = inspect.signature(method.fget).return_annotation
+                lines += ["    @property", f"    def {name}(self) -> {returned}: ..."]
+            elif not name.startswith("_") and callable(getattr(kind, name)):
                 is_class = isinstance(method, classmethod)
                 signature = str(inspect.signature(method.__func__ if is_class else method))
                 lines += ["    @classmethod"] * is_class
@@ -74,14 +78,18 @@ def test_every_part_of_the_timing_is_a_key_of_a_region_and_an_option_of_a_fabric
         assert described[TIMING_OPTIONS[field.name]]
     for field in _core.record_fields("RelayCost"):
         assert RelaySection.model_fields[field.name].description
+    for field in _core.record_fields("Policy"):
+        # what relaying costs is a table of its own
+        assert field.takes == "record" or PolicySection.model_fields[field.name].description
 
 
 def test_a_field_that_the_core_gains_is_at_every_door(monkeypatch):
     gained = SimpleNamespace(
         name="settle_s",
         description="What a test adds.",
+        takes="quantity",
         limits=(0, 2),
-        whole=False,
+        of=None,
         required=False,
         default=1.0,
     )
@@ -112,6 +120,20 @@ def test_a_wrong_timing_cannot_be_made(values, text):
     with pytest.raises(InputError) as error:
         records.SwitchTiming(**values)
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"allocator": "bset"}, "allocator 'bset': expected one of .*; did you mean 'best'"),
+        ({"when": "often"}, "when 'often': expected one of never, always"),
+        ({"when": None}, "when None: expected one of never, always"),
+        ({"relaying": True}, "relaying: expected a RelayCost, got True"),
+    ],
+)
+def test_a_wrong_policy_cannot_be_made(values, text):
+    with pytest.raises(InputError, match=f"^{text}"):
+        records.Policy(**values)
 
 
 def test_times_are_whole_picoseconds_of_two_the_even_one():

@@ -6,11 +6,8 @@
 pub mod common;
 
 use common::Random;
-use lightloom_decide::{Decider, Region, Upcoming};
-use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, FirstAllToAll, Policy, Rate, Reconfigure, SwitchTiming,
-};
-use lightloom_schedule::relay::RelayCost;
+use lightloom_decide::{Decider, Policy, Reconfigure, Region, Upcoming};
+use lightloom_model::{Allocator, Duration, Failures, Fibers, Rate, RelayCost, SwitchTiming};
 use lightloom_schedule::{NicCircuit, makespans};
 use proptest::prelude::*;
 
@@ -41,19 +38,18 @@ pub fn region(servers: usize, ports: u32) -> Region {
         circuit_rate: Rate(400 * GBPS),
         eps_rates: vec![Rate(800 * GBPS); servers],
         eps_nics: 2,
-        relay_cost: RelayCost::default(),
+        split: true,
         failures: Failures::default(),
     }
 }
 
 pub fn policy(when: Reconfigure) -> Policy {
-    Policy {
-        allocator: Allocator::Best,
-        when,
-        first: FirstAllToAll::Reuse,
-        split: true,
-        relaying: false,
-    }
+    Policy { allocator: Allocator::Best, when, relaying: None }
+}
+
+/// As [`policy`], of servers that relay at no cost.
+pub fn relaying(when: Reconfigure) -> Policy {
+    Policy { relaying: Some(RelayCost::default()), ..policy(when) }
 }
 
 /// Skewed demand, transposed every other time.
@@ -100,7 +96,11 @@ pub fn world() -> impl Strategy<Value = World> {
             move |(failures, (planes, when, keep, relaying, allocator), times, fixed, seed)| {
                 World {
                     region: Region { planes, failures, ..region(servers, ports) },
-                    policy: Policy { allocator, relaying, ..policy(when) },
+                    policy: Policy {
+                        allocator,
+                        relaying: relaying.then(RelayCost::default),
+                        ..policy(when)
+                    },
                     timing: SwitchTiming {
                         fixed: Duration(fixed),
                         per_pair: Duration(US),

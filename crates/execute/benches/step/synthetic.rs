@@ -1,13 +1,13 @@
 //! Steps of Mixtral-like jobs, built without Python: programs in 1F1B order, skewed routing.
 
+use lightloom_decide::Reconfigure;
 use lightloom_execute::Network;
-use lightloom_execute::parts::{Direct, Eps, Route};
+use lightloom_execute::parts::{Direct, Eps, Ocs, Route};
 use lightloom_model::{
     AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Circuit, Collective,
     CollectiveKind, DemandId, DemandTable, Duration, Failures, FamilyId, FirstAllToAll,
-    GroupFamily, Handle, Inside, NvSwitch, Ocs, Payload, Peer, Policy, Rate, Reconfigure,
-    RelayChunk, Role, RoleId, StartUp, SwitchTiming, TableId, Tag, Task, TaskGraph, TaskKind,
-    WorkerId, WorkerTable,
+    GroupFamily, Handle, Inside, NvSwitch, Payload, Peer, Rate, Role, RoleId, StartUp,
+    SwitchTiming, TableId, Tag, Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -339,14 +339,11 @@ fn ocs(job: &Job) -> Ocs {
         circuit_delay: Duration(US),
         region_of_server: (0..job.servers()).map(|server| server / job.members).collect(),
         planes: None,
-        relay_chunk: RelayChunk::default(),
-        policy: Policy {
-            allocator: Allocator::Best,
-            when: Reconfigure::Always,
-            first: FirstAllToAll::Reuse,
-            split: true,
-            relaying: false,
-        },
+        allocator: Allocator::Best,
+        reconfigure: Reconfigure::Always,
+        first: FirstAllToAll::Reuse,
+        split: true,
+        relaying: None,
         timing: SwitchTiming { fixed: Duration(25_000 * US), ..SwitchTiming::default() },
         failures: Failures::default(),
     }

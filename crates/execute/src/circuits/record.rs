@@ -1,7 +1,7 @@
 //! Decisions of a run with everything that they started from, so that they can be replayed.
 
 use super::region::Region;
-use lightloom_decide::{Decider, Decision, Held, Region as Description, Upcoming};
+use lightloom_decide::{Decider, Decision, Held, Policy, Region as Description, Upcoming};
 use lightloom_model::Time;
 
 /// A decision and its inputs.
@@ -19,11 +19,13 @@ pub struct DecisionRecord {
     pub decision: Decision,
 }
 
-/// All decisions of a run, in order. The policy and the timing are the network's.
+/// All decisions of a run, in order. The timing is the network's.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Decisions {
     /// The regions; those that are alike are one.
     pub regions: Vec<Description>,
+    /// How circuits follow the demand in all of them.
+    pub policy: Policy,
     /// The decisions.
     pub records: Vec<DecisionRecord>,
 }
@@ -62,10 +64,10 @@ impl Recorder {
 
     /// What was kept.
     pub(super) fn finish(self, deciders: &[Decider]) -> Decisions {
-        if !self.enabled {
+        let Some(first) = deciders.first().filter(|_| self.enabled) else {
             return Decisions::default();
-        }
+        };
         let regions = deciders.iter().map(|decider| decider.region().clone()).collect();
-        Decisions { regions, records: self.records }
+        Decisions { regions, policy: *first.policy(), records: self.records }
     }
 }

@@ -7,11 +7,11 @@
 
 use crate::links::{Link, Links};
 use crate::network::{Network, PacketFabric};
-use lightloom_decide::{Held, Region as Description};
+use crate::ocs::{Ocs, RelayChunk};
+use lightloom_decide::{Held, Policy, Region as Description};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Failures, GroupFamily, GroupId, Ocs, Rate, ServerId, TaskGraph, Time};
+use lightloom_model::{Failures, GroupFamily, GroupId, Rate, RelayCost, ServerId, TaskGraph, Time};
 use lightloom_packetsim::Cable;
-use lightloom_schedule::relay::RelayCost;
 use rustc_hash::FxHashMap;
 
 /// Server without a circuit switch.
@@ -106,18 +106,19 @@ pub(super) fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Descrip
         circuit_rate: ocs.nic_rate,
         eps_rates: vec![Rate(rate.0.saturating_mul(u64::from(eps_nics))); size],
         eps_nics,
-        relay_cost: if ocs.policy.relaying { cost_of(network, ocs) } else { RelayCost::default() },
+        split: ocs.split,
     }
 }
 
-/// What relaying costs in this network.
-pub(super) fn cost_of(network: &Network, ocs: &Ocs) -> RelayCost {
-    RelayCost {
+/// How circuits follow the demand in this network.
+pub(super) fn policy_of(network: &Network, ocs: &Ocs) -> Policy {
+    let cost = |RelayChunk { bytes, latency }| RelayCost {
         staging_rate: Some(network.nvswitch_rate()),
-        chunk_bytes: ocs.relay_chunk.bytes,
-        chunk_latency: ocs.relay_chunk.latency,
+        chunk_bytes: bytes,
+        chunk_latency: latency,
         memory_limit: None,
-    }
+    };
+    Policy { allocator: ocs.allocator, when: ocs.reconfigure, relaying: ocs.relaying.map(cost) }
 }
 
 /// What has failed of these servers, which are then counted from 0. The spare for a failed server

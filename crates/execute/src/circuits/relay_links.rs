@@ -1,11 +1,12 @@
 //! The links over which servers of regions pass on the bytes of others.
 
-use super::region::{Region, cost_of};
+use super::region::{Region, policy_of};
 use crate::links::{Link, Links};
 use crate::network::Network;
+use crate::ocs::Ocs;
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Duration, Ocs, ServerId};
+use lightloom_model::{Duration, ServerId};
 use lightloom_packetsim::Cable;
 
 /// The links over which relays pass bytes on.
@@ -17,10 +18,8 @@ pub(super) struct RelayLinks {
 
 /// What a relay adds to a transfer: the time of a chunk; nothing if servers do not relay.
 pub(crate) fn relay_delay(network: &Network, ocs: &Ocs) -> Duration {
-    if !ocs.policy.relaying {
-        return Duration::ZERO;
-    }
-    let seconds = cost_of(network, ocs).latency(ocs.nic_rate);
+    let Some(cost) = policy_of(network, ocs).relaying else { return Duration::ZERO };
+    let seconds = cost.latency(ocs.nic_rate);
     Duration((seconds * PS_PER_S as f64).round() as u64)
 }
 

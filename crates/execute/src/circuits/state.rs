@@ -6,18 +6,19 @@
 
 use super::custom::Custom;
 use super::record::{Decisions, Recorder};
-use super::region::{Region, Regions};
+use super::region::{Region, Regions, policy_of};
 use super::relay_links::{RelayLinks, relay_delay};
 use super::statistics::CircuitStatistics;
 use crate::error::ExecuteError;
 use crate::links::{LinkUse, Links, PartId};
 use crate::network::Network;
+use crate::ocs::Ocs;
 use crate::options::Options;
 use crate::timeline::CircuitTimeline;
 use lightloom_decide::{Decider, Decision, Upcoming};
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Duration, Ocs, TaskGraph, Time};
+use lightloom_model::{Duration, TaskGraph, Time};
 
 /// Bytes of earlier requests and results that all deciders together keep, of each kind.
 const CACHE_BYTES: usize = 256 << 20;
@@ -65,7 +66,7 @@ impl<'a> Circuits<'a> {
         let cache = if options.share_equal_work { CACHE_BYTES } else { 0 };
         let cache = cache / descriptions.len().max(1);
         let decider = |region| {
-            let decider = Decider::new(region, ocs.policy, ocs.timing);
+            let decider = Decider::new(region, policy_of(network, ocs), ocs.timing);
             decider.map(|decider| decider.with_cache_bytes(cache)).map_err(ExecuteError::Network)
         };
         let deciders: Vec<Decider> =
@@ -75,7 +76,7 @@ impl<'a> Circuits<'a> {
             region.held = start[region.decider as usize].clone();
             region.add_links(deciders[region.decider as usize].region(), ocs, links);
         }
-        let relays = ocs.policy.relaying.then(|| RelayLinks::new(network, ocs, &found.all, links));
+        let relays = ocs.relaying.map(|_| RelayLinks::new(network, ocs, &found.all, links));
         Ok(Some(Self {
             id,
             ocs,

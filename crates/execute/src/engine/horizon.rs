@@ -17,18 +17,12 @@ use super::streams::Waiting;
 use crate::circuits::Circuits;
 use crate::demand::{estimated_demand, member_demand};
 use lightloom_decide::{
-    DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Requested, Upcoming,
+    DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Program, Requested, Turn,
+    Upcoming, When,
 };
 use lightloom_model::{
-    Duration, FamilyId, FirstAllToAll, GroupId, Invalid, Payload, Reconfigure, Task, TaskIndex,
-    TaskKind, Time, WorkerId,
+    Duration, FamilyId, GroupId, Invalid, Payload, Task, TaskIndex, TaskKind, Time, WorkerId,
 };
-
-/// Maximum upcoming all-to-alls that break-even considers: a backward pass through four layers.
-const MAX_UPCOMING: usize = 8;
-
-/// Maximum that the oracle does.
-const MAX_UPCOMING_ORACLE: usize = 16;
 
 /// Where the demand of an all-to-all is taken from.
 #[derive(Debug)]
@@ -116,6 +110,27 @@ impl History for SeenFirsts<'_, '_> {
 
     fn demand_of(&self, layer: u16, index: usize, demand: &mut Vec<u64>) {
         self.tokens(self.payload_of(layer, index), demand);
+    }
+}
+
+/// The all-to-alls of a group.
+struct GroupProgram<'b, 'a> {
+    horizon: Horizon<'b, 'a>,
+    group: u32,
+}
+
+impl Program for GroupProgram<'_, '_> {
+    fn count(&self) -> u32 {
+        self.horizon.count(self.group)
+    }
+
+    fn turn(&self, number: u32) -> Turn {
+        let task = self.horizon.task(self.group, number);
+        Turn { layer: task.layer, micro_batch: task.micro_batch, is_first: is_first(task) }
+    }
+
+    fn is_foreseen(&self, number: u32) -> bool {
+        self.horizon.is_foreseen(self.group, self.horizon.task(self.group, number))
     }
 }
 
@@ -209,7 +224,7 @@ impl<'a> Horizon<'_, 'a> {
             let task = self.task(group, number);
             let own = payload(task);
             let Payload::Block { block, .. } = own else { return Source::Known(own) };
-            if is_first(task) && self.predicts() {
+            if is_first(task) && self.when().predicts() {
                 let prediction = predictions.next().expect("one prediction per unknown demand");
                 unknown.push((block, prediction));
             }
@@ -238,7 +253,7 @@ impl<'a> Horizon<'_, 'a> {
     /// Group and layer of all upcoming all-to-alls of these groups whose demand is to be predicted,
     /// in order.
     pub(super) fn unknown(&self, groups: &[u32]) -> Vec<(u32, u16)> {
-        if !self.predicts() {
+        if !self.when().predicts() {
             return Vec::new();
         }
         let mut unknown: Vec<(u32, u16)> = Vec::new();
@@ -304,26 +319,16 @@ impl<'a> Horizon<'_, 'a> {
         SeenFirsts { horizon: *self, group, layer }
     }
 
-    /// Whether first all-to-alls are decided on what was seen before.
-    fn predicts(&self) -> bool {
-        let policy = self.circuits.ocs.policy;
-        !matches!(policy.when, Reconfigure::Never | Reconfigure::Oracle)
-            && policy.first == FirstAllToAll::Predict
+    /// When circuits are decided.
+    pub(super) fn when(&self) -> When {
+        self.circuits.ocs.when()
     }
 
     /// Whether something is known of an all-to-all before it is reached: its demand, or enough for
     /// a prediction.
     pub(super) fn is_foreseen(&self, group: u32, task: &Task) -> bool {
-        let policy = self.circuits.ocs.policy;
-        if !is_first(task) || policy.when == Reconfigure::Oracle {
-            return true;
-        }
-        let seen = self.seen_firsts(group, task.layer);
-        if policy.when == Reconfigure::Never {
-            // in the order of a policy that predicts by what was seen
-            return policy.first == FirstAllToAll::Predict && seen.has(0);
-        }
-        self.predicts() && self.circuits.custom.predictor().can_predict(&seen)
+        let seen = || self.seen_firsts(group, task.layer);
+        !is_first(task) || self.when().is_foreseen(&seen(), self.circuits.custom.predictor())
     }
 
     fn members(&self, group: u32) -> &'a [WorkerId] {
@@ -356,40 +361,16 @@ impl<'a> Horizon<'_, 'a> {
 
     /// The upcoming all-to-alls of a group that a decision starts from; at least one.
     fn numbers(&self, group: u32) -> std::ops::Range<u32> {
-        let over = self.groups[group as usize].over;
-        let next = over..self.count(group);
-        let limit = match self.circuits.ocs.policy.when {
-            Reconfigure::Never | Reconfigure::Always => 1,
-            Reconfigure::PerLayer => {
-                let first = self.first_of_layer(group);
-                let same = |&number: &u32| self.same_layer(group, first, number);
-                return over..over + next.take_while(same).count() as u32;
-            }
-            Reconfigure::BreakEven => MAX_UPCOMING,
-            Reconfigure::Oracle => return over..over + next.len().min(MAX_UPCOMING_ORACLE) as u32,
-        };
-        let known = |&number: &u32| self.is_foreseen(group, self.task(group, number));
-        // no further than the limit: a whole step may be foreseen
-        let count = 1 + next.take(limit).skip(1).take_while(known).count();
-        over..over + count as u32
+        self.when().upcoming(&self.program(group), self.groups[group as usize].over)
     }
 
-    /// Where the run of all-to-alls of one layer and micro-batch began that the next one is of.
-    ///
-    /// It begins anew with each first all-to-all of a forward pass.
-    pub(super) fn first_of_layer(&self, group: u32) -> u32 {
-        let mut start = self.groups[group as usize].over;
-        while start > 0 && self.same_layer(group, start - 1, start) {
-            start -= 1;
-        }
-        start
+    /// Whether a decision is due for a group, given the all-to-all before which its last one was.
+    pub(super) fn is_due(&self, group: u32, decided: &mut Option<u32>) -> bool {
+        self.when().is_due(&self.program(group), self.groups[group as usize].over, decided)
     }
 
-    /// Whether an all-to-all belongs to the run that another, before it or the same, is of.
-    fn same_layer(&self, group: u32, first: u32, number: u32) -> bool {
-        let (one, other) = (self.task(group, first), self.task(group, number));
-        let same = one.layer == other.layer && one.micro_batch == other.micro_batch;
-        first == number || (same && !is_first(other))
+    fn program(&self, group: u32) -> GroupProgram<'_, 'a> {
+        GroupProgram { horizon: *self, group }
     }
 
     /// From an all-to-all, or from now, until the last member reaches another.

@@ -1,18 +1,5 @@
-//! When circuits are decided: MixNet section 5.1 and appendix B.2.
-//!
-//! Decisions are taken as soon as the all-to-all before is over, so that switching hides behind the
-//! compute in between:
-//!
-//! - `never`: always to hold the circuits of the start. All-to-alls wait for that as for any other
-//!   decision, so that policies differ by what they switch and not by the order of all-to-alls;
-//! - `always`: the allocator's circuits for each all-to-all whose demand is known;
-//! - `per-layer`: one decision for all known all-to-alls of a layer and pass, for their sum;
-//! - `break-even`: other circuits only where they pay over what is upcoming;
-//! - `oracle`: the same over a longer horizon, had all demand in it been known.
-//!
-//! The demand of the first all-to-all of a forward pass is not known (but to the oracle): it keeps
-//! what is held (`reuse`), or is decided when its last member arrives and waits for the switch
-//! (`block`), or it is decided beforehand on predicted demand (`predict`).
+//! When circuits are decided in a run: as soon as the all-to-all before is over, for what
+//! [`When`](lightloom_decide::When) says, or when the last member arrives.
 //!
 //! Groups that share servers share circuits, which are switched only while no group uses them: a
 //! decision is put off until then, for the demand of all groups that wait for one, and given up
@@ -30,8 +17,8 @@ use crate::index::{GroupKey, Turn};
 use crate::links::LinkUse;
 use crate::network::NetworkPart;
 use crate::timeline::Snapshot;
-use lightloom_decide::{Decision, PredictedDemand};
-use lightloom_model::{FamilyId, FirstAllToAll, GroupId, Reconfigure, Task, Time, WorkerId};
+use lightloom_decide::{Arrival, Decision, PredictedDemand};
+use lightloom_model::{FamilyId, GroupId, Task, Time, WorkerId};
 
 /// The circuits, and when the all-to-alls that use them may begin.
 #[derive(Debug)]
@@ -175,18 +162,11 @@ impl<'a> Gating<'a> {
             ready: circuits.region(region).ready.max(context.now),
             path: CriticalPath::default(),
         });
-        let policy = circuits.ocs.policy.when;
-        if policy != Reconfigure::Oracle && is_first(task) {
-            match circuits.ocs.policy.first {
-                FirstAllToAll::Reuse => return present,
-                // nothing depends on the demand that only the last member completes
-                FirstAllToAll::Block if policy == Reconfigure::Never => return present,
-                FirstAllToAll::Block => return Gate::AllArrived,
-                FirstAllToAll::Predict if !self.horizon(context).is_foreseen(group, task) => {
-                    return present;
-                }
-                FirstAllToAll::Predict => {}
-            }
+        let horizon = self.horizon(context);
+        match horizon.when().arrival(is_first(task), || horizon.is_foreseen(group, task)) {
+            Arrival::Begins => return present,
+            Arrival::Waits => return Gate::AllArrived,
+            Arrival::Decided => {}
         }
         let circuits = self.circuits.as_mut().expect("as above");
         match self.groups[group as usize].gate.take() {
@@ -303,8 +283,7 @@ impl<'a> Gating<'a> {
         path: CriticalPath,
     ) -> Gate {
         let now = context.now;
-        let policy = self.circuits.as_ref().map(|circuits| circuits.ocs.policy.when);
-        if policy == Some(Reconfigure::PerLayer) && !self.new_layer(context, groups) {
+        if !self.is_due(context, groups) {
             return Gate::Open(Opening { from: now, ready: now, path });
         }
         let predictions = self.predictions(context, groups);
@@ -338,15 +317,13 @@ impl<'a> Gating<'a> {
         })
     }
 
-    /// Whether any of these groups has not had its decision for the upcoming layer and pass; notes
-    /// that all have it now.
-    fn new_layer(&mut self, context: &Context<'a>, groups: &[u32]) -> bool {
+    /// Whether a decision is due for any of these groups; notes that all have it now.
+    fn is_due(&mut self, context: &Context<'a>, groups: &[u32]) -> bool {
         let mut any = false;
         for &group in groups {
-            let first = Some(self.horizon(context).first_of_layer(group));
-            let decided = &mut self.groups[group as usize].decided;
-            any |= *decided != first;
-            *decided = first;
+            let mut decided = self.groups[group as usize].decided;
+            any |= self.horizon(context).is_due(group, &mut decided);
+            self.groups[group as usize].decided = decided;
         }
         any
     }

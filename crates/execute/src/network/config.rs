@@ -12,10 +12,11 @@ use super::placement::Placement;
 use crate::demand::ranks_per_worker;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::{Links, PartId};
+use crate::ocs::Ocs;
 use crate::packets::{Extent, Graph, PacketNetwork, PacketTransport, Place};
 use crate::turns::TurnRules;
 use lightloom_model::{
-    AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, ServerId, StartUp, TaskGraph,
+    AllToAll, Duration, Failures, Invalid, NvSwitch, Rate, ServerId, StartUp, TaskGraph,
 };
 use lightloom_packetsim::PacketError;
 use std::fmt;

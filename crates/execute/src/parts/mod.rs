@@ -1,7 +1,7 @@
 //! The kinds of parts that a network may have, each in a file of its own.
 //!
 //! - [`Eps`]: a packet fabric (fat-tree, oversubscribed, rail-optimized);
-//! - `regional_circuits`: circuits of regions whose changes are decided during the run (MixNet);
+//! - [`Ocs`]: circuits of regions whose changes are decided during the run (MixNet);
 //! - [`Direct`]: fixed circuits between servers with relaying (TopoOpt);
 //! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors);
 //! - [`Crossbars`]: circuits whose ports take turns, and nothing else (Chronos).
@@ -16,6 +16,7 @@ mod packet_tree;
 mod regional_circuits;
 mod scheduled_circuits;
 
+pub use crate::ocs::{Ocs, RelayChunk};
 pub use crate::turns::{Lateness, MatchingFinder, TurnRules, TurnTiming};
 pub use crossbars::Crossbars;
 pub use cycles::Cycle;

@@ -14,9 +14,10 @@ use crate::network::{
     AllToAllDemand, Below, Division, Links, Lowering, Network, NetworkPart, NicGroups, Pair,
     PartConfig, Path, Setting, positive,
 };
+use crate::ocs::Ocs;
 use crate::packets::Extent;
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Duration, Failures, Invalid, Ocs, Rate, ServerId, Time};
+use lightloom_model::{Duration, Failures, Invalid, Rate, ServerId, Time};
 use std::sync::Arc;
 
 /// Maximum number of optical links of a server: searches for circuits join them one by one.
@@ -56,7 +57,7 @@ impl PartConfig for Ocs {
 
     fn extent(&self, network: &Network, below: Duration) -> Extent {
         let relayed = 2 * self.circuit_delay.0.max(below.0) + relay_delay(network, self).0;
-        let delay = if self.policy.relaying { relayed } else { self.circuit_delay.0 };
+        let delay = if self.relaying.is_some() { relayed } else { self.circuit_delay.0 };
         Extent { rate: self.nic_rate, delay: Duration(delay) }
     }
 

@@ -2,16 +2,17 @@
 
 use super::{NIC, US, carried, compute, pairs, play, spent};
 use crate::network::Network;
-use crate::parts::Eps;
+use crate::parts::{Eps, Ocs};
 use crate::testing::{
     EP, RECONFIGURATION, WORK, all_to_all, empty_graph, eps, mixnet, ocs, ocs_when, packet, task,
     with_blocks, with_first,
 };
 use crate::{Options, execute};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Amount, Duration, FirstAllToAll, Ocs, Reconfigure, SwitchTiming, TableId, TaskGraph,
-    TaskKind, WorkerId, WorkerTable,
+    AllToAll, Amount, Duration, FirstAllToAll, SwitchTiming, TableId, TaskGraph, TaskKind,
+    WorkerId, WorkerTable,
 };
 use std::sync::Arc;
 

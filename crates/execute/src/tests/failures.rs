@@ -2,12 +2,12 @@
 
 use super::{US, compute, play};
 use crate::network::Network;
-use crate::testing::{all_to_all, empty_graph, mixnet, ocs, ocs_when, with_blocks, with_relays};
+use crate::parts::{Ocs, RelayChunk};
+use crate::testing::{all_to_all, empty_graph, mixnet, ocs, ocs_when, with_blocks};
 use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute, execute_as};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
-use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, Ocs, Policy, Reconfigure, RelayChunk, TaskGraph,
-};
+use lightloom_model::{Allocator, Duration, Failures, Fibers, TaskGraph};
 
 /// 8 MB from server 0 to server 1, and nothing else.
 fn one_pair(servers: u32) -> TaskGraph {
@@ -139,8 +139,7 @@ fn relays_and_every_allocator_do_without_what_has_failed() {
     let failures = Failures { nics: vec![(0, 0), (2, 1)], ..Failures::default() };
     for &allocator in Allocator::ALL {
         let base = ocs(3);
-        let policy = Policy { allocator, ..base.policy };
-        let base = with_relays(Ocs { degree: 2, policy, ..base }, Some(chunk));
+        let base = Ocs { degree: 2, allocator, relaying: Some(chunk), ..base };
         let outcome = recorded(&triangle(), &network(3, base, failures.clone()));
         for record in &outcome.decisions.records {
             let used = record.decision.held.nics.iter().flat_map(|circuit| [circuit.a, circuit.b]);

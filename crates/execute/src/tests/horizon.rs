@@ -2,12 +2,12 @@
 
 use super::{US, compute, pairs, receive, send};
 use crate::network::Network;
+use crate::parts::Ocs;
 use crate::testing::{all_to_all, empty_graph, inside, mixnet, ocs_when, with_blocks, with_first};
 use crate::{DecisionRecord, Options, Outcome, execute};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
-use lightloom_model::{
-    Amount, Duration, FirstAllToAll, Ocs, Reconfigure, SwitchTiming, Task, TaskGraph, WorkerId,
-};
+use lightloom_model::{Amount, Duration, FirstAllToAll, SwitchTiming, Task, TaskGraph, WorkerId};
 
 const MS: u64 = 1000 * US;
 const DELAY: u64 = 25 * MS;

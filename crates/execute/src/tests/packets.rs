@@ -2,15 +2,13 @@
 
 use super::{NIC, US, carried, compute, line, one_ring, pairs, play, receive, ring, send, wait};
 use crate::network::Network;
-use crate::parts::Eps;
-use crate::testing::{
-    all_to_all, direct, empty_graph, eps, mixnet, ocs_when, packet, with_blocks, with_relays,
-};
+use crate::parts::{Eps, Ocs, RelayChunk};
+use crate::testing::{all_to_all, direct, empty_graph, eps, mixnet, ocs_when, packet, with_blocks};
 use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute_as};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, CollectiveKind, Duration, FirstAllToAll, Ocs, Policy, Rate, Reconfigure, RelayChunk,
-    SwitchTiming, TaskGraph,
+    AllToAll, CollectiveKind, Duration, FirstAllToAll, Rate, SwitchTiming, TaskGraph,
 };
 
 /// Bytes of a full packet on the wire, and of its payload.
@@ -147,7 +145,7 @@ fn circuits_go_dark_and_come_up() {
 fn regions_relay_packets() {
     let chunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
     let ocs = Ocs { degree: 2, ..ocs_when(3, Reconfigure::Never) };
-    let network = mixnet(3).with(with_relays(ocs, Some(chunk)));
+    let network = mixnet(3).with(Ocs { relaying: Some(chunk), ..ocs });
     let graph = one(&[0, 8_000_000, 0, 0, 0, 0, 0, 0, 0], 3);
     let (packets, flows) = (play_packets(&graph, &network, "ideal"), play(&graph, &network));
     assert_eq!(packets.circuits.relayed, 1);
@@ -240,9 +238,14 @@ fn packets_that_begin_as_circuits_come_up_take_all_of_them() {
     let graph = one(&demand, 4);
     for keep_unchanged in [true, false] {
         let base = ocs_when(4, Reconfigure::Always);
-        let policy = Policy { split: false, first: FirstAllToAll::Block, ..base.policy };
         let timing = SwitchTiming { keep_unchanged, ..base.timing };
-        let network = mixnet(4).with(Ocs { degree: 8, policy, timing, ..base });
+        let network = mixnet(4).with(Ocs {
+            degree: 8,
+            split: false,
+            first: FirstAllToAll::Block,
+            timing,
+            ..base
+        });
         let outcome = play_packets(&graph, &network, "ideal");
         assert_eq!(outcome.circuits.reconfigurations, 1);
         assert_eq!(carried(&outcome, "ep")[1..3], [0, 2 * bytes]);

@@ -2,15 +2,16 @@
 
 use super::{US, compute, pairs, play};
 use crate::network::Network;
+use crate::parts::Ocs;
 use crate::testing::{
     WORK, all_to_all, empty_graph, mixnet, ocs_when, task, with_blocks, with_first,
 };
 use crate::{Options, Outcome, Plugins, TransferModel, execute, execute_as};
-use lightloom_decide::CircuitAllocator;
+use lightloom_decide::{CircuitAllocator, Reconfigure};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, Duration, FirstAllToAll, Invalid, Ocs, Payload, Reconfigure, SwitchTiming, TableId,
-    Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
+    Amount, Duration, FirstAllToAll, Invalid, Payload, SwitchTiming, TableId, Task, TaskGraph,
+    TaskKind, WorkerId, WorkerTable,
 };
 use lightloom_schedule::Request;
 

@@ -4,9 +4,11 @@ use super::{US, compute, pairs};
 use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Options, Outcome, Plugins, TransferModel, execute, execute_as};
-use lightloom_decide::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Requested};
+use lightloom_decide::{
+    DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Reconfigure, Requested,
+};
 use lightloom_kernel::Silent;
-use lightloom_model::{FirstAllToAll, Invalid, Payload, Reconfigure, Task, TaskGraph, TaskKind};
+use lightloom_model::{FirstAllToAll, Invalid, Payload, Task, TaskGraph, TaskKind};
 
 /// Three micro-batches through one layer, each with routing of its own.
 fn graph() -> TaskGraph {

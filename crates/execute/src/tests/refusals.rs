@@ -2,10 +2,10 @@
 
 use super::{US, compute, one_ring, receive, refuse, ring, send, wait};
 use crate::network::Network;
-use crate::parts::{Cycle, Direct, Eps, Route};
+use crate::parts::{Cycle, Direct, Eps, Ocs, Route};
 use crate::testing::{all_to_all, direct, empty_graph, eps, mixnet, ocs, packet, with_blocks};
 use lightloom_kernel::Silent;
-use lightloom_model::{AllToAll, Circuit, CollectiveKind, Ocs, Payload, Rate, TaskKind, WorkerId};
+use lightloom_model::{AllToAll, Circuit, CollectiveKind, Payload, Rate, TaskKind, WorkerId};
 
 #[test]
 fn a_send_needs_its_receive() {

@@ -2,16 +2,16 @@
 
 use super::{US, compute, pairs, play};
 use crate::network::Network;
-use crate::parts::Eps;
+use crate::parts::{Eps, Ocs, RelayChunk};
 use crate::testing::{
     all_to_all, decided, empty_graph, eps, mixnet, ocs, ocs_when, with_blocks, with_first,
-    with_relays,
 };
 use crate::{DecisionRecord, Options, Outcome, execute};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, Duration, FirstAllToAll, Ocs, Payload, Reconfigure, RelayChunk, SwitchTiming, TableId,
-    TaskGraph, TaskKind, WorkerId, WorkerTable,
+    Amount, Duration, FirstAllToAll, Payload, SwitchTiming, TableId, TaskGraph, TaskKind, WorkerId,
+    WorkerTable,
 };
 use proptest::prelude::*;
 
@@ -154,7 +154,7 @@ proptest! {
     ) {
         let base = ocs_when(4, Reconfigure::Always);
         let base = Ocs { degree: 3, timing: fixed(MS), ..base };
-        let network = mixnet(4).with(with_relays(base, relaying.then_some(CHUNK)));
+        let network = mixnet(4).with(Ocs { relaying: relaying.then_some(CHUNK), ..base });
         let graph = alternating(4, &blocks, &[0, 1, 0], 2 * MS);
         let renamed = blocks.map(|block| reordered(&block, &order));
         let mut other = alternating(4, &renamed, &[0, 1, 0], 2 * MS);
@@ -175,7 +175,7 @@ proptest! {
     ) {
         let network = |servers: u32| {
             let base = Ocs { degree: 2, timing: fixed(MS), ..ocs(servers as usize) };
-            mixnet(servers).with(with_relays(base, relaying.then_some(CHUNK)))
+            mixnet(servers).with(Ocs { relaying: relaying.then_some(CHUNK), ..base })
         };
         let graph = alternating(3, &[block], &[0, 0], 2 * MS);
         let mut later = graph.clone();
@@ -196,7 +196,7 @@ fn relays_take_the_longer_delay_twice() {
     let base = Ocs { degree: 2, ..ocs(3) };
     let network = |chunk, link_delay| {
         let fabric = Eps { nics: 2, link_delay: Duration(link_delay), ..eps(3) };
-        mixnet(3).with(fabric).with(with_relays(base.clone(), chunk))
+        mixnet(3).with(fabric).with(Ocs { relaying: chunk, ..base.clone() })
     };
     // A chunk takes 1 us on the wire, 0.014 across the switch, and 10 until it is noticed.
     let chunk = 50_000 * 20 + (50_000_u64 * 8 * 1000).div_ceil(28_800) + 10 * US;

@@ -2,20 +2,18 @@
 
 use super::{NIC, US, carried, compute, play};
 use crate::network::Network;
-use crate::testing::{
-    all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first, with_relays,
-};
+use crate::parts::{Ocs, RelayChunk};
+use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Options, execute};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
-use lightloom_model::{
-    Duration, FirstAllToAll, Ocs, Reconfigure, RelayChunk, SwitchTiming, TaskGraph,
-};
+use lightloom_model::{Duration, FirstAllToAll, SwitchTiming, TaskGraph};
 
 const CHUNK: RelayChunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
 
 fn region(servers: u32, degree: u32, relaying: Option<RelayChunk>) -> Network {
     let ocs = Ocs { degree, ..ocs_when(servers as usize, Reconfigure::Never) };
-    mixnet(servers).with(with_relays(ocs, relaying))
+    mixnet(servers).with(Ocs { relaying, ..ocs })
 }
 
 /// From 0 to 1 among three servers, one circuit between any two and two NICs on the packet fabric.
@@ -81,7 +79,7 @@ fn wide_regions_are_much_faster() {
 fn circuits_that_gain_nothing_with_relays_are_not_switched() {
     let graph = hot_columns(16);
     let with = |reconfigure, relaying| {
-        let ocs = with_relays(ocs_when(16, reconfigure), relaying);
+        let ocs = Ocs { relaying, ..ocs_when(16, reconfigure) };
         play(&graph, &mixnet(16).with(ocs))
     };
     let held = with(Reconfigure::Never, Some(CHUNK));
@@ -114,7 +112,7 @@ fn groups_that_share_servers_relay_too() {
 fn shared_routings_change_nothing() {
     let graph = hot_columns(16);
     for reconfigure in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
-        let ocs = with_relays(ocs_when(16, reconfigure), Some(CHUNK));
+        let ocs = Ocs { relaying: Some(CHUNK), ..ocs_when(16, reconfigure) };
         let network = mixnet(16).with(ocs);
         let run = |share_equal_work| {
             let options = Options { share_equal_work, ..Options::default() };
@@ -134,7 +132,7 @@ fn a_switch_that_gains_little_once_both_relay_must_not_cost_more_than_it_gains()
     let network = |delay| {
         let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
         let ocs = Ocs { degree: 2, timing, ..ocs_when(3, Reconfigure::BreakEven) };
-        let network = mixnet(3).with(with_relays(ocs, Some(CHUNK)));
+        let network = mixnet(3).with(Ocs { relaying: Some(CHUNK), ..ocs });
         with_first(network, FirstAllToAll::Block)
     };
     for (delay, switches) in [(0, 1), (5 * US, 1), (15 * US, 0), (100 * US, 0)] {

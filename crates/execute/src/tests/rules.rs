@@ -3,13 +3,13 @@
 use super::{US, carried, compute, one_ring, play, receive, ring, send, wait};
 use crate::Outcome;
 use crate::network::Network;
-use crate::parts::Eps;
+use crate::parts::{Eps, Ocs};
 use crate::testing::{
     DP, EP, GBPS, IDLE, WORK, all_to_all, empty_graph, eps, mixnet, packet, with_blocks,
 };
+use lightloom_decide::Reconfigure;
 use lightloom_model::{
-    AllToAll, CollectiveKind, Duration, NvSwitch, Ocs, Payload, Rate, Reconfigure, SwitchTiming,
-    TaskGraph, TaskKind,
+    AllToAll, CollectiveKind, Duration, NvSwitch, Payload, Rate, SwitchTiming, TaskGraph, TaskKind,
 };
 use proptest::prelude::*;
 

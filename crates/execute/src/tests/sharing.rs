@@ -2,12 +2,12 @@
 
 use super::{US, compute, pairs, play};
 use crate::network::Network;
+use crate::parts::Ocs;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Options, Outcome, execute};
+use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
-use lightloom_model::{
-    Duration, FirstAllToAll, Ocs, Reconfigure, SwitchTiming, TaskGraph, WorkerId,
-};
+use lightloom_model::{Duration, FirstAllToAll, SwitchTiming, TaskGraph, WorkerId};
 use proptest::prelude::*;
 
 const MS: u64 = 1000 * US;

@@ -2,11 +2,11 @@
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
 use crate::network::Network;
-use crate::parts::Eps;
+use crate::parts::{Eps, Ocs};
 use crate::testing::{EP, GBPS, all_to_all, empty_graph, eps, mixnet, ocs, packet, with_blocks};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{CollectiveKind, Ocs, Rate, TaskGraph, WorkerId};
+use lightloom_model::{CollectiveKind, Rate, TaskGraph, WorkerId};
 use proptest::prelude::*;
 
 /// Two stages, an EP group of four in each, random tokens.

@@ -5,7 +5,7 @@ mod network;
 mod programs;
 
 use crate::arrays::Given;
-use crate::records::Record;
+use crate::records::{Record, values};
 use errors::{PacketsStuck, refuse};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Rate, Time};
@@ -14,12 +14,14 @@ use lightloom_packetsim::{
     PacketKind, PacketScenario, ProgramReport, Programs, Report, RunningScenario, Samples,
     Sampling, Topology, TransportKind, profile,
 };
-use network::{CircuitColumns, FailureColumns, FlowColumns, PacketTopologyRequest};
+use network::{CircuitRow, FailureRow, FlowColumns, NetworkValues, parse_circuits, parse_failures};
 use numpy::{IntoPyArray, PyArray1};
 use programs::OperationColumns;
 use pythonize::pythonize;
+use serde::Deserialize;
 
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::{Duration as WallTime, Instant};
@@ -30,13 +32,6 @@ const REPORT_EVERY: WallTime = WallTime::from_millis(50);
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PacketsStuck", module.py().get_type::<PacketsStuck>())?;
-    module.add_class::<PacketGraph>()?;
-    module.add_class::<PacketReport>()?;
-    module.add_class::<FinishedColumns>()?;
-    module.add_class::<LinkUseColumns>()?;
-    module.add_class::<SampleColumns>()?;
-    module.add_class::<EventColumns>()?;
-    module.add_class::<OperationTimeColumns>()?;
     module.add_function(wrap_pyfunction!(packet_profile, module)?)?;
     module.add_function(wrap_pyfunction!(packet_topology, module)?)?;
     module.add_function(wrap_pyfunction!(packet_simulate, module)?)?;
@@ -56,35 +51,28 @@ fn packet_profile<'py>(
 }
 
 /// The names of the nodes of a network, hosts first, and the ends of its links.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct PacketGraph {
-    names: Vec<String>,
-    source: Py<PyArray1<u32>>,
-    destination: Py<PyArray1<u32>>,
-}
+type Graph = (Vec<String>, Vec<(u32, u32)>);
 
 #[pyfunction]
-fn packet_topology(py: Python<'_>, network: Given<PacketTopologyRequest>) -> PyResult<PacketGraph> {
+fn packet_topology(network: Record<NetworkValues>) -> PyResult<Graph> {
     let topology = network.0.build()?;
-    let links = topology.links();
-    Ok(PacketGraph {
-        names: network::names(&topology),
-        source: column(py, links.iter().map(|link| link.from.0)),
-        destination: column(py, links.iter().map(|link| link.to.0)),
-    })
+    let ends = topology.links().iter().map(|link| (link.from.0, link.to.0)).collect();
+    Ok((network::names(&topology), ends))
 }
 
-/// `lightloom.packets.core_columns.RunRequest`.
-#[derive(FromPyObject)]
-struct RunRequest {
-    until_ps: Option<u64>,
-    sample_every_ps: u64,
+/// How flows are simulated and what is recorded; 0 samples or events are none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunValues {
+    until_ps: Option<Time>,
+    sample_every_ps: Duration,
     max_samples: usize,
     max_events: usize,
     traced_flow: Option<u32>,
     in_halves: bool,
-    failures: Option<FailureColumns>,
-    operations: Option<OperationColumns>,
+    failures: Vec<FailureRow>,
+    detection_ps: u64,
+    circuits: Vec<CircuitRow>,
 }
 
 /// Simulates flows; see `lightloom.packets.simulate_flows`. `progress` is called first before the
@@ -93,36 +81,36 @@ struct RunRequest {
 #[allow(clippy::too_many_arguments, reason = "each is a record or columns of its own")]
 fn packet_simulate(
     py: Python<'_>,
-    network: Given<PacketTopologyRequest>,
+    network: Record<NetworkValues>,
     config: Record<Config>,
     transport: Record<TransportKind>,
     flows: Given<FlowColumns>,
-    circuits: Option<Given<CircuitColumns>>,
-    run: Given<RunRequest>,
+    operations: Option<Given<OperationColumns>>,
+    run: Record<RunValues>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<PacketReport> {
-    let (Given(network), Given(options)) = (network, run);
+) -> PyResult<Bound<'_, PyDict>> {
+    let (Record(network), Record(run)) = (network, run);
     let topology = network.build()?;
-    let (period, max_periods) = (Duration(options.sample_every_ps), options.max_samples);
-    let (max_events, flow) = (options.max_events, options.traced_flow.map(PacketFlowId));
+    let (period, max_periods) = (run.sample_every_ps, run.max_samples);
+    let (max_events, flow) = (run.max_events, run.traced_flow.map(PacketFlowId));
     let scenario = PacketScenario {
         flows: flows.0.specs(&network, &topology, config.0.seed)?,
-        programs: options.operations.map_or(Ok(Programs::default()), OperationColumns::programs)?,
-        circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
-        failures: options.failures.map_or(Ok(Vec::new()), |failures| failures.failures())?,
+        programs: operations.map_or(Ok(Programs::default()), |given| given.0.programs())?,
+        circuits: parse_circuits(run.circuits),
+        failures: parse_failures(run.failures, run.detection_ps)?,
         config: config.0,
         transport: transport.0,
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
         event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),
-        in_halves: options.in_halves,
-        until: options.until_ps.map_or(Time(u64::MAX), Time),
+        in_halves: run.in_halves,
+        until: run.until_ps.unwrap_or(Time(u64::MAX)),
     };
     let (result, error) = py.detach(|| simulate(&scenario, progress));
     if let Some(error) = error {
         return Err(error);
     }
-    PacketReport::new(py, &scenario.topology, result.map_err(refuse)?)
+    packet_run(py, &scenario.topology, &result.map_err(refuse)?)
 }
 
 /// Simulates without the interpreter; returns what a signal or the function raised as well.
@@ -177,8 +165,8 @@ impl ProgressReporter<'_> {
         let finished = std::mem::take(&mut *self.finished.borrow_mut());
         let outcome = Python::attach(|py| {
             let Some(progress) = &self.progress else { return Ok(true) };
-            let finished = Py::new(py, FinishedColumns::new(py, &finished))?;
-            let wish = progress.call1(py, (now.0, hops, self.expected, finished))?;
+            let finished = finished_flows(py, &finished)?;
+            let wish = progress.call1(py, (now.as_seconds(), hops, self.expected, finished))?;
             Ok(wish.is_none(py) || wish.is_truthy(py)?)
         });
         outcome.unwrap_or_else(|error| {
@@ -211,185 +199,117 @@ fn check_signals(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Values as an array.
-fn column<T: numpy::Element>(py: Python<'_>, values: impl Iterator<Item = T>) -> Py<PyArray1<T>> {
-    values.collect::<Vec<T>>().into_pyarray(py).unbind()
+fn column<T: numpy::Element>(
+    py: Python<'_>,
+    values: impl Iterator<Item = T>,
+) -> Bound<'_, PyArray1<T>> {
+    values.collect::<Vec<T>>().into_pyarray(py)
 }
 
-/// Flows that have finished.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct FinishedColumns {
-    flow: Py<PyArray1<u32>>,
-    start_ps: Py<PyArray1<u64>>,
-    received_ps: Py<PyArray1<u64>>,
-    done_ps: Py<PyArray1<u64>>,
-    slowdown: Py<PyArray1<f64>>,
+/// Spans of picoseconds as seconds.
+fn seconds(py: Python<'_>, spans: impl Iterator<Item = u64>) -> Bound<'_, PyArray1<f64>> {
+    column(py, spans.map(|span| Duration(span).as_seconds()))
 }
 
-impl FinishedColumns {
-    fn new(py: Python<'_>, finished: &[FlowOutcome]) -> Self {
-        Self {
-            flow: column(py, finished.iter().map(|one| one.flow.0)),
-            start_ps: column(py, finished.iter().map(|one| one.start.0)),
-            received_ps: column(py, finished.iter().map(|one| one.received_at.0)),
-            done_ps: column(py, finished.iter().map(|one| one.done_at.0)),
-            slowdown: column(py, finished.iter().map(|one| one.slowdown)),
-        }
-    }
+/// `lightloom.packets.Finished`.
+fn finished_flows<'py>(py: Python<'py>, flows: &[FlowOutcome]) -> PyResult<Bound<'py, PyDict>> {
+    Ok(values!(py;
+        flow: column(py, flows.iter().map(|flow| flow.flow.0)),
+        fct_s: seconds(py, flows.iter().map(|flow| flow.done_at.0 - flow.start.0)),
+        slowdown: column(py, flows.iter().map(|flow| flow.slowdown)),
+        began_s: seconds(py, flows.iter().map(|flow| flow.start.0)),
+    ))
 }
 
-/// What a run did.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct PacketReport {
-    end_ps: u64,
-    data_hops: u64,
-    control_hops: u64,
-    events: u64,
-    peak_packets: u64,
-    undivided: Option<&'static str>,
-    run_hash: String,
-    nodes: Vec<String>,
-    layers: Vec<String>,
-    links: Py<LinkUseColumns>,
-    samples: Option<Py<SampleColumns>>,
-    trace: Py<EventColumns>,
-    operations: Option<Py<OperationTimeColumns>>,
+/// `lightloom.packets.PacketRun` but what was asked for.
+fn packet_run<'py>(
+    py: Python<'py>,
+    topology: &Topology,
+    report: &Report,
+) -> PyResult<Bound<'py, PyDict>> {
+    let samples = report.samples.as_ref().map(|samples| queue_samples(py, samples));
+    let has_programs = !report.programs.begins.is_empty();
+    let operations = has_programs.then(|| operation_times(py, &report.programs));
+    Ok(values!(py;
+        end_s: report.end.as_seconds(),
+        data_hops: report.counters.data_hops,
+        control_hops: report.counters.control_hops,
+        events: report.counters.events,
+        peak_packets: report.peak_packets,
+        undivided: report.undivided,
+        run_hash: format!("{:032x}", report.hash.digest()),
+        nodes: PyTuple::new(py, network::names(topology))?,
+        layers: PyTuple::new(py, topology.layers())?,
+        links: link_counters(py, topology, report)?,
+        samples: samples.transpose()?,
+        trace: packet_trace(py, &report.events)?,
+        operations: operations.transpose()?,
+    ))
 }
 
-impl PacketReport {
-    fn new(py: Python<'_>, topology: &Topology, report: Report) -> PyResult<Self> {
-        let samples = report.samples.as_ref().map(|samples| SampleColumns::new(py, samples));
-        Ok(Self {
-            end_ps: report.end.0,
-            data_hops: report.counters.data_hops,
-            control_hops: report.counters.control_hops,
-            events: report.counters.events,
-            peak_packets: report.peak_packets,
-            undivided: report.undivided,
-            run_hash: format!("{:032x}", report.hash.digest()),
-            nodes: network::names(topology),
-            layers: topology.layers().to_vec(),
-            links: Py::new(py, LinkUseColumns::new(py, topology, &report))?,
-            samples: samples.map(|samples| Py::new(py, samples)).transpose()?,
-            trace: Py::new(py, EventColumns::new(py, &report.events))?,
-            operations: OperationTimeColumns::new(py, &report.programs)?,
-        })
-    }
+/// `lightloom.packets.LinkCounters`.
+fn link_counters<'py>(
+    py: Python<'py>,
+    topology: &Topology,
+    report: &Report,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (specs, links) = (topology.links(), &report.links);
+    Ok(values!(py;
+        layer: column(py, specs.iter().map(|link| link.layer)),
+        source: column(py, specs.iter().map(|link| link.from.0)),
+        destination: column(py, specs.iter().map(|link| link.to.0)),
+        rate_gbps: column(py, specs.iter().map(|link| link.rate.0 as f64 / 1e9)),
+        sent_bytes: column(py, links.iter().map(|link| link.sent.0)),
+        peak_queue_bytes: column(py, links.iter().map(|link| link.peak_queue.0)),
+        drops: column(py, links.iter().map(|link| link.counters.drops)),
+        control_drops: column(py, links.iter().map(|link| link.counters.control_drops)),
+        trims: column(py, links.iter().map(|link| link.counters.trims)),
+        marks: column(py, links.iter().map(|link| link.counters.marks)),
+        pauses: column(py, links.iter().map(|link| link.counters.pauses)),
+        paused_s: seconds(py, links.iter().map(|link| link.counters.paused.0)),
+    ))
 }
 
-/// What every link did.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct LinkUseColumns {
-    layer: Py<PyArray1<u8>>,
-    source: Py<PyArray1<u32>>,
-    destination: Py<PyArray1<u32>>,
-    rate_bps: Py<PyArray1<u64>>,
-    sent_bytes: Py<PyArray1<u64>>,
-    peak_queue_bytes: Py<PyArray1<u64>>,
-    drops: Py<PyArray1<u64>>,
-    control_drops: Py<PyArray1<u64>>,
-    trims: Py<PyArray1<u64>>,
-    marks: Py<PyArray1<u64>>,
-    pauses: Py<PyArray1<u64>>,
-    paused_ps: Py<PyArray1<u64>>,
+/// `lightloom.packets.QueueSamples`.
+fn queue_samples<'py>(py: Python<'py>, samples: &Samples) -> PyResult<Bound<'py, PyDict>> {
+    let rows = &samples.rows;
+    Ok(values!(py;
+        begin_s: seconds(py, rows.iter().map(|row| row.begin.0)),
+        end_s: seconds(py, rows.iter().map(|row| row.end.0)),
+        layer: column(py, rows.iter().map(|row| row.layer)),
+        carried_bytes: column(py, rows.iter().map(|row| row.carried.0)),
+        mean_utilization: column(py, rows.iter().map(|row| row.mean_utilization)),
+        max_utilization: column(py, rows.iter().map(|row| row.max_utilization)),
+        busiest: column(py, rows.iter().map(|row| row.busiest.0)),
+        mean_queue_bytes: column(py, rows.iter().map(|row| row.mean_queue_bytes)),
+        max_queue_bytes: column(py, rows.iter().map(|row| row.max_queue.0)),
+        longest: column(py, rows.iter().map(|row| row.longest.0)),
+    ))
 }
 
-impl LinkUseColumns {
-    fn new(py: Python<'_>, topology: &Topology, report: &Report) -> Self {
-        let (specs, links) = (topology.links(), &report.links);
-        Self {
-            layer: column(py, specs.iter().map(|link| link.layer)),
-            source: column(py, specs.iter().map(|link| link.from.0)),
-            destination: column(py, specs.iter().map(|link| link.to.0)),
-            rate_bps: column(py, specs.iter().map(|link| link.rate.0)),
-            sent_bytes: column(py, links.iter().map(|link| link.sent.0)),
-            peak_queue_bytes: column(py, links.iter().map(|link| link.peak_queue.0)),
-            drops: column(py, links.iter().map(|link| link.counters.drops)),
-            control_drops: column(py, links.iter().map(|link| link.counters.control_drops)),
-            trims: column(py, links.iter().map(|link| link.counters.trims)),
-            marks: column(py, links.iter().map(|link| link.counters.marks)),
-            pauses: column(py, links.iter().map(|link| link.counters.pauses)),
-            paused_ps: column(py, links.iter().map(|link| link.counters.paused.0)),
-        }
-    }
+/// `lightloom.packets.PacketTrace`, in order of time.
+fn packet_trace<'py>(py: Python<'py>, events: &[PacketEvent]) -> PyResult<Bound<'py, PyDict>> {
+    let names = events.iter().map(|event| name_of(event.event));
+    let kinds = events.iter().map(|event| kind_of(event.packet_kind));
+    Ok(values!(py;
+        time_s: seconds(py, events.iter().map(|event| event.time.0)),
+        event: names.collect::<Vec<&str>>(),
+        link: column(py, events.iter().map(|event| event.link.0)),
+        flow: column(py, events.iter().map(|event| event.flow.0)),
+        number: column(py, events.iter().map(|event| event.sequence)),
+        kind: kinds.collect::<Vec<&str>>(),
+    ))
 }
 
-/// Queues and utilization over time.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct SampleColumns {
-    begin_ps: Py<PyArray1<u64>>,
-    end_ps: Py<PyArray1<u64>>,
-    layer: Py<PyArray1<u8>>,
-    carried_bytes: Py<PyArray1<u64>>,
-    mean_utilization: Py<PyArray1<f64>>,
-    max_utilization: Py<PyArray1<f64>>,
-    busiest: Py<PyArray1<u32>>,
-    mean_queue_bytes: Py<PyArray1<f64>>,
-    max_queue_bytes: Py<PyArray1<u64>>,
-    longest: Py<PyArray1<u32>>,
-}
-
-impl SampleColumns {
-    fn new(py: Python<'_>, samples: &Samples) -> Self {
-        let rows = &samples.rows;
-        Self {
-            begin_ps: column(py, rows.iter().map(|row| row.begin.0)),
-            end_ps: column(py, rows.iter().map(|row| row.end.0)),
-            layer: column(py, rows.iter().map(|row| row.layer)),
-            carried_bytes: column(py, rows.iter().map(|row| row.carried.0)),
-            mean_utilization: column(py, rows.iter().map(|row| row.mean_utilization)),
-            max_utilization: column(py, rows.iter().map(|row| row.max_utilization)),
-            busiest: column(py, rows.iter().map(|row| row.busiest.0)),
-            mean_queue_bytes: column(py, rows.iter().map(|row| row.mean_queue_bytes)),
-            max_queue_bytes: column(py, rows.iter().map(|row| row.max_queue.0)),
-            longest: column(py, rows.iter().map(|row| row.longest.0)),
-        }
-    }
-}
-
-/// Events of packets in order of time.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct EventColumns {
-    time_ps: Py<PyArray1<u64>>,
-    event: Vec<&'static str>,
-    link: Py<PyArray1<u32>>,
-    flow: Py<PyArray1<u32>>,
-    number: Py<PyArray1<u32>>,
-    kind: Vec<&'static str>,
-}
-
-impl EventColumns {
-    fn new(py: Python<'_>, events: &[PacketEvent]) -> Self {
-        Self {
-            time_ps: column(py, events.iter().map(|event| event.time.0)),
-            event: events.iter().map(|event| name_of(event.event)).collect(),
-            link: column(py, events.iter().map(|event| event.link.0)),
-            flow: column(py, events.iter().map(|event| event.flow.0)),
-            number: column(py, events.iter().map(|event| event.sequence)),
-            kind: events.iter().map(|event| kind_of(event.packet_kind)).collect(),
-        }
-    }
-}
-
-/// When the operations of programs began and ended, 2^64 - 1 where they did not.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct OperationTimeColumns {
-    begin_ps: Py<PyArray1<u64>>,
-    end_ps: Py<PyArray1<u64>>,
-    critical: Py<PyArray1<u32>>,
-    makespan_ps: u64,
-}
-
-impl OperationTimeColumns {
-    /// `None` without programs.
-    fn new(py: Python<'_>, report: &ProgramReport) -> PyResult<Option<Py<Self>>> {
-        let columns = Self {
-            begin_ps: column(py, report.begins.iter().map(|time| time.0)),
-            end_ps: column(py, report.ends.iter().map(|time| time.0)),
-            critical: column(py, report.critical.iter().copied()),
-            makespan_ps: report.makespan.0,
-        };
-        (!report.begins.is_empty()).then(|| Py::new(py, columns)).transpose()
-    }
+/// `lightloom.packets.OperationTimes`: not a number for what never came.
+fn operation_times<'py>(py: Python<'py>, report: &ProgramReport) -> PyResult<Bound<'py, PyDict>> {
+    let second = |time: &Time| if time.0 == u64::MAX { f64::NAN } else { time.as_seconds() };
+    Ok(values!(py;
+        begin_s: column(py, report.begins.iter().map(second)),
+        end_s: column(py, report.ends.iter().map(second)),
+        critical: column(py, report.critical.iter().copied()),
+        makespan_s: report.makespan.as_seconds(),
+    ))
 }
 
 fn name_of(event: EventKind) -> &'static str {

@@ -2,165 +2,113 @@
 
 use super::errors::refuse;
 use crate::arrays::Column;
-use crate::choices::Named;
+use crate::choices::parse;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::presets::{self, Preset};
 use lightloom_packetsim::{
-    Cable, CircuitSwitching, Dragonfly, Failure, FlowSpec, NicId, NodeId, PacketError,
-    PacketLinkId, PlaneChoice, PlaneTurns, Topology,
+    Cable, CircuitSwitching, Dragonfly, Failure, FlowSpec, NicId, NodeId, PacketLinkId,
+    PlaneChoice, PlaneTurns, Topology,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use serde::Deserialize;
 
-/// `lightloom.packets.core_columns.LinkColumns`.
-#[derive(FromPyObject)]
-struct LinkColumns {
-    switches: Vec<String>,
-    first: Column<u32>,
-    second: Column<u32>,
-    rates_bps: Column<u64>,
-    delays_ps: Column<u64>,
-}
-
-/// `lightloom.packets.core_columns.PacketTopologyRequest`.
-#[derive(FromPyObject)]
-pub(super) struct PacketTopologyRequest {
-    topology: String,
+/// A network to build.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkValues {
     hosts: u32,
-    rate_bps: u64,
-    link_delay_ps: u64,
-    radix: u32,
-    hosts_per_leaf: u32,
-    spines: u32,
-    uplink_rate_bps: u64,
-    hosts_per_server: u32,
-    nvlink_rate_bps: u64,
-    nvlink_delay_ps: u64,
-    hosts_per_switch: u32,
-    switches_per_group: u32,
-    global_links: u32,
+    rate_bps: Rate,
+    link_delay_ps: Duration,
     planes: u32,
-    plane_choice: Named<PlaneChoice>,
-    links: Option<LinkColumns>,
+    plane_choice: String,
+    shape: Shape,
 }
 
-impl PacketTopologyRequest {
-    /// Rate of the NICs.
-    pub(super) fn rate(&self) -> Rate {
-        Rate(self.rate_bps)
-    }
+/// A topology and its sizes.
+#[derive(Deserialize)]
+#[serde(tag = "topology", rename_all = "kebab-case", deny_unknown_fields)]
+enum Shape {
+    FatTree { radix: u32 },
+    Star {},
+    LeafSpine { hosts_per_leaf: u32, spines: u32, uplink_rate_bps: Rate },
+    Rail { hosts_per_server: u32, nvlink_rate_bps: Rate, nvlink_delay_ps: Duration },
+    Dragonfly { hosts_per_switch: u32, switches_per_group: u32, global_links: u32 },
+    Links { switches: Vec<String>, links: Vec<Link> },
+}
 
+/// A link between hosts (by index) and switches (whose indices follow those of hosts): its ends,
+/// its rate in bits per second and its delay in picoseconds.
+type Link = (u32, u32, u64, u64);
+
+impl NetworkValues {
     /// Builds the network.
     pub(super) fn build(&self) -> PyResult<Topology> {
-        match self.topology.as_str() {
-            "rail" => self.build_rail().and_then(|built| built.map_err(refuse)),
-            "links" => match &self.links {
-                Some(links) => of_links(self.hosts, links),
-                None => Err(PyValueError::new_err("this topology needs links")),
-            },
-            _ => self.build_fabric(self.fabric()?).map_err(refuse),
-        }
-    }
-
-    /// A fabric that may have several planes.
-    fn fabric(&self) -> PyResult<Preset> {
-        let cable = self.cable();
-        Ok(match self.topology.as_str() {
-            "fat-tree" => Preset::FatTree { radix: needed("radix", self.radix)?, cable },
-            "star" => Preset::Star { cable },
-            "leaf-spine" => {
-                let rate = Rate(needed("uplink_rate_bps", self.uplink_rate_bps)?);
+        let cable = Cable { rate: self.rate_bps, delay: self.link_delay_ps };
+        let fabric = match &self.shape {
+            &Shape::FatTree { radix } => Preset::FatTree { radix, cable },
+            Shape::Star {} => Preset::Star { cable },
+            &Shape::LeafSpine { hosts_per_leaf, spines, uplink_rate_bps: rate } => {
                 Preset::LeafSpine {
-                    hosts_per_leaf: needed("hosts_per_leaf", self.hosts_per_leaf)?,
-                    spines: needed("spines", self.spines)?,
+                    hosts_per_leaf,
+                    spines,
                     host: cable,
                     spine: Cable { rate, ..cable },
                 }
             }
-            "dragonfly" => {
-                let shape = Dragonfly {
-                    hosts_per_switch: needed("hosts_per_switch", self.hosts_per_switch)?,
-                    switches_per_group: needed("switches_per_group", self.switches_per_group)?,
-                    global_links: needed("global_links", self.global_links)?,
-                };
+            &Shape::Dragonfly { hosts_per_switch, switches_per_group, global_links } => {
+                let shape = Dragonfly { hosts_per_switch, switches_per_group, global_links };
                 Preset::Dragonfly { shape, cable }
             }
-            other => {
-                let name: String = other.chars().take(60).flat_map(char::escape_debug).collect();
-                let unknown = format!("there is no topology '{name}'");
-                return Err(refuse(PacketError::Invalid(unknown)));
+            &Shape::Rail { hosts_per_server, nvlink_rate_bps: rate, nvlink_delay_ps: delay } => {
+                let nvlink = Cable { rate, delay };
+                return presets::rail(self.hosts, hosts_per_server, cable, nvlink).map_err(refuse);
             }
-        })
-    }
-
-    fn build_fabric(&self, fabric: Preset) -> Result<Topology, PacketError> {
-        match (self.planes, self.plane_choice.0) {
-            (1, _) => fabric.build(self.hosts),
-            (planes, PlaneChoice::Spray) => fabric.build_sprayed_planes(self.hosts, planes),
-            (planes, _) => fabric.build_planes(self.hosts, planes),
-        }
-    }
-
-    fn build_rail(&self) -> PyResult<Result<Topology, PacketError>> {
-        let rate = Rate(needed("nvlink_rate_bps", self.nvlink_rate_bps)?);
-        let nvlink = Cable { rate, delay: Duration(self.nvlink_delay_ps) };
-        let servers = needed("hosts_per_server", self.hosts_per_server)?;
-        Ok(presets::rail(self.hosts, servers, self.cable(), nvlink))
-    }
-
-    /// The links of hosts.
-    fn cable(&self) -> Cable {
-        Cable { rate: self.rate(), delay: Duration(self.link_delay_ps) }
+            Shape::Links { switches, links } => return of_links(self.hosts, switches, links),
+        };
+        let (hosts, planes) = (self.hosts, self.planes);
+        let built = match (planes, parse(&self.plane_choice)?) {
+            (1, _) => fabric.build(hosts),
+            (_, PlaneChoice::Spray) => fabric.build_sprayed_planes(hosts, planes),
+            _ => fabric.build_planes(hosts, planes),
+        };
+        built.map_err(refuse)
     }
 
     /// Which plane flows take.
-    fn plane_turns(&self, seed: u64) -> PlaneTurns {
-        PlaneTurns::new(self.plane_choice.0, self.planes, seed)
+    fn plane_turns(&self, seed: u64) -> PyResult<PlaneTurns> {
+        Ok(PlaneTurns::new(parse(&self.plane_choice)?, self.planes, seed))
     }
 
     /// Hosts of a server, where flows between servers take the rail-aware route.
-    fn rail_servers(&self) -> PyResult<Option<u32>> {
-        if self.topology != "rail" {
-            return Ok(None);
+    fn rail_servers(&self) -> Option<u32> {
+        match self.shape {
+            Shape::Rail { hosts_per_server, .. } => Some(hosts_per_server),
+            _ => None,
         }
-        let servers = needed("hosts_per_server", self.hosts_per_server)?;
-        Ok(Some(servers))
     }
-}
-
-/// A size that is 0 where it belongs to another topology.
-fn needed<T: Default + PartialEq>(name: &str, value: T) -> PyResult<T> {
-    if value != T::default() {
-        return Ok(value);
-    }
-    Err(PyValueError::new_err(format!("this topology needs {name} above 0")))
 }
 
 /// Hosts, switches with names, and links as they are listed.
-fn of_links(hosts: u32, links: &LinkColumns) -> PyResult<Topology> {
-    let Column(first) = &links.first;
-    let lengths = [links.second.0.len(), links.rates_bps.0.len(), links.delays_ps.0.len()];
-    if lengths.iter().any(|&length| length != first.len()) {
-        return Err(PyValueError::new_err("the columns of the links differ in length"));
-    }
+fn of_links(hosts: u32, switches: &[String], links: &[Link]) -> PyResult<Topology> {
     check_hosts(hosts)?;
     let mut topology = Topology::new();
     let mut nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    nodes.extend(links.switches.iter().map(|name| topology.add_named_switch(name.clone())));
+    nodes.extend(switches.iter().map(|name| topology.add_named_switch(name.clone())));
     let node = |index: u32| {
         let found = nodes.get(index as usize).copied();
         found.ok_or_else(|| PyValueError::new_err(format!("there is no node {index}")))
     };
-    for (row, &first) in first.iter().enumerate() {
-        let (a, b) = (node(first)?, node(links.second.0[row])?);
+    for &(first, second, rate, delay) in links {
+        let (a, b) = (node(first)?, node(second)?);
         let layers = match (topology.is_host(a), topology.is_host(b)) {
             (true, true) => ["between hosts", "between hosts"],
             (true, false) => ["host up", "host down"],
             (false, true) => ["host down", "host up"],
             (false, false) => ["between switches", "between switches"],
         };
-        let (rate, delay) = (Rate(links.rates_bps.0[row]), Duration(links.delays_ps.0[row]));
-        topology.connect(a, b, Cable { rate, delay }, layers).map_err(refuse)?;
+        let cable = Cable { rate: Rate(rate), delay: Duration(delay) };
+        topology.connect(a, b, cable, layers).map_err(refuse)?;
     }
     Ok(topology)
 }
@@ -183,8 +131,10 @@ pub(super) fn names(topology: &Topology) -> Vec<String> {
     nodes.map(name).collect()
 }
 
-/// `lightloom.packets.core_columns.FlowColumns`.
+/// Flows; the route of flow `f` is `route_links[route_starts[f]..route_starts[f + 1]]`. Both are
+/// empty where no flow has a route of its own.
 #[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 pub(super) struct FlowColumns {
     source: Column<u32>,
     destination: Column<u32>,
@@ -224,13 +174,13 @@ impl FlowColumns {
     /// first.
     pub(super) fn specs(
         &self,
-        network: &PacketTopologyRequest,
+        network: &NetworkValues,
         topology: &Topology,
         seed: u64,
     ) -> PyResult<Vec<FlowSpec>> {
         self.check()?;
-        let mut turns = network.plane_turns(seed);
-        let per_server = network.rail_servers()?;
+        let mut turns = network.plane_turns(seed)?;
+        let per_server = network.rail_servers();
         let nics = Nics::new(topology);
         let mut flow = |flow: usize| {
             let (from, to) = (self.source.0[flow], self.destination.0[flow]);
@@ -282,67 +232,31 @@ impl Nics {
     }
 }
 
-/// `lightloom.packets.core_columns.FailureColumns`.
-#[derive(FromPyObject)]
-pub(super) struct FailureColumns {
-    time_ps: Column<u64>,
-    repaired_ps: Column<u64>,
-    starts: Column<u64>,
-    links: Column<u32>,
-    detection_ps: u64,
-}
+/// When links fail and are repaired, if ever, in picoseconds, and which, both ways.
+pub(super) type FailureRow = (u64, Option<u64>, Vec<u32>);
 
-impl FailureColumns {
-    pub(super) fn failures(&self) -> PyResult<Vec<Failure>> {
-        let (times, starts, links) = (&self.time_ps.0, &self.starts.0, &self.links.0);
-        let fits = self.repaired_ps.0.len() == times.len()
-            && starts.len() == times.len() + 1
-            && starts.is_sorted()
-            && starts.last().is_some_and(|&end| end <= links.len() as u64);
-        if !fits {
-            let text = "failures: expected a time, a repair and a rising place in links for each";
+pub(super) fn parse_failures(rows: Vec<FailureRow>, detection_ps: u64) -> PyResult<Vec<Failure>> {
+    let failure = |(time, repaired, links): FailureRow| {
+        let latest = repaired.unwrap_or(time);
+        if repaired.is_some_and(|end| end <= time) || latest.checked_add(detection_ps).is_none() {
+            let text = format!("a failure from {time} to {latest} ps: expected a later end");
             return Err(PyValueError::new_err(text));
         }
-        let spans = starts.windows(2).map(|ends| &links[ends[0] as usize..ends[1] as usize]);
-        let rows = times.iter().zip(&self.repaired_ps.0).zip(spans);
-        let failure = |((&time, &repaired), links): ((&u64, &u64), &[u32])| {
-            let latest = time.max(if repaired == u64::MAX { 0 } else { repaired });
-            if repaired <= time || latest.checked_add(self.detection_ps).is_none() {
-                let text = format!("a failure from {time} to {repaired} ps: expected a later end");
-                return Err(PyValueError::new_err(text));
-            }
-            Ok(Failure {
-                links: links.iter().copied().map(PacketLinkId).collect(),
-                time: Time(time),
-                repaired: (repaired != u64::MAX).then_some(Time(repaired)),
-                detection: Duration(self.detection_ps),
-            })
-        };
-        rows.map(failure).collect()
-    }
-}
-
-/// `lightloom.packets.core_columns.CircuitColumns`: when circuits are dark, one row per link and
-/// time.
-#[derive(FromPyObject)]
-pub(super) struct CircuitColumns {
-    time_ps: Column<u64>,
-    link: Column<u32>,
-    is_dark: Column<bool>,
-}
-
-impl CircuitColumns {
-    pub(super) fn changes(self) -> PyResult<Vec<CircuitSwitching>> {
-        let (times, links, dark) = (self.time_ps.0, self.link.0, self.is_dark.0);
-        if times.len() != links.len() || times.len() != dark.len() {
-            return Err(PyValueError::new_err("the columns of the circuits differ in length"));
-        }
-        let rows = times.into_iter().zip(links).zip(dark);
-        let change = |((time, link), dark)| CircuitSwitching {
+        Ok(Failure {
+            links: links.into_iter().map(PacketLinkId).collect(),
             time: Time(time),
-            link: PacketLinkId(link),
-            dark,
-        };
-        Ok(rows.map(change).collect())
-    }
+            repaired: repaired.map(Time),
+            detection: Duration(detection_ps),
+        })
+    };
+    rows.into_iter().map(failure).collect()
+}
+
+/// When a link changes, in picoseconds, which, and whether it goes dark.
+pub(super) type CircuitRow = (u64, u32, bool);
+
+pub(super) fn parse_circuits(rows: Vec<CircuitRow>) -> Vec<CircuitSwitching> {
+    let change =
+        |(time, link, dark)| CircuitSwitching { time: Time(time), link: PacketLinkId(link), dark };
+    rows.into_iter().map(change).collect()
 }

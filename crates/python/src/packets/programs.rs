@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 /// Where an operation sends no flow, or needs no unit.
 const NONE: u32 = u32::MAX;
 
-/// `lightloom.packets.core_columns.OperationColumns`.
+/// Operations of programs; `i` waits for `waits[wait_starts[i]..wait_starts[i + 1]]`.
 #[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 pub(super) struct OperationColumns {
     flow: Column<u32>,
     span_ps: Column<u64>,

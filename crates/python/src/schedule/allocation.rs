@@ -8,13 +8,14 @@ use lightloom_schedule::{
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::arrays::{Column, Cube, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
+use crate::records::values;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<CircuitAllocation>()?;
     module.add_function(wrap_pyfunction!(schedule_allocate, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_allocate_each, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route, module)?)?;
@@ -64,17 +65,6 @@ impl CircuitRequest {
     }
 }
 
-/// Circuits, what goes over the EPS, and how that compares with what no circuits can beat.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-pub(super) struct CircuitAllocation {
-    circuits: Py<PyArray2<u16>>,
-    eps_bytes: Py<PyArray2<u64>>,
-    makespan_s: f64,
-    port_bound_s: f64,
-    line_bound_s: f64,
-    chosen: &'static str,
-}
-
 /// What is computed of a request while the interpreter lock is released.
 struct Found {
     allocation: Allocation,
@@ -91,15 +81,16 @@ impl Found {
         }
     }
 
-    fn into_python(self, py: Python<'_>, servers: usize) -> CircuitAllocation {
-        CircuitAllocation {
-            circuits: square(servers, self.allocation.circuits).into_pyarray(py).unbind(),
-            eps_bytes: square(servers, self.allocation.eps_bytes).into_pyarray(py).unbind(),
+    /// `lightloom.schedule.Allocation`.
+    fn into_python(self, py: Python<'_>, servers: usize) -> PyResult<Bound<'_, PyDict>> {
+        Ok(values!(py;
+            circuits: square(servers, self.allocation.circuits).into_pyarray(py),
+            eps_bytes: square(servers, self.allocation.eps_bytes).into_pyarray(py),
             makespan_s: self.allocation.makespan,
             port_bound_s: self.port_bound_s,
-            line_bound_s: self.line_bound_s,
             chosen: self.allocation.chosen.name(),
-        }
+            bound_s: self.line_bound_s,
+        ))
     }
 }
 
@@ -108,12 +99,12 @@ pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
 }
 
 #[pyfunction]
-fn schedule_allocate(
-    py: Python<'_>,
+fn schedule_allocate<'py>(
+    py: Python<'py>,
     method: &str,
     request: Given<CircuitRequest>,
     tolerance: f64,
-) -> PyResult<CircuitAllocation> {
+) -> PyResult<Bound<'py, PyDict>> {
     let allocator = parse::<Allocator>(method)?;
     let request = request.0.checked()?;
     if !(tolerance >= 0.0 && tolerance.is_finite()) {
@@ -121,17 +112,17 @@ fn schedule_allocate(
         return Err(refuse(Invalid(text)));
     }
     let found = py.detach(|| Found::new(&request, allocate_within(allocator, &request, tolerance)));
-    Ok(found.into_python(py, request.servers))
+    found.into_python(py, request.servers)
 }
 
 /// The circuits of each demand of a stack, for one region.
 #[pyfunction]
-fn schedule_allocate_each(
-    py: Python<'_>,
+fn schedule_allocate_each<'py>(
+    py: Python<'py>,
     method: &str,
     request: Given<CircuitRequest>,
     demands: Cube<u64>,
-) -> PyResult<Vec<CircuitAllocation>> {
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let allocator = parse::<Allocator>(method)?;
     let request = request.0.checked()?;
     let servers = request.servers;
@@ -151,7 +142,7 @@ fn schedule_allocate_each(
             })
             .collect()
     });
-    Ok(found.into_iter().map(|found| found.into_python(py, servers)).collect())
+    found.into_iter().map(|found| found.into_python(py, servers)).collect()
 }
 
 /// Circuits that fit a request.
@@ -166,11 +157,11 @@ fn schedule_route(
     py: Python<'_>,
     request: Given<CircuitRequest>,
     circuits: Matrix<u16>,
-) -> PyResult<CircuitAllocation> {
+) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let circuits = fitting(&request, &circuits)?;
     let found = py.detach(|| Found::new(&request, lightloom_schedule::route(&request, circuits)));
-    Ok(found.into_python(py, request.servers))
+    found.into_python(py, request.servers)
 }
 
 /// Seconds until the last byte over given circuits.

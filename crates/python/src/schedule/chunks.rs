@@ -2,87 +2,68 @@
 
 use std::time::Instant;
 
-use lightloom_model::Rate;
 use lightloom_schedule::hybrid::{
-    Chunk, ChunkDemand, ChunkMethod, ChunkSchedule, ChunkTransfer, HybridBudget, PortRates,
-    check_chunks, schedule_chunks,
+    Chunk, ChunkDemand, ChunkMethod, ChunkSchedule, ChunkTransfer, HybridBudget, check_chunks,
+    schedule_chunks,
 };
 use lightloom_schedule::permutation::Slots;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-use super::hybrid::Patience;
+use super::hybrid::{HybridPorts, Patience};
 use crate::arrays::{Column, Given, Matrix, refuse};
 use crate::choices::parse;
+use crate::records::{Record, values};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<ChunkPlan>()?;
     module.add_function(wrap_pyfunction!(schedule_chunk_plan, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_chunk_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_chunks, module)?)
 }
 
-/// `lightloom.schedule.core_requests.ChunkRequest`; chunks are rows of (row, column, bytes,
-/// release, deadline or the largest number).
-#[derive(FromPyObject)]
-struct ChunkRequest {
-    rows: usize,
-    columns: usize,
-    chunks: Matrix<u64>,
-    delay_bytes: u64,
-    circuit_bps: u64,
-    eps_bps: u64,
+/// The chunks of rows of (row, column, bytes, release, deadline or the largest number).
+fn parse_chunks(chunks: &Matrix<u64>) -> PyResult<Vec<Chunk>> {
+    chunks.expect_columns("chunks", 5)?;
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let chunk = |cells: &[u64]| Chunk {
+        row: number(cells[0]),
+        column: number(cells[1]),
+        bytes: cells[2],
+        release: cells[3],
+        deadline: (cells[4] < u64::MAX).then_some(cells[4]),
+    };
+    Ok(chunks.iter_rows().map(chunk).collect())
 }
 
-impl ChunkRequest {
-    fn chunks(&self) -> PyResult<Vec<Chunk>> {
-        self.chunks.expect_columns("chunks", 5)?;
-        let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        let chunk = |cells: &[u64]| Chunk {
-            row: number(cells[0]),
-            column: number(cells[1]),
-            bytes: cells[2],
-            release: cells[3],
-            deadline: (cells[4] < u64::MAX).then_some(cells[4]),
-        };
-        Ok(self.chunks.iter_rows().map(chunk).collect())
-    }
+/// Rows and columns.
+type Lines = (usize, usize);
 
-    fn demand<'a>(&self, chunks: &'a [Chunk]) -> PyResult<ChunkDemand<'a>> {
-        let rates = PortRates { circuit: Rate(self.circuit_bps), eps: Rate(self.eps_bps) };
-        ChunkDemand::new(self.rows, self.columns, chunks, self.delay_bytes, rates).map_err(refuse)
-    }
+fn demand_of<'a>(
+    chunks: &'a [Chunk],
+    (rows, columns): Lines,
+    ports: &HybridPorts,
+) -> PyResult<ChunkDemand<'a>> {
+    ChunkDemand::new(rows, columns, chunks, ports.delay_bytes, ports.rates()).map_err(refuse)
 }
 
-/// Matchings (slots, rows), when each begins and how long it is held, rows of (chunk, slot or -1,
-/// start, end, bytes), and when each chunk ends.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct ChunkPlan {
-    matchings: Py<PyArray2<i32>>,
-    start_bytes: Py<PyArray1<u64>>,
-    hold_bytes: Py<PyArray1<u64>>,
-    transfers: Py<PyArray2<i64>>,
-    end_bytes: Py<PyArray1<u64>>,
-    length_bytes: u64,
-    lower_bound_bytes: u64,
-    lateness_bytes: Option<i64>,
-    lateness_bound_bytes: Option<i64>,
-    time_spent_s: f64,
-}
-
+/// `lightloom.schedule.ChunkSchedule` but what it was made for: matchings (slots, rows), rows of
+/// (chunk, slot or -1, start, end, bytes), and when each chunk ends.
 #[pyfunction]
-fn schedule_chunk_plan(
-    py: Python<'_>,
-    request: Given<ChunkRequest>,
+fn schedule_chunk_plan<'py>(
+    py: Python<'py>,
+    chunks: Matrix<u64>,
+    lines: Lines,
+    ports: Record<HybridPorts>,
     method: &str,
     time_limit_s: Option<f64>,
-) -> PyResult<ChunkPlan> {
+) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
     let method: ChunkMethod = parse(method)?;
-    let chunks = request.0.chunks()?;
-    let given = request.0.demand(&chunks)?;
+    let chunks = parse_chunks(&chunks)?;
+    let given = demand_of(&chunks, lines, &ports.0)?;
     let (found, error) = py.detach(|| {
         let patience = Patience::new(start, time_limit_s);
         let is_over = || patience.is_over();
@@ -93,41 +74,43 @@ fn schedule_chunk_plan(
     if let Some(error) = error {
         return Err(error);
     }
-    let shape = (found.slots.len(), request.0.rows);
+    let shape = (found.slots.len(), lines.0);
     let matchings = Array2::from_shape_vec(shape, found.slots.matchings).expect("a cell per row");
-    Ok(ChunkPlan {
-        matchings: matchings.into_pyarray(py).unbind(),
-        start_bytes: found.starts.into_pyarray(py).unbind(),
-        hold_bytes: found.slots.holds.into_pyarray(py).unbind(),
+    Ok(values!(py;
+        permutations: matchings.into_pyarray(py),
+        starts_bytes: found.starts.into_pyarray(py),
+        holds_bytes: found.slots.holds.into_pyarray(py),
         transfers: transfer_rows(py, &found.transfers),
-        end_bytes: found.ends.into_pyarray(py).unbind(),
+        ends_bytes: found.ends.into_pyarray(py),
         length_bytes: found.length,
         lower_bound_bytes: found.lower_bound,
         lateness_bytes: found.lateness,
         lateness_bound_bytes: found.lateness_bound,
         time_spent_s: start.elapsed().as_secs_f64(),
-    })
+    ))
 }
 
 /// Bytes of a circuit before which no schedule ends, and the lateness that none can beat.
 #[pyfunction]
 fn schedule_chunk_bound(
     py: Python<'_>,
-    request: Given<ChunkRequest>,
+    chunks: Matrix<u64>,
+    lines: Lines,
+    ports: Record<HybridPorts>,
 ) -> PyResult<(u64, Option<i64>)> {
-    let chunks = request.0.chunks()?;
-    let given = request.0.demand(&chunks)?;
+    let chunks = parse_chunks(&chunks)?;
+    let given = demand_of(&chunks, lines, &ports.0)?;
     Ok(py.detach(|| (given.lower_bound(), given.lateness_bound())))
 }
 
-fn transfer_rows(py: Python<'_>, transfers: &[ChunkTransfer]) -> Py<PyArray2<i64>> {
+fn transfer_rows<'py>(py: Python<'py>, transfers: &[ChunkTransfer]) -> Bound<'py, PyArray2<i64>> {
     let row = |one: &ChunkTransfer| {
         let [start, end, bytes] = [one.start, one.end, one.bytes].map(u64::cast_signed);
         [i64::from(one.chunk), one.slot.map_or(-1, i64::from), start, end, bytes]
     };
     let cells = transfers.iter().flat_map(row).collect();
     let rows = Array2::from_shape_vec((transfers.len(), 5), cells).expect("five cells each");
-    rows.into_pyarray(py).unbind()
+    rows.into_pyarray(py)
 }
 
 fn parse_transfers(transfers: &Matrix<i64>) -> PyResult<Vec<ChunkTransfer>> {
@@ -161,11 +144,13 @@ struct ChunkClaim {
 #[pyfunction]
 fn schedule_check_chunks(
     py: Python<'_>,
-    request: Given<ChunkRequest>,
+    chunks: Matrix<u64>,
+    lines: Lines,
+    ports: Record<HybridPorts>,
     schedule: Given<ChunkClaim>,
 ) -> PyResult<()> {
     let Given(claim) = schedule;
-    claim.permutations.expect_columns("permutations", request.0.rows)?;
+    claim.permutations.expect_columns("permutations", lines.0)?;
     let found = ChunkSchedule {
         method: ChunkMethod::Pipelined,
         slots: Slots { matchings: claim.permutations.values, holds: claim.holds_bytes.0 },
@@ -177,7 +162,7 @@ fn schedule_check_chunks(
         lower_bound: claim.lower_bound_bytes,
         lateness_bound: claim.lateness_bound_bytes,
     };
-    let chunks = request.0.chunks()?;
-    let given = request.0.demand(&chunks)?;
+    let chunks = parse_chunks(&chunks)?;
+    let given = demand_of(&chunks, lines, &ports.0)?;
     py.detach(|| check_chunks(&given, &found)).map_err(refuse)
 }

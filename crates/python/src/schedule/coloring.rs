@@ -9,15 +9,17 @@ use lightloom_schedule::coloring::{
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Deserialize;
 
 use super::indices::{signed, unsigned};
-use crate::arrays::{Column, Given, Matrix, refuse};
+use crate::arrays::{Column, Flat, Given, Matrix, refuse};
+use crate::records::{Record, values};
 
 const _: () = assert!(NONE.cast_signed() == -1);
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<FabricSettings>()?;
     module.add_function(wrap_pyfunction!(schedule_color_edges, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_coloring, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route_permutation, module)?)?;
@@ -75,80 +77,71 @@ fn schedule_check_coloring(
     colors: u32,
     color_of_edge: Column<i32>,
 ) -> PyResult<()> {
-    let ((edges, [left, right]), of_edge) = (graph_of(&edges)?, unsigned(&color_of_edge));
+    let ((edges, [left, right]), of_edge) = (graph_of(&edges)?, unsigned(&color_of_edge.0));
     let graph = Bipartite { left, right, edges: &edges };
     py.detach(|| check_coloring(&graph, colors, &of_edge)).map_err(refuse)
 }
 
-/// `lightloom.schedule.core_requests.FabricShape`.
-#[derive(FromPyObject)]
-struct FabricShapeGiven {
-    hosts_per_leaf: u32,
+/// Hosts of a leaf, spines, and of three tiers leaves of a pod and cores of a plane.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShapeValues {
+    leaf: u32,
     spines: u32,
-    leaves_per_pod: Option<u32>,
-    cores_per_plane: Option<u32>,
+    pod: Option<u32>,
+    cores: Option<u32>,
 }
 
-impl FabricShapeGiven {
+impl ShapeValues {
     fn shape(&self) -> FabricShape {
-        let pods = self
-            .leaves_per_pod
-            .map(|leaves| Pods { leaves, cores: self.cores_per_plane.unwrap_or(0) });
-        FabricShape { leaf: self.hosts_per_leaf, spines: self.spines, pods }
+        let pods = self.pod.map(|leaves| Pods { leaves, cores: self.cores.unwrap_or(0) });
+        FabricShape { leaf: self.leaf, spines: self.spines, pods }
     }
 }
 
 /// Spine and core of each host; what each input of a switch is joined to, switch after switch.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct FabricSettings {
-    spine: Py<PyArray1<i32>>,
-    core: Py<PyArray1<i32>>,
-    leaf_switches: Py<PyArray1<i32>>,
-    spine_switches: Py<PyArray1<i32>>,
-    core_switches: Py<PyArray1<i32>>,
-}
-
 #[pyfunction]
 fn schedule_route_permutation(
     py: Python<'_>,
     permutation: Column<i32>,
-    shape: Given<FabricShapeGiven>,
-) -> PyResult<FabricSettings> {
-    let (permutation, shape) = (unsigned(&permutation), shape.0.shape());
+    shape: Record<ShapeValues>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let (permutation, shape) = (unsigned(&permutation.0), shape.0.shape());
     let found = py.detach(|| route_permutation(&permutation, &shape)).map_err(refuse)?;
-    Ok(FabricSettings {
+    Ok(values!(py;
         spine: signed(py, found.spine),
         core: signed(py, found.core),
         leaf_switches: signed(py, found.leaf_switches),
         spine_switches: signed(py, found.spine_switches),
         core_switches: signed(py, found.core_switches),
-    })
+    ))
 }
 
-/// The same as [`FabricSettings`], from anywhere.
+/// `lightloom.schedule.FabricRoute`, arrays of any shape.
 #[derive(FromPyObject)]
-struct FabricSettingsGiven {
-    spine: Column<i32>,
-    core: Column<i32>,
-    leaf_switches: Column<i32>,
-    spine_switches: Column<i32>,
-    core_switches: Column<i32>,
+struct RouteClaim {
+    spine: Flat<i32>,
+    core: Flat<i32>,
+    leaf_switches: Flat<i32>,
+    spine_switches: Flat<i32>,
+    core_switches: Flat<i32>,
+    shape: Record<ShapeValues>,
 }
 
 #[pyfunction]
 fn schedule_check_route(
     py: Python<'_>,
     permutation: Column<i32>,
-    shape: Given<FabricShapeGiven>,
-    settings: Given<FabricSettingsGiven>,
+    route: Given<RouteClaim>,
 ) -> PyResult<()> {
-    let (permutation, shape, Given(given)) = (unsigned(&permutation), shape.0.shape(), settings);
+    let (permutation, Given(claim)) = (unsigned(&permutation.0), route);
+    let shape = claim.shape.0.shape();
     let route = FabricRoute {
-        spine: unsigned(&given.spine),
-        core: unsigned(&given.core),
-        leaf_switches: unsigned(&given.leaf_switches),
-        spine_switches: unsigned(&given.spine_switches),
-        core_switches: unsigned(&given.core_switches),
+        spine: unsigned(&claim.spine.0),
+        core: unsigned(&claim.core.0),
+        leaf_switches: unsigned(&claim.leaf_switches.0),
+        spine_switches: unsigned(&claim.spine_switches.0),
+        core_switches: unsigned(&claim.core_switches.0),
     };
     py.detach(|| check_route(&permutation, &shape, &route)).map_err(refuse)
 }

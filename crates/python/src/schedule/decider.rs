@@ -4,12 +4,9 @@ use super::allocation::{nic_circuit, nic_rows, square};
 use crate::allocator::Caller;
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
-use crate::written::{Written, to_values};
-use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
-use lightloom_model::{
-    Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, RelayCost,
-    SwitchTiming,
-};
+use crate::records::{Record, to_values};
+use lightloom_decide::{Decider, Decision, Held, Policy, Region, Requested, Upcoming};
+use lightloom_model::{Allocator, Duration, Failures, Invalid, Rate, SwitchTiming};
 use lightloom_schedule::NicCircuit;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -20,26 +17,10 @@ use std::sync::{Arc, Mutex, TryLockError};
 /// Adds the classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyRegion>()?;
-    module.add_class::<RegionFailures>()?;
     module.add_class::<PyHeld>()?;
     module.add_class::<PyUpcoming>()?;
     module.add_class::<PyDecision>()?;
     module.add_class::<PyDecider>()
-}
-
-/// `lightloom.schedule.Failures`.
-#[derive(FromPyObject)]
-pub(crate) struct PyFailures {
-    nics: Vec<(u32, u32)>,
-    eps_nics: Vec<(u32, u32)>,
-    servers: Vec<u32>,
-    planes: Vec<u32>,
-}
-
-impl From<PyFailures> for Failures {
-    fn from(PyFailures { nics, eps_nics, servers, planes }: PyFailures) -> Self {
-        Self { nics, eps_nics, servers, planes }
-    }
 }
 
 /// `_RegionValues` of `lightloom.schedule.decider`: what a region is made of, in whole units.
@@ -52,8 +33,8 @@ struct RegionValues {
     circuit_bps: u64,
     eps_bps: Rates,
     eps_nics: u32,
-    relay_cost: Option<Written<RelayCost>>,
-    failures: Option<PyFailures>,
+    split: bool,
+    failures: Option<Record<Failures>>,
 }
 
 /// A region as a decider knows it.
@@ -73,8 +54,8 @@ impl PyRegion {
             circuit_rate: Rate(values.circuit_bps),
             eps_rates: values.eps_bps.0,
             eps_nics: values.eps_nics,
-            relay_cost: values.relay_cost.map(|cost| cost.0).unwrap_or_default(),
-            failures: values.failures.map(Failures::from).unwrap_or_default(),
+            split: values.split,
+            failures: values.failures.map(|failures| failures.0).unwrap_or_default(),
         };
         region.validate().map_err(refuse)?;
         Ok(Self(region))
@@ -116,27 +97,16 @@ impl PyRegion {
         self.0.eps_nics
     }
 
-    /// What relaying costs, by name, as users write it.
     #[getter]
-    fn relay_cost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_values(py, &self.0.relay_cost)
+    fn split(&self) -> bool {
+        self.0.split
     }
 
-    /// What has failed of its servers.
+    /// What has failed of its servers, by name, as users write it.
     #[getter]
-    fn failures(&self) -> RegionFailures {
-        let Failures { nics, eps_nics, servers, planes } = self.0.failures.clone();
-        RegionFailures { nics, eps_nics, servers, planes }
+    fn failures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_values(py, &self.0.failures)
     }
-}
-
-/// `lightloom.schedule.Failures` of a region.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-pub(crate) struct RegionFailures {
-    nics: Vec<(u32, u32)>,
-    eps_nics: Vec<(u32, u32)>,
-    servers: Vec<u32>,
-    planes: Vec<u32>,
 }
 
 /// The circuits that a region has.
@@ -408,15 +378,6 @@ impl PyDecision {
     }
 }
 
-/// `_PolicyValues` of `lightloom.schedule.decider`: how circuits follow the demand.
-#[derive(FromPyObject)]
-struct PolicyValues {
-    allocator: String,
-    when: String,
-    split: bool,
-    relaying: bool,
-}
-
 /// See `lightloom.schedule.Decider`.
 #[pyclass(name = "Decider", module = "lightloom._core", frozen)]
 pub struct PyDecider {
@@ -430,19 +391,11 @@ impl PyDecider {
     #[new]
     fn new(
         region: &PyRegion,
-        policy: Given<PolicyValues>,
-        timing: Written<SwitchTiming>,
+        policy: Record<Policy>,
+        timing: Record<SwitchTiming>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (Given(policy), Written(timing)) = (policy, timing);
-        let policy = Policy {
-            allocator: parse::<Allocator>(&policy.allocator)?,
-            when: parse::<Reconfigure>(&policy.when)?,
-            first: FirstAllToAll::Reuse,
-            split: policy.split,
-            relaying: policy.relaying,
-        };
-        let decider = Decider::new(region.0.clone(), policy, timing).map_err(refuse)?;
+        let decider = Decider::new(region.0.clone(), policy.0, timing.0).map_err(refuse)?;
         Ok(Self { decider: Mutex::new(decider), servers: region.0.servers(), allocator })
     }
 

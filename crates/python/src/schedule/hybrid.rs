@@ -10,17 +10,17 @@ use lightloom_schedule::hybrid::{
 };
 use lightloom_schedule::permutation::Slots;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use serde::Deserialize;
 
 use crate::arrays::{Column, Given, Matrix, refuse};
 use crate::choices::parse;
-use crate::records::Record;
+use crate::records::{Record, values};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<HybridPlan>()?;
     module.add_function(wrap_pyfunction!(schedule_hybrid_plan, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_hybrid_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_hybrid, module)?)
@@ -29,32 +29,22 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// What a port sends over circuits and as packets, and the delay of a circuit.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HybridPorts {
-    delay_bytes: u64,
+pub(super) struct HybridPorts {
+    pub(super) delay_bytes: u64,
     circuit_bps: u64,
     eps_bps: u64,
 }
 
 impl HybridPorts {
-    fn demand<'a>(&self, given: &'a Matrix<u64>) -> PyResult<HybridDemand<'a>> {
-        let rates = PortRates { circuit: Rate(self.circuit_bps), eps: Rate(self.eps_bps) };
-        let (rows, columns) = (given.rows, given.columns);
-        HybridDemand::new(rows, columns, &given.values, self.delay_bytes, rates).map_err(refuse)
+    pub(super) fn rates(&self) -> PortRates {
+        PortRates { circuit: Rate(self.circuit_bps), eps: Rate(self.eps_bps) }
     }
-}
 
-/// Matchings (slots, rows), their holds, the bytes of each pair as packets, and rows of (source,
-/// relay, destination, first slot, second slot, bytes).
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct HybridPlan {
-    matchings: Py<PyArray2<i32>>,
-    hold_bytes: Py<PyArray1<u64>>,
-    eps_bytes: Py<PyArray2<u64>>,
-    relays: Option<Py<PyArray2<u64>>>,
-    relay_memory_bytes: Py<PyArray1<u64>>,
-    length_bytes: u64,
-    lower_bound_bytes: u64,
-    time_spent_s: f64,
+    fn demand<'a>(&self, given: &'a Matrix<u64>) -> PyResult<HybridDemand<'a>> {
+        let (rows, columns) = (given.rows, given.columns);
+        HybridDemand::new(rows, columns, &given.values, self.delay_bytes, self.rates())
+            .map_err(refuse)
+    }
 }
 
 /// Looks at the clock, and now and then for a signal.
@@ -89,15 +79,17 @@ fn check_signals(py: Python<'_>) -> PyResult<()> {
     py.check_signals()
 }
 
+/// `lightloom.schedule.HybridSchedule` but what it was made for: matchings (slots, rows), and rows
+/// of (source, relay, destination, first slot, second slot, bytes).
 #[pyfunction]
-fn schedule_hybrid_plan(
-    py: Python<'_>,
+fn schedule_hybrid_plan<'py>(
+    py: Python<'py>,
     demand: Matrix<u64>,
     ports: Record<HybridPorts>,
     method: &str,
     time_limit_s: Option<f64>,
     relay: bool,
-) -> PyResult<HybridPlan> {
+) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
     let method: HybridMethod = parse(method)?;
     let given = ports.0.demand(&demand)?;
@@ -125,19 +117,19 @@ fn schedule_hybrid_plan(
     let shape = (slots.holds.len(), rows);
     let matchings = Array2::from_shape_vec(shape, slots.matchings).expect("a cell per row");
     let eps = Array2::from_shape_vec((rows, columns), eps).expect("an entry per pair");
-    Ok(HybridPlan {
-        matchings: matchings.into_pyarray(py).unbind(),
-        hold_bytes: slots.holds.into_pyarray(py).unbind(),
-        eps_bytes: eps.into_pyarray(py).unbind(),
+    Ok(values!(py;
+        permutations: matchings.into_pyarray(py),
+        holds_bytes: slots.holds.into_pyarray(py),
+        eps_bytes: eps.into_pyarray(py),
         relays: relays.map(|relays| relay_rows(py, &relays)),
-        relay_memory_bytes: memory.into_pyarray(py).unbind(),
+        relay_memory_bytes: memory.into_pyarray(py),
         length_bytes: length,
         lower_bound_bytes: lower_bound,
         time_spent_s: start.elapsed().as_secs_f64(),
-    })
+    ))
 }
 
-fn relay_rows(py: Python<'_>, relays: &[HybridRelay]) -> Py<PyArray2<u64>> {
+fn relay_rows<'py>(py: Python<'py>, relays: &[HybridRelay]) -> Bound<'py, PyArray2<u64>> {
     let row = |one: &HybridRelay| {
         let HybridRelay { source, relay, destination, first, second, bytes } = *one;
         let [source, relay, destination] = [source, relay, destination].map(u64::from);
@@ -145,7 +137,7 @@ fn relay_rows(py: Python<'_>, relays: &[HybridRelay]) -> Py<PyArray2<u64>> {
     };
     let cells = relays.iter().flat_map(row).collect();
     let rows = Array2::from_shape_vec((relays.len(), 6), cells).expect("six cells each");
-    rows.into_pyarray(py).unbind()
+    rows.into_pyarray(py)
 }
 
 fn parse_relays(relays: &Matrix<u64>) -> PyResult<Vec<HybridRelay>> {

@@ -1,11 +1,10 @@
 //! Indices that may be none: -1 in Python.
 
-use crate::arrays::Column;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 /// Indices, or -1 for none, from Python: the bits of -1 are those of `NONE` in the crate.
-pub(super) fn unsigned(Column(values): &Column<i32>) -> Vec<u32> {
+pub(super) fn unsigned(values: &[i32]) -> Vec<u32> {
     values.iter().map(|value| value.cast_unsigned()).collect()
 }
 

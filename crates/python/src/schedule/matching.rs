@@ -10,112 +10,78 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use super::indices::{signed, unsigned};
-use crate::arrays::{Column, Given, Matrix, refuse};
+use crate::arrays::{Column, Matrix, refuse};
 
 const _: () = assert!(NONE.cast_signed() == -1);
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<BipartiteMatching>()?;
-    module.add_class::<GraphMatching>()?;
     module.add_function(wrap_pyfunction!(schedule_assign, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_assignment, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_match_general, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_general, module)?)
 }
 
-/// Column of each row, and the proof that no matching is heavier.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct BipartiteMatching {
-    column_of: Py<PyArray1<i32>>,
-    weight: i128,
-    row_duals: Py<PyArray1<i64>>,
-    column_duals: Py<PyArray1<i64>>,
-}
+/// Column of each row, weight, and duals of rows and columns, which prove that none is heavier.
+type Assigned<'py> =
+    (Py<PyArray1<i32>>, i128, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 #[pyfunction]
-fn schedule_assign(py: Python<'_>, weights: Matrix<i64>) -> PyResult<BipartiteMatching> {
+fn schedule_assign(py: Python<'_>, weights: Matrix<i64>) -> PyResult<Assigned<'_>> {
     let Matrix { rows, columns, values } = weights;
     let found = py.detach(|| assign(rows, columns, &values)).map_err(refuse)?;
-    Ok(BipartiteMatching {
-        column_of: signed(py, found.column_of),
-        weight: found.weight,
-        row_duals: found.row_duals.into_pyarray(py).unbind(),
-        column_duals: found.column_duals.into_pyarray(py).unbind(),
-    })
-}
-
-/// `lightloom.schedule.core_requests.AssignmentClaim`.
-#[derive(FromPyObject)]
-struct AssignmentClaim {
-    column_of: Column<i32>,
-    weight: i128,
-    row_duals: Column<i64>,
-    column_duals: Column<i64>,
+    let duals = [found.row_duals, found.column_duals].map(|duals| duals.into_pyarray(py));
+    let [rows, columns] = duals;
+    Ok((signed(py, found.column_of), found.weight, rows, columns))
 }
 
 #[pyfunction]
 fn schedule_check_assignment(
     py: Python<'_>,
     weights: Matrix<i64>,
-    claim: Given<AssignmentClaim>,
+    column_of: Column<i32>,
+    weight: i128,
+    row_duals: Column<i64>,
+    column_duals: Column<i64>,
 ) -> PyResult<()> {
     let Matrix { rows, columns, values } = weights;
-    let Given(claim) = claim;
-    let found = Assignment {
-        column_of: unsigned(&claim.column_of),
-        weight: claim.weight,
-        row_duals: claim.row_duals.0,
-        column_duals: claim.column_duals.0,
-    };
-    py.detach(|| check_assignment(rows, columns, &values, &found)).map_err(refuse)
+    let (column_of, row_duals, column_duals) =
+        (unsigned(&column_of.0), row_duals.0, column_duals.0);
+    let claim = Assignment { column_of, weight, row_duals, column_duals };
+    py.detach(|| check_assignment(rows, columns, &values, &claim)).map_err(refuse)
 }
 
-/// Partner of each vertex, and the proof that no matching is heavier: doubled duals, and members
-/// and dual of each blossom.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct GraphMatching {
-    mate: Py<PyArray1<i32>>,
-    weight: i128,
-    doubled_duals: Py<PyArray1<i64>>,
-    blossoms: Vec<(Vec<u32>, i64)>,
-}
+/// Members and dual of an odd set.
+type OddSet = (Vec<u32>, i64);
+
+/// Partner of each vertex, weight, and doubled duals of vertices and odd sets, which prove that
+/// none is heavier.
+type Matched<'py> = (Py<PyArray1<i32>>, i128, Bound<'py, PyArray1<i64>>, Vec<OddSet>);
 
 #[pyfunction]
-fn schedule_match_general(py: Python<'_>, weights: Matrix<i64>) -> PyResult<GraphMatching> {
+fn schedule_match_general(py: Python<'_>, weights: Matrix<i64>) -> PyResult<Matched<'_>> {
     weights.expect_square("weights", weights.rows)?;
     let found = py.detach(|| match_general(weights.rows, &weights.values)).map_err(refuse)?;
-    Ok(GraphMatching {
-        mate: signed(py, found.mate),
-        weight: found.weight,
-        doubled_duals: found.doubled_duals.into_pyarray(py).unbind(),
-        blossoms: found.blossoms.into_iter().map(|odd| (odd.members, odd.dual)).collect(),
-    })
-}
-
-/// `lightloom.schedule.core_requests.MatchingClaim`.
-#[derive(FromPyObject)]
-struct MatchingClaim {
-    mate: Column<i32>,
-    weight: i128,
-    doubled_duals: Column<i64>,
-    blossoms: Vec<(Vec<u32>, i64)>,
+    let blossoms = found.blossoms.into_iter().map(|odd| (odd.members, odd.dual)).collect();
+    let duals = found.doubled_duals.into_pyarray(py);
+    Ok((signed(py, found.mate), found.weight, duals, blossoms))
 }
 
 #[pyfunction]
 fn schedule_check_general(
     py: Python<'_>,
     weights: Matrix<i64>,
-    claim: Given<MatchingClaim>,
+    mate: Column<i32>,
+    weight: i128,
+    doubled_duals: Column<i64>,
+    blossoms: Vec<OddSet>,
 ) -> PyResult<()> {
     weights.expect_square("weights", weights.rows)?;
-    let Given(claim) = claim;
-    let blossom = |(members, dual)| Blossom { members, dual };
-    let found = GeneralMatching {
-        mate: unsigned(&claim.mate),
-        weight: claim.weight,
-        doubled_duals: claim.doubled_duals.0,
-        blossoms: claim.blossoms.into_iter().map(blossom).collect(),
+    let claim = GeneralMatching {
+        mate: unsigned(&mate.0),
+        weight,
+        doubled_duals: doubled_duals.0,
+        blossoms: blossoms.into_iter().map(|(members, dual)| Blossom { members, dual }).collect(),
     };
-    py.detach(|| check_general(weights.rows, &weights.values, &found)).map_err(refuse)
+    py.detach(|| check_general(weights.rows, &weights.values, &claim)).map_err(refuse)
 }

@@ -10,14 +10,14 @@ use lightloom_schedule::permutation::{
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::arrays::{Column, Given, Matrix, refuse};
 use crate::choices::parse;
+use crate::records::values;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PermutationPlan>()?;
-    module.add_class::<PermutationSlots>()?;
     module.add_function(wrap_pyfunction!(schedule_decompose, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_decomposition_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_decomposition, module)?)?;
@@ -25,43 +25,20 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Matchings (slots, rows) that are held one after another.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct PermutationSlots {
-    matchings: Py<PyArray2<i32>>,
-    hold_bytes: Py<PyArray1<u64>>,
+/// Matchings (slots, rows) that are held one after another, and the bytes of each slot.
+type SlotArrays<'py> = (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>);
+
+fn slot_arrays(py: Python<'_>, rows: usize, slots: Slots) -> SlotArrays<'_> {
+    let shape = (slots.holds.len(), rows);
+    let matchings = Array2::from_shape_vec(shape, slots.matchings).expect("a cell per row");
+    (matchings.into_pyarray(py), slots.holds.into_pyarray(py))
 }
 
-impl PermutationSlots {
-    fn new(py: Python<'_>, rows: usize, slots: Slots) -> Self {
-        let shape = (slots.holds.len(), rows);
-        let matchings = Array2::from_shape_vec(shape, slots.matchings).expect("a cell per row");
-        Self {
-            matchings: matchings.into_pyarray(py).unbind(),
-            hold_bytes: slots.holds.into_pyarray(py).unbind(),
-        }
-    }
-}
-
-/// A schedule as slots or as rows of (row, column, start, bytes); slots have a switch each, one
-/// switch after another, where there are several.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct PermutationPlan {
-    slots: Option<Py<PermutationSlots>>,
-    switch_of_slot: Option<Py<PyArray1<i32>>>,
-    transfers: Option<Py<PyArray2<u64>>>,
-    length_bytes: u64,
-    lower_bound_bytes: u64,
-    chosen: &'static str,
-    new_slots: Option<usize>,
-    time_spent_s: f64,
-}
-
-fn transfer_rows(py: Python<'_>, transfers: &[PairTransfer]) -> Py<PyArray2<u64>> {
+fn transfer_rows<'py>(py: Python<'py>, transfers: &[PairTransfer]) -> Bound<'py, PyArray2<u64>> {
     let cell = |t: &PairTransfer| [u64::from(t.row), u64::from(t.column), t.start, t.bytes];
     let cells = transfers.iter().flat_map(cell).collect();
     let rows = Array2::from_shape_vec((transfers.len(), 4), cells).expect("four cells each");
-    rows.into_pyarray(py).unbind()
+    rows.into_pyarray(py)
 }
 
 fn parse_transfers(transfers: &Matrix<u64>) -> PyResult<Vec<PairTransfer>> {
@@ -107,10 +84,12 @@ impl Found {
     }
 }
 
+/// `lightloom.schedule.PermutationSchedule` but its rate: slots, or rows of (row, column, start,
+/// bytes); slots have a switch each, one switch after another, where there are several.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python hands them over one by one")]
-fn schedule_decompose(
-    py: Python<'_>,
+fn schedule_decompose<'py>(
+    py: Python<'py>,
     demand: Matrix<u64>,
     delay_bytes: u64,
     partial: bool,
@@ -118,7 +97,7 @@ fn schedule_decompose(
     time_limit_s: Option<f64>,
     switches: usize,
     previous: Option<(Matrix<i32>, Column<u64>, usize)>,
-) -> PyResult<PermutationPlan> {
+) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
     let method: Method = parse(method)?;
     let limit = time_limit_s.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
@@ -143,21 +122,23 @@ fn schedule_decompose(
     let Found { plan, switch_of_slot, length, lower_bound, method, new_slots } =
         found.map_err(refuse)?;
     let (slots, transfers) = match plan {
-        Matchings::Slots(slots) => {
-            (Some(Py::new(py, PermutationSlots::new(py, rows, slots))?), None)
-        }
+        Matchings::Slots(slots) => (Some(slot_arrays(py, rows, slots)), None),
         Matchings::Transfers(transfers) => (None, Some(transfer_rows(py, &transfers))),
     };
-    Ok(PermutationPlan {
-        slots,
-        switch_of_slot: switch_of_slot.map(|of| of.into_pyarray(py).unbind()),
-        transfers,
+    Ok(values!(py;
+        shape: (rows, columns),
+        delay_bytes: delay_bytes,
+        partial: partial,
+        switches: switches,
+        slots: slots,
+        switch_of_slot: switch_of_slot.map(|of| of.into_pyarray(py)),
+        transfers: transfers,
         length_bytes: length,
         lower_bound_bytes: lower_bound,
         chosen: method.name(),
-        new_slots,
+        new_slots: new_slots,
         time_spent_s: start.elapsed().as_secs_f64(),
-    })
+    ))
 }
 
 /// Bytes that no schedule over so many switches can beat.
@@ -188,14 +169,14 @@ fn schedule_transfer_slots(
     rows: usize,
     delay_bytes: u64,
     transfers: Matrix<u64>,
-) -> PyResult<PermutationSlots> {
+) -> PyResult<SlotArrays<'_>> {
     let transfers = parse_transfers(&transfers)?;
     if rows > MAX_LINES || transfers.iter().any(|transfer| transfer.row as usize >= rows) {
         let text = format!("transfers: expected at most {MAX_LINES} rows, each below {rows}");
         return Err(refuse(Invalid(text)));
     }
     let slots = py.detach(|| Slots::of_transfers(rows, &transfers, delay_bytes));
-    Ok(PermutationSlots::new(py, rows, slots))
+    Ok(slot_arrays(py, rows, slots))
 }
 
 /// `lightloom.schedule.permutations.PermutationSchedule`.

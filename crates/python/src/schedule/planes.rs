@@ -2,6 +2,7 @@
 
 use super::allocation::{CircuitRequest, fitting, nic_circuit, nic_rows, square};
 use crate::arrays::{Column, Given, Matrix, refuse};
+use crate::records::values;
 use lightloom_model::{Fibers, Invalid};
 use lightloom_schedule::{
     NicCircuit, NicEnd, PlaneMoves, PlaneNics, Planes, assign_planes, assign_planes_from,
@@ -9,6 +10,7 @@ use lightloom_schedule::{
 };
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::collections::BTreeSet;
 
 /// Maximum number of planes, as of a region.
@@ -19,11 +21,9 @@ const MAX_CIRCUITS: u64 = 1 << 20;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PlaneAssignment>()?;
     module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_build_on_planes, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)?;
-    module.add_class::<ChangePlan>()?;
     module.add_function(wrap_pyfunction!(schedule_plan_batches, module)?)
 }
 
@@ -59,18 +59,8 @@ fn fibers(duplex: bool) -> Fibers {
     if duplex { Fibers::Duplex } else { Fibers::Crossed }
 }
 
-/// The NICs of circuits, rows of (server, NIC, server, NIC); if there are none, why.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct PlaneAssignment {
-    nics: Option<Py<PyArray2<u32>>>,
-    reason: Option<String>,
-    /// Pairs whose circuits found no NICs.
-    left: Vec<(u32, u32)>,
-    /// Previous circuits that are wanted and on other NICs now, and whether fewer are impossible.
-    moves: u32,
-    is_fewest: bool,
-}
-
+/// `lightloom.schedule.PlanePlan` but its planes: rows of (server, NIC, server, NIC), and how many
+/// previous circuits that are wanted are on other NICs now, and whether fewer are impossible.
 #[pyfunction]
 fn schedule_assign_planes(
     py: Python<'_>,
@@ -79,7 +69,7 @@ fn schedule_assign_planes(
     duplex: bool,
     effort: u32,
     previous: Option<Matrix<u32>>,
-) -> PyResult<PlaneAssignment> {
+) -> PyResult<Bound<'_, PyDict>> {
     check(&circuits, &working)?;
     let previous = previous.map(|rows| circuits_on_nics(&rows, "previous")).transpose()?;
     let (circuits, working, fibers) = (&circuits.values, &working.values, fibers(duplex));
@@ -90,13 +80,23 @@ fn schedule_assign_planes(
         let planes = assign_planes(circuits, working, fibers, effort);
         PlaneMoves { planes, moves: 0, is_fewest: true }
     });
-    let (nics, reason, left) = match found.planes {
-        Planes::Assigned(mapped) => (Some(mapped), None, vec![]),
-        Planes::Infeasible(reason) => (None, Some(reason), vec![]),
-        Planes::NotFound(mapped, left) => (Some(mapped), None, left),
+    let PlaneMoves { planes, moves, is_fewest } = found;
+    let (verdict, nics, reason) = match planes {
+        Planes::Assigned(nics) => ("assigned", nics, String::new()),
+        Planes::Infeasible(reason) => ("infeasible", vec![], reason),
+        Planes::NotFound(_, left) => {
+            let reason = format!("{} circuits left after {effort} steps", left.len());
+            ("not found", vec![], reason)
+        }
     };
-    let nics = nics.map(|mapped| nic_rows(py, &mapped).unbind());
-    Ok(PlaneAssignment { nics, reason, left, moves: found.moves, is_fewest: found.is_fewest })
+    let is_assigned = verdict == "assigned";
+    Ok(values!(py;
+        verdict: verdict,
+        nics: nic_rows(py, &nics),
+        reason: reason,
+        moves: if is_assigned { moves } else { 0 },
+        is_fewest: !is_assigned || is_fewest,
+    ))
 }
 
 fn circuits_on_nics(rows: &Matrix<u32>, name: &str) -> PyResult<Vec<NicCircuit>> {
@@ -105,14 +105,10 @@ fn circuits_on_nics(rows: &Matrix<u32>, name: &str) -> PyResult<Vec<NicCircuit>>
 }
 
 /// Rows of (server, NIC, server, NIC).
-type NicRows = Py<PyArray2<u32>>;
+type NicRows<'py> = Bound<'py, PyArray2<u32>>;
 
-/// Circuits to delete and create of each batch, as rows, and the pairs that go dark.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct ChangePlan {
-    batches: Vec<(NicRows, NicRows)>,
-    dark: Vec<(u32, u32)>,
-}
+/// Circuits to delete and create of each batch, and the pairs that go dark.
+type Batches<'py> = (Vec<(NicRows<'py>, NicRows<'py>)>, Vec<(u32, u32)>);
 
 #[pyfunction]
 fn schedule_plan_batches(
@@ -121,7 +117,7 @@ fn schedule_plan_batches(
     wanted: Matrix<u32>,
     has_eps: Column<bool>,
     max_pairs: usize,
-) -> PyResult<ChangePlan> {
+) -> PyResult<Batches<'_>> {
     let before = circuits_on_nics(&before, "before")?;
     let wanted = circuits_on_nics(&wanted, "wanted")?;
     for (name, circuits) in [("before", &before), ("wanted", &wanted)] {
@@ -136,13 +132,13 @@ fn schedule_plan_batches(
         return Err(refuse(Invalid(format!("max_pairs: expected 2 or more, got {max_pairs}"))));
     }
     let found = py.detach(|| plan_batches(&before, &wanted, &has_eps.0, max_pairs));
-    let rows = |circuits: &[NicCircuit]| nic_rows(py, circuits).unbind();
+    let rows = |circuits: &[NicCircuit]| nic_rows(py, circuits);
     let batches = found.batches.iter().map(|b| (rows(&b.delete), rows(&b.create))).collect();
-    Ok(ChangePlan { batches, dark: found.dark })
+    Ok((batches, found.dark))
 }
 
 /// Circuits, `(n, n)`, and the NICs of each, `(circuits, 4)`.
-type Built = (Py<PyArray2<u16>>, Py<PyArray2<u32>>);
+type Built<'py> = (Bound<'py, PyArray2<u16>>, NicRows<'py>);
 
 /// What planes can build of circuits.
 #[pyfunction]
@@ -152,14 +148,13 @@ fn schedule_build_on_planes(
     circuits: Matrix<u16>,
     working: Matrix<bool>,
     duplex: bool,
-) -> PyResult<Built> {
+) -> PyResult<Built<'_>> {
     let request = request.0.checked()?;
     check(&circuits, &working)?;
     let wanted = fitting(&request, &circuits)?;
     let planes = PlaneNics { working: &working.values, fibers: fibers(duplex) };
     let (built, nics) = py.detach(|| planes.build(&request, wanted, &[]));
-    let built = square(request.servers, built).into_pyarray(py).unbind();
-    Ok((built, nic_rows(py, &nics).unbind()))
+    Ok((square(request.servers, built).into_pyarray(py), nic_rows(py, &nics)))
 }
 
 #[pyfunction]

@@ -1,24 +1,21 @@
 //! Two-hop relaying: `lightloom.schedule.relaying`.
 
-use crate::written::Written;
 use lightloom_model::{Choice, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
-    DualPrices, Loads, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, Relayed,
-    Via, allocate_relayed, dual_bound, relay, relay_as, verify,
+    DualPrices, Loads, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest,
+    RelayVerdict, Relayed, Via, allocate_relayed, dual_bound, relay, relay_as, verify,
 };
-use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use super::allocation::{CircuitRequest, square};
 use crate::arrays::{Column, Given, Matrix, refuse};
+use crate::records::{Record, values};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<RelayRouting>()?;
-    module.add_class::<RelayedLoads>()?;
-    module.add_class::<RelayedCircuits>()?;
     module.add_function(wrap_pyfunction!(schedule_relay, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_relay_as, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_allocate_relayed, module)?)?;
@@ -34,7 +31,7 @@ struct RoutingRequest {
     circuits: Matrix<u16>,
     circuit_bps: u64,
     eps_bps: u64,
-    charges: Written<RelayCost>,
+    charges: Record<RelayCost>,
 }
 
 impl RoutingRequest {
@@ -55,45 +52,56 @@ impl RoutingRequest {
     }
 }
 
-/// Rows of (source, relay or -1, destination, kind), the bytes of each, and what they take.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct RelayRouting {
-    paths: Py<PyArray2<i32>>,
-    size_bytes: Py<PyArray1<u64>>,
-    makespan_s: f64,
-    latency_s: f64,
-    one_hop_s: f64,
-    with_relays_s: f64,
-    lower_bound_s: f64,
-    verdict: &'static str,
+/// `lightloom.schedule.Relayed`: paths, relay -1 for none, with what they load.
+fn relayed<'py>(
+    py: Python<'py>,
+    request: &RelayRequest<'_>,
+    found: Relayed,
+) -> PyResult<Bound<'py, PyDict>> {
+    let paths = &found.paths;
+    let index = |of: fn(&RelayPath) -> i32| -> Bound<'py, PyArray1<i32>> {
+        paths.iter().map(of).collect::<Vec<i32>>().into_pyarray(py)
+    };
+    let bytes: Vec<u64> = paths.iter().map(|path| path.bytes).collect();
+    Ok(values!(py;
+        source: index(|path| path.source.cast_signed()),
+        relay: index(|path| path.relay.map_or(-1, u32::cast_signed)),
+        destination: index(|path| path.destination.cast_signed()),
+        kind: index(|path| path.kind as i32),
+        size_bytes: bytes.into_pyarray(py),
+        makespan_s: found.makespan,
+        latency_s: found.latency,
+        one_hop_s: found.one_hop,
+        with_relays_s: found.with_relays,
+        lower_bound_s: found.lower_bound,
+        pays: found.verdict == RelayVerdict::Pays,
+        reason: found.verdict.description(),
+        loads: loads(py, request, paths)?,
+    ))
 }
 
-impl RelayRouting {
-    fn new(py: Python<'_>, found: Relayed) -> Self {
-        let cells = found.paths.iter().flat_map(|path| {
-            let relay = path.relay.map_or(-1, u32::cast_signed);
-            [path.source.cast_signed(), relay, path.destination.cast_signed(), path.kind as i32]
-        });
-        let rows = Array2::from_shape_vec((found.paths.len(), 4), cells.collect());
-        let bytes: Vec<u64> = found.paths.iter().map(|path| path.bytes).collect();
-        Self {
-            paths: rows.expect("four cells per path").into_pyarray(py).unbind(),
-            size_bytes: bytes.into_pyarray(py).unbind(),
-            makespan_s: found.makespan,
-            latency_s: found.latency,
-            one_hop_s: found.one_hop,
-            with_relays_s: found.with_relays,
-            lower_bound_s: found.lower_bound,
-            verdict: found.verdict.name(),
-        }
-    }
+/// `lightloom.schedule.RelayLoads`: bytes over circuits, into the EPS, out of the EPS, and staged.
+fn loads<'py>(
+    py: Python<'py>,
+    request: &RelayRequest<'_>,
+    paths: &[RelayPath],
+) -> PyResult<Bound<'py, PyDict>> {
+    let Loads { arcs, eps_out, eps_in, staging, makespan } =
+        py.detach(|| verify(request, paths)).map_err(refuse)?;
+    Ok(values!(py;
+        circuit_bytes: square(request.servers, arcs).into_pyarray(py),
+        eps_out_bytes: eps_out.into_pyarray(py),
+        eps_in_bytes: eps_in.into_pyarray(py),
+        staging_bytes: staging.into_pyarray(py),
+        makespan_s: makespan,
+    ))
 }
 
 #[pyfunction]
-fn schedule_relay(py: Python<'_>, request: Given<RoutingRequest>) -> PyResult<RelayRouting> {
+fn schedule_relay(py: Python<'_>, request: Given<RoutingRequest>) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let found = py.detach(|| relay(&request));
-    Ok(RelayRouting::new(py, found))
+    relayed(py, &request, found)
 }
 
 /// The path of a row of (source, relay or -1, destination, kind) and what it carries.
@@ -137,7 +145,7 @@ fn schedule_relay_as(
     paths: Matrix<i32>,
     size_bytes: Column<f64>,
     lower_bound_s: f64,
-) -> PyResult<RelayRouting> {
+) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let share = |row: PathRow<f64>| PathShare {
         from: row.source,
@@ -157,17 +165,7 @@ fn schedule_relay_as(
     }
     let shares: Vec<PathShare> = rows.into_iter().map(share).collect();
     let found = py.detach(|| relay_as(&request, &shares, lower_bound_s)).map_err(refuse)?;
-    Ok(RelayRouting::new(py, found))
-}
-
-/// Bytes over circuits, into the EPS, out of the EPS, and staged.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct RelayedLoads {
-    circuit_bytes: Py<PyArray2<u64>>,
-    eps_out_bytes: Py<PyArray1<u64>>,
-    eps_in_bytes: Py<PyArray1<u64>>,
-    staging_bytes: Py<PyArray1<u64>>,
-    makespan_s: f64,
+    relayed(py, &request, found)
 }
 
 #[pyfunction]
@@ -176,7 +174,7 @@ fn schedule_relay_loads(
     request: Given<RoutingRequest>,
     paths: Matrix<i32>,
     size_bytes: Column<u64>,
-) -> PyResult<RelayedLoads> {
+) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let path = |row: PathRow<u64>| RelayPath {
         source: row.source,
@@ -186,15 +184,7 @@ fn schedule_relay_loads(
         bytes: row.bytes,
     };
     let list: Vec<RelayPath> = path_rows(&paths, &size_bytes)?.into_iter().map(path).collect();
-    let loads = py.detach(|| verify(&request, &list)).map_err(refuse)?;
-    let Loads { arcs, eps_out, eps_in, staging, makespan } = loads;
-    Ok(RelayedLoads {
-        circuit_bytes: square(request.servers, arcs).into_pyarray(py).unbind(),
-        eps_out_bytes: eps_out.into_pyarray(py).unbind(),
-        eps_in_bytes: eps_in.into_pyarray(py).unbind(),
-        staging_bytes: staging.into_pyarray(py).unbind(),
-        makespan_s: makespan,
-    })
+    loads(py, &request, &list)
 }
 
 /// Prices of arcs, and rows of (EPS out, EPS in, staging).
@@ -219,24 +209,14 @@ fn schedule_relay_bound(
     Ok(py.detach(|| dual_bound(&request, &prices)))
 }
 
-/// Circuits for a demand that may be relayed, the routing over them, whose circuits they are, and
-/// how many routings were evaluated.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct RelayedCircuits {
-    circuits: Py<PyArray2<u16>>,
-    routing: Py<RelayRouting>,
-    origin: &'static str,
-    evaluations: u32,
-    port_bound_s: f64,
-}
-
+/// `lightloom.schedule.RelayedAllocation`.
 #[pyfunction]
 fn schedule_allocate_relayed(
     py: Python<'_>,
     request: Given<CircuitRequest>,
-    charges: Written<RelayCost>,
+    charges: Record<RelayCost>,
     max_evaluations: u32,
-) -> PyResult<RelayedCircuits> {
+) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let cost = charges.0;
     let nothing = vec![0; request.demand.len()];
@@ -260,11 +240,13 @@ fn schedule_allocate_relayed(
         Origin::Expander => "expander",
         Origin::Search => "search",
     };
-    Ok(RelayedCircuits {
-        circuits: square(request.servers, found.circuits).into_pyarray(py).unbind(),
-        routing: Py::new(py, RelayRouting::new(py, found.routing))?,
-        origin,
+    let routing = RelayRequest { circuits: &found.circuits, ..routing };
+    let routing = relayed(py, &routing, found.routing)?;
+    Ok(values!(py;
+        routing: routing,
+        circuits: square(request.servers, found.circuits).into_pyarray(py),
+        origin: origin,
         evaluations: found.evaluations,
-        port_bound_s,
-    })
+        port_bound_s: port_bound_s,
+    ))
 }

@@ -10,38 +10,32 @@ use lightloom_schedule::steps::{
     serve_over_time, xnest_step,
 };
 use lightloom_schedule::xnest_plus::Reading;
+use numpy::IntoPyArray;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::arrays::{Matrix, refuse};
 use crate::choices::{Named, parse};
-use crate::records::Record;
+use crate::records::{Record, values};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<HeldMatchings>()?;
-    module.add_class::<HeldSettings>()?;
-    module.add_class::<QueueSlot>()?;
-    module.add_class::<PeriodColumns>()?;
     module.add_function(wrap_pyfunction!(schedule_helios_step, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_xnest_step, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_rotor_slot, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_over_time, module)?)
 }
 
-/// Matchings (switches, nodes), and which switches turn.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct HeldMatchings {
-    matchings: Py<PyArray2<i32>>,
-    turned: Vec<bool>,
-}
-
-fn held_matchings(py: Python<'_>, nodes: usize, step: SwitchStep) -> HeldMatchings {
+/// `lightloom.schedule.HeliosStep`: matchings (switches, nodes), and which switches turn.
+fn held_matchings(py: Python<'_>, nodes: usize, step: SwitchStep) -> PyResult<Bound<'_, PyDict>> {
     let shape = (step.matchings.len(), nodes);
     let cells = step.matchings.into_iter().flatten().map(u32::cast_signed).collect();
     let matchings = Array2::from_shape_vec(shape, cells).expect("a peer per node");
-    HeldMatchings { matchings: matchings.into_pyarray(py).unbind(), turned: step.turned }
+    Ok(values!(py;
+        matchings: matchings.into_pyarray(py),
+        turned: PyTuple::new(py, step.turned)?,
+    ))
 }
 
 #[pyfunction]
@@ -51,7 +45,7 @@ fn schedule_helios_step(
     held: Option<Matrix<i32>>,
     options: Record<Epochs>,
     hysteresis: Option<u32>,
-) -> PyResult<HeldMatchings> {
+) -> PyResult<Bound<'_, PyDict>> {
     estimate.expect_square("estimate", estimate.rows)?;
     let nodes = estimate.rows;
     let sizes = Epochs { nodes, ..options.0 };
@@ -59,27 +53,20 @@ fn schedule_helios_step(
         held.iter_rows().map(|row| row.iter().map(|peer| peer.cast_unsigned()).collect()).collect()
     });
     let step = py.detach(|| helios_step(&estimate.values, &held, &sizes, hysteresis));
-    Ok(held_matchings(py, nodes, step.map_err(refuse)?))
+    held_matchings(py, nodes, step.map_err(refuse)?)
 }
 
-/// Settings of X-NEST+, the same as matchings, and which half may turn next.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct HeldSettings {
-    settings: Vec<(u32, u32)>,
-    switches: Py<HeldMatchings>,
-    next: &'static str,
-}
-
+/// `lightloom.schedule.XnestStep`.
 #[pyfunction]
-fn schedule_xnest_step(
-    py: Python<'_>,
+fn schedule_xnest_step<'py>(
+    py: Python<'py>,
     measured: Matrix<u64>,
     held: Vec<(u32, u32)>,
     options: Record<Epochs>,
     reading: &str,
     turning: &str,
     hysteresis: Option<u32>,
-) -> PyResult<HeldSettings> {
+) -> PyResult<Bound<'py, PyDict>> {
     measured.expect_square("measured", measured.rows)?;
     let nodes = measured.rows;
     let sizes = Epochs { nodes, ..options.0 };
@@ -87,21 +74,15 @@ fn schedule_xnest_step(
     let step = py
         .detach(|| xnest_step(&measured.values, &held, &sizes, reading, turning, hysteresis))
         .map_err(refuse)?;
-    let switches = Py::new(py, held_matchings(py, nodes, step.switches))?;
-    Ok(HeldSettings { settings: step.settings, switches, next: step.next.name() })
+    let found = held_matchings(py, nodes, step.switches)?;
+    found.set_item("settings", PyTuple::new(py, step.settings)?)?;
+    found.set_item("next_turning", step.next.name())?;
+    Ok(found)
 }
 
-/// A slot: how long it is held, rows of (the two ends of the circuit, source, destination, bytes),
-/// and what waits afterwards: (n, n) of the nodes' own, rows of (node, source, destination, bytes)
-/// that are relayed.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct QueueSlot {
-    hold_bytes: u64,
-    moves: Py<PyArray2<u64>>,
-    own: Py<PyArray2<u64>>,
-    relayed: Py<PyArray2<u64>>,
-}
-
+/// `lightloom.schedule.RotorSlot`: rows of (the two ends of the circuit, source, destination,
+/// bytes), and what waits afterwards: (n, n) of the nodes' own, rows of (node, source, destination,
+/// bytes) that are relayed.
 #[pyfunction]
 fn schedule_rotor_slot(
     py: Python<'_>,
@@ -109,7 +90,7 @@ fn schedule_rotor_slot(
     relayed: Matrix<u64>,
     options: Record<Rotor>,
     turn: u64,
-) -> PyResult<QueueSlot> {
+) -> PyResult<Bound<'_, PyDict>> {
     own.expect_square("queues", own.rows)?;
     relayed.expect_columns("relayed", 4)?;
     let nodes = own.rows;
@@ -123,7 +104,7 @@ fn schedule_rotor_slot(
     let found = py.detach(|| rotor_slot(&mut queues, &rotor, room, turn)).map_err(refuse)?;
     let rows = |width: usize, cells: Vec<u64>| {
         let shape = (cells.len() / width, width);
-        Array2::from_shape_vec(shape, cells).expect("whole rows").into_pyarray(py).unbind()
+        Array2::from_shape_vec(shape, cells).expect("whole rows").into_pyarray(py)
     };
     let cell = |m: &Move| {
         [m.from, m.to, m.source, m.destination].map(u64::from).into_iter().chain([m.bytes])
@@ -136,28 +117,25 @@ fn schedule_rotor_slot(
         }
     }
     let own = Array2::from_shape_vec((nodes, nodes), queues.own).expect("an entry per pair");
-    let (own, relayed) = (own.into_pyarray(py).unbind(), rows(4, held));
-    Ok(QueueSlot { hold_bytes: found.hold, moves, own, relayed })
+    Ok(values!(py;
+        hold_bytes: found.hold,
+        moves: moves,
+        queues: own.into_pyarray(py),
+        relayed: rows(4, held),
+    ))
 }
 
-/// Bytes that wait after each period and that were carried in it, and how often a switch was set.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct PeriodColumns {
-    backlog: Py<PyArray1<u64>>,
-    carried: Py<PyArray1<u64>>,
-    turned: u64,
-}
-
+/// `lightloom.schedule.OverTime`.
 #[pyfunction]
-fn schedule_over_time(
-    py: Python<'_>,
+fn schedule_over_time<'py>(
+    py: Python<'py>,
     arrivals: Vec<Matrix<u64>>,
     options: Record<Epochs>,
     system: &str,
     estimator: Named<Estimator>,
     weight: u32,
     hysteresis: Option<u32>,
-) -> PyResult<PeriodColumns> {
+) -> PyResult<Bound<'py, PyDict>> {
     let nodes = arrivals.first().map_or(0, |first| first.rows);
     for period in &arrivals {
         period.expect_square("arrivals", nodes)?;
@@ -179,9 +157,9 @@ fn schedule_over_time(
         })
     });
     let found = found.map_err(refuse)?;
-    Ok(PeriodColumns {
-        backlog: found.backlog.into_pyarray(py).unbind(),
-        carried: found.carried.into_pyarray(py).unbind(),
+    Ok(values!(py;
+        backlog_bytes: found.backlog.into_pyarray(py),
+        carried_bytes: found.carried.into_pyarray(py),
         turned: found.turned,
-    })
+    ))
 }

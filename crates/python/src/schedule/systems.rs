@@ -7,18 +7,16 @@ use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Cycling, Move, Rotor, RotorSchedule, check, rotate};
 use lightloom_schedule::xnest_plus::{Reading, XnestPlan, sub_matrices, xnest_plan, xnest_plus};
 use numpy::ndarray::{Array2, Array3};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::arrays::{Column, Given, Matrix, refuse};
 use crate::choices::{Named, parse};
-use crate::records::Record;
+use crate::records::{Record, values};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<RotorPlan>()?;
-    module.add_class::<EpochPlan>()?;
-    module.add_class::<SwitchPlan>()?;
     module.add_function(wrap_pyfunction!(schedule_rotornet, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_rotornet, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_helios, module)?)?;
@@ -28,22 +26,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_sub_matrices, module)?)
 }
 
-/// Slots, and moves as rows of (slot, the two ends of the circuit, source, destination, bytes).
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct RotorPlan {
-    turns: Py<PyArray1<u64>>,
-    holds_bytes: Py<PyArray1<u64>>,
-    moves: Py<PyArray2<u64>>,
-    length_bytes: u64,
-    largest_line_bytes: u64,
-}
-
+/// `lightloom.schedule.rotornet.RotorSchedule` but its options; moves are rows of (slot, the two
+/// ends of the circuit, source, destination, bytes).
 #[pyfunction]
 fn schedule_rotornet(
     py: Python<'_>,
     demand: Matrix<u64>,
     options: Record<Rotor>,
-) -> PyResult<RotorPlan> {
+) -> PyResult<Bound<'_, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
     let rotor = Rotor { nodes: demand.rows, ..options.0 };
     let found = py.detach(|| rotate(&demand.values, &rotor)).map_err(refuse)?;
@@ -52,13 +42,13 @@ fn schedule_rotornet(
     };
     let cells = found.moves.iter().flat_map(cell).collect();
     let moves = Array2::from_shape_vec((found.moves.len(), 6), cells).expect("six cells each");
-    Ok(RotorPlan {
-        turns: found.turns.into_pyarray(py).unbind(),
-        holds_bytes: found.holds.into_pyarray(py).unbind(),
-        moves: moves.into_pyarray(py).unbind(),
+    Ok(values!(py;
+        turns: found.turns.into_pyarray(py),
+        holds_bytes: found.holds.into_pyarray(py),
+        moves: moves.into_pyarray(py),
         length_bytes: found.length,
         largest_line_bytes: found.largest_line,
-    })
+    ))
 }
 
 /// `lightloom.schedule.rotornet.RotorSchedule`.
@@ -114,28 +104,19 @@ fn schedule_check_rotornet(
     py.detach(|| check(&demand.values, &rotor, &found)).map_err(refuse)
 }
 
-/// Matchings (epochs, switches, nodes), and how often a switch turned.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct EpochPlan {
-    matchings: Py<PyArray3<i32>>,
-    turned: u64,
-    length_bytes: u64,
-    largest_line_bytes: u64,
-}
-
-impl EpochPlan {
-    fn new(py: Python<'_>, sizes: &Epochs, run: EpochRun) -> Self {
-        let shape = (run.matchings.len(), sizes.switches, sizes.nodes);
-        let peers = run.matchings.iter().flatten().flatten();
-        let cells = peers.map(|peer| peer.cast_signed()).collect();
-        let matchings = Array3::from_shape_vec(shape, cells).expect("a peer per node");
-        Self {
-            matchings: matchings.into_pyarray(py).unbind(),
-            turned: run.turned,
-            length_bytes: run.length,
-            largest_line_bytes: run.largest_line,
-        }
-    }
+/// `lightloom.schedule.EpochRun` but the rate; matchings are (epochs, switches, nodes).
+fn epoch_run<'py>(py: Python<'py>, sizes: &Epochs, run: EpochRun) -> PyResult<Bound<'py, PyDict>> {
+    let shape = (run.matchings.len(), sizes.switches, sizes.nodes);
+    let peers = run.matchings.iter().flatten().flatten();
+    let cells = peers.map(|peer| peer.cast_signed()).collect();
+    let matchings = Array3::from_shape_vec(shape, cells).expect("a peer per node");
+    Ok(values!(py;
+        matchings: matchings.into_pyarray(py),
+        switches: sizes.switches,
+        turned: run.turned,
+        length_bytes: run.length,
+        largest_line_bytes: run.largest_line,
+    ))
 }
 
 fn matching_rows(py: Python<'_>, nodes: usize, matchings: Vec<Vec<u32>>) -> Py<PyArray2<i32>> {
@@ -150,11 +131,11 @@ fn schedule_helios(
     py: Python<'_>,
     demand: Matrix<u64>,
     options: Record<Epochs>,
-) -> PyResult<EpochPlan> {
+) -> PyResult<Bound<'_, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
     let sizes = Epochs { nodes: demand.rows, ..options.0 };
     let run = py.detach(|| helios(&demand.values, &sizes)).map_err(refuse)?;
-    Ok(EpochPlan::new(py, &sizes, run))
+    epoch_run(py, &sizes, run)
 }
 
 /// The matchings of one epoch.
@@ -173,43 +154,41 @@ fn schedule_helios_matchings(
 }
 
 #[pyfunction]
-fn schedule_xnest_plus(
-    py: Python<'_>,
+fn schedule_xnest_plus<'py>(
+    py: Python<'py>,
     demand: Matrix<u64>,
     options: Record<Epochs>,
     reading: &str,
-) -> PyResult<EpochPlan> {
+) -> PyResult<Bound<'py, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
     let sizes = Epochs { nodes: demand.rows, ..options.0 };
     let reading = parse::<Reading>(reading)?;
     let run = py.detach(|| xnest_plus(&demand.values, &sizes, reading)).map_err(refuse)?;
-    Ok(EpochPlan::new(py, &sizes, run))
+    epoch_run(py, &sizes, run)
 }
 
-/// Weights and counts of sub-matrices, (sub-matrix, configuration) of switches, and which switches
-/// turn first and then.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct SwitchPlan {
-    weights_bytes: Vec<u64>,
-    counts: Vec<u32>,
-    settings: Vec<(u32, u32)>,
-    phases: (Vec<u32>, Vec<u32>),
-}
-
+/// `lightloom.schedule.XnestPlan`: weights and counts of sub-matrices, (sub-matrix, configuration)
+/// of switches, and which switches turn first and then.
 #[pyfunction]
-fn schedule_xnest_plan(
-    py: Python<'_>,
+fn schedule_xnest_plan<'py>(
+    py: Python<'py>,
     demand: Matrix<u64>,
     switches: usize,
     reading: &str,
     previous: Option<Vec<(u32, u32)>>,
-) -> PyResult<SwitchPlan> {
+) -> PyResult<Bound<'py, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
     let reading = parse::<Reading>(reading)?;
     let found = py
         .detach(|| xnest_plan(&demand.values, demand.rows, reading, switches, previous.as_deref()));
     let XnestPlan { weights, counts, settings, phases } = found.map_err(refuse)?;
-    Ok(SwitchPlan { weights_bytes: weights, counts, settings, phases: phases.into() })
+    let [first, second] = phases;
+    Ok(values!(py;
+        weights_bytes: PyTuple::new(py, weights)?,
+        counts: PyTuple::new(py, counts)?,
+        settings: PyTuple::new(py, settings)?,
+        phases: (PyTuple::new(py, first)?, PyTuple::new(py, second)?),
+    ))
 }
 
 #[pyfunction]

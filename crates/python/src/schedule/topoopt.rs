@@ -2,40 +2,22 @@
 
 use lightloom_model::Invalid;
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
+use numpy::IntoPyArray;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-use crate::arrays::{Column, Given, refuse};
+use crate::arrays::{Column, refuse};
 use crate::choices::Named;
+use crate::records::{Record, values};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<JobTopology>()?;
     module.add_function(wrap_pyfunction!(schedule_topoopt, module)?)
 }
 
-/// `lightloom.schedule.topoopt.Ring`.
-#[derive(FromPyObject)]
-struct Ring {
-    members: Vec<u32>,
-    edge_bytes: u64,
-    phase: u32,
-}
-
-/// Circuits (a, b, count), cycles (group, stride), their edges without a circuit (cycle, from, to),
-/// the servers of each route, and the bytes of the busiest circuit of each phase.
-#[pyclass(frozen, get_all, module = "lightloom._core")]
-struct JobTopology {
-    circuits: Py<PyArray2<u32>>,
-    cycles: Py<PyArray2<u32>>,
-    routed_edges: Py<PyArray2<u32>>,
-    route_offsets: Py<PyArray1<u32>>,
-    route_servers: Py<PyArray1<u32>>,
-    busiest_bytes: Py<PyArray1<f64>>,
-}
-
-/// The rings of a job, and all other traffic as sources, destinations, bytes and phases.
+/// `lightloom.schedule.TopoOptTopology`, of the rings of a job, and all other traffic as sources,
+/// destinations, bytes and phases.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python calls it by keywords")]
 fn schedule_topoopt(
@@ -43,22 +25,17 @@ fn schedule_topoopt(
     servers: u32,
     degree: u32,
     max_routes: u32,
-    rings: Vec<Given<Ring>>,
+    rings: Vec<Record<RingGroup>>,
     strides: Named<Strides>,
     demand: (Column<u32>, Column<u32>, Column<u64>),
     phases: Column<u32>,
-) -> PyResult<JobTopology> {
+) -> PyResult<Bound<'_, PyDict>> {
     let (Column(sources), Column(destinations), Column(sizes)) = demand;
     if sources.len() != destinations.len() || sources.len() != sizes.len() {
         let text = "sources, destinations and size_bytes differ in length";
         return Err(refuse(Invalid::new(text)));
     }
-    let ring = |Given(ring): Given<Ring>| RingGroup {
-        members: ring.members,
-        edge_bytes: ring.edge_bytes,
-        phase: ring.phase,
-    };
-    let rings: Vec<RingGroup> = rings.into_iter().map(ring).collect();
+    let rings: Vec<RingGroup> = rings.into_iter().map(|ring| ring.0).collect();
     let pairs = sources.into_iter().zip(destinations).zip(sizes);
     let demand: Vec<(u32, u32, u64)> = pairs.map(|((from, to), size)| (from, to, size)).collect();
     let request = TopoRequest {
@@ -77,14 +54,14 @@ fn schedule_topoopt(
         found.routed_edges.iter().flat_map(|r| [r.cycle, r.edge.0, r.edge.1]).collect();
     let table = |cells: Vec<u32>, columns: usize| {
         let rows = (cells.len() / columns, columns);
-        Array2::from_shape_vec(rows, cells).expect("whole rows").into_pyarray(py).unbind()
+        Array2::from_shape_vec(rows, cells).expect("whole rows").into_pyarray(py)
     };
-    Ok(JobTopology {
+    Ok(values!(py;
         circuits: table(circuits, 3),
         cycles: table(cycles, 2),
         routed_edges: table(routed, 3),
-        route_offsets: found.routes.offsets.into_pyarray(py).unbind(),
-        route_servers: found.routes.servers.into_pyarray(py).unbind(),
-        busiest_bytes: found.busiest.into_pyarray(py).unbind(),
-    })
+        route_offsets: found.routes.offsets.into_pyarray(py),
+        route_servers: found.routes.servers.into_pyarray(py),
+        busiest_bytes: found.busiest.into_pyarray(py),
+    ))
 }

@@ -1,9 +1,11 @@
 //! What a topology is for, and the cycles in it.
 
 use lightloom_model::choices;
+use serde::Deserialize;
 
 /// Servers that all-reduce among each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RingGroup {
     /// Its servers in ring order, each once.
     pub members: Vec<u32>,
