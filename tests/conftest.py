@@ -19,6 +19,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
+    parser.addoption("--switch", help="URL of a real switch for test_any_switch.py; reads only")
+    parser.addoption(
+        "--switch-circuits",
+        default="",
+        help="two circuits such as '1-49 2-50' that tests may make and break on that switch",
+    )
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from lightloom.control.drivers import open_driver
 from lightloom.control.emulator import EmulatedBehavior, Emulator, FixedTime
@@ -67,3 +67,48 @@ async def until(condition) -> None:
     """Wait until a condition holds; the test's time limit bounds it."""
     while not condition():
         await asyncio.sleep(0.005)
+
+
+class Protocol(NamedTuple):
+    """A protocol of a model, packages that it needs, and a circuit by the names of its ports."""
+
+    model: str
+    service: str
+    circuit: str = "1-9"
+    packages: tuple[str, ...] = ()
+
+
+PROTOCOLS = {
+    protocol.service: protocol
+    for protocol in (
+        Protocol("polatis", "tl1"),
+        Protocol("polatis", "ssh", packages=("asyncssh",)),
+        Protocol("polatis", "restconf", packages=("httpx",)),
+        Protocol("polatis", "restconfs", packages=("httpx", "cryptography")),
+        Protocol("polatis", "netconf", packages=("asyncssh", "ncclient")),
+        Protocol("polatis", "scpi"),
+        Protocol("sonic", "gnmi", "1A-1B", ("grpc", "pygnmi")),
+        Protocol("sonic", "gnmis", "1A-1B", ("grpc", "pygnmi", "cryptography")),
+    )
+} | {
+    "cli": Protocol("sonic", "ssh", "1A-1B", ("asyncssh",)),
+    "calient": Protocol("calient", "tl1", "1.1.1-1.1.2"),
+}
+#: those whose identity is checked: by a certificate, or by a host key
+CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
+#: those in which nobody logs in
+OPEN = {"scpi"}
+
+
+@contextlib.asynccontextmanager
+async def reached(protocol, tmp_path, query="poll_s=0.05", **options):
+    """An emulator, and the URL by which its driver trusts it."""
+    async with emulate(model=protocol.model, services={protocol.service: 0}, **options) as emulator:
+        query = f"?{query}"
+        if protocol.service in CERTIFIED:
+            (tmp_path / "switch.pem").write_text(emulator.certificate)
+            query += f"&ca_file={tmp_path / 'switch.pem'}"
+        if protocol.service in KEYED:
+            (tmp_path / "hosts").write_text(emulator.known_hosts())
+            query += f"&known_hosts={tmp_path / 'hosts'}"
+        yield emulator, query

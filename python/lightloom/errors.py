@@ -95,6 +95,13 @@ def echo(value: object, *, quoted: bool = True, limit: int = MAX_ECHO) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
+def printable(text: str) -> str:
+    """Return a text as a terminal may show it: what is no character of a line is an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string.
 

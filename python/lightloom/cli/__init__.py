@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
-from lightloom.errors import LightloomError, StuckError
+from lightloom.errors import LightloomError, StuckError, printable
 
 #: what is longer than any path or value that a person reads, and its beginning
 _LONG_WORD = re.compile(r"(\S{200})\S{50,}")
@@ -112,7 +112,8 @@ def _trace(error: BaseException) -> None:
         import traceback
 
         with contextlib.suppress(OSError):
-            traceback.print_exception(error, file=sys.stderr)
+            lines = "".join(traceback.format_exception(error)).splitlines()
+            print(*map(printable, lines), sep="\n", file=sys.stderr)
 
 
 def _fail(message: str) -> int:
@@ -124,7 +125,7 @@ def _fail(message: str) -> int:
 
 def _print_error(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(f"lightloom: {text}", file=sys.stderr, flush=True)
+        print(f"lightloom: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def _flush(stream: IO[str] | None) -> None:

@@ -105,6 +105,18 @@ COMMANDS = {
     "control apply": CommandEntry(
         "control.apply", "Control switches", "Change the circuits of a region."
     ),
+    "control remap": CommandEntry(
+        "control.remap", "Control switches", "Take up a port map that has changed."
+    ),
+    "control drain": CommandEntry(
+        "control.drain", "Control switches", "Take NICs, servers or switches out of service."
+    ),
+    "control resume": CommandEntry(
+        "control.resume", "Control switches", "Put parts into service again."
+    ),
+    "control service": CommandEntry(
+        "control.service", "Control switches", "Show the clients of a service; pause it."
+    ),
     "control watch": CommandEntry(
         "control.watch", "Control switches", "Report what the switches of a region hold."
     ),
@@ -139,7 +151,7 @@ COMMANDS = {
 #: what the commands of a family do together, by its name
 FAMILIES = {
     "trace": "Trace training programs without GPUs: record, inspect, expand, permutations, slots.",
-    "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
+    "control": "Drive circuit switches: plan, apply, watch, serve, drain, rollback, audit, tour.",
 }
 
 

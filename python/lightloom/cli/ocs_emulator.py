@@ -28,7 +28,7 @@ NOTES = (
     "fragment, report, second-controller:IN-OUT, stuck:PORT, failed-port:PORT, power-loss."
 )
 #: services and the fields that set their ports
-SERVICES = ("tl1", "ssh", "restconf", "restconfs", "netconf", "gnmi", "gnmis")
+SERVICES = ("tl1", "ssh", "restconf", "restconfs", "netconf", "scpi", "gnmi", "gnmis")
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 _USER = ("admin", "root")
 
@@ -82,6 +82,7 @@ class EmulatorOptions(Strict):
     restconf_port: PortNumber | None = Field(None, description="TCP port of RESTCONF.")
     restconfs_port: PortNumber | None = Field(None, description="TCP port of RESTCONF over TLS.")
     netconf_port: PortNumber | None = Field(None, description="TCP port of NETCONF.")
+    scpi_port: PortNumber | None = Field(None, description="TCP port of SCPI.")
     gnmi_port: PortNumber | None = Field(None, description="TCP port of gNMI.")
     gnmis_port: PortNumber | None = Field(None, description="TCP port of gNMI over TLS.")
     trust: File | None = Field(

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from lightloom.cli.options import Option, Panel, option
 from lightloom.cli.terminal import remarks_console, results_console
-from lightloom.errors import InputError, OutputError
+from lightloom.errors import InputError, OutputError, printable
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
@@ -158,9 +158,13 @@ class Outputs(Strict):
             remarks_console().print(f"no browser here: open {self.html}", soft_wrap=True)
 
     def say(self, *lines: str) -> None:
-        """Print lines as they come, unless a file's content goes to standard output."""
+        """Print lines as they come, unless a file's content goes to standard output.
+
+        What a switch or a client put into them does nothing to the terminal.
+        """
         if not self.on_stdout:
-            print(*lines, sep="\n", flush=True)
+            parts = (part for line in lines for part in line.split("\n"))
+            print(*map(printable, parts), sep="\n", flush=True)
 
     def write_json(self, content: Mapping[str, Any]) -> None:
         """Write what a command has found, where JSON is wanted.

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lightloom.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -65,6 +67,29 @@ def remarks_console() -> Console:
 
     chosen = terminal()
     return Console(stderr=True, quiet=chosen.quiet, no_color=chosen.no_color or None)
+
+
+def confirm(question: str, otherwise: str) -> None:
+    """Ask on the terminal; return only after a yes.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    otherwise
+        What stands for the answer where nobody can be asked.
+
+    Raises
+    ------
+    InputError
+        If there is no terminal, or the answer is no.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError(f"nobody can be asked here, and nothing was changed; give {otherwise}")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InputError("nothing was changed")
 
 
 def command_line() -> str:

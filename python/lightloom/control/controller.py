@@ -1,18 +1,23 @@
 """The controller of one region: it alone changes the region's circuits.
 
-Every change is a line in the journal before a command is sent, and again after the last reply. A
-change is verified as the region's file says. What fails is tried again, and then left or rolled
-back. After a reply that did not come, the state is ``UNKNOWN``: the controller connects again,
-reads back, and only then decides. It never repeats a command without knowing what the first one
-did.
+The switches are read before every change, and what others have made since is not deleted unless the
+region's file says so. Every change is a line in the journal before a command is sent, and again
+after the last reply. A change is verified as the region's file says. What fails is tried again, and
+then left or rolled back. After a reply that did not come, the state is ``UNKNOWN``: the controller
+connects again, reads back, and only then decides. It never repeats a command without knowing what
+the first one did.
+
+A switch that does not answer, while others do, is *unreachable*: its circuits are neither changed
+nor called lit, and a change of them stays open in the journal until the switch can be read again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 
 from lightloom.control.change import (
     ConflictMode,
@@ -104,8 +109,11 @@ class RegionController:
         self.drift = Drift()
         #: circuits that were made or deleted in part, and may have left cross-connects
         self._attempted: frozenset[NicPair] = frozenset()
+        #: circuits that are missing, and stay so for the change in progress
+        self._spared: frozenset[NicPair] = frozenset()
         self.statuses: Mapping[SwitchPort, PortStatus] = {}
-        self.last_sent_s = 0.0
+        #: when the last command was sent, and when the switches were last read, by the loop's clock
+        self.last_sent_s = self.read_s = 0.0
         self._bright: Mapping[SwitchPort, float] = {}
         self._notify = listener or (lambda _name, _facts: None)
         self._recorder = ChangeRecorder(journal, self.lease, self._notify)
@@ -122,8 +130,9 @@ class RegionController:
             If a switch, the map or the journal cannot be used.
         """
         self.lease.take()
+        self.journal.use_map(self.port_map, time.time())
         async with self._lock:
-            self.held = self.journal.held() or frozenset()
+            self.held = self._held_by_journal()
             await self.switches.connect()
             await self._synchronize()
         return self.state
@@ -137,11 +146,21 @@ class RegionController:
             If a switch, the map or the journal cannot be used.
         """
         async with self._lock:
-            self.held = self.journal.held() or frozenset()
+            self.held = self._held_by_journal()
             await self.switches.connect()
-            self._observe(await self.switches.read_back())
+            self._observe(await self._read_settled(ports=True))
             self._compare()
         return self.state
+
+    def _held_by_journal(self) -> frozenset[NicPair]:
+        held = self.journal.held() or frozenset()
+        nics = {end for circuit in held for end in (circuit[:2], circuit[2:])}
+        if not nics <= self.port_map.by_nic.keys():
+            raise JournalError(
+                f"{self.region.name}: the journal holds circuits of NICs that its port map does "
+                "not have; lightloom control audit names every damaged row"
+            )
+        return held - self._at(self.switches.excluded, held)
 
     async def close(self) -> None:
         """Wait for the change in flight, release the lease and close all connections."""
@@ -156,24 +175,73 @@ class RegionController:
     def plan(self, wanted: Iterable[NicPair], mode: ConflictMode | None = None) -> RegionChange:
         """Return the change from what the switches hold to the circuits that are wanted.
 
+        Circuits of a switch that does not answer stay as they are.
+
         Raises
         ------
+        StateError
+            If it would make a circuit over a switch that does not answer.
         ConflictError
             If it needs ports that somebody else uses.
         OpticalPowerError
             If it would connect a port with too much light.
         """
+        kept, goal = self.unseen(self.held), frozenset(wanted)
+        impossible = self.unseen(goal) - kept
+        if impossible:
+            circuit = min(impossible)
+            raise StateError(
+                f"{self.region.name}: circuit {circuit} cannot be made: {self._why_unreachable(circuit)}"
+            )
         change = plan_commands(
             self.port_map,
-            self.observed,
+            replace(self.observed, circuits=self.observed.circuits | kept),
             self._managed,
-            wanted,
+            goal | kept,
             mode=mode or self.region.change.conflicts,
             timing=self.decider.timing,
         )
         if self._bright:
             check_power(change.created, self._bright, self.limits)
         return change
+
+    async def look(self) -> None:
+        """Read the cross-connects of the switches, and compare with what was made.
+
+        Raises
+        ------
+        SwitchError
+            If no switch can be read; the state is then unknown.
+        """
+        async with self._lock:
+            await self._look()
+
+    async def _look(self) -> None:
+        if self.state is RegionState.UNKNOWN:
+            await self._synchronize()
+            return
+        try:
+            self._observe(await self._read_settled(ports=False))
+        except SwitchError:
+            self.state = RegionState.UNKNOWN
+            raise
+        self._compare()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the switches were last read."""
+        return asyncio.get_running_loop().time() - self.read_s
+
+    def exclude(self, failures: Failures, switches: frozenset[str] = frozenset()) -> None:
+        """Decide without some parts, before the controller is started.
+
+        Raises
+        ------
+        InputError
+            If a part does not exist.
+        """
+        self.decider.exclude(failures)
+        self.switches.excluded = switches
 
     async def avoid(self, failures: Failures, switches: frozenset[str] = frozenset()) -> None:
         """Decide without some parts from now on, and leave switches that have failed alone.
@@ -187,14 +255,52 @@ class RegionController:
             If a part does not exist.
         """
         async with self._lock:
-            self.decider.exclude(failures)
-            if switches != self.switches.excluded:
-                self.switches.excluded = switches
-                self.held = frozenset(pair for pair in self.held if not self._uses(pair, switches))
+            before = self.switches.excluded
+            self.exclude(failures, switches)
+            if switches != before:
+                self.held -= self._at(switches, self.held)
+                for name in switches:
+                    self.switches.unreachable.pop(name, None)
                 await self._synchronize()
 
-    def _uses(self, circuit: NicPair, switches: frozenset[str]) -> bool:
-        return any(connect.switch in switches for connect in self.port_map.cross_connects(circuit))
+    async def reach(self, name: str) -> bool:
+        """Try to reach a switch that does not answer; return whether it does now.
+
+        Other switches may be changed at the same time, until this one is reached.
+
+        Raises
+        ------
+        SwitchError, PortMapError
+            If it is reached, and cannot be used.
+        """
+        if not await self.switches.reach(name):
+            return False
+        async with self._lock:
+            await self._synchronize()
+        return True
+
+    def _at(self, switches: Collection[str], circuits: Iterable[NicPair]) -> frozenset[NicPair]:
+        """The circuits that use one of the switches."""
+        if not switches:
+            return frozenset()
+        return frozenset(
+            circuit
+            for circuit in circuits
+            if any(placed.switch in switches for placed in self.port_map.cross_connects(circuit))
+        )
+
+    def unseen(self, circuits: Iterable[NicPair]) -> frozenset[NicPair]:
+        """Return the circuits over switches that do not answer."""
+        return self._at(self.switches.unreachable, circuits)
+
+    def _why_unreachable(self, circuit: NicPair) -> str:
+        unreachable = self.switches.unreachable
+        name = next(
+            placed.switch
+            for placed in self.port_map.cross_connects(circuit)
+            if placed.switch in unreachable
+        )
+        return f"{name} does not answer: {unreachable[name]}"
 
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
@@ -221,41 +327,127 @@ class RegionController:
         return self.state
 
     async def apply(
-        self, wanted: Iterable[NicPair], reason: ChangeReason, kind: str = "apply"
+        self,
+        wanted: Iterable[NicPair],
+        reason: ChangeReason,
+        kind: str = "apply",
+        mode: ConflictMode | None = None,
+        seen: str | None = None,
     ) -> ChangeReport:
         """Change the circuits; once begun, this is carried through even if the caller is canceled.
+
+        Parameters
+        ----------
+        wanted
+            The circuits that there should be.
+        reason
+            For the journal.
+        kind
+            ``apply``, ``reapply``, ``roll-back`` or ``remap``.
+        mode
+            What becomes of cross-connects of others; as in the region's file by default.
+        seen
+            The :meth:`fingerprint` of what a plan was made from; the change is refused if the
+            switches or the journal say something else by now.
 
         Raises
         ------
         StateError
-            If the switches hold something else than was made, or nobody knows.
+            If the switches hold something else than was made or seen, or nobody knows.
         ConflictError, OpticalPowerError, LeaseError, JournalError
             If the change is refused; no command was sent.
         """
         return await asyncio.shield(
-            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind))
+            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind, mode, seen))
         )
 
-    async def reapply(self, reason: ChangeReason) -> ChangeReport:
-        """Make again what drifted: missing circuits are created, those in their path go.
+    async def remove(
+        self,
+        circuits: frozenset[NicPair],
+        reason: ChangeReason,
+        kind: str = "drain",
+        seen: str | None = None,
+    ) -> ChangeReport:
+        """Delete circuits of this controller, and leave everything else as it is, also drift.
+
+        Parameters
+        ----------
+        circuits
+            The circuits; those that are not there are not missing any more.
+        reason
+            For the journal.
+        kind
+            ``drain`` or ``remap``.
+        seen
+            As :meth:`apply` takes it.
 
         Raises
         ------
         As :meth:`apply`, but for drift.
         """
-        return await self.apply(self.held, reason, "reapply")
+        return await asyncio.shield(
+            asyncio.ensure_future(self._remove(circuits, reason, kind, seen))
+        )
 
-    async def adopt(self, reason: ChangeReason) -> frozenset[NicPair]:
+    async def _remove(
+        self, circuits: frozenset[NicPair], reason: ChangeReason, kind: str, seen: str | None
+    ) -> ChangeReport:
+        async with self._lock:
+            await self._look()
+            self._check_seen(seen)
+            there = self.held & self.observed.circuits
+            change = self.plan(there - circuits, ConflictMode.SAFE)
+            if change.is_empty:
+                return ChangeReport(change, "unchanged", self.held)
+            self._spared = self.held - there - circuits
+            try:
+                return await self._attempt(change, reason, kind, ConflictMode.SAFE)
+            finally:
+                self._spared = frozenset()
+
+    def fingerprint(self) -> str:
+        """Return a digest of what a plan depends on: ports, circuits held, and those observed."""
+        observed = self.observed
+        facts = (
+            self.region.name,
+            self.port_map.fingerprint,
+            sorted(self.held),
+            sorted(observed.circuits),
+            sorted(observed.strangers | observed.crossing),
+            sorted(self.switches.unreachable),
+        )
+        return sha256(repr(facts).encode()).hexdigest()
+
+    def _check_seen(self, seen: str | None) -> None:
+        if seen is not None and seen != self.fingerprint():
+            raise StateError(
+                f"{self.region.name}: the switches or the journal have changed since the plan was "
+                "made; nothing was sent: plan again"
+            )
+
+    async def reapply(self, reason: ChangeReason, mode: ConflictMode | None = None) -> ChangeReport:
+        """Make missing circuits again; those of others in their path go only if the mode says so.
+
+        Raises
+        ------
+        As :meth:`apply`, but for drift.
+        """
+        return await self.apply(self.held, reason, "reapply", mode)
+
+    async def adopt(self, reason: ChangeReason, seen: str | None = None) -> frozenset[NicPair]:
         """Take the circuits that are there as those that this controller made.
 
         Raises
         ------
+        StateError
+            If something else was ``seen``.
         LeaseError, JournalError
             If it cannot be written.
         """
         async with self._lock:
             await self._synchronize()
-            circuits = self.observed.circuits
+            self._check_seen(seen)
+            circuits = self.observed.circuits | self.unseen(self.held)
             intent = ChangeIntent("adopt", reason, self.held, circuits, {}, 0.0)
             number = self._recorder.begin(intent)
             self._recorder.end(number, ChangeOutcome("done", circuits))
@@ -280,71 +472,79 @@ class RegionController:
         JournalError
             If there is no such change.
         """
-        return self._recorder.snapshot(number)
+        return self._recorder.snapshot(self.port_map, number)
 
     async def _apply(
-        self, wanted: frozenset[NicPair], reason: ChangeReason, kind: str
+        self,
+        wanted: frozenset[NicPair],
+        reason: ChangeReason,
+        kind: str,
+        mode: ConflictMode | None,
+        seen: str | None,
     ) -> ChangeReport:
         async with self._lock:
-            if self.state is RegionState.UNKNOWN:
-                await self._synchronize()
-            if self.state is RegionState.DRIFTED and kind != "reapply":
-                await self._resolve_drift(reason)
-            change = self.plan(wanted, self._mode(kind))
-            if change.is_empty:
+            await self._look()
+            self._check_seen(seen)
+            creates = not wanted <= self.held & self.observed.circuits
+            if self.state is RegionState.DRIFTED and kind == "apply" and creates:
+                await self._resolve_drift(reason, mode)
+            change = self.plan(wanted, mode)
+            given_up = self.held - self.unseen(self.held) - wanted
+            if change.is_empty and not given_up:
                 self._compare()
                 return ChangeReport(change, "unchanged", self.held)
-            return await self._attempt(change, reason, kind, self.region.change.retries)
+            return await self._attempt(change, reason, kind, mode)
 
-    def _mode(self, kind: str) -> ConflictMode:
-        mode = self.region.change.conflicts
-        if kind in {"reapply", "roll-back"} and mode is ConflictMode.SAFE:
-            return ConflictMode.UPDATE
-        return mode
-
-    async def _resolve_drift(self, reason: ChangeReason) -> None:
+    async def _resolve_drift(self, reason: ChangeReason, mode: ConflictMode | None) -> None:
         """Make again what is missing, if the region's file says so; else refuse."""
         if self.region.change.on_drift == "reapply":
-            change = self.plan(self.held, self._mode("reapply"))
+            change = self.plan(self.held, mode)
             if not change.is_empty:
                 why = replace(reason, text=f"drifted: {self.drift}")
-                await self._attempt(change, why, "reapply", self.region.change.retries)
+                await self._attempt(change, why, "reapply", mode)
             self._compare()
         if self.state is not RegionState.READY:
             raise StateError(f"{self.region.name}: drifted: {self.drift}; reapply or adopt first")
 
     async def _attempt(
-        self, change: RegionChange, reason: ChangeReason, kind: str, retries: int
+        self, change: RegionChange, reason: ChangeReason, kind: str, mode: ConflictMode | None
     ) -> ChangeReport:
         """Make a change, then try again what failed, then leave it or roll back."""
         snapshot = change.before & self._managed
         report = await self._make(change, reason, kind)
-        for attempt in range(retries):
+        for attempt in range(self.region.change.retries):
             if not report.failed or self.state is RegionState.UNKNOWN:
                 break
             why = replace(reason, text=f"attempt {attempt + 2} of change {report.number}")
-            again = self._possible(change.wanted, kind)
+            again = await self._possible(change.wanted, mode)
             if again is None or again.is_empty:
                 break
             report = await self._make(again, why, "retry")
         is_known = self.state is not RegionState.UNKNOWN
         if report.failed and is_known and self.region.change.on_failure == "roll-back":
-            return replace(await self._undo(snapshot, report, reason), change=change)
+            return replace(await self._undo(snapshot, report, reason, mode), change=change)
         return replace(report, change=change)
 
-    def _possible(self, wanted: frozenset[NicPair], kind: str) -> RegionChange | None:
+    async def _possible(
+        self, wanted: frozenset[NicPair], mode: ConflictMode | None
+    ) -> RegionChange | None:
         """The change to these circuits; None if it must not be made, now that others have acted."""
         try:
-            return self.plan(wanted, self._mode(kind))
-        except ControlError as error:
+            await self._look()
+            return self.plan(wanted, mode)
+        except (ControlError, SwitchError) as error:
             self._notify("not-tried-again", {"error": str(error)})
             return None
 
     async def _undo(
-        self, snapshot: frozenset[NicPair], report: ChangeReport, reason: ChangeReason
+        self,
+        snapshot: frozenset[NicPair],
+        report: ChangeReport,
+        reason: ChangeReason,
+        mode: ConflictMode | None,
     ) -> ChangeReport:
         why = replace(reason, text=f"change {report.number} failed")
-        back = self._possible(snapshot, "roll-back")
+        back = await self._possible(snapshot, mode)
         if back is None:
             return report
         if back.is_empty:
@@ -364,25 +564,37 @@ class RegionController:
         number = self._recorder.begin(
             ChangeIntent(kind, reason, change.before, change.wanted, counts, change.expected_s)
         )
-        sent = self.last_sent_s = time.perf_counter()
+        clock = asyncio.get_running_loop().time
+        sent = self.last_sent_s = clock()
         replies = await self.switches.apply(change.commands)
-        replied = time.perf_counter()
+        replied = clock()
         self._attempted |= change.before ^ change.wanted
         readbacks, lost = await self._verify(replies)
         if lost is not None:
-            self._notify("state-unknown", {"change": number, "error": str(lost)})
-            failed = dict.fromkeys(sorted(change.before ^ change.wanted), str(lost))
-            return ChangeReport(change, "unknown", self.held, failed, number)
+            return self._unknown(change, number, change.before ^ change.wanted, str(lost))
+        unseen = self.unseen(change.before ^ change.wanted)
+        if unseen:
+            self.held = self._held_after(change.before, change.wanted)
+            self._compare()
+            return self._unknown(change, number, unseen, self._why_unreachable(min(unseen)))
         failed = failures_of(change, self.port_map, replies, readbacks)
         if readbacks is None:
             self.observed = with_replies(self.observed, change, failed)
         light = self._measure(change, readbacks)
         failed |= poor_light(change, self.port_map, light)
-        timings = {"switch": replied - sent, "verify": time.perf_counter() - replied}
+        timings = {"switch": replied - sent, "verify": clock() - replied}
         report = self._conclude(change, number, failed, timings)
         report = replace(report, light=light)
         self._notify("changed", {"report": report, "kind": kind, "replies": replies})
         return report
+
+    def _unknown(
+        self, change: RegionChange, number: int, circuits: Iterable[NicPair], problem: str
+    ) -> ChangeReport:
+        """The report of a change that stays open: nobody knows what became of some circuits."""
+        self._notify("state-unknown", {"change": number, "error": problem})
+        failed = dict.fromkeys(sorted(circuits), problem)
+        return ChangeReport(change, "unknown", self.held, failed, number)
 
     def _conclude(
         self,
@@ -408,7 +620,8 @@ class RegionController:
         Those that were not to change still are its, also if they have vanished: that is drift.
         """
         changed = self.observed.circuits & (self._managed | wanted) & (before ^ wanted)
-        return changed | (self.held & before & wanted) | (wanted & before & self.observed.circuits)
+        kept = (self.held & before & wanted) | self.unseen(self.held)
+        return changed | kept | self._spared | (wanted & before & self.observed.circuits)
 
     @property
     def _managed(self) -> frozenset[NicPair]:
@@ -467,10 +680,20 @@ class RegionController:
         self._compare()
 
     def _recover(self, entry: JournalEntry) -> None:
-        """Write what became of a change whose outcome was never written."""
+        """Write what became of a change whose outcome was never written.
+
+        Other changes may have been made since, if a switch did not answer.
+        """
         intent = entry.intent
-        self._attempted |= intent.before ^ intent.wanted
-        self.held = self._held_after(intent.before, intent.wanted)
+        changed = intent.before ^ intent.wanted
+        self._attempted |= changed
+        if self.unseen(changed):
+            return  # it stays open until the switch can be read
+        if entry.id == self.journal.last(1)[0].id:
+            self.held = self._held_after(intent.before, intent.wanted)
+        else:
+            gone = (intent.before - intent.wanted) - self.observed.circuits
+            self.held = (self.held - gone) | (self.observed.circuits & changed)
         outcome = recovered_outcome(intent, self.observed.circuits, self.held)
         self._recorder.end(entry.id, outcome)
         self._notify(
@@ -479,6 +702,7 @@ class RegionController:
 
     def _observe(self, readbacks: Mapping[str, Readback]) -> None:
         self.observed = self.port_map.observe(present_in(readbacks), broken_in(readbacks))
+        self.read_s = asyncio.get_running_loop().time()
         statuses = port_statuses(readbacks)
         if not statuses:
             return  # ports were not read: what is known of them stays
@@ -494,13 +718,13 @@ class RegionController:
             circuit
             for circuit in self._attempted
             if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
-        )
+        ) | self.unseen(self._attempted)
         debris = frozenset(
             placed
             for circuit in self._attempted | self.held
             for placed in self.port_map.cross_connects(circuit)
         )
-        drift = drift_of(self.observed, self.held, debris)
+        drift = drift_of(self.observed, self.held - self.unseen(self.held), debris)
         state = RegionState.DRIFTED if drift else RegionState.READY
         if (state, drift) != (self.state, self.drift):
             self._notify("state", {"state": state, "drift": drift})

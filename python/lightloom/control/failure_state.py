@@ -1,8 +1,8 @@
 """What has failed in a region, kept in the journal, and who notices it.
 
-Failures come from the job, from the switches (a port that has failed), from circuits that cannot be
-made whatever NIC is at the other end, and from switches that cannot be reached where there are
-others.
+Failures come from the job, from an operator, from the switches (a port that has failed), and from
+circuits that cannot be made whatever NIC is at the other end. A switch that does not answer, where
+others do, has not failed: it is avoided until it is reached again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from lightloom.control.failures import (
     respond,
 )
 from lightloom.control.port_map import NicPair, PortMap
-from lightloom.control.refusals import RegionFileError
+from lightloom.control.refusals import JournalError, RegionFileError
 from lightloom.control.region_file import RegionFile
 from lightloom.errors import InputError
+from lightloom.inputs.files import shown_path
 
 #: circuits to different peers that must fail before the NIC that they share is blamed
 _BLAMED_AFTER = 2
@@ -76,12 +77,19 @@ class RegionFailures:
         self.response = FailureResponse(respond((), self.shape).excluded)
         self._suspected: dict[tuple[int, int], set[tuple[int, int]]] = {}
 
-    async def load(self) -> None:
-        """Take up the failures that the journal has."""
+    def load(self) -> None:
+        """Take up the failures that the journal has, before the controller is started."""
         notes = self._controller.journal.notes("failures", 1)
         if notes:
-            texts = json.loads(notes[0][1])
-            await self._set(frozenset(self._parsed(text) for text in texts), store=False)
+            try:
+                self.parts = frozenset(self._parsed(text) for text in json.loads(notes[0][1]))
+            except (ValueError, TypeError, AttributeError, InputError):
+                raise JournalError(
+                    f"{shown_path(self._controller.journal.path)}: the failed parts are damaged; "
+                    "lightloom control audit names every damaged row"
+                ) from None
+            self.response = respond(self.parts, self.shape)
+            self._controller.exclude(self.response.excluded, self._switches(self.parts))
 
     def _parsed(self, text: str) -> RegionPart:
         return check_part(parse_part(text), self.shape, self._controller.port_map)
@@ -112,31 +120,36 @@ class RegionFailures:
             raise InputError(f"{unknown[0]} has not failed")
         return await self._set(self.parts - parts)
 
-    async def _set(self, parts: frozenset[RegionPart], *, store: bool = True) -> FailureResponse:
+    async def _set(self, parts: frozenset[RegionPart]) -> FailureResponse:
         if parts == self.parts:
             return self.response
-        response = respond(parts, self.shape, self._controller.held)
-        if store:
-            text = json.dumps(sorted(map(str, parts)))
-            self._controller.journal.note("failures", text, time.time())
-        switches = frozenset(part.switch for part in parts if part.kind is PartKind.SWITCH)
-        if len(self.shape.switches) == 1:
-            switches = frozenset()  # it is still tried
-        await self._controller.avoid(response.excluded, switches)
+        response = self._respond(parts)
+        text = json.dumps(sorted(map(str, parts)))
+        self._controller.journal.note("failures", text, time.time())
+        await self._controller.avoid(response.excluded, self._switches(parts))
         self.parts, self.response = parts, response
         return response
 
-    def current(self) -> FailureResponse:
-        """Return what follows from the failures with the circuits that are held now."""
-        if self.parts:
-            self.response = respond(self.parts, self.shape, self._controller.held)
-        return self.response
+    def _switches(self, parts: Iterable[RegionPart]) -> frozenset[str]:
+        """Switches to leave alone; the only one is still tried."""
+        if len(self.shape.switches) == 1:
+            return frozenset()
+        return frozenset(part.switch for part in parts if part.kind is PartKind.SWITCH)
 
-    def unreachable(self) -> list[str]:
-        """Return switches to give up: those without connection, where others have one."""
-        switches = self._controller.switches
-        lost = [name for name in switches.active if name not in switches.connected]
-        return [f"switch:{name}" for name in lost] if len(lost) < len(switches.active) else []
+    def _respond(self, parts: frozenset[RegionPart]) -> FailureResponse:
+        """What follows from failed parts, and from switches that do not answer."""
+        names = self._controller.switches.unreachable
+        unreachable = {RegionPart(PartKind.SWITCH, switch=name) for name in names}
+        return respond(parts | unreachable, self.shape, self._controller.held)
+
+    def current(self) -> FailureResponse:
+        """Return what follows with the circuits and the unreachable switches of now."""
+        if not self.parts and not self._controller.switches.unreachable and not self.response.lost:
+            return self.response
+        self.response = self._respond(self.parts)
+        if self.response.excluded != self._controller.decider.failures:
+            self._controller.decider.exclude(self.response.excluded)
+        return self.response
 
     def blame(self, failed: Mapping[NicPair, str], circuits: Iterable[NicPair]) -> list[str]:
         """Return NICs that failed with several peers, and clear those that work.

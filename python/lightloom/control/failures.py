@@ -38,7 +38,7 @@ class PartKind(StrEnum):
 
 
 #: parts that take one optical NIC
-_OPTICAL = {PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER}
+OPTICAL_PARTS = {PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER}
 _EXPECTED = (
     "expected of nic:2/1 (server/NIC), link:2/1, transceiver:2/1, eps:0/1, gpu:2/5, server:3, "
     "port:ocs/13, switch:ocs; of a whole network also tor:0, ocs:0, plane:0"
@@ -257,7 +257,7 @@ def respond(
     """
     failed = sorted(set(parts))
     servers = sorted({part.server for part in failed if part.kind is PartKind.SERVER})
-    nics = {(part.server, part.number) for part in failed if part.kind in _OPTICAL}
+    nics = {(part.server, part.number) for part in failed if part.kind in OPTICAL_PARTS}
     eps = {(part.server, part.number) for part in failed if part.kind is PartKind.EPS_NIC}
     planes: list[int] = []
     for part in failed:

@@ -2,9 +2,13 @@
 
 One SQLite file in write-ahead mode. An intent is committed before the first command of a change is
 sent, and its outcome after the last reply; an intent without an outcome means that the controller
-ended in between, and that only the switches know. Rows are never altered. The lease of each region
-is in the same file, so that an intent is only written if the lease is still held, in one
-transaction.
+ended in between, and that only the switches know. Rows are never altered, and each holds a digest
+of itself and of the one before it. The lease of each region is in the same file, so that an intent
+is only written if the lease is still held, in one transaction.
+
+Circuits are named by server and NIC as the port map counts them, so the map itself is kept, and
+each row says by which map it counts. A map that differs from the last one is taken up by a change
+of its own (:mod:`lightloom.control.remap`), never by opening the journal.
 
 What cannot be written is a :class:`JournalError`, and then no circuit is touched.
 """
@@ -16,73 +20,90 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from lightloom.control.port_map import NicPair
+from lightloom.control.port_map import NicPair, PortMap
+from lightloom.control.private_files import keep_private
 from lightloom.control.refusals import JournalError, LeaseError
+from lightloom.errors import InputError
 from lightloom.inputs.files import shown_path
 
 Durability = Literal["process", "power"]
 
-_VERSION = 1
+_VERSION = 2
 #: the largest integer of SQLite
 _MAX_NUMBER = 2**63 - 1
 _BUSY_TIMEOUT_S = 5.0
 #: changes after which the oldest ones are dropped, beyond those that are kept
 _PRUNE_EVERY = 1_000
+#: rows of a region are chained in the order of ``seq``, whatever their table
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS maps (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    region TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL,
+    name TEXT NOT NULL, servers TEXT NOT NULL, nics TEXT NOT NULL,
+    chain TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS intents (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    region TEXT NOT NULL,
-    revision INTEGER NOT NULL,
-    at REAL NOT NULL,
-    kind TEXT NOT NULL,
-    who TEXT NOT NULL,
-    job TEXT,
-    step INTEGER,
-    layer INTEGER,
-    reason TEXT NOT NULL,
-    before TEXT NOT NULL,
-    wanted TEXT NOT NULL,
-    commands TEXT NOT NULL,
-    expected_s REAL NOT NULL
+    region TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL,
+    revision INTEGER NOT NULL, map INTEGER NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL,
+    job TEXT, step INTEGER, layer INTEGER, reason TEXT NOT NULL,
+    before TEXT NOT NULL, wanted TEXT NOT NULL, commands TEXT NOT NULL, expected_s REAL NOT NULL,
+    chain TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS outcomes (
-    intent INTEGER PRIMARY KEY,
-    at REAL NOT NULL,
-    result TEXT NOT NULL,
-    after TEXT NOT NULL,
-    failed TEXT NOT NULL,
-    timings TEXT NOT NULL
+    id INTEGER PRIMARY KEY,
+    region TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL,
+    result TEXT NOT NULL, after TEXT NOT NULL, failed TEXT NOT NULL, timings TEXT NOT NULL,
+    chain TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS notes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    region TEXT NOT NULL,
-    at REAL NOT NULL,
-    kind TEXT NOT NULL,
-    text TEXT NOT NULL
+    region TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL,
+    map INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
+    chain TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS leases (
     region TEXT PRIMARY KEY,
     holder TEXT NOT NULL,
     revision INTEGER NOT NULL,
-    expires REAL NOT NULL
+    expires REAL NOT NULL,
+    host TEXT,
+    boot TEXT,
+    namespace INTEGER,
+    process INTEGER,
+    started INTEGER,
+    until REAL
 );
-CREATE INDEX IF NOT EXISTS intents_by_region ON intents (region, id);
-CREATE INDEX IF NOT EXISTS notes_by_region ON notes (region, id);
+CREATE UNIQUE INDEX IF NOT EXISTS maps_by_region ON maps (region, seq);
+CREATE UNIQUE INDEX IF NOT EXISTS intents_by_region ON intents (region, seq);
+CREATE UNIQUE INDEX IF NOT EXISTS outcomes_by_region ON outcomes (region, seq);
+CREATE UNIQUE INDEX IF NOT EXISTS notes_by_region ON notes (region, seq);
+CREATE TRIGGER IF NOT EXISTS maps_stay BEFORE UPDATE ON maps
+    BEGIN SELECT RAISE(ABORT, 'maps are never altered'); END;
 CREATE TRIGGER IF NOT EXISTS intents_stay BEFORE UPDATE ON intents
     BEGIN SELECT RAISE(ABORT, 'intents are never altered'); END;
 CREATE TRIGGER IF NOT EXISTS outcomes_stay BEFORE UPDATE ON outcomes
     BEGIN SELECT RAISE(ABORT, 'outcomes are never altered'); END;
+CREATE TRIGGER IF NOT EXISTS notes_stay BEFORE UPDATE ON notes
+    BEGIN SELECT RAISE(ABORT, 'notes are never altered'); END;
 """
-#: writes an intent, if the lease of its revision is held
-_WRITE_INTENT = """
-INSERT INTO intents (region, revision, at, kind, who, job, step, layer, reason, before, wanted,
-    commands, expected_s)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-WHERE EXISTS (SELECT 1 FROM leases WHERE region = ? AND revision = ? AND expires > ?)
-"""
+#: columns between ``seq, at`` and ``chain``, by table
+_COLUMNS = {
+    "maps": ("name", "servers", "nics"),
+    "intents": (
+        *("revision", "map", "kind", "who", "job", "step", "layer", "reason"),
+        *("before", "wanted", "commands", "expected_s"),
+    ),
+    "outcomes": ("result", "after", "failed", "timings"),
+    "notes": ("map", "kind", "text"),
+}
+_ROW_NAMES = {"maps": "map", "intents": "change", "outcomes": "outcome", "notes": "note"}
+#: the condition under which an intent is written
+_LEASE_HELD = "SELECT 1 FROM leases WHERE region = ? AND revision = ? AND expires > ?"
 
 
 @dataclass(frozen=True)
@@ -113,7 +134,7 @@ class ChangeIntent:
     Attributes
     ----------
     kind
-        ``apply``, ``retry``, ``roll-back`` or ``reapply``.
+        ``apply``, ``retry``, ``roll-back``, ``reapply``, ``adopt`` or ``remap``.
     before, wanted
         Circuits before, and those that should be there after.
     commands
@@ -153,9 +174,13 @@ class ChangeOutcome:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """An intent as the journal has it, and its outcome, if there is one."""
+    """An intent as the journal has it, and its outcome, if there is one.
+
+    ``map`` is the number of the port map by which its circuits count servers and NICs.
+    """
 
     id: int
+    map: int
     at: float
     revision: int
     intent: ChangeIntent
@@ -183,7 +208,8 @@ class Journal:
     Parameters
     ----------
     path
-        The file; made if it is not there. Several regions may share it.
+        The file; made if it is not there, for its owner alone to read. Several regions may share
+        it.
     region
         Name of the region.
     durability
@@ -192,6 +218,8 @@ class Journal:
         switches are read back in either case.
     keep_changes
         Changes to keep; older ones are dropped.
+    is_read_only
+        Whether nothing is written; a file that is not there is then a journal without changes.
 
     Raises
     ------
@@ -206,54 +234,74 @@ class Journal:
         *,
         durability: Durability = "process",
         keep_changes: int = 100_000,
+        is_read_only: bool = False,
     ) -> None:
         self.path, self.region = path, region
         self._keep = keep_changes
         self._since_prune = 0
+        self._data_version: int | None = None
+        self._last = (0, "")
+        self._map: int | None = None
         #: the circuits after a change are those that were wanted, and those before the next one
         self._encoded: tuple[frozenset[NicPair], str] = (frozenset(), "")
         try:
-            self._connection = sqlite3.connect(
-                path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.Error as error:
+            self._connection = _open(path, is_read_only=is_read_only)
+        except (sqlite3.Error, OSError) as error:
             raise self._refusal("open", error) from None
         try:
             with self._failures("open"):
-                self._prepare(durability)
+                self._prepare(durability, is_read_only=is_read_only)
         except JournalError:
             self._connection.close()
             raise
 
-    def _prepare(self, durability: Durability) -> None:
+    def _prepare(self, durability: Durability, *, is_read_only: bool) -> None:
         execute = self._connection.execute
-        mode = execute("PRAGMA journal_mode = WAL").fetchone()[0]
-        if mode != "wal":
+        version = execute("PRAGMA user_version").fetchone()[0]
+        if version == 1:
+            raise JournalError(
+                f"{shown_path(self.path)}: a journal of version 1, which has no port map; move it "
+                "away, and take what the switches hold with lightloom control apply --adopt"
+            )
+        if version not in (0, _VERSION):
+            raise JournalError(
+                f"{shown_path(self.path)}: a journal of version {version}, expected {_VERSION}"
+            )
+        if version == 0 and execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise JournalError(f"{shown_path(self.path)}: not a journal; name another file")
+        if is_read_only and version == _VERSION:
+            return
+        if not is_read_only and execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             raise JournalError(
                 f"{shown_path(self.path)}: the journal needs a file system with shared memory, on "
                 "this machine"
             )
         execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
-        version = execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _VERSION):
-            raise JournalError(
-                f"{shown_path(self.path)}: a journal of version {version}, expected {_VERSION}"
-            )
         if version == 0:
-            if execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise JournalError(f"{shown_path(self.path)}: not a journal; name another file")
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT"
             )
+
+    def _last_link(self) -> tuple[int, str]:
+        """Number and digest of the last row of the region."""
+        tables = " UNION ALL ".join(
+            f"SELECT seq, chain FROM (SELECT seq, chain FROM {table} WHERE region = :region "
+            "ORDER BY seq DESC LIMIT 1)"
+            for table in _COLUMNS
+        )
+        row = self._connection.execute(
+            f"{tables} ORDER BY seq DESC LIMIT 1", {"region": self.region}
+        ).fetchone()
+        return (0, "") if row is None else (row[0], row[1])
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def _refusal(self, verb: str, error: sqlite3.Error) -> JournalError:
+    def _refusal(self, verb: str, error: Exception) -> JournalError:
         return JournalError(
-            f"{shown_path(self.path)}: cannot {verb} the journal: {error}; no circuit is touched "
-            "without it"
+            f"{shown_path(self.path)}: cannot {verb} the journal: "
+            f"{getattr(error, 'strerror', None) or error}; no circuit is touched without it"
         )
 
     @contextlib.contextmanager
@@ -287,27 +335,101 @@ class Journal:
         """
         reason = intent.reason
         row = (
-            self.region,
-            revision,
-            now,
-            intent.kind,
-            reason.who,
-            reason.job,
-            reason.step,
-            reason.layer,
-            reason.text,
-            self._encode(intent.before),
-            self._encode(intent.wanted),
-            json.dumps(dict(intent.commands)),
-            intent.expected_s,
+            *(revision, self._map_number(), intent.kind, reason.who),
+            *(reason.job, reason.step, reason.layer, reason.text),
+            *(self._encode(intent.before), self._encode(intent.wanted)),
+            *(json.dumps(dict(intent.commands)), float(intent.expected_s)),
         )
         with self._failures("write"):
             # one statement is a transaction, and faster than the four of a longer one
-            cursor = self._connection.execute(_WRITE_INTENT, (*row, self.region, revision, now))
-            if not cursor.rowcount:
+            held = (_LEASE_HELD, (self.region, revision, now))
+            number = self._append("intents", now, row, condition=held)
+            if number is None:
                 raise self._lost_lease(revision)
-        assert cursor.lastrowid is not None
+        return number
+
+    def _append(
+        self,
+        table: str,
+        now: float,
+        values: tuple[object, ...],
+        *,
+        number: int | None = None,
+        condition: tuple[str, tuple[object, ...]] = ("SELECT 1", ()),
+    ) -> int | None:
+        """Write a row and its digest, if a condition holds; return its number."""
+        columns = ("id", "region", "seq", "at", *_COLUMNS[table], "chain")
+        statement = (
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join('?' * len(columns))} "
+            f"WHERE EXISTS ({condition[0]})"
+        )
+        if self._is_behind():
+            self._last = self._last_link()
+        seq, chain = self._last
+        row = (self.region, seq + 1, now, *values)
+        link = (seq + 1, _digest(chain, table, row, number))
+        cursor = self._connection.execute(statement, (number, *row, link[1], *condition[1]))
+        if not cursor.rowcount:
+            return None
+        self._last = link
         return cursor.lastrowid
+
+    def _is_behind(self) -> bool:
+        """Whether another connection has written since this one did."""
+        version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        before, self._data_version = self._data_version, version
+        return bool(before != version)
+
+    def use_map(self, port_map: PortMap, now: float) -> None:
+        """Keep the first port map of a region.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written.
+        """
+        self._map = None
+        if self.port_map() is None:
+            self.write_map(port_map, now)
+
+    def write_map(self, port_map: PortMap, now: float) -> None:
+        """Count servers and NICs by another port map from now on.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written.
+        """
+        row = (port_map.name, json.dumps(port_map.servers), json.dumps(port_map.rows))
+        with self._failures("write"):
+            self._map = self._append("maps", now, row)
+
+    def _map_number(self) -> int:
+        """Number of the map by which servers and NICs count now; 0 if there is none."""
+        if self._map is None:
+            row = self._connection.execute(
+                "SELECT max(id) FROM maps WHERE region = ?", (self.region,)
+            ).fetchone()
+            self._map = row[0] or 0
+        return self._map
+
+    def port_map(self, number: int | None = None) -> PortMap | None:
+        """Return a port map by its number, by default the last one; None if there is none.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be read.
+        """
+        with self._failures("read"):
+            row = self._connection.execute(
+                "SELECT id, name, servers, nics FROM maps WHERE region = ? AND id = ?",
+                (self.region, self._map_number() if number is None else number),
+            ).fetchone()
+        if row is None:
+            return None
+        with self._decoding("map", row[0]):
+            return PortMap.from_rows(row[1], json.loads(row[2]), json.loads(row[3]))
 
     def _encode(self, circuits: frozenset[NicPair]) -> str:
         if circuits != self._encoded[0]:
@@ -335,35 +457,31 @@ class Journal:
             If it cannot be written.
         """
         row = (
-            intent,
-            now,
             outcome.result,
             self._encode(outcome.after),
             json.dumps(dict(outcome.failed)),
             json.dumps({name: round(value, 6) for name, value in outcome.timings.items()}),
         )
-        with self._transaction() as connection:
-            connection.execute("INSERT INTO outcomes VALUES (?,?,?,?,?,?)", row)
+        with self._failures("write"):
+            self._append("outcomes", now, row, number=intent)
         self._since_prune += 1
-        if self._since_prune >= _PRUNE_EVERY:
+        if self._since_prune >= _PRUNE_EVERY and not self._connection.in_transaction:
             self._since_prune = 0
             self._prune()
 
     def _prune(self) -> None:
+        """Drop the oldest changes; a chain may begin anywhere, but has no holes."""
         with self._transaction() as connection:
             last = connection.execute(
-                "SELECT id FROM intents WHERE region = ? ORDER BY id DESC LIMIT 1 OFFSET ?",
+                "SELECT seq FROM intents WHERE region = ? ORDER BY seq DESC LIMIT 1 OFFSET ?",
                 (self.region, self._keep),
             ).fetchone()
             if last is None:
                 return
-            which = "SELECT id FROM intents WHERE region = ? AND id <= ?"
-            connection.execute(
-                f"DELETE FROM outcomes WHERE intent IN ({which})", (self.region, last[0])
-            )
-            connection.execute(
-                "DELETE FROM intents WHERE region = ? AND id <= ?", (self.region, last[0])
-            )
+            for table in ("intents", "outcomes"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE region = ? AND seq <= ?", (self.region, last[0])
+                )
 
     def note(self, kind: str, text: str, now: float) -> None:
         """Write that something was noticed: a failure, drift, an adoption.
@@ -373,27 +491,31 @@ class Journal:
         JournalError
             If it cannot be written.
         """
-        with self._transaction() as connection:
-            connection.execute(
-                "INSERT INTO notes (region, at, kind, text) VALUES (?,?,?,?)",
-                (self.region, now, kind, text),
-            )
+        with self._failures("write"):
+            self._append("notes", now, (self._map_number(), kind, text))
 
     def notes(self, kind: str, limit: int = 1_000) -> list[tuple[float, str]]:
         """Return when and what was noted, newest first."""
         with self._failures("read"):
             return self._connection.execute(
-                "SELECT at, text FROM notes WHERE region = ? AND kind = ? ORDER BY id DESC LIMIT ?",
+                "SELECT at, text FROM notes WHERE region = ? AND kind = ? ORDER BY seq DESC "
+                "LIMIT ?",
                 (self.region, kind, limit),
             ).fetchall()
 
     def unfinished(self) -> list[JournalEntry]:
         """Return intents without outcome, oldest first."""
-        return self._entries("outcomes.intent IS NULL", (), "intents.id", 1_000)
+        return self._entries("outcomes.id IS NULL", (), "intents.seq", 1_000)
 
-    def last(self, limit: int = 20) -> list[JournalEntry]:
-        """Return the last changes, newest first."""
-        return self._entries("1", (), "intents.id DESC", limit)
+    def last(self, limit: int = 20, *, skips_damaged: bool = False) -> list[JournalEntry]:
+        """Return the last changes, newest first.
+
+        Raises
+        ------
+        JournalError
+            If one is damaged, unless those are skipped.
+        """
+        return self._entries("1", (), "intents.seq DESC", limit, skips_damaged=skips_damaged)
 
     def entry(self, number: int) -> JournalEntry:
         """Return one change.
@@ -404,7 +526,7 @@ class Journal:
             If there is none of this number in this region.
         """
         rows = (
-            self._entries("intents.id = ?", (number,), "intents.id", 1)
+            self._entries("intents.id = ?", (number,), "intents.seq", 1)
             if number <= _MAX_NUMBER
             else []
         )
@@ -413,29 +535,104 @@ class Journal:
         return rows[0]
 
     def held(self) -> frozenset[NicPair] | None:
-        """Return the circuits after the last change that ended; None if there was none."""
+        """Return the circuits after the change that ended last; None if there was none."""
         with self._failures("read"):
             row = self._connection.execute(
-                "SELECT after FROM outcomes JOIN intents ON intent = intents.id WHERE region = ? "
-                "ORDER BY intents.id DESC LIMIT 1",
+                "SELECT id, after FROM outcomes WHERE region = ? ORDER BY seq DESC LIMIT 1",
                 (self.region,),
             ).fetchone()
-        return None if row is None else decode_circuits(row[0])
+        if row is None:
+            return None
+        with self._decoding("change", row[0]):
+            return decode_circuits(row[1])
 
     def _entries(
-        self, condition: str, values: tuple[object, ...], order: str, limit: int
+        self,
+        condition: str,
+        values: tuple[object, ...],
+        order: str,
+        limit: int,
+        *,
+        skips_damaged: bool = False,
     ) -> list[JournalEntry]:
-        columns = (
-            "id, intents.at, revision, kind, who, reason, job, step, layer, before, wanted, "
-            "commands, expected_s, outcomes.at, result, after, failed, timings"
+        columns = ", ".join(
+            f"{table}.{column}"
+            for table in ("intents", "outcomes")
+            for column in ("id", "at", *_COLUMNS[table])
         )
         with self._failures("read"):
             rows = self._connection.execute(
-                f"SELECT {columns} FROM intents LEFT JOIN outcomes ON outcomes.intent = intents.id "
-                f"WHERE region = ? AND {condition} ORDER BY {order} LIMIT ?",
+                f"SELECT {columns} FROM intents LEFT JOIN outcomes ON outcomes.id = intents.id "
+                f"WHERE intents.region = ? AND {condition} ORDER BY {order} LIMIT ?",
                 (self.region, *values, limit),
             ).fetchall()
-        return [_entry(row) for row in rows]
+        entries = []
+        for row in rows:
+            try:
+                with self._decoding("change", row[0]):
+                    entries.append(_entry(row))
+            except JournalError:
+                if not skips_damaged:
+                    raise
+        return entries
+
+    @contextlib.contextmanager
+    def _decoding(self, kind: str, number: int) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, InputError):
+            raise JournalError(
+                f"{shown_path(self.path)}: {kind} {number} is damaged; lightloom control audit "
+                "names every damaged row"
+            ) from None
+
+    def damages(self) -> list[str]:
+        """Return a line for each row that is not as it was written, and for each gap.
+
+        Changes that were dropped because they are old are no gap.
+
+        Raises
+        ------
+        JournalError
+            If the file cannot be read.
+        """
+        rows: list[tuple[int, str, int, tuple[object, ...], object]] = []
+        with self._failures("read"):
+            for table, names in _COLUMNS.items():
+                columns = ", ".join(("id", "region", "seq", "at", *names, "chain"))
+                found = self._connection.execute(
+                    f"SELECT {columns} FROM {table} WHERE region = ?", (self.region,)
+                )
+                rows += [(row[2], table, row[0], row[1:-1], row[-1]) for row in found]
+        rows.sort(key=lambda row: (isinstance(row[0], int), row[0] if row[0] else 0))
+        begins = min((row[0] for row in rows if row[1] == "intents"), default=0)
+        lines, last, chain = [], 0, ""
+        for seq, table, number, values, digest in rows:
+            what = f"{_ROW_NAMES[table]} {number}"
+            if seq != last + 1:
+                if seq > begins and last:
+                    lines.append(f"{seq - last - 1} rows before {what} are missing")
+            elif digest != _digest(chain, table, values, number):
+                lines.append(f"{what} is not as it was written")
+            last, chain = seq, str(digest)
+        return lines
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Write all that is written within, or nothing of it.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written.
+        """
+        before = self._last, self._map
+        try:
+            with self._transaction():
+                yield
+        except BaseException:
+            self._last, self._map = before
+            raise
 
     @contextlib.contextmanager
     def lease_transaction(self) -> Iterator[sqlite3.Connection]:
@@ -444,23 +641,62 @@ class Journal:
             yield connection
 
 
+def _open(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
+    """Open a file; what is only read may be on a full disk, and may not be there."""
+
+    def connect(target: str, *, is_uri: bool) -> sqlite3.Connection:
+        return sqlite3.connect(
+            target,
+            timeout=_BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=is_uri,
+        )
+
+    if not is_read_only:
+        keep_private(path, "journal", JournalError)
+        return connect(str(path), is_uri=False)
+    if not path.exists():
+        return connect(":memory:", is_uri=False)
+    address = path.absolute().as_uri()
+    connection = connect(f"{address}?mode=ro", is_uri=True)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError:
+        # the memory that writers share cannot be made: nobody writes, or the disk is full
+        connection.close()
+        connection = connect(f"{address}?mode=ro&immutable=1", is_uri=True)
+    return connection
+
+
+def _digest(chain: str, table: str, row: Iterable[object], number: int | None = None) -> str:
+    """Digest of a row and of the one before it; the number is known before only of an outcome."""
+    facts = [chain, table, *row, *((number,) if table == "outcomes" else ())]
+    return sha256(json.dumps(facts, default=repr).encode()).hexdigest()
+
+
 def _entry(row: tuple[Any, ...]) -> JournalEntry:
-    number, at, revision, kind, who, reason, job, step, layer = row[:9]
-    before, wanted, commands, expected_s, ended, result, after, failed, timings = row[9:]
+    number, at, revision, map_number, kind, who, job, step, layer, reason = row[:10]
+    before, wanted, commands, expected_s, _, ended, result, after, failed, timings = row[10:]
     intent = ChangeIntent(
         kind,
         ChangeReason(who, reason, job, step, layer),
         decode_circuits(before),
         decode_circuits(wanted),
         {switch: (counts[0], counts[1]) for switch, counts in json.loads(commands).items()},
-        expected_s,
+        float(expected_s),
     )
     outcome = None
     if result is not None:
         outcome = ChangeOutcome(
-            result, decode_circuits(after), json.loads(failed), json.loads(timings)
+            result,
+            decode_circuits(after),
+            dict(json.loads(failed)),
+            {name: float(value) for name, value in json.loads(timings).items()},
         )
-    return JournalEntry(number, at, revision, intent, ended, outcome)
+    return JournalEntry(
+        number, map_number, float(at), revision, intent, ended and float(ended), outcome
+    )
 
 
 def entry_as_json(entry: JournalEntry) -> dict[str, Any]:
@@ -470,6 +706,7 @@ def entry_as_json(entry: JournalEntry) -> dict[str, Any]:
         "id": entry.id,
         "at": entry.at,
         "revision": entry.revision,
+        "map": entry.map,
         "kind": intent.kind,
         "reason": vars(intent.reason),
         "before": encode_circuits(intent.before).split(),

@@ -5,6 +5,7 @@ In a terminal a line is for people: the time of day, the event, and its facts in
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -13,6 +14,7 @@ from typing import Any, TextIO
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.report import ChangeReport
 from lightloom.control.switch_set import SwitchReplies
+from lightloom.errors import printable
 
 _HIDDEN = "[hidden]"
 _MIN_SECRET = 4
@@ -58,14 +60,41 @@ class ControlLog:
 
     def write(self, event: str, facts: Mapping[str, object]) -> None:
         """Write one line."""
-        record = {"at": round(self._clock(), 6), "region": self._region, "event": event}
-        record |= {name: _plain(value) for name, value in facts.items()}
-        text = json.dumps(record, ensure_ascii=True)
-        for secret in self._secrets:
-            text = text.replace(json.dumps(secret)[1:-1], _HIDDEN)
+        record: dict[str, Any] = {
+            "at": round(self._clock(), 6),
+            "region": self._region,
+            "event": event,
+        }
+        record |= self._plain(facts)
         if self._stream.isatty():
-            text = _in_words(json.loads(text))
-        print(text, file=self._stream, flush=True)
+            text = _in_words(record)
+        else:
+            # JSON leaves one control character as it is
+            text = json.dumps(record, ensure_ascii=True).replace("\x7f", "\\u007f")
+        with contextlib.suppress(OSError, ValueError):
+            # a full disk, or a reader that has gone, is no reason to leave a change half done
+            print(text, file=self._stream, flush=True)
+
+    def hide(self, secrets: Collection[str]) -> None:
+        """Replace these texts as well from now on, wherever they appear."""
+        self._secrets += [secret for secret in secrets if len(secret) >= _MIN_SECRET]
+
+    def _plain(self, value: object) -> Any:
+        """A fact as JSON has it, without secrets."""
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, Mapping):
+            return {self._masked(str(name)): self._plain(item) for name, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._plain(item) for item in value]
+        return self._masked(str(value))
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            # also as errors show it
+            for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
+                text = text.replace(form, _HIDDEN)
+        return text
 
 
 def _in_words(record: dict[str, Any]) -> str:
@@ -73,9 +102,7 @@ def _in_words(record: dict[str, Any]) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(record.pop("at")))
     head = f"{at} {record.pop('region')}: {record.pop('event')}"
     facts = ", ".join(f"{name} {_word(value)}" for name, value in record.items() if value)
-    line = f"{head}: {facts}" if facts else head
-    # what is no character of a line is shown as an escape
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+    return printable(f"{head}: {facts}" if facts else head)
 
 
 def _word(value: Any) -> str:
@@ -92,13 +119,3 @@ def _facts_of(report: ChangeReport) -> dict[str, object]:
         "seconds": round(sum(report.timings.values()), 6),
         "failed": {str(circuit): problem for circuit, problem in report.failed.items()},
     }
-
-
-def _plain(value: object) -> object:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
-    return str(value)

@@ -5,9 +5,11 @@ Without it everything is counted nowhere, and serving metrics is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from lightloom.control.loopback_http import LoopbackServer, Page
 from lightloom.control.port_map import SwitchPort
 from lightloom.control.refusals import RegionFileError
 from lightloom.control.report import ChangeReport, Drift, RegionState
@@ -41,6 +43,8 @@ class ControlMetrics:
 
     def __init__(self, region: str) -> None:
         self._region = region
+        #: labels of the ports that are shown, by gauge
+        self._shown: dict[str, set[tuple[str, str]]] = {"power": set(), "loss": set()}
         try:
             import prometheus_client
         except ImportError:
@@ -91,24 +95,38 @@ class ControlMetrics:
         self._revision = metric(gauge, "lease_revision", "Revision of the lease.")
         self._requests = metric(counter, "requests", "Requests to the service.", "kind")
 
-    def serve(self, port: int) -> None:
-        """Serve the metrics on a loopback port.
+    @contextlib.asynccontextmanager
+    async def served(self, port: int | None) -> AsyncIterator[int | None]:
+        """Serve the metrics on a loopback port, which is returned; 0 takes a free one, None none.
 
         Raises
         ------
         RegionFileError
             If the library is missing, or the port is taken.
         """
+        if port is None:
+            yield None
+            return
         if self._client is None:
             raise RegionFileError(
                 "serve.metrics_port: install prometheus-client: pip install 'lightloom[control]'"
             )
+        pages = dict.fromkeys(("/", "/metrics"), self._page)
+        server = LoopbackServer(pages)
         try:
-            self._client.start_http_server(port, addr="127.0.0.1", registry=self.registry)
+            number = await server.start(port)
         except OSError as error:
             raise RegionFileError(
                 f"serve.metrics_port {port}: cannot listen: {error.strerror or error}"
             ) from None
+        try:
+            yield number
+        finally:
+            await server.close()
+
+    def _page(self) -> Page:
+        kind: str = self._client.CONTENT_TYPE_LATEST
+        return Page(kind, self._client.generate_latest(self.registry))
 
     def text(self) -> str:
         """Return all metrics as Prometheus reads them; empty without the library."""
@@ -161,11 +179,17 @@ class ControlMetrics:
         self._revision.labels(self._region).set(lease[1])
 
     def observe_ports(self, statuses: Mapping[SwitchPort, PortStatus]) -> None:
-        """Note power and loss of ports that are measured."""
+        """Note power and loss of all ports that are measured; those of others vanish."""
         if self._client is None:
             return
-        for port, status in statuses.items():
-            if status.power_dbm is not None:
-                self._power.labels(self._region, port.switch, port.port).set(status.power_dbm)
-            if status.loss_db is not None:
-                self._loss.labels(self._region, port.switch, port.port).set(status.loss_db)
+        power = {port: status.power_dbm for port, status in statuses.items()}
+        loss = {port: status.loss_db for port, status in statuses.items()}
+        for name, gauge, values in (("power", self._power, power), ("loss", self._loss, loss)):
+            shown = set()
+            for port, value in values.items():
+                if value is not None:
+                    gauge.labels(self._region, port.switch, port.port).set(value)
+                    shown.add((port.switch, port.port))
+            for labels in self._shown[name] - shown:
+                gauge.remove(self._region, *labels)
+            self._shown[name] = shown

@@ -11,11 +11,13 @@ planes: NIC i of every server sends into switch i.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
 
 from lightloom.control.refusals import PortMapError
 from lightloom.control.switch import CrossConnect, Port, PortSide, SwitchDescription
@@ -24,6 +26,8 @@ from lightloom.errors import did_you_mean, echo
 #: circuits whose cross-connects are remembered
 _MAX_REMEMBERED = 16_384
 _new = tuple.__new__
+#: name of the server, NIC, and switch and port of both directions
+MapRow: TypeAlias = tuple[str, int, str, Port, str, Port]
 
 
 class SwitchPort(NamedTuple):
@@ -175,6 +179,35 @@ class PortMap:
     def shown(self, entry: NicPorts) -> str:
         """A NIC for a message."""
         return f"NIC {entry.nic} of {self.servers[entry.server]}"
+
+    @cached_property
+    def rows(self) -> tuple[MapRow, ...]:
+        """Name of the server, NIC, and switch and port of both directions, of every NIC."""
+        return tuple(
+            (self.servers[entry.server], entry.nic, *entry.ingress, *entry.egress)
+            for entry in self.nics
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the names of the servers, in their order, and of the ports of every NIC."""
+        return sha256(json.dumps([self.servers, self.rows]).encode()).hexdigest()
+
+    @classmethod
+    def from_rows(cls, name: str, servers: Sequence[str], rows: Iterable[MapRow]) -> PortMap:
+        """Return the map of these :attr:`rows`.
+
+        Raises
+        ------
+        PortMapError
+            As the map itself.
+        """
+        index = {server: number for number, server in enumerate(servers)}
+        nics = tuple(
+            NicPorts(index[server], nic, SwitchPort(sends, ingress), SwitchPort(gets, egress))
+            for server, nic, sends, ingress, gets, egress in rows
+        )
+        return cls(name, tuple(servers), nics)
 
     @cached_property
     def is_duplex(self) -> bool:

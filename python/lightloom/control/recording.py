@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from lightloom.control.journal import ChangeIntent, ChangeOutcome, Journal
+from lightloom.control.journal import ChangeIntent, ChangeOutcome, Journal, JournalEntry
 from lightloom.control.lease import Lease
-from lightloom.control.port_map import NicPair
+from lightloom.control.map_change import MapChange
+from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.refusals import JournalError
+from lightloom.units import show_things
 
 #: called with the names of events and what is known about them
 Listener = Callable[[str, Mapping[str, object]], None]
@@ -70,20 +72,36 @@ class ChangeRecorder:
         self._journal.end(number, outcome, time.time())
         self._owed = None
 
-    def snapshot(self, number: int | None = None) -> frozenset[NicPair]:
+    def snapshot(self, port_map: PortMap, number: int | None = None) -> frozenset[NicPair]:
         """Return the circuits before a change, by default the last one that changed any.
 
         Raises
         ------
         JournalError
-            If there is no such change.
+            If there is no such change, or it was made with other ports.
         """
         if number is not None:
-            return self._journal.entry(number).intent.before
+            return self._before(self._journal.entry(number), port_map)
         for entry in self._journal.last(1_000):
             if entry.outcome is not None and entry.outcome.after != entry.intent.before:
-                return entry.intent.before
+                return self._before(entry, port_map)
         raise JournalError(f"{self._journal.region}: no change to roll back")
+
+    def _before(self, entry: JournalEntry, port_map: PortMap) -> frozenset[NicPair]:
+        """The circuits before a change, as the map of today counts them."""
+        then = self._journal.port_map(entry.map)
+        before = entry.intent.before
+        if then is None or then.fingerprint == port_map.fingerprint:
+            return before
+        maps = MapChange(then, port_map)
+        lost = before - maps.kept(before)
+        if lost:
+            count = show_things(len(lost), "circuit")
+            raise JournalError(
+                f"{self._journal.region}: before change {entry.id}, {count} joined NICs that the "
+                f"port map does not have any more: {maps}"
+            )
+        return maps.translate(before)
 
 
 def recovered_outcome(

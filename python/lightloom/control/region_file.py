@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -13,12 +14,13 @@ from lightloom.control.change import ConflictMode
 from lightloom.control.optics import OpticalLimits, published_limits
 from lightloom.control.port_map import PortMap
 from lightloom.control.port_map_files import read_port_map
+from lightloom.control.private_files import read_private
 from lightloom.control.refusals import RegionFileError
 from lightloom.control.switch import Credentials
 from lightloom.errors import InputError
 from lightloom.hardware import measured_turnaround, nic_activation
 from lightloom.inputs.fields import OneOf
-from lightloom.inputs.files import read_file, shown_path
+from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
 from lightloom.schedule.named_sets import ALLOCATORS, RECONFIGURE_POLICIES
@@ -30,6 +32,10 @@ from lightloom.units import parse_quantity
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
 Gbps = Annotated[float, quantity("gigabit / second"), Field(ge=1e-9, le=1e9)]
 _MAX_SECRET_BYTES = 4096
+#: keys of a switch's URL that name a file
+_PATHS_OF_URL = ("ca_file", "known_hosts")
+#: a name that is part of file names: no folder, no hidden file, nothing that a shell expands
+_REGION_NAME = re.compile(r"[^\W_][\w.-]*")
 
 
 def _or_measured(value: Any) -> Any:
@@ -76,13 +82,31 @@ class SwitchSection(Section):
             raise RegionFileError("password_file and password_env: expected one of them")
         return self
 
+    def address(self, folder: Path) -> str:
+        """Return the URL with its paths, which are relative to the region's file, from here."""
+        parts = urlsplit(self.url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        if not any(key in _PATHS_OF_URL for key, _ in query):
+            return self.url
+        paths = [
+            (key, str(folder / value) if key in _PATHS_OF_URL and value else value)
+            for key, value in query
+        ]
+        return urlunsplit(parts._replace(query=urlencode(paths)))
+
+    def files(self) -> list[Path]:
+        """Return the files that this table names."""
+        query = parse_qsl(urlsplit(self.url).query)
+        named = [Path(value) for key, value in query if key in _PATHS_OF_URL]
+        return named if self.password_file is None else [self.password_file, *named]
+
     def credentials(self, folder: Path) -> Credentials:
         """Return user and password.
 
         Raises
         ------
         RegionFileError
-            If the file or variable is not there.
+            If the file or variable is not there, or others may read the file.
         """
         if self.password_env is not None:
             password = os.environ.get(self.password_env)
@@ -92,7 +116,7 @@ class SwitchSection(Section):
         if self.password_file is None:
             return Credentials(self.user)
         path = folder / self.password_file
-        content = read_file(path, "password", _MAX_SECRET_BYTES, RegionFileError)
+        content = read_private(path, "password", _MAX_SECRET_BYTES)
         try:
             return Credentials(self.user, content.decode("utf-8").rstrip("\r\n"))
         except UnicodeDecodeError:
@@ -259,21 +283,35 @@ class ServeSection(Section):
         0, description="Port for TCP; 0 takes a free one."
     )
     token_file: File | None = Field(
-        None, description="File with the token of clients; made if it is not there."
+        None, description="File with the tokens of clients; made if it is not there."
     )
     tls_certificate: File | None = Field(None, description="Certificate (PEM).")
     tls_key: File | None = Field(None, description="Its key (PEM).")
     max_connections: Annotated[Whole, Field(le=65_536)] = Field(
         256, description="Connections at one time."
     )
+    max_peer_connections: Annotated[Whole, Field(le=65_536)] = Field(
+        64, description="Connections at one time from one address, for TCP."
+    )
     request_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
-        10.0, description="Time in which a request, once begun, must be complete."
+        10.0,
+        description="Time in which a request, once begun, must be complete, and a reply be read.",
+    )
+    demand_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
+        5.0,
+        description="Time after which a demand is told to use the EPS; a change that was begun is "
+        "carried through.",
     )
     drain_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
-        5.0, description="Time in which members must have drained circuits that go dark."
+        2.0, description="Time in which members must have drained circuits that go dark."
     )
-    check_s: Annotated[float, quantity("second"), Field(ge=0, le=86_400)] = Field(
-        10.0, description="Time without a request after which the switches are read back; 0: never."
+    check_s: Annotated[float, quantity("second"), Field(gt=0, le=86_400)] = Field(
+        10.0, description="Time between two readings of the switches and their ports."
+    )
+    max_age_s: Annotated[float, quantity("second"), Field(ge=0, le=86_400)] = Field(
+        1.0,
+        description="Age of a reading above which the switches are read before a demand is "
+        "answered; before a change they are read in any case.",
     )
     metrics_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
         None, description="Loopback port of the Prometheus metrics."
@@ -311,6 +349,13 @@ class RegionFile(Section):
     optics: OpticsSection = Field(OpticsSection(), description="Light.")
     serve: ServeSection = Field(ServeSection(), description="Service.")
 
+    @field_validator("name")
+    @classmethod
+    def _fits_file_names(cls, name: str) -> str:
+        if _REGION_NAME.fullmatch(name) is None:
+            raise ValueError("expected letters, digits, '.', '_' and '-', such as rack7")
+        return name
+
     @model_validator(mode="after")
     def _relaying_makes_sense(self) -> RegionFile:
         if self.relay is not None and not self.policy.split:
@@ -322,7 +367,7 @@ class RegionFile(Section):
     def files(self, folder: Path) -> list[Path]:
         """Every file that this one names, relative to its folder."""
         names: list[Path | None] = [self.port_map, self.journal]
-        names += [section.password_file for section in self.switches.values()]
+        names += [name for section in self.switches.values() for name in section.files()]
         names += [self.serve.token_file, self.serve.tls_certificate, self.serve.tls_key]
         return [folder / name for name in names if name is not None]
 

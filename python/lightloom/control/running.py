@@ -5,48 +5,84 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import getpass
 import os
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from lightloom.control.connections import user_name
 from lightloom.control.controller import RegionController
 from lightloom.control.drivers import open_driver
+from lightloom.control.failure_state import RegionFailures
 from lightloom.control.failures import failed_ports
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
+from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
-from lightloom.control.refusals import ControlError, LeaseError
+from lightloom.control.port_map import PortMap
+from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.report import RegionState
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession
 from lightloom.control.switch import SwitchDriver, SwitchError, SwitchEventKind
-from lightloom.control.token import read_token
+from lightloom.control.token import TokenFile
+from lightloom.errors import InputError
+from lightloom.inputs.files import shown_path
 
 #: power of a port without light is below this; see ``failed_ports``
 _NO_LIGHT_DBM = float("-inf")
 #: new objects after which the garbage collector looks at them
 _COLLECT_AFTER = 5_000
+#: seconds after which a switch that does not answer is tried again, at first and at most
+_REACH_S, _REACH_MAX_S = 1.0, 60.0
 
 
 @dataclass
 class OpenRegion:
-    """A region whose files are read and whose switches are not yet reached."""
+    """A region whose files are read and whose switches are not yet reached.
+
+    Attributes
+    ----------
+    file_map
+        The port map of the region's file; the controller counts by that of its journal.
+    """
 
     file: RegionFile
     folder: Path
     controller: RegionController
     journal: Journal
+    failures: RegionFailures
     metrics: ControlMetrics
     log: ControlLog
+    file_map: PortMap
+
+    @property
+    def map_change(self) -> MapChange:
+        """How the port map has changed since the last change of circuits."""
+        return MapChange(self.controller.port_map, self.file_map)
+
+    def check_map(self) -> None:
+        """Check that the port map is that of the journal.
+
+        Raises
+        ------
+        PortMapError
+            If it has changed.
+        """
+        if not self.map_change.is_empty:
+            raise PortMapError(
+                f"{self.file_map.name} has changed since the last change of circuits: "
+                f"{self.map_change}; look at it, and take it up, with lightloom control remap"
+            )
 
 
-def open_region(path: Path, stream: TextIO | None = None) -> OpenRegion:
+def open_region(
+    path: Path, stream: TextIO | None = None, *, is_read_only: bool = False
+) -> OpenRegion:
     """Read the file of a region, its port map and its journal.
 
     Parameters
@@ -55,6 +91,8 @@ def open_region(path: Path, stream: TextIO | None = None) -> OpenRegion:
         The file.
     stream
         Where the log goes; standard error by default.
+    is_read_only
+        Whether nothing is written to the journal.
 
     Raises
     ------
@@ -62,13 +100,13 @@ def open_region(path: Path, stream: TextIO | None = None) -> OpenRegion:
         If one of the files cannot be used.
     """
     file, folder = read_region(path), path.parent
-    port_map = file.read_port_map(folder)
+    file_map = file.read_port_map(folder)
     secrets: list[str] = []
     drivers: dict[str, SwitchDriver] = {}
     for name, section in file.switches.items():
         credentials = section.credentials(folder)
         secrets.append(credentials.password)
-        drivers[name] = open_driver(section.url, credentials=credentials)
+        drivers[name] = open_driver(section.address(folder), credentials=credentials)
     metrics = ControlMetrics(file.name)
     log = ControlLog(stream or sys.stderr, file.name, secrets, metrics)
     journal = Journal(
@@ -76,27 +114,50 @@ def open_region(path: Path, stream: TextIO | None = None) -> OpenRegion:
         file.name,
         durability=file.durability,
         keep_changes=file.keep_changes,
+        is_read_only=is_read_only,
     )
+    port_map = journal.port_map() or file_map
+    unknown = sorted(set(port_map.switches) - set(drivers))
+    if unknown:
+        journal.close()
+        raise RegionFileError(
+            f"{shown_path(path)}: no switch {unknown[0]}, which the port map of the last change "
+            "has; keep it until lightloom control remap has taken up a map without it"
+        )
     controller = RegionController(file, port_map, drivers, journal, listener=log)
-    return OpenRegion(file, folder, controller, journal, metrics, log)
+    failures = RegionFailures(controller)
+    failures.load()
+    return OpenRegion(file, folder, controller, journal, failures, metrics, log, file_map)
 
 
 @contextlib.asynccontextmanager
-async def running(region: OpenRegion) -> AsyncIterator[RegionController]:
+async def running(region: OpenRegion, *, remaps: bool = False) -> AsyncIterator[RegionController]:
     """Start the controller of a region, and close it in the end.
 
     SIGTERM cancels the task, as Ctrl-C does: a change in flight is completed all the same.
+
+    Raises
+    ------
+    PortMapError
+        If the port map has changed, unless that is what is to be taken up.
     """
     task = asyncio.current_task()
     assert task is not None
-    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread has signals
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    _on_signals((signal.SIGTERM,), task.cancel)
     try:
+        if not remaps:
+            region.check_map()
         await region.controller.start()
         yield region.controller
     finally:
         await region.controller.close()
         region.journal.close()
+
+
+def _on_signals(numbers: Iterable[int], act: Callable[[], object]) -> None:
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread has signals
+        for number in numbers:
+            asyncio.get_running_loop().add_signal_handler(number, act)
 
 
 @contextlib.asynccontextmanager
@@ -111,12 +172,8 @@ async def looking_at(region: OpenRegion) -> AsyncIterator[RegionController]:
 
 
 def reason_of(text: str) -> ChangeReason:
-    """Return the reason of a change by the user who runs this process."""
-    try:
-        who = getpass.getuser()
-    except (KeyError, OSError):
-        who = f"user {os.getuid()}"
-    return ChangeReason(who, text)
+    """Return the reason of a change by the user who runs this process, as the system says."""
+    return ChangeReason(user_name(os.getuid()), text)
 
 
 @contextlib.contextmanager
@@ -154,22 +211,25 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     """
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
-    token = read_token(token_path, make=True)
-    if settings.metrics_port is not None:
-        region.metrics.serve(settings.metrics_port)
-    async with running(region) as controller:
-        session = RegionSession(controller, settings.drain_timeout_s, region.metrics)
-        await session.failures.load()
-        service = ControlService(session, settings, region.folder, token)
+    tokens = TokenFile(token_path, make=True, hide=region.log.hide)
+    async with region.metrics.served(settings.metrics_port), running(region) as controller:
+        session = RegionSession(
+            controller,
+            settings.drain_timeout_s,
+            region.metrics,
+            region.failures,
+            demand_timeout_s=settings.demand_timeout_s,
+            notify=region.log,
+        )
+        service = ControlService(session, settings, region.folder, tokens, region.log)
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
+        _on_signals((signal.SIGINT, signal.SIGTERM), stop.set)
         ready(await service.start())
         region.log.write("serving", {"address": service.address})
         tasks = [
             asyncio.create_task(_renew(region)),
             asyncio.create_task(_check(region, session)),
+            asyncio.create_task(_reach(region)),
             *(asyncio.create_task(_watch(region, session, name)) for name in region.file.switches),
         ]
         stopped = asyncio.create_task(stop.wait())
@@ -200,17 +260,38 @@ async def _renew(region: OpenRegion) -> None:
 
 
 async def _check(region: OpenRegion, session: RegionSession) -> None:
-    """Read the switches back whenever no request has come for a while."""
-    every = region.file.serve.check_s
+    """Read the switches and their ports back, whatever else is going on."""
     while True:
         observe(region)
-        await asyncio.sleep(every or 1.0)
-        if every and time.monotonic() - session.last_request_s >= every:
-            await check_once(region, session)
+        await asyncio.sleep(region.file.serve.check_s)
+        await check_once(region, session)
+
+
+async def _reach(region: OpenRegion) -> None:
+    """Try again to reach switches that do not answer, ever more seldom."""
+    controller, log = region.controller, region.log
+    wait_s: dict[str, float] = {}
+    due: dict[str, float] = {}
+    while True:
+        await asyncio.sleep(_REACH_S)
+        now = asyncio.get_running_loop().time()
+        for name in sorted(controller.switches.unreachable):
+            if now < due.get(name, 0.0):
+                continue
+            try:
+                is_back = await controller.reach(name)
+            except (SwitchError, ControlError, InputError) as error:
+                is_back = False
+                log.write("check-failed", {"switch": name, "error": str(error)})
+            if is_back:
+                log.write("reached", {"switch": name, "state": controller.state})
+            longer_s = min(2 * wait_s.get(name, _REACH_S), _REACH_MAX_S)
+            wait_s[name] = _REACH_S if is_back else longer_s
+            due[name] = now + wait_s[name]
 
 
 async def check_once(region: OpenRegion, session: RegionSession) -> None:
-    """Read back, and give up NICs whose ports the switch reports as failed."""
+    """Read back, make again what drifted if the file says so, give up NICs of failed ports."""
     controller = region.controller
     try:
         await controller.check()
@@ -219,6 +300,9 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
         if new:
             response = await session.failures.add(new)
             region.log.write("failed-ports", {"response": response.sentences()})
+        if controller.state is RegionState.DRIFTED and region.file.change.on_drift == "reapply":
+            why = f"drifted: {controller.drift}"
+            await session.reapply(ChangeReason("service", why))
     except (SwitchError, ControlError) as error:
         region.log.write("check-failed", {"error": str(error)})
 

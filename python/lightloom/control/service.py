@@ -1,8 +1,11 @@
 """The service of a region: demand in, circuits and delegates out.
 
 It listens on a Unix socket or on TCP; beyond this machine only with TLS. The first frame of a
-connection must hold the token: without it not a byte is sent. Members of the job may join: a change
+connection must hold a token: without it not a byte is sent. Members of the job may join: a change
 that makes circuits of their servers dark waits until each has drained, or is given up.
+
+Whatever a client sends or leaves out costs a bounded amount of memory and time. Every request gets
+one answer, also one that is malformed or meets a fault of the service.
 
 Requests are of :mod:`lightloom.control.wire`; their header has ``op`` and ``id``, the reply the
 same ``id`` and ``ok``.
@@ -15,21 +18,35 @@ import contextlib
 import ipaddress
 import os
 import ssl
+import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from lightloom.control.connections import (
+    HELLO_S,
+    UnknownConnections,
+    notice_silence,
+    peer_of,
+)
+from lightloom.control.recording import Listener
 from lightloom.control.refusals import RegionFileError, RequestError
 from lightloom.control.region_file import ServeSection
 from lightloom.control.session import RegionSession, ServiceMember
-from lightloom.control.token import is_token
+from lightloom.control.token import ClientRole, ClientToken, TokenFile
 from lightloom.control.wire import MAX_HEADER_BYTES, Frame, read_frame
-from lightloom.errors import LightloomError
+from lightloom.errors import LightloomError, echo, printable
 from lightloom.inputs.files import shown_path
 
 _HELLO_BYTES = 1024
 #: bytes that may wait in a connection before reading pauses
-_BUFFER_BYTES = 1 << 22
+_BUFFER_BYTES = 1 << 18
+#: connections that may wait to be accepted: a whole job connects at once
+_BACKLOG = 1024
+#: seconds between looks at the file of tokens
+_TOKENS_S = 1.0
+_MAX_ID = 200
 _VERSION = 1
 
 Handler = Callable[[ServiceMember, Frame], Awaitable[dict[str, Any]]]
@@ -46,17 +63,30 @@ class ControlService:
         Where to listen, and bounds.
     folder
         What paths are relative to.
-    token
-        What clients have to show.
+    tokens
+        Those that clients have to show.
+    notify
+        Called with what happens apart from requests, for the log.
     """
 
     def __init__(
-        self, session: RegionSession, settings: ServeSection, folder: Path, token: str
+        self,
+        session: RegionSession,
+        settings: ServeSection,
+        folder: Path,
+        tokens: TokenFile,
+        notify: Listener | None = None,
     ) -> None:
         self._session, self._settings, self._folder = session, settings, folder
-        self._token = token
+        self._tokens, self._notify = tokens, notify or (lambda _name, _facts: None)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._unknown = UnknownConnections(settings.max_connections)
+        #: connections that have shown a token
+        self._admitted: dict[ServiceMember, ClientToken] = {}
+        self._peers: Counter[str] = Counter()
+        self._watching: asyncio.Task[None] | None = None
+        self._inode = 0
         #: where clients reach it: ``unix:PATH`` or ``HOST:PORT``
         self.address = ""
 
@@ -69,6 +99,7 @@ class ControlService:
             If it may not or cannot listen there.
         """
         tls = self._tls()
+        self._watching = asyncio.create_task(self._watch_tokens())
         if self._settings.host is None:
             path = self._folder / (self._settings.socket or f"{self._session.name}.sock")
             await self._listen_on_socket(path)
@@ -86,6 +117,8 @@ class ControlService:
                 self._settings.port,
                 ssl=tls,
                 limit=_BUFFER_BYTES,
+                backlog=_BACKLOG,
+                **({} if tls is None else _TLS_TIMES),
             )
         except OSError as error:
             raise RegionFileError(
@@ -98,11 +131,14 @@ class ControlService:
 
     async def _listen_on_socket(self, path: Path) -> None:
         with contextlib.suppress(OSError):
-            if path.is_socket() and not await _is_served(path):
+            if path.is_socket() and not await is_served(path):
                 path.unlink()  # of a process that has ended
         mask = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._accept, path, limit=_BUFFER_BYTES)
+            self._server = await asyncio.start_unix_server(
+                self._accept, path, limit=_BUFFER_BYTES, backlog=_BACKLOG
+            )
+            self._inode = path.stat().st_ino
         except OSError as error:
             raise RegionFileError(
                 f"serve: cannot listen on {shown_path(path)}: {error.strerror or error}"
@@ -120,83 +156,153 @@ class ControlService:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             context.load_cert_chain(self._folder / certificate, self._folder / key)
+            mode = (self._folder / key).stat().st_mode
         except OSError as error:
             name = shown_path(self._folder / certificate)
             raise RegionFileError(f"{name}: cannot use it for TLS: {error.strerror}") from None
+        if mode & 0o007:
+            name = shown_path(self._folder / key)
+            raise RegionFileError(f"{name}: others may read the key; run chmod o= on it")
         return context
 
     async def close(self) -> None:
         """Stop listening; requests in progress are completed."""
         if self._server is not None:
             self._server.close()
+        if self._watching is not None:
+            self._watching.cancel()
         await self._session.finish()
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
         if self.address.startswith("unix:"):
-            Path(self.address.removeprefix("unix:")).unlink(missing_ok=True)
+            path = Path(self.address.removeprefix("unix:"))
+            with contextlib.suppress(OSError):
+                if path.lstat().st_ino == self._inode:  # else of another service by now
+                    path.unlink()
+
+    async def _watch_tokens(self) -> None:
+        """Look at the tokens again and again; who shows one that is gone is cut off."""
+        problem = ""
+        while True:
+            await asyncio.sleep(_TOKENS_S)
+            self._look_at_tokens()
+            if self._tokens.problem != problem:
+                problem = self._tokens.problem
+                if problem:
+                    self._notify("tokens-not-read", {"error": problem})
+
+    def _look_at_tokens(self) -> None:
+        if not self._tokens.refresh():
+            return
+        self._notify("tokens-read", {"clients": [one.name for one in self._tokens.tokens]})
+        for member, token in list(self._admitted.items()):
+            if token not in self._tokens.tokens:
+                self._notify("token-withdrawn", {"member": member.number, "who": member.who})
+                member.writer.transport.abort()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= self._settings.max_connections:
-            self._session.count("refused-connection")
-            writer.close()
-            return
+        peer = peer_of(writer)
         self._open.add(task)
+        for _ in range(self._unknown.add(task, peer)):
+            self._session.count("refused-connection")
         try:
-            await self._converse(reader, writer)
-        except (ConnectionError, asyncio.CancelledError):
+            await self._converse(reader, writer, peer)
+        except (OSError, asyncio.CancelledError):
             pass
+        except Exception as error:
+            self._fault("connection", error)
         finally:
             self._open.discard(task)
+            self._unknown.remove(task)
             writer.close()
-            with contextlib.suppress(ConnectionError, OSError):
-                await writer.wait_closed()
+            with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(HELLO_S):
+                    await writer.wait_closed()
+            writer.transport.abort()  # what is still unread goes
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not await self._is_admitted(reader):
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str
+    ) -> None:
+        token = await self._admit(reader)
+        task = asyncio.current_task()
+        assert task is not None
+        self._unknown.remove(task)
+        if token is None:
             self._session.count("unauthorized")
             return
-        member = ServiceMember(writer)
-        member.send({"ok": True, "id": 0, "version": _VERSION, **self._session.description()})
+        notice_silence(writer)
+        member = ServiceMember(writer, client=token.name, role=token.role, peer=peer)
+        full = self._full(peer)
+        if full:
+            self._session.count("refused-connection")
+            member.send({"ok": False, "id": 0, "error": full})
+            return
+        self._admitted[member] = token
+        self._peers[peer] += 1
+        self._session.enter(member)
         tasks: set[asyncio.Task[None]] = set()
         try:
-            while True:
-                frame = await self._next(reader, member)
-                if frame is None:
-                    return
-                if frame.header.get("op") == "drained":
-                    self._session.drained(member, frame.header.get("fence"))
-                    continue
-                task = asyncio.create_task(self._respond(member, frame))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-                if len(tasks) > 1:
-                    # one request of a connection at a time; only fences overtake
-                    await asyncio.wait(tasks - {task})
+            facts = {"version": _VERSION, "client": token.name, "role": str(token.role)}
+            member.send({"ok": True, "id": 0, **facts, **self._session.description()})
+            await self._serve(reader, member, tasks)
         finally:
+            del self._admitted[member]
+            self._peers[peer] -= 1
             self._session.leave(member)
             if tasks:
                 await asyncio.wait(tasks)
 
-    async def _is_admitted(self, reader: asyncio.StreamReader) -> bool:
-        """Whether the first frame comes in time and holds the token."""
+    async def _serve(
+        self, reader: asyncio.StreamReader, member: ServiceMember, tasks: set[asyncio.Task[None]]
+    ) -> None:
+        """Answer the requests of a connection until it ends."""
+        while not member.writer.is_closing():
+            frame = await self._next(reader, member)
+            if frame is None:
+                return
+            if frame.header.get("op") == "drained":
+                self._drained(member, frame)
+                continue
+            task = asyncio.create_task(self._respond(member, frame))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            if len(tasks) > 1:
+                # one request of a connection at a time; only fences overtake
+                await asyncio.wait(tasks - {task})
+
+    def _full(self, peer: str) -> str:
+        """Why there is no room for another connection; empty if there is."""
+        limit, own = self._settings.max_connections, self._settings.max_peer_connections
+        if len(self._admitted) >= limit:
+            return f"{self._session.name}: {limit} connections are open; see serve.max_connections"
+        if self._settings.host is not None and self._peers[peer] >= own:
+            return (
+                f"{self._session.name}: {own} connections of {peer} are open; see "
+                "serve.max_peer_connections"
+            )
+        return ""
+
+    async def _admit(self, reader: asyncio.StreamReader) -> ClientToken | None:
+        """Whose token the first frame holds, if it comes in time."""
         try:
-            async with asyncio.timeout(self._settings.request_timeout_s):
+            async with asyncio.timeout(min(self._settings.request_timeout_s, HELLO_S)):
                 frame = await read_frame(reader, _HELLO_BYTES, 0)
         except (TimeoutError, LightloomError):
-            return False
+            return None
         if frame is None or frame.header.get("op") != "hello":
-            return False
-        return is_token(frame.header.get("token"), self._token)
+            return None
+        self._look_at_tokens()
+        return self._tokens.identify(frame.header.get("token"))
 
     async def _next(self, reader: asyncio.StreamReader, member: ServiceMember) -> Frame | None:
         try:
             return await read_frame(
                 reader,
                 MAX_HEADER_BYTES,
-                self._session.max_body_bytes,
+                self._session.max_body_bytes if member.role >= ClientRole.JOB else 0,
                 self._settings.request_timeout_s,
             )
         except RequestError as error:
@@ -205,15 +311,68 @@ class ControlService:
             member.send({"ok": False, "id": None, "error": str(error)})
             return None
 
-    async def _respond(self, member: ServiceMember, frame: Frame) -> None:
-        number = frame.header.get("id")
+    def _drained(self, member: ServiceMember, frame: Frame) -> None:
         try:
+            self._session.drained(member, frame)
+        except RequestError as error:
+            self._session.count("malformed")
+            number = _number_of(frame)
+            member.send({"ok": False, "id": number, "error": f"drained: {error}"})
+
+    async def _respond(self, member: ServiceMember, frame: Frame) -> None:
+        """Answer a request, whatever comes of it."""
+        number = _number_of(frame)
+        try:
+            if number is None and frame.header.get("id") is not None:
+                raise RequestError(
+                    f"id {echo(frame.header['id'])}: expected a whole number, or a text of up to "
+                    f"{_MAX_ID} characters"
+                )
             reply = await self._session.handle(member, frame)
             member.send({"ok": True, "id": number, **reply})
         except LightloomError as error:
             self._session.count("refused")
+            self._refuse(member, number, str(error))
+        except Exception as error:
+            self._fault("request", error)
+            self._refuse(member, number, "internal error of the service; see its log")
+        await self._flush(member.writer)
+
+    def _refuse(self, member: ServiceMember, number: int | str | None, error: str) -> None:
+        try:
             facts = self._session.fallback()
-            member.send({"ok": False, "id": number, "error": str(error), **facts})
+        except Exception as problem:
+            self._fault("fallback", problem)
+            facts = {"state": "unknown", "circuits": []}
+        member.send({"ok": False, "id": number, "error": printable(error), **facts})
+
+    def _fault(self, place: str, error: Exception) -> None:
+        """Note an error that is our own."""
+        self._session.count("internal-error")
+        trace = traceback.format_exception(error)
+        self._notify("internal-error", {"place": place, "trace": "".join(trace)})
+
+    async def _flush(self, writer: asyncio.StreamWriter) -> None:
+        """Wait until a client has read most of its replies; cut it off if it does not."""
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                await writer.drain()
+        except TimeoutError:
+            self._session.count("slow-reader")
+            writer.transport.abort()
+        except OSError:
+            pass
+
+
+_TLS_TIMES: dict[str, Any] = {"ssl_handshake_timeout": HELLO_S, "ssl_shutdown_timeout": HELLO_S}
+
+
+def _number_of(frame: Frame) -> int | str | None:
+    """The ``id`` of a request; None if it has none that can be sent back."""
+    number = frame.header.get("id")
+    if isinstance(number, bool) or not isinstance(number, int | str):
+        return None
+    return None if isinstance(number, str) and len(number) > _MAX_ID else number
 
 
 def _is_loopback(host: str) -> bool:
@@ -225,7 +384,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _is_served(path: Path) -> bool:
+async def is_served(path: Path) -> bool:
+    """Whether a process listens on a socket."""
     try:
         _, writer = await asyncio.open_unix_connection(path)
     except OSError:

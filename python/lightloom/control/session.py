@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,17 @@ import numpy as np
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import MAX_UPCOMING, circuits_of
 from lightloom.control.delegates import delegates_as_json, delegates_of
+from lightloom.control.documents import Document
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.metrics import ControlMetrics
+from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
+from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.switch import SwitchError
+from lightloom.control.token import ClientRole
 from lightloom.control.wire import Frame, encode
 from lightloom.errors import echo, expected_one_of
 from lightloom.schedule import Held
@@ -31,6 +35,26 @@ _MAX_PARTS = 1024
 _MAX_NUMBER = 2**53
 #: seconds between attempts to reach switches whose state is unknown
 _RECOVER_S = 1.0
+#: bytes that may wait for a client to read them; who reads less is cut off
+MAX_UNREAD_BYTES = 1 << 18
+#: the least role of each request; others are the operator's
+LEAST_ROLE = {
+    "status": ClientRole.VIEW,
+    "demand": ClientRole.JOB,
+    "join": ClientRole.JOB,
+    "fail": ClientRole.JOB,
+    "repair": ClientRole.JOB,
+    "clients": ClientRole.VIEW,
+    "plan": ClientRole.OPERATOR,
+    "apply": ClientRole.OPERATOR,
+    "pause": ClientRole.OPERATOR,
+    "continue": ClientRole.OPERATOR,
+    "remove": ClientRole.OPERATOR,
+}
+
+
+#: the header of a reply, and what makes one
+_Serving = Coroutine[None, None, Document]
 
 
 @dataclass(eq=False)
@@ -45,16 +69,44 @@ class ServiceMember:
         The server it stands for; None if it has not joined.
     drained
         Set when it has drained for the present fence.
+    number
+        Of the connection; 0 until it has entered a session.
+    client, role
+        Whose token it has shown, and what that allows.
+    peer
+        Where it comes from, as this machine says: a user, or an address.
+    fence
+        The last one that it was sent.
+    problem
+        Why it did not drain for it; empty if it did, or may still.
+    is_hung
+        Whether it has not answered in time, and not since.
     """
 
     writer: asyncio.StreamWriter
     server: int | None = None
     drained: asyncio.Event = field(default_factory=asyncio.Event)
+    number: int = 0
+    client: str = "client"
+    role: ClientRole = ClientRole.JOB
+    peer: str = ""
+    fence: int = 0
+    problem: str = ""
+    is_hung: bool = False
+
+    @property
+    def who(self) -> str:
+        """Under which its requests are journaled; nothing of it was said by the client."""
+        return f"{self.client} ({self.peer})" if self.peer else self.client
 
     def send(self, header: Mapping[str, Any]) -> None:
-        """Send a frame, if the connection is still there."""
-        if not self.writer.is_closing():
-            self.writer.write(encode(header))
+        """Send a frame, if the connection is still there; who does not read is cut off."""
+        if self.writer.is_closing():
+            return
+        if self.writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self.writer.transport.abort()
+            return
+        self.writer.write(encode(header))
 
 
 class RegionSession:
@@ -68,26 +120,42 @@ class RegionSession:
         Seconds that members have for draining.
     metrics
         Counts what is done.
+    failures
+        Failed parts of the region, as they were loaded.
+    demand_timeout_s
+        Seconds after which a demand is refused, though its change is carried through.
+    notify
+        Called with what happens apart from requests, for the log.
     """
 
     def __init__(
         self,
         controller: RegionController,
-        drain_timeout_s: float = 5.0,
+        drain_timeout_s: float = 2.0,
         metrics: ControlMetrics | None = None,
+        failures: RegionFailures | None = None,
+        *,
+        demand_timeout_s: float = 5.0,
+        notify: Listener | None = None,
     ) -> None:
         self.controller = controller
-        self.failures = RegionFailures(controller)
-        self._drain_timeout_s = drain_timeout_s
+        self.failures = failures or RegionFailures(controller)
+        self._drain_timeout_s, self._demand_timeout_s = drain_timeout_s, demand_timeout_s
+        self._notify = notify or (lambda _name, _facts: None)
         self._metrics = metrics or ControlMetrics(controller.region.name)
         self._members: set[ServiceMember] = set()
+        self._connected: dict[int, ServiceMember] = {}
+        self._numbers = itertools.count(1)
+        #: changes that outlived their demand
+        self._background: set[asyncio.Task[Document]] = set()
+        #: circuits that a change in progress makes or deletes: nobody may count on them
+        self._changing: frozenset[NicPair] = frozenset()
         self._fence = 0
         self._lock = asyncio.Lock()
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
-        #: when a request was last handled
-        self.last_request_s = time.monotonic()
+        self.operators = OperatorRequests(self)
 
     @property
     def name(self) -> str:
@@ -99,11 +167,36 @@ class RegionSession:
         """Largest body of a request."""
         return MAX_UPCOMING * self.controller.decider.ranks**2 * 8
 
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until no other request changes circuits.
+
+        Raises
+        ------
+        ControlError
+            If the service is stopping.
+        """
+        async with self._lock:
+            if self._is_closing:
+                raise ControlError(f"{self.name}: the service is stopping")
+            yield
+
+    @staticmethod
+    def check_keys(frame: Frame, names: tuple[str, ...]) -> None:
+        """Check that a request has no other keys.
+
+        Raises
+        ------
+        RequestError
+            If it has.
+        """
+        _known(frame, names)
+
     def count(self, event: str) -> None:
         """Count a request that was not served."""
         self._metrics.count_request(event)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Document:
         """Return what a client is greeted with."""
         return {
             "region": self.name,
@@ -113,7 +206,7 @@ class RegionSession:
             "state": str(self.controller.state),
         }
 
-    async def handle(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def handle(self, member: ServiceMember, frame: Frame) -> Document:
         """Handle a request and return the reply.
 
         Raises
@@ -121,25 +214,70 @@ class RegionSession:
         LightloomError
             If it is refused; one line.
         """
-        self.last_request_s = time.monotonic()
         handlers = {
             "demand": self._demand,
             "status": self._status,
             "join": self._join,
             "fail": self._fail,
             "repair": self._repair,
+            **self.operators.handlers,
         }
         name = frame.header.get("op")
-        if name not in handlers:
+        if not isinstance(name, str) or name not in handlers:
             raise RequestError(f"op {echo(name)}: {expected_one_of(name, handlers)}")
-        self._metrics.count_request(str(name))
+        least = LEAST_ROLE.get(name, ClientRole.OPERATOR)
+        if member.role < least:
+            raise RequestError(
+                f"{name}: {member.client} has the role {member.role}; expected a token of the role "
+                f"{least}"
+            )
+        self._metrics.count_request(name)
         return await handlers[name](member, frame)
 
-    async def _status(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        _known(frame, ())
-        return {**self.description(), **self._circuits(), "drift": str(self.controller.drift)}
+    def enter(self, member: ServiceMember) -> None:
+        """Give a connection its number."""
+        member.number = next(self._numbers)
+        self._connected[member.number] = member
 
-    async def _join(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    def members(self) -> list[Document]:
+        """Return the connections, oldest first: number, client, role, peer, server, hung."""
+        return [
+            {
+                "number": member.number,
+                "client": member.client,
+                "role": str(member.role),
+                "peer": member.peer,
+                "server": member.server,
+                "hung": member.is_hung,
+            }
+            for member in self._connected.values()
+        ]
+
+    def remove_member(self, number: int) -> None:
+        """Cut off a connection; nobody waits for it any more.
+
+        Raises
+        ------
+        RequestError
+            If there is none of this number.
+        """
+        member = self._connected.get(number)
+        if member is None:
+            raise RequestError(f"member {number}: no connection has this number")
+        self._notify("member-removed", _facts_of(member))
+        member.writer.transport.abort()
+        self.leave(member)
+
+    async def _status(self, _member: ServiceMember, frame: Frame) -> Document:
+        _known(frame, ())
+        return {
+            **self.description(),
+            **self._circuits(),
+            "drift": str(self.controller.drift),
+            "paused": self.operators.paused,
+        }
+
+    async def _join(self, member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("server",))
         servers = len(self.controller.port_map.servers)
         member.server = _whole(frame, "server", 0, servers - 1)
@@ -148,37 +286,49 @@ class RegionSession:
 
     def leave(self, member: ServiceMember) -> None:
         """Forget a connection; nobody waits for it any more."""
+        self._connected.pop(member.number, None)
         self._members.discard(member)
         member.drained.set()
 
-    def drained(self, member: ServiceMember, fence: object) -> None:
-        """Note that a member sends nothing over circuits that go dark."""
-        if fence == self._fence:
+    def drained(self, member: ServiceMember, frame: Frame) -> None:
+        """Note that a member sends nothing over circuits that go dark, or why it still does.
+
+        Raises
+        ------
+        RequestError
+            If the frame is malformed.
+        """
+        _known(frame, ("fence", "problem"))
+        fence = _whole(frame, "fence", 0, _MAX_NUMBER)
+        problem = _text(frame, "problem", None)
+        member.is_hung = False
+        if fence == member.fence:
+            member.problem = problem or ""
             member.drained.set()
 
-    async def _fail(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        _known(frame, ("parts",))
+    async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
+        _known(frame, ("parts", "why"))
+        why = _text(frame, "why", "a part has failed") or ""
         async with self._lock:
             response = await self.failures.add(_parts(frame))
-            await self._drop_lost()
+            await self._drop_lost(ChangeReason(member.who, why))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _repair(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+    async def _repair(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("parts",))
         async with self._lock:
             response = await self.failures.remove(_parts(frame))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _drop_lost(self) -> None:
+    async def _drop_lost(self, reason: ChangeReason) -> None:
         """Release the ports of circuits whose parts have failed."""
-        circuits = self.controller.held
+        controller = self.controller
         lost = frozenset(self.failures.current().lost)
-        if lost and self.controller.state is RegionState.READY:
-            reason = ChangeReason("service", "a part has failed")
-            await self._change(circuits, circuits - lost, reason)
+        if lost and controller.state is not RegionState.UNKNOWN:
+            await self.change(lost, lambda: controller.remove(lost, reason))
 
-    async def _demand(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
-        received = time.perf_counter()
+    async def _demand(self, member: ServiceMember, frame: Frame) -> Document:
+        received = _now()
         _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
         count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
         ranks = self.controller.decider.ranks
@@ -188,44 +338,111 @@ class RegionSession:
                 f"{len(frame.body):,} bytes"
             )
         demand = np.frombuffer(frame.body, "<u8").reshape(count, ranks, ranks)
+        said = _text(frame, "who", None)
         reason = ChangeReason(
-            _text(frame, "who", "service") or "service",
+            member.who,
+            f"for {said}" if said else "",
             job=_text(frame, "job", None),
             step=_whole(frame, "step", 0, _MAX_NUMBER, None),
             layer=_whole(frame, "layer", 0, _MAX_NUMBER, None),
         )
         hidden_s = _hidden(frame, count)
-        async with self._lock:
+        return await self._promptly(self._serve(demand, hidden_s, reason, received))
+
+    async def _promptly(self, serving: _Serving) -> Document:
+        """Serve a demand in its turn, or refuse it when its time is over.
+
+        A demand whose turn has not come by then is dropped; a change that was begun is carried
+        through, whoever waits for it.
+
+        Raises
+        ------
+        ControlError
+            If the time is over.
+        """
+        deadline = _now() + self._demand_timeout_s
+        late = f"{self.name}: no circuits within {self._demand_timeout_s:g} s"
+        advice = "use the packet network (EPS)"
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._lock.acquire()
+        except TimeoutError:
+            serving.close()
+            raise ControlError(f"{late}: others are being changed; {advice}") from None
+        task = asyncio.create_task(self._in_turn(serving))
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+        left = deadline - _now()
+        await asyncio.wait({task}, timeout=max(left, 0.0))
+        if not task.done():
+            task.add_done_callback(self._report)
+            raise ControlError(f"{late}: the change goes on; {advice} meanwhile")
+        return task.result()
+
+    async def _in_turn(self, serving: _Serving) -> Document:
+        """Serve a demand and let the next one in; the lock is held already."""
+        try:
             if self._is_closing:
+                serving.close()
                 raise ControlError(f"{self.name}: the service is stopping")
-            return await self._serve(demand, hidden_s, reason, received)
+            return await serving
+        finally:
+            self._lock.release()
+
+    def _report(self, task: asyncio.Task[Document]) -> None:
+        """Log what came of a demand whose client was told to use the EPS."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        result = repr(error) if error is not None else task.result()["result"]
+        self._notify("late-demand", {"result": result})
+
+    def _ended(self, task: asyncio.Task[Document]) -> None:
+        self._background.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits has it as well
 
     async def _serve(
         self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
-    ) -> dict[str, Any]:
+    ) -> Document:
         controller = self.controller
+        self.operators.check_running()
         if controller.state is RegionState.UNKNOWN:
             self._recover_later()
             raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
+        matrices = controller.decider.fold(demand)
+        await self._look()
+        self.failures.current()
         before = controller.held
-        decision = controller.decider.decide(
-            self._held_for(before), controller.decider.fold(demand), hidden_s
-        )
-        decided = time.perf_counter()
-        wanted = circuits_of(decision)
+        decision = controller.decider.decide(self._held_for(before), matrices, hidden_s)
+        decided = _now()
+        wanted = circuits_of(decision) | controller.unseen(before)
         report = None
-        if wanted != before:
-            why = ChangeReason(reason.who, str(decision), reason.job, reason.step, reason.layer)
-            report = await self._change(before, wanted, why)
+        reapplies = controller.region.change.on_drift == "reapply"
+        if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
+            text = f"{decision} ({reason.text})" if reason.text else str(decision)
+            why = replace(reason, text=text)
+            report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
-        timings = {"decide_s": decided - received, "total_s": time.perf_counter() - received}
+        timings = {"decide_s": decided - received, "total_s": _now() - received}
         return self._outcome(decision, report, timings)
+
+    async def _look(self) -> None:
+        """Read the switches, if what is known of them is older than the region's file permits."""
+        controller = self.controller
+        if controller.age_s <= controller.region.serve.max_age_s:
+            return
+        try:
+            await controller.look()
+        except SwitchError as error:
+            self._recover_later()
+            raise StateError(f"{self.name}: {error}; use the EPS") from None
 
     def _outcome(
         self, decision: Decision, report: ChangeReport | None, timings: Mapping[str, float]
-    ) -> dict[str, Any]:
+    ) -> Document:
         failed: Mapping[NicPair, str] = {} if report is None else report.failed
         return {
             "result": "held" if report is None else report.result,
@@ -241,22 +458,50 @@ class RegionSession:
             self._held = (circuits, self.controller.decider.hold(circuits))
         return self._held[1]
 
-    async def _change(
-        self, before: frozenset[NicPair], wanted: frozenset[NicPair], reason: ChangeReason
+    async def reapply(self, reason: ChangeReason) -> ChangeReport:
+        """Make missing circuits again.
+
+        Raises
+        ------
+        StateError, ControlError
+            If that cannot be done.
+        """
+        controller = self.controller
+        async with self._lock:
+            missing = controller.held - controller.observed.circuits
+            return await self.change(missing, lambda: controller.reapply(reason))
+
+    async def change(
+        self, circuits: frozenset[NicPair], make: Callable[[], Awaitable[ChangeReport]]
     ) -> ChangeReport:
-        """Drain, change, and let members resume, whatever came of it."""
+        """Let members drain, change circuits, and let members resume, whatever came of it.
+
+        Parameters
+        ----------
+        circuits
+            Those that are made or deleted.
+        make
+            Makes the change.
+
+        Raises
+        ------
+        ControlError
+            If it is refused, or a member does not drain; no command was sent.
+        """
         members: list[ServiceMember] = []
+        self._changing = circuits
         if self._members:
-            dark = {server for circuit in before ^ wanted for server in circuit.servers}
+            dark = {server for circuit in circuits for server in circuit.servers}
             members = [member for member in self._members if member.server in dark]
             if members:
                 await self._drain(members, dark)
         try:
-            report = await self.controller.apply(wanted, reason)
-        except SwitchError:
+            report = await make()
+        except SwitchError as error:
             self._recover_later()
-            raise
+            raise StateError(f"{self.name}: {error}; use the EPS") from None
         finally:
+            self._changing = frozenset()
             if members:
                 self._announce("ready", self._members, self._circuits())
         if self.controller.state is RegionState.UNKNOWN:
@@ -267,21 +512,45 @@ class RegionSession:
         return report
 
     async def _drain(self, members: list[ServiceMember], dark: set[int]) -> None:
+        """Wait until members have drained.
+
+        Raises
+        ------
+        ControlError
+            If one has not in time, cannot, or has not answered since the last time.
+        """
+        hung = [member for member in members if member.is_hung]
+        if hung:
+            raise self._undrained(hung[0], "has not answered since it was last to drain")
         self._fence += 1
         for member in members:
+            member.fence, member.problem = self._fence, ""
             member.drained.clear()
         self._announce("drain", members, {"fence": self._fence, "servers": sorted(dark)})
-        waiting = [member.drained.wait() for member in members]
-        try:
-            async with asyncio.timeout(self._drain_timeout_s):
-                await asyncio.gather(*waiting)
-        except TimeoutError:
-            late = sorted({this.server for this in members if not this.drained.is_set()}, key=str)
+        waiting = [asyncio.ensure_future(member.drained.wait()) for member in members]
+        await asyncio.wait(waiting, timeout=self._drain_timeout_s)
+        for task in waiting:
+            task.cancel()
+        late = [member for member in members if not member.drained.is_set()]
+        for member in late:
+            member.is_hung = True
+            self._notify("member-hung", _facts_of(member))
+        refusing = [member for member in members if member.problem]
+        if late or refusing:
+            self._changing = frozenset()
             self._announce("ready", members, self._circuits())
-            raise ControlError(
-                f"{self.name}: server {late[0]} has not drained within "
-                f"{self._drain_timeout_s:g} s; no circuit was changed"
-            ) from None
+        if late:
+            first = min(late, key=lambda member: (str(member.server), member.number))
+            raise self._undrained(first, f"has not drained within {self._drain_timeout_s:g} s")
+        if refusing:
+            raise self._undrained(refusing[0], f"cannot drain: {refusing[0].problem}")
+
+    def _undrained(self, member: ServiceMember, why: str) -> ControlError:
+        self._changing = frozenset()
+        return ControlError(
+            f"{self.name}: server {member.server} {why} (member {member.number}); no circuit was "
+            "changed"
+        )
 
     def _announce(
         self, event: str, members: Iterable[ServiceMember], facts: Mapping[str, Any]
@@ -289,14 +558,14 @@ class RegionSession:
         for member in members:
             member.send({"event": event, **facts})
 
-    def _circuits(self) -> dict[str, Any]:
+    def _circuits(self) -> Document:
         """Circuits that carry traffic now, and who sends over them."""
         controller = self.controller
         circuits: frozenset[NicPair] = frozenset()
         if controller.state is not RegionState.UNKNOWN:
             circuits = controller.held & controller.observed.circuits
         response = self.failures.current()
-        circuits -= frozenset(response.lost)
+        circuits -= frozenset(response.lost) | self._changing
         nics = dict(enumerate(controller.port_map.nics_per_server))
         delegates = delegates_of(circuits, nics, controller.region.job.gpus_per_server)
         return {
@@ -304,9 +573,10 @@ class RegionSession:
             "circuits": [list(circuit) for circuit in sorted(circuits)],
             "delegates": delegates_as_json(delegates, response.relays),
             "failures": sorted(map(str, self.failures.parts)),
+            "unreachable": sorted(controller.switches.unreachable),
         }
 
-    def fallback(self) -> dict[str, Any]:
+    def fallback(self) -> Document:
         """Return what is true when a request was refused: the circuits that are there."""
         return self._circuits()
 
@@ -319,11 +589,6 @@ class RegionSession:
             with contextlib.suppress(SwitchError, ControlError):
                 await self.controller.check()
                 return
-            lost = self.failures.unreachable()
-            if lost:
-                with contextlib.suppress(SwitchError, ControlError):
-                    await self.failures.add(lost)
-                    continue
             await asyncio.sleep(_RECOVER_S)
 
     async def finish(self) -> None:
@@ -333,6 +598,10 @@ class RegionSession:
             if self._recovering is not None:
                 self._recovering.cancel()
                 await asyncio.gather(self._recovering, return_exceptions=True)
+
+
+def _facts_of(member: ServiceMember) -> dict[str, object]:
+    return {"member": member.number, "who": member.who, "server": member.server}
 
 
 def _known(frame: Frame, names: tuple[str, ...]) -> None:
@@ -380,3 +649,8 @@ def _parts(frame: Frame) -> list[str]:
     if not all(isinstance(value, str) and len(value) <= _MAX_TEXT for value in values):
         raise RequestError("parts: expected texts such as nic:2/1")
     return values
+
+
+def _now() -> float:
+    """Seconds by the clock of the event loop."""
+    return asyncio.get_running_loop().time()

@@ -1,18 +1,18 @@
 """The switches of a region: connecting, reading back and applying on all of them at once.
 
 A switch on which a change ended with an unknown state is closed; :meth:`SwitchSet.resync` connects
-again and reads back until it does not change any more.
+again and reads back until it does not change any more. A switch that does not answer while others
+do is *unreachable*: it is left alone, and nobody knows what it holds, until it is reached again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lightloom.control.port_map import PlacedConnect, PortMap
-from lightloom.control.refusals import PortMapError
 from lightloom.control.switch import (
     CircuitResult,
     CircuitState,
@@ -29,6 +29,7 @@ from lightloom.control.switch import (
 
 #: maximum time between two readings
 _MAX_WAIT_S = 1.0
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,17 @@ class SwitchSet:
         self.drivers = dict(drivers)
         #: switches that have failed as a whole, and are left alone
         self.excluded: frozenset[str] = frozenset()
+        #: why a switch does not answer, where others do
+        self.unreachable: dict[str, SwitchError] = {}
         self.descriptions: dict[str, SwitchDescription] = {}
         self._port_map, self._timeout_s, self._quiet_s = port_map, timeout_s, quiet_s
         self._connected: set[str] = set()
 
     @property
     def active(self) -> list[str]:
-        """Names of the switches that have not failed."""
-        return [name for name in self.drivers if name not in self.excluded]
+        """Names of the switches that have not failed, and answer as far as is known."""
+        left = self.excluded | self.unreachable.keys()
+        return [name for name in self.drivers if name not in left]
 
     @property
     def connected(self) -> frozenset[str]:
@@ -94,14 +98,17 @@ class SwitchSet:
     async def connect(self) -> None:
         """Connect to all switches that are not, and check the port map against them.
 
+        A switch that cannot be reached while others can is unreachable from then on.
+
         Raises
         ------
         SwitchError
-            If one cannot be reached or refuses the login.
+            If none can be reached, or one refuses the login.
         PortMapError
             If the map does not fit a switch.
         """
-        await _all(self._connect(name) for name in self.active if name not in self._connected)
+        names = [name for name in self.active if name not in self._connected]
+        await self._each(names, self._connect)
 
     async def _connect(self, name: str) -> None:
         description = await self.drivers[name].connect()
@@ -115,11 +122,53 @@ class SwitchSet:
         Raises
         ------
         SwitchError
-            If one does not reply; it is connected again by :meth:`connect`.
+            If one does not reply; it is connected again by :meth:`resync`.
         """
         names = self.active
-        readbacks = await _all(self._read_back(name, ports) for name in names)
-        return dict(zip(names, readbacks, strict=True))
+        replies = await asyncio.gather(
+            *(self._read_back(name, ports) for name in names), return_exceptions=True
+        )
+        readbacks: dict[str, Readback] = {}
+        for name, reply in zip(names, replies, strict=True):
+            if isinstance(reply, BaseException):
+                raise reply
+            readbacks[name] = reply
+        return readbacks
+
+    async def _each(
+        self, names: Sequence[str], act: Callable[[str], Awaitable[Result]]
+    ) -> dict[str, Result]:
+        """Act on each switch; one that does not answer, while others do, is unreachable then."""
+        replies = await asyncio.gather(*map(act, names), return_exceptions=True)
+        results: dict[str, Result] = {}
+        errors: dict[str, SwitchError] = {}
+        for name, reply in zip(names, replies, strict=True):
+            if isinstance(reply, SwitchError) and not isinstance(reply, LoginRefusedError):
+                errors[name] = reply
+            elif isinstance(reply, BaseException):
+                raise reply
+            else:
+                results[name] = reply
+        if errors and len(errors) == len(self.active):
+            raise next(iter(errors.values()))
+        self.unreachable |= errors
+        return results
+
+    async def reach(self, name: str) -> bool:
+        """Try to connect to an unreachable switch; return whether it answers now.
+
+        Raises
+        ------
+        PortMapError
+            If the map does not fit it.
+        """
+        try:
+            await self._connect(name)
+        except SwitchError as error:
+            self.unreachable[name] = error
+            return False
+        self.unreachable.pop(name, None)
+        return True
 
     async def _read_back(self, name: str, ports: bool) -> Readback:
         try:
@@ -166,30 +215,39 @@ class SwitchSet:
         """Connect again where needed, and read back until nothing changes any more.
 
         A command that was sent before a connection was cut may still be executed: two equal
-        readings are needed, with a quiet time between them and without pending cross-connects.
+        readings are needed, with a quiet time between them and without pending cross-connects. A
+        switch that does not settle in time, while others do, is unreachable from then on.
 
         Raises
         ------
         SwitchError
-            If a switch cannot be reached, or does not settle, in time.
+            If no switch can be reached and settles in time, or one refuses the login.
+        PortMapError
+            If the map does not fit a switch.
         """
-        deadline = time.monotonic() + self._timeout_s
+        return await self._each(self.active, self._settled)
+
+    async def _settled(self, name: str) -> Readback:
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
         wait_s = self._quiet_s
-        before: dict[str, Readback] = {}
+        before: Readback | None = None
         while True:
+            now: Readback | None = None
             problem: SwitchError = SwitchTimeoutError(
                 f"the switch does not settle within {self._timeout_s:g} s"
             )
             try:
-                await self.connect()
-                now = await self.read_back()
-            except (LoginRefusedError, PortMapError):
+                if name not in self._connected:
+                    await self._connect(name)
+                now = await self._read_back(name, ports=True)
+            except LoginRefusedError:
                 raise
             except SwitchError as error:
-                now, problem = {}, error
+                problem = error
             if now and before and _same(before, now):
                 return now
-            if time.monotonic() + wait_s > deadline:
+            if asyncio.get_running_loop().time() + wait_s > deadline:
+                self._connected.discard(name)
                 raise problem
             await asyncio.sleep(wait_s)
             before, wait_s = now, min(2 * wait_s, _MAX_WAIT_S)
@@ -206,20 +264,9 @@ class SwitchSet:
         )
 
 
-def _same(before: Mapping[str, Readback], now: Mapping[str, Readback]) -> bool:
-    return all(
-        name in before and before[name].cross_connects == readback.cross_connects
-        for name, readback in now.items()
-    ) and not has_pending(now)
-
-
-async def _all(awaitables: Iterable[object]) -> list[Readback]:
-    """Await all of them, also if one fails; then raise the first error."""
-    ended = await asyncio.gather(*awaitables, return_exceptions=True)  # type: ignore[call-overload]
-    for result in ended:
-        if isinstance(result, BaseException):
-            raise result
-    return list(ended)
+def _same(before: Readback, now: Readback) -> bool:
+    is_pending = CircuitState.PENDING in now.states.values()
+    return before.cross_connects == now.cross_connects and not is_pending
 
 
 def present_in(readbacks: Mapping[str, Readback]) -> dict[str, frozenset[CrossConnect]]:

@@ -17,6 +17,9 @@ from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
+from lightloom.control.journal import ChangeReason
+from lightloom.control.refusals import ControlError
+from lightloom.control.token import token_for
 
 
 @pytest.fixture
@@ -61,22 +64,25 @@ def test_plan_shows_and_apply_does(region, lightloom):
         r"  light +.* dBm at the weakest receiver \(.* of ocs, within\)", out.splitlines()[-1]
     )
     assert not emulator.matrix.circuits
-    status, out, err = lightloom("control", "apply", path, "--circuits", wanted)
+    status, out, err = lightloom("control", "apply", path, "--circuits", wanted, "--yes")
     assert status == 0
     assert re.match(r"done \(change 1\) in .*: 3 circuits", out.splitlines()[-1])
     assert '"event": "changed"' in err
     assert len(emulator.matrix.circuits) == 6
     status, out, _ = lightloom("control", "watch", path, "--once")
     assert out.splitlines()[0] == "region: ready; 4 servers, 8 NICs on ocs; 3 circuits held"
-    assert re.fullmatch(r"  0/0-1/0  1-15: \d\.\d dB  3-13: \d\.\d dB", out.splitlines()[1])
+    assert out.splitlines()[1] == (
+        "  ocs: Polatis emulated 12x12, serial 000001, software lightloom"
+    )
+    assert re.fullmatch(r"  0/0-1/0  1-15: \d\.\d dB  3-13: \d\.\d dB", out.splitlines()[2])
     status, out, _ = lightloom("control", "plan", path, "--clear")
     assert "  delete       3  0/0-1/0  1/1-2/0  2/1-3/0" in out
-    assert lightloom("control", "apply", path, "--clear")[0] == 0
+    assert lightloom("control", "apply", path, "--clear", "--yes")[0] == 0
     assert not emulator.matrix.circuits
     status, out, _ = lightloom("control", "rollback", path)
     assert "  create       3" in out
     assert not emulator.matrix.circuits
-    assert lightloom("control", "rollback", path, "--change", 2, "--apply")[0] == 0
+    assert lightloom("control", "rollback", path, "--change", 2, "--apply", "--yes")[0] == 0
     assert len(emulator.matrix.circuits) == 6
     status, out, _ = lightloom("control", "audit", path)
     lines = out.splitlines()
@@ -99,7 +105,9 @@ def test_demand_from_a_file(region, lightloom, tmp_path):
     demand = np.zeros((32, 32), np.uint64)
     demand[0, 31] = 10**9
     np.save(tmp_path / "demand.npy", demand)
-    status, out, _ = lightloom("control", "apply", path, "--demand-file", tmp_path / "demand.npy")
+    status, out, _ = lightloom(
+        "control", "apply", path, "--demand-file", tmp_path / "demand.npy", "--yes"
+    )
     assert status == 0
     assert "0/0-3/0" in out
     assert emulator.matrix.circuits
@@ -108,19 +116,19 @@ def test_demand_from_a_file(region, lightloom, tmp_path):
 def test_drift_is_shown_reapplied_and_adopted(region, lightloom):
     path, emulator = region
     wanted = circuits_file(path, "0/0-1/0 2/1-3/0")
-    lightloom("control", "apply", path, "--circuits", wanted)
+    lightloom("control", "apply", path, "--circuits", wanted, "--yes")
     emulator.matrix.change([1, 3], [])
     _, out, _ = lightloom("control", "plan", path, "--reapply")
     assert "drifted" in out.splitlines()[0]
     assert "drift: 1 circuit missing (0/0-1/0)" in out
-    assert lightloom("control", "apply", path, "--circuits", wanted)[2].splitlines()[-1] == (
-        "lightloom: region: drifted: 1 circuit missing (0/0-1/0); reapply or adopt first"
-    )
-    assert lightloom("control", "apply", path, "--reapply")[0] == 0
+    assert lightloom("control", "apply", path, "--circuits", wanted, "--yes")[2].splitlines()[
+        -1
+    ] == ("lightloom: region: drifted: 1 circuit missing (0/0-1/0); reapply or adopt first")
+    assert lightloom("control", "apply", path, "--reapply", "--yes")[0] == 0
     assert len(emulator.matrix.circuits) == 4
     emulator.matrix.change([1, 3], [])
     assert lightloom("control", "plan", path, "--adopt")[0] == 0
-    _, out, _ = lightloom("control", "apply", path, "--adopt")
+    _, out, _ = lightloom("control", "apply", path, "--adopt", "--yes")
     assert out.splitlines()[-1] == "adopted: 1 circuit"
 
 
@@ -128,7 +136,7 @@ def test_a_change_that_fails_in_part_says_so(region, lightloom):
     path, emulator = region
     emulator.faults.next_change(FaultKind.STUCK, ports=(1,))
     wanted = circuits_file(path, "0/0-1/0 2/1-3/0")
-    status, out, err = lightloom("control", "apply", path, "--circuits", wanted)
+    status, out, err = lightloom("control", "apply", path, "--circuits", wanted, "--yes")
     assert status == 2
     assert "  0/0-1/0: 1-15 of ocs was accepted, but the switch does not have it" in out
     assert err.splitlines()[-1] == "lightloom: not as wanted: 1 circuit (failed); see above"
@@ -145,7 +153,8 @@ def test_a_change_that_fails_in_part_says_so(region, lightloom):
 )
 def test_wrong_circuits(region, lightloom, text, message):
     path, emulator = region
-    status, _, err = lightloom("control", "apply", path, "--circuits", circuits_file(path, text))
+    wanted = circuits_file(path, text)
+    status, _, err = lightloom("control", "apply", path, "--circuits", wanted, "--yes")
     assert status == 2
     last = err.splitlines()[-1]
     assert last.startswith("lightloom: ")
@@ -202,7 +211,7 @@ def test_a_wrong_password_is_not_shown(region, lightloom):
 
 def test_a_switch_that_is_not_there(tmp_path, lightloom):
     path = write_example(tmp_path, "polatis+tl1://127.0.0.1:1", servers=2, nics=1, size=4)
-    status, _, err = lightloom("control", "apply", path, "--clear")
+    status, _, err = lightloom("control", "apply", path, "--clear", "--yes")
     assert status == 2
     assert re.fullmatch(r"lightloom: switch 127\.0\.0\.1:1: Connect call failed.*\n", err)
 
@@ -210,8 +219,8 @@ def test_a_switch_that_is_not_there(tmp_path, lightloom):
 def test_targets_exclude_each_other(region, lightloom):
     path, _ = region
     assert lightloom("control", "plan", path)[2] == (
-        "lightloom: expected one of --demand-file, --circuits, --clear, --reapply, --adopt; "
-        "got none\n"
+        "lightloom: expected one of --demand-file, --circuits, --add or --remove, --clear, "
+        "--reapply, --adopt; got none\n"
     )
     assert lightloom("control", "plan", path, "--clear", "--adopt")[2].endswith(
         "got --clear and --adopt\n"
@@ -248,7 +257,7 @@ def test_serve_until_it_is_stopped(region, lightloom, number):
     process, address = start_service(path)
     try:
         assert address == f"unix:{path.parent / 'region.sock'}"
-        token = (path.parent / "region.token").read_text().strip()
+        token = token_for(path.parent / "region.token")
 
         async def use():
             async with ControlClient(address, token) as client:
@@ -257,9 +266,9 @@ def test_serve_until_it_is_stopped(region, lightloom, number):
                 return await client.circuits_for(demand, job="j", step=1, layer=1)
 
         assert asyncio.run(use())["result"] == "done"
-        status, _, err = lightloom("control", "apply", path, "--clear")
-        assert status == 2
-        assert re.search(r"region: .*:\d+ holds the lease for another \d+ s; stop it, or", err)
+        status, out, _ = lightloom("control", "apply", path, "--remove", "0/0-3/0", "--yes")
+        assert status == 0
+        assert re.match(r"done \(change 2\) in ", out.splitlines()[-1])
         process.send_signal(number)
         _, log = process.communicate(timeout=20)
     finally:
@@ -271,7 +280,9 @@ def test_serve_until_it_is_stopped(region, lightloom, number):
     assert token not in log
     assert not (path.parent / "region.sock").exists()
     assert len(emulator.matrix.circuits) > 0
-    assert lightloom("control", "apply", path, "--clear")[0] == 0  # the lease is free at once
+    assert (
+        lightloom("control", "apply", path, "--clear", "--yes")[0] == 0
+    )  # the lease is free at once
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -279,7 +290,7 @@ def test_a_change_in_flight_is_completed(tmp_path, lightloom, number):
     with emulated(settle_s=1.0) as emulator:
         path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12)
         wanted = circuits_file(path, "0/0-1/0 2/0-3/0")
-        command = [sys.executable, "-m", "lightloom", "control", "apply", str(path)]
+        command = [sys.executable, "-m", "lightloom", "control", "apply", str(path), "--yes"]
         process = subprocess.Popen(
             [*command, "--circuits", str(wanted)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -301,7 +312,7 @@ def test_a_service_that_was_killed_leaves_no_lease(region, lightloom):
     process.kill()
     process.communicate()
     time.sleep(0.05)
-    assert lightloom("control", "apply", path, "--clear")[0] == 0
+    assert lightloom("control", "apply", path, "--clear", "--yes")[0] == 0
     process, address = start_service(path)  # and the socket of the dead one is in nobody's path
     assert address
     process.terminate()
@@ -311,7 +322,7 @@ def test_a_service_that_was_killed_leaves_no_lease(region, lightloom):
 def test_watch_reports_each_change_as_a_line_of_json_and_ends_with_its_reader(region, lightloom):
     path, emulator = region
     wanted = circuits_file(path, "0/0-1/0 2/1-3/0")
-    assert lightloom("control", "apply", path, "--circuits", wanted)[0] == 0
+    assert lightloom("control", "apply", path, "--circuits", wanted, "--yes")[0] == 0
     command = [sys.executable, "-m", "lightloom", "control", "watch", str(path)]
     process = subprocess.Popen(
         [*command, "--every", "50ms", "--json", "-"],
@@ -356,7 +367,7 @@ def test_wrong_files_are_one_line_before_a_switch_is_reached(
 @pytest.mark.parametrize("command", ["plan", "apply", "watch", "serve", "rollback", "audit"])
 def test_files_of_the_region_are_not_replaced(region, lightloom, command):
     path, _ = region
-    lightloom("control", "apply", path, "--clear")
+    lightloom("control", "apply", path, "--clear", "--yes")
     target = ("--clear",) if command in ("plan", "apply") else ()
     named = [next(path.parent.glob(f"*{ending}")) for ending in (".csv", ".sqlite")]
     for place in (path, *named):
@@ -379,7 +390,31 @@ def test_a_change_beyond_any_number_is_none(region, lightloom):
 def test_quiet_leaves_out_the_log(region, lightloom):
     path, emulator = region
     wanted = circuits_file(path, "0/0-1/0\n")
-    status, out, err = lightloom("control", "apply", path, "--circuits", wanted, "--quiet")
+    status, out, err = lightloom("control", "apply", path, "--circuits", wanted, "--quiet", "--yes")
     assert (status, err) == (0, "")
     assert out.splitlines()[1] == "circuits of circuits.txt"
     assert len(emulator.matrix.circuits) == 2
+
+
+def test_nothing_that_others_wrote_does_anything_to_the_terminal(region, lightloom, monkeypatch):
+    path, _ = region
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+    reason = ChangeReason(f"job{evil}", f"for {evil}", f"j{evil}")
+    monkeypatch.setattr("lightloom.control.operator.reason_of", lambda _text: reason)
+    wanted = circuits_file(path, "0/0-1/0\n")
+    assert lightloom("control", "apply", path, "--circuits", wanted, "--yes")[0] == 0
+    status, out, err = lightloom("control", "audit", path)
+    assert status == 0
+    assert "\\x1b[2J" in out
+
+    def refuses(*_):
+        raise ControlError(f"switch: {evil}")
+
+    monkeypatch.setattr("lightloom.control.controller.RegionController.apply", refuses)
+    status, refused_out, refused_err = lightloom(
+        "control", "apply", path, "--clear", "--yes", "--verbose"
+    )
+    assert status == 2
+    for text in (out, err, refused_out, refused_err):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "\x1b" not in text

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import sqlite3
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,6 +38,17 @@ COUPLES = pairs("0/0-1/0 0/1-1/1 2/0-3/0 2/1-3/1")
 
 def run(coroutine):
     return asyncio.run(coroutine)
+
+
+def between(switch, act):
+    """Let somebody act on the switch after every reading, before the command that follows it."""
+    command = switch.apply
+
+    async def acting(change):
+        act()
+        return await command(change)
+
+    switch.apply = acting
 
 
 def on_switch(controller, switch):
@@ -303,7 +315,7 @@ def test_others_that_act_during_a_change_are_reported_not_raised(tmp_path):
             folder = tmp_path / on_failure
             folder.mkdir()
             async with controlled(folder, switch, on_failure=on_failure) as (controller, _):
-                switch.cross_connects.add(CrossConnect("1", "24"))  # since the last reading
+                between(switch, partial(switch.cross_connects.add, CrossConnect("1", "24")))
                 switch.faults.append("deny")
                 report = await controller.apply(RING, WHY)
                 assert report.result == result
@@ -323,12 +335,13 @@ def test_a_restart_understands_a_change_in_flight(tmp_path):
         async with controlled(folder, switch, retries=0) as (controller, _):
             await controller.apply(RING, WHY)
             switch.faults.append(fault)
-            switch.unreadable = 1000
+            between(switch, lambda: setattr(switch, "unreadable", 1000))
             report = await controller.apply(COUPLES, WHY)
             assert report.result == "unknown"
             assert controller.state is RegionState.UNKNOWN
             assert len(controller.journal.unfinished()) == 1
         switch.unreadable = 0
+        del switch.apply
         async with controlled(folder, switch) as (controller, _):
             assert controller.state is RegionState.READY
             assert controller.journal.unfinished() == []

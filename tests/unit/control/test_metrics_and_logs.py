@@ -90,6 +90,14 @@ def test_the_state_of_a_region_is_shown():
         assert line in text, line
 
 
+def serve(metrics, port):
+    async def scenario():
+        async with metrics.served(port):
+            pass
+
+    asyncio.run(scenario())
+
+
 def test_without_the_library_nothing_is_counted(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     metrics = ControlMetrics("r0")
@@ -100,7 +108,7 @@ def test_without_the_library_nothing_is_counted(monkeypatch):
     metrics.observe_ports({})
     assert metrics.text() == ""
     with pytest.raises(RegionFileError, match=r"^serve.metrics_port: install prometheus-client"):
-        metrics.serve(9)
+        serve(metrics, 9)
 
 
 def test_a_taken_port_is_one_line():
@@ -108,7 +116,7 @@ def test_a_taken_port_is_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RegionFileError, match=rf"^serve.metrics_port {port}: cannot listen: "):
-            ControlMetrics("r0").serve(port)
+            serve(ControlMetrics("r0"), port)
 
 
 @pytest.fixture(scope="module")
@@ -226,3 +234,45 @@ def test_secrets_never_reach_a_log():
     assert "quote" not in text
     assert json.loads(text)["error"] == "login [hidden] [hidden] refused"
     assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("secret", ["region", "event", "1700", "e\x1b[0m", "null", "true"])
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_secret_that_is_a_word_of_the_log_breaks_no_line(secret, is_terminal):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    log = ControlLog(stream, "r0", clock=lambda: 1700.0)
+    log.hide([secret])
+    error = ValueError(secret)
+    facts = {"at_all": 1700.5, "list": [secret], f"a {secret}": {secret: repr(secret)}}
+    log.write("state", {**facts, "error": repr(error)})
+    (line,) = stream.getvalue().splitlines()
+    assert line.count("[hidden]") == 5
+    if not is_terminal:
+        record = json.loads(line)
+        assert (record["region"], record["at"], record["at_all"]) == ("r0", 1700.0, 1700.5)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("closed")])
+def test_a_log_that_cannot_be_written_breaks_no_change(tmp_path, error):
+    class Full(io.StringIO):
+        def write(self, _text):
+            raise error
+
+    async def scenario():
+        async with controlled(tmp_path) as (controller, _):
+            controller._notify = ControlLog(Full(), "r0")
+            return await controller.apply(pairs("0/0-1/0"), WHY)
+
+    assert asyncio.run(scenario()).result == "done"
+
+
+def test_no_control_character_reaches_a_log():
+    characters = "".join(map(chr, [*range(32), *range(127, 160), 0x200B, 0x202E, 0xD800]))
+    for is_terminal in (False, True):
+        stream = io.StringIO()
+        stream.isatty = lambda shown=is_terminal: shown
+        ControlLog(stream, "r0")("report", {"text": characters, characters: "x"})
+        (line,) = stream.getvalue().splitlines()
+        assert line.isprintable()
+        assert line.isascii() or is_terminal

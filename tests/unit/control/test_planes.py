@@ -12,12 +12,14 @@ from lightloom.control.controller import RegionController
 from lightloom.control.decisions import circuits_of
 from lightloom.control.drivers import open_driver
 from lightloom.control.emulator import Emulator, MeasuredTime
+from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import Journal
 from lightloom.control.lease import Lease
 from lightloom.control.port_map import NicPorts, PortMap, SwitchPort
+from lightloom.control.refusals import StateError
 from lightloom.control.report import RegionState
 from lightloom.control.session import RegionSession
-from lightloom.control.switch import Credentials
+from lightloom.control.switch import Credentials, SwitchError
 
 SERVERS = 4
 
@@ -38,12 +40,13 @@ def plane_map():
 
 
 @contextlib.asynccontextmanager
-async def on_planes(folder):
-    switches = {"s0": FakeSwitch(8), "s1": FakeSwitch(8)}
+async def on_planes(folder, switches=None):
+    switches = switches or {"s0": FakeSwitch(8), "s1": FakeSwitch(8)}
     journal = Journal(folder / "r0.sqlite", "r0")
     controller = RegionController(
         region_of(), plane_map(), switches, journal, Lease(journal, "test")
     )
+    RegionFailures(controller).load()
     try:
         await controller.start()
         yield controller, switches
@@ -67,26 +70,25 @@ def test_a_change_goes_to_all_its_planes(tmp_path):
     asyncio.run(scenario())
 
 
+def spread(controller):
+    """Circuits that the decider wants for equal demand between all servers."""
+    decider = controller.decider
+    demand = np.full((1, SERVERS, SERVERS), 10**9, np.uint64)
+    return circuits_of(decider.decide(decider.hold(controller.held), demand))
+
+
 def test_one_plane_fails_and_the_other_continues(tmp_path):
     async def scenario():
-        async with on_planes(tmp_path) as (controller, switches):
+        async with on_planes(tmp_path) as (controller, _):
             session = RegionSession(controller)
             await controller.apply(pairs("0/0-1/0 2/1-3/1"), WHY)
-            switches["s1"].is_down = True
-            with pytest.raises(Exception, match=r"connection refused|the connection was cut"):
-                await controller.check()
-            assert controller.state is RegionState.UNKNOWN
-            assert session.failures.unreachable() == ["switch:s1"]
             response = await session.failures.add(["switch:s1"])
             assert response.excluded.parts == "plane 1"
             assert controller.state is RegionState.READY
             assert controller.held == pairs("0/0-1/0")
-            decider = controller.decider
-            demand = np.full((1, SERVERS, SERVERS), 10**9, np.uint64)
-            decision = decider.decide(decider.hold(controller.held), demand)
-            assert {pair.nic for pair in circuits_of(decision)} == {0}
-            assert (await controller.apply(circuits_of(decision), WHY)).result == "done"
-            switches["s1"].is_down = False
+            wanted = spread(controller)
+            assert {pair.nic for pair in wanted} == {0}
+            assert (await controller.apply(wanted, WHY)).result == "done"
             await session.failures.remove(["switch:s1"])
             # what was left on it is not the controller's any more, and is noticed
             assert controller.state is RegionState.DRIFTED
@@ -96,18 +98,97 @@ def test_one_plane_fails_and_the_other_continues(tmp_path):
     asyncio.run(scenario())
 
 
-def test_the_service_gives_up_a_plane_on_its_own(tmp_path):
+def test_a_switch_that_does_not_answer_is_blind_and_the_other_works(tmp_path):
     async def scenario():
         async with on_planes(tmp_path) as (controller, switches):
             session = RegionSession(controller)
             await controller.apply(pairs("0/0-1/0 2/1-3/1"), WHY)
             switches["s1"].is_down = True
-            with contextlib.suppress(Exception):
-                await controller.check()
-            session._recover_later()
-            await session._recovering
-            assert [str(part) for part in session.failures.parts] == ["switch:s1"]
+            assert await controller.check() is RegionState.READY
+            assert list(controller.switches.unreachable) == ["s1"]
+            session.failures.current()
+            assert session._circuits()["circuits"] == [[0, 0, 1, 0]]
+            assert session._circuits()["unreachable"] == ["s1"]
+            wanted = spread(controller)
+            assert {pair.nic for pair in wanted} == {0}
+            assert (await controller.apply(wanted, WHY)).result == "done"
+            # its circuits are left as they are, and still the controller's
+            assert controller.held == wanted | pairs("2/1-3/1")
+            with pytest.raises(StateError, match=r"circuit 0/1-2/1 cannot be made: s1 does not an"):
+                await controller.apply(pairs("0/1-2/1"), WHY)
+            assert not await controller.reach("s1")
+            switches["s1"].is_down = False
+            assert await controller.reach("s1")
+            assert (controller.state, controller.switches.unreachable) == (RegionState.READY, {})
+            assert {pair.nic for pair in spread(controller)} == {0}
+            session.failures.current()
+            assert {pair.nic for pair in spread(controller)} == {0, 1}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fault", ["cut-before", "cut-after", "cut-half"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_change_on_a_switch_that_falls_silent_stays_open(tmp_path, fault, restarts):
+    """Other changes are made meanwhile; when it answers again, it says what became of the first."""
+    first, second = pairs("0/0-1/0 2/1-3/1"), pairs("0/0-2/0 0/1-3/1")
+
+    async def scenario():
+        async with on_planes(tmp_path) as (controller, switches):
+            await controller.apply(first, WHY)
+            silent = switches["s1"]
+            silent.faults.append(fault)
+            command = silent.apply
+
+            async def cut(change):
+                silent.unreadable = 10**6
+                return await command(change)
+
+            silent.apply = cut
+            report = await controller.apply(second, WHY)
+            assert report.result == "unknown"
+            assert set(report.failed) == pairs("2/1-3/1 0/1-3/1")
+            assert pairs("0/0-2/0") <= controller.held
+            report = await controller.apply(pairs("1/0-3/0"), WHY)
+            assert report.result == "done"
+            assert len(controller.journal.unfinished()) == 1
+            silent.unreadable, silent.apply = 0, command
+            if not restarts:
+                assert await controller.reach("s1")
+                check(controller, switches)
+        if restarts:
+            silent.is_connected = False
+            async with on_planes(tmp_path, switches) as (controller, _):
+                check(controller, switches)
+
+    def check(controller, switches):
+        assert controller.journal.unfinished() == []
+        assert controller.state is RegionState.READY
+        present = {name: switch.cross_connects for name, switch in switches.items()}
+        assert controller.held == controller.port_map.observe(present).circuits
+        assert pairs("1/0-3/0") <= controller.held
+        assert controller.journal.held() == controller.held
+
+    asyncio.run(scenario())
+
+
+def test_a_region_starts_with_what_answers(tmp_path):
+    async def scenario():
+        async with on_planes(tmp_path) as (controller, switches):
+            await controller.apply(pairs("0/0-1/0 2/1-3/1"), WHY)
+        switches["s1"].is_down = True
+        async with on_planes(tmp_path, switches) as (controller, _):
             assert controller.state is RegionState.READY
+            assert list(controller.switches.unreachable) == ["s1"]
+            assert (await controller.apply(pairs("1/0-3/0 2/1-3/1"), WHY)).result == "done"
+            await RegionFailures(controller).add(["switch:s1"])
+        async with on_planes(tmp_path, switches) as (controller, _):
+            assert not controller.switches.unreachable
+            assert controller.held == pairs("1/0-3/0")
+        switches["s0"].is_down = True
+        with pytest.raises(SwitchError, match="connection refused"):
+            async with on_planes(tmp_path, switches):
+                pass
 
     asyncio.run(scenario())
 

@@ -1,16 +1,22 @@
 """Regions as files: defaults that are the simulator's, passwords, and what is refused."""
 
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
 import numpy as np
 import pytest
 from tests.control_regions import port_map_of
 
 from lightloom.control.decisions import RegionDecider
+from lightloom.control.drivers.options import DriverSettings, parse_switch_url
 from lightloom.control.example import write_example
 from lightloom.control.failure_state import shape_of
 from lightloom.control.failures import GpuPlace
 from lightloom.control.optics import published_limits
 from lightloom.control.refusals import RegionFileError
-from lightloom.control.region_file import RegionFile, SwitchSection, read_region
+from lightloom.control.region_file import _PATHS_OF_URL, RegionFile, SwitchSection, read_region
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, MixNet
 from lightloom.fabric.network import Ocs
 from lightloom.hardware import measured_turnaround, nic_activation
@@ -78,6 +84,75 @@ def test_passwords_of_files_and_variables(path, monkeypatch):
     (path.parent / "password").write_bytes(b"\xff\xfe")
     with pytest.raises(RegionFileError, match=r"password: not UTF-8 text$"):
         read_region(path).switches["ocs"].credentials(path.parent)
+    (path.parent / "password").chmod(0o640)
+    with pytest.raises(RegionFileError, match=r"others may read the password; run chmod 600 on it"):
+        read_region(path).switches["ocs"].credentials(path.parent)
+    (path.parent / "password").rename(path.parent / "other")
+    (path.parent / "password").symlink_to(path.parent / "other")
+    with pytest.raises(RegionFileError, match=r"password: cannot read the password: a symbolic"):
+        read_region(path).switches["ocs"].credentials(path.parent)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../evil",
+        "..",
+        ".",
+        ".hidden",
+        "a/b",
+        "a\\\\b",
+        "-rf",
+        "a b",
+        "a$HOME",
+        "_",
+        "~",
+        "a\\u202e",
+    ],
+)
+def test_the_name_of_a_region_is_part_of_file_names(path, name):
+    text = path.read_text()
+    path.write_text(text.replace('name = "region"', f'name = "{name}"'))
+    with pytest.raises(RegionFileError) as refusal:
+        read_region(path)
+    message = str(refusal.value)
+    assert message.startswith(f"{path}: name = ")
+    assert message.endswith("expected letters, digits, '.', '_' and '-', such as rack7")
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize("name", ["rack7", "Halle-3.Reihe_2", "区域1", "0"])
+def test_names_of_regions(path, name):
+    path.write_text(path.read_text().replace('name = "region"', f'name = "{name}"'))
+    assert read_region(path).name == name
+
+
+def test_every_key_of_a_url_that_is_a_text_is_a_path():
+    """A certificate of a new driver that would be looked for in the folder of the process."""
+    texts = {one.name for one in fields(DriverSettings) if isinstance(one.default, str)}
+    assert texts == set(_PATHS_OF_URL)
+
+
+def test_paths_in_the_url_of_a_switch_are_relative_to_the_region(path):
+    def section(query):
+        return SwitchSection(url=f"polatis+ssh://10.0.0.5:6252{query}", password_file="password")
+
+    folder = path.parent
+    assert section("").address(folder) == "polatis+ssh://10.0.0.5:6252"
+    plain = section("?poll_s=2&moves=no")
+    assert plain.address(folder) == plain.url
+    given = section("?known_hosts=hosts%20of+ocs&poll_s=2&ca_file=/etc/ca.pem&user=")
+    settings = parse_switch_url(given.address(folder))[3]
+    assert settings == {
+        "known_hosts": str(folder / "hosts of ocs"),
+        "poll_s": "2",
+        "ca_file": "/etc/ca.pem",
+        "user": "",
+    }
+    assert [str(name) for name in given.files()] == ["password", "hosts of ocs", "/etc/ca.pem"]
+    text = path.read_text().replace("//10.0.0.5", "//10.0.0.5?ca_file=ca.pem")
+    path.write_text(text)
+    assert folder / "ca.pem" in read_region(path).files(folder)
 
 
 def test_spare_gpus(path):
@@ -136,6 +211,25 @@ def test_a_region_may_relay(path):
     path.write_text(text + '\n[relay]\nchunk_bytes = "1 MB"\n')
     with pytest.raises(RegionFileError, match=r"relay.chunk_bytes = 1 MB: expected a whole number"):
         read_region(path)
+
+
+def test_the_guide_lists_every_key():
+    """A key that nobody finds, or that is not there any more."""
+    page = (Path(__file__).parents[3] / "docs/how-to/control-a-switch.md").read_text()
+    rows = dict(re.findall(r"^\| `\[(\w+)\]` \| (.*) \|$", page, re.MULTILINE))
+    sections = {
+        name: field.annotation
+        for name, field in RegionFile.model_fields.items()
+        if name not in ("port_map", "journal", "switches") and name in rows
+    }
+    assert sections.keys() == rows.keys()
+    for name, row in rows.items():
+        (section,) = [
+            one
+            for one in (sections[name], *get_args(sections[name]))
+            if hasattr(one, "model_fields")
+        ]
+        assert set(re.findall(r"`(\w+)`", row.partition(";")[0])) == set(section.model_fields), name
 
 
 @pytest.mark.parametrize("relays", [False, True])

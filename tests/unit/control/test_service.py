@@ -11,24 +11,46 @@ import numpy as np
 import pytest
 from tests.control_regions import controlled, pairs
 
+from lightloom.control import service as service_module
 from lightloom.control.client import ControlClient
 from lightloom.control.refusals import RegionFileError, RequestError, ServiceError
 from lightloom.control.region_file import ServeSection
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession, ServiceMember
-from lightloom.control.token import is_token, read_token
-from lightloom.control.wire import encode, read_frame
+from lightloom.control.token import TokenFile
+from lightloom.control.wire import Frame, encode, read_frame
 
-TOKEN = "0123456789abcdef"
+TOKEN, VIEWER, OPERATOR = "0123456789abcdef", "fedcba9876543210", "operator-0123456"
+TOKENS = f"job job {TOKEN}\nwall view {VIEWER}\nnoc operator {OPERATOR}\n"
+
+
+def tokens_in(folder, text=TOKENS):
+    path = folder / "r0.token"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return TokenFile(path)
 
 
 @contextlib.asynccontextmanager
-async def served(folder, switch=None, *, drain_timeout_s=0.2, settings=None, **change):
+async def served(
+    folder,
+    switch=None,
+    *,
+    drain_timeout_s=0.2,
+    demand_timeout_s=5.0,
+    settings=None,
+    notify=None,
+    **change,
+):
     """A service on a Unix socket, its session and its switch."""
     async with controlled(folder, switch, **change) as (controller, inside):
-        session = RegionSession(controller, drain_timeout_s)
+        session = RegionSession(
+            controller, drain_timeout_s, demand_timeout_s=demand_timeout_s, notify=notify
+        )
         options = {"request_timeout_s": 0.1, **(settings or {})}
-        service = ControlService(session, ServeSection(**options), folder, TOKEN)
+        service = ControlService(
+            session, ServeSection(**options), folder, tokens_in(folder), notify
+        )
         await service.start()
         try:
             yield service, session, inside
@@ -91,8 +113,8 @@ def test_demand_is_answered_with_circuits_and_delegates(tmp_path):
             "demnd",
             {},
             b"",
-            "op 'demnd': expected one of demand, status, join, fail, repair; did you mean "
-            "'demand'?",
+            "op 'demnd': expected one of demand, status, join, fail, repair, plan, apply, pause, "
+            "continue, clients, remove; did you mean 'demand'?",
         ),
         ("status", {"x": 1}, b"", "unknown key 'x': expected one of "),
         ("demand", {}, b"123", "demand: expected 1 x 8 x 8 numbers of 8 bytes, got 3 bytes"),
@@ -202,11 +224,14 @@ def test_only_the_present_fence_counts(tmp_path):
     async def scenario():
         async with controlled(tmp_path) as (controller, _):
             session, member = RegionSession(controller), ServiceMember(None)
-            session.drained(member, 7)
-            session.drained(member, None)
+            session.drained(member, Frame({"op": "drained", "fence": 7}))
+            assert not member.drained.is_set()
+            for header in ({"op": "drained"}, {"fence": "0"}, {"fence": [0]}, {"x": 1, "fence": 0}):
+                with pytest.raises(RequestError):
+                    session.drained(member, Frame(header))
             assert not member.drained.is_set()
             # before the first one it is 0
-            session.drained(member, 0)
+            session.drained(member, Frame({"op": "drained", "fence": 0}))
             assert member.drained.is_set()
 
     asyncio.run(scenario())
@@ -219,7 +244,7 @@ def test_connections_are_bounded(tmp_path):
             ControlClient(service.address, TOKEN) as first,
         ):
             async with ControlClient(service.address, TOKEN):
-                with pytest.raises(ServiceError, match="the service refused the token"):
+                with pytest.raises(ServiceError, match=r"2 connections are open; see serve"):
                     await ControlClient(service.address, TOKEN).__aenter__()
             assert (await first.request("status"))["ok"]
 
@@ -262,7 +287,7 @@ def test_a_member_that_does_not_drain_stops_the_change(tmp_path):
                 await member.request("join", server=3)
                 reply = await client.circuits_for(demand((0, 7)))
                 assert reply["error"] == (
-                    "r0: server 3 has not drained within 0.2 s; no circuit was changed"
+                    "r0: server 3 has not drained within 0.2 s (member 1); no circuit was changed"
                 )
                 assert not switch.commands
             async with ControlClient(service.address, TOKEN) as client:
@@ -290,7 +315,7 @@ def test_failed_parts_are_avoided_and_remembered(tmp_path):
             used = {connect.ingress for connect in switch.cross_connects}
             assert not used & {"2", "7"}
         async with served(tmp_path, switch) as (service, session, _):
-            await session.failures.load()
+            session.failures.load()
             async with ControlClient(service.address, TOKEN) as client:
                 status = await client.request("status")
                 assert status["failures"] == ["nic:0/1", "nic:3/0"]
@@ -321,7 +346,8 @@ def test_while_a_switch_is_away_everything_uses_the_eps(tmp_path):
             await client.circuits_for(demand((0, 7)))
             switch.is_down = True
             reply = await client.circuits_for(demand((2, 5), (1, 3)))
-            assert (reply["ok"], reply["result"], reply["circuits"]) == (True, "unknown", [])
+            assert (reply["ok"], reply["state"], reply["circuits"]) == (False, "unknown", [])
+            assert reply["error"].endswith("is the switch on?; use the EPS")
             reply = await client.circuits_for(demand((2, 5), (1, 3)))
             assert reply["error"] == "r0: the state of a switch is unknown; use the EPS"
             switch.is_down = False
@@ -339,7 +365,9 @@ def test_where_it_may_listen(tmp_path):
     async def start(**settings):
         async with controlled(tmp_path) as (controller, _):
             session = RegionSession(controller)
-            service = ControlService(session, ServeSection(**settings), tmp_path, TOKEN)
+            service = ControlService(
+                session, ServeSection(**settings), tmp_path, tokens_in(tmp_path)
+            )
             try:
                 address = await service.start()
                 async with ControlClient(address, TOKEN) as client:
@@ -377,23 +405,6 @@ def test_the_socket_is_private_and_goes_with_the_service(tmp_path):
     run(scenario())
 
 
-def test_tokens(tmp_path):
-    path = tmp_path / "token"
-    token = read_token(path, make=True)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert read_token(path, make=True) == token
-    assert is_token(token, token)
-    assert not is_token("é", token)
-    path.chmod(0o644)
-    with pytest.raises(RegionFileError, match=r"others may read the token; run chmod 600 on it$"):
-        read_token(path)
-    path.write_text("short")
-    with pytest.raises(RegionFileError, match=r"expected a token of at least 16 ASCII characters$"):
-        read_token(path)
-    with pytest.raises(RegionFileError, match=r"no such file$"):
-        read_token(tmp_path / "none")
-
-
 def test_frames():
     async def through(data, **limits):
         reader = asyncio.StreamReader()
@@ -408,7 +419,7 @@ def test_frames():
         run(through(encode({"a": 1}, b"xyz")[:-1]))
 
 
-def test_tls_beyond_this_machine(tmp_path):
+def certificate_in(tmp_path):
     command = (
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 "
         "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
@@ -416,7 +427,12 @@ def test_tls_beyond_this_machine(tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_tls_beyond_this_machine(tmp_path):
+    certificate_in(tmp_path)
     settings = {"host": "0.0.0.0", "tls_certificate": "cert.pem", "tls_key": "key.pem"}
+    (tmp_path / "key.pem").chmod(0o640)
 
     async def scenario():
         async with served(tmp_path, settings=settings) as (service, _, _switch):
@@ -426,5 +442,26 @@ def test_tls_beyond_this_machine(tmp_path):
                 assert (await client.circuits_for(demand((0, 7))))["result"] == "done"
             with pytest.raises(ServiceError, match="the service refused the token"):
                 await ControlClient(address, TOKEN).__aenter__()  # without TLS
+
+    run(scenario())
+    (tmp_path / "key.pem").chmod(0o644)
+    with pytest.raises(
+        RegionFileError, match=r"key\.pem: others may read the key; run chmod o= on"
+    ):
+        run(scenario())
+
+
+def test_a_half_open_tls_connection_ends_soon(tmp_path, monkeypatch):
+    certificate_in(tmp_path)
+    monkeypatch.setitem(service_module._TLS_TIMES, "ssl_handshake_timeout", 0.1)
+    settings = {"host": "127.0.0.1", "tls_certificate": "cert.pem", "tls_key": "key.pem"}
+
+    async def scenario():
+        async with served(tmp_path, settings=settings) as (service, _, _switch):
+            port = int(service.address.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(bytes.fromhex("1603010200"))  # the beginning of a greeting
+            assert await asyncio.wait_for(reader.read(), 2) == b""
+            writer.close()
 
     run(scenario())

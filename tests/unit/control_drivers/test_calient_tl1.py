@@ -80,10 +80,10 @@ def test_a_port_is_freed_before_it_is_used():
             await driver.apply(SwitchChange(creates=(THERE,)))
             other = CrossConnect("1.1.1", "1.1.5")
             (refused,) = await driver.apply(SwitchChange(creates=(other,)))
-            assert (refused.state, refused.code) == (CircuitState.INVALID, "SROF")
-            back = await driver.read_back()
-            assert back.state_of(other) is CircuitState.PENDING, "entered and not active"
-            results = await driver.apply(SwitchChange(deletes=(other, THERE)))
+            # a client: ENT-CRS that is not completed means "Port already in Connection"
+            assert (refused.state, refused.code) == (CircuitState.INVALID, "SAOP")
+            assert (await driver.read_back()).cross_connects == {THERE}
+            results = await driver.apply(SwitchChange(deletes=(THERE,)))
             assert all(result.is_accepted for result in results)
             await driver.apply(SwitchChange(creates=(other,)))
             assert (await driver.read_back()).states == {other: CircuitState.CONNECTED}
@@ -121,3 +121,39 @@ def test_bad_ports_are_never_sent():
             assert emulator.faults.num_changes == 0
 
     run(check())
+
+
+@pytest.mark.parametrize("page_rows", [0, 1, 3])
+def test_ports_that_are_numbers_and_replies_of_several_pages(page_rows):
+    # recorded: rows such as 1>1 with SRCPORT=1, and a list that is divided at each COMPLD
+    async def check():
+        options = behavior(has_plain_ports=True, page_rows=page_rows)
+        async with setup(behavior=options, **CALIENT) as (emulator, driver):
+            description = await driver.connect()
+            assert list(description.ports) == [str(port) for port in range(1, 9)]
+            there, back, other = (CrossConnect(*pair) for pair in ("12", "21", "34"))
+            await driver.apply(SwitchChange(creates=(there, back, other)))
+            assert emulator.matrix.circuits == {1: 10, 2: 9, 3: 12}
+            reading = await driver.read_back()
+            assert reading.cross_connects == {there, back, other}
+            assert len(reading.ports) == 8
+            assert reading.ports[1].loss_db is not None
+            await driver.apply(SwitchChange(deletes=(there, back)))
+            assert (await driver.read_back()).cross_connects == {other}
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("text", "ports"),
+    [
+        ("Port 7 failed", ("7",)),
+        ("Port 1.2.3 failed", ("1.2.3",)),
+        ("1.2.3-1.2.4 lost", ("1.2.3", "1.2.4")),
+        ("12 alarms", ()),
+    ],
+)
+def test_ports_in_reports(text, ports):
+    from lightloom.control.drivers.calient_tl1 import _NAMED_PORT
+
+    assert tuple(_NAMED_PORT.findall(text)) == ports

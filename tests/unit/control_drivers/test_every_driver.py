@@ -2,12 +2,22 @@
 
 import asyncio
 import contextlib
-from typing import NamedTuple
 
 import pytest
-from tests.control_switches import ADMIN, change, connected, emulate, pairs, run
+from tests.control_switches import (
+    ADMIN,
+    CERTIFIED,
+    KEYED,
+    OPEN,
+    PROTOCOLS,
+    change,
+    connected,
+    pairs,
+    reached,
+    run,
+)
 
-from lightloom.control.drivers import open_driver
+from lightloom.control.drivers import open_driver, schemes
 from lightloom.control.switch import (
     Credentials,
     LoginRefusedError,
@@ -22,54 +32,12 @@ from lightloom.control.switch import (
 from lightloom.errors import InputError
 
 
-class Protocol(NamedTuple):
-    """A protocol of a model, packages that it needs, and a circuit by the names of its ports."""
-
-    model: str
-    service: str
-    circuit: str = "1-9"
-    packages: tuple[str, ...] = ()
-
-
-PROTOCOLS = {
-    protocol.service: protocol
-    for protocol in (
-        Protocol("polatis", "tl1"),
-        Protocol("polatis", "ssh", packages=("asyncssh",)),
-        Protocol("polatis", "restconf", packages=("httpx",)),
-        Protocol("polatis", "restconfs", packages=("httpx", "cryptography")),
-        Protocol("polatis", "netconf", packages=("asyncssh", "ncclient")),
-        Protocol("sonic", "gnmi", "1A-1B", ("grpc", "pygnmi")),
-        Protocol("sonic", "gnmis", "1A-1B", ("grpc", "pygnmi", "cryptography")),
-    )
-} | {
-    "cli": Protocol("sonic", "ssh", "1A-1B", ("asyncssh",)),
-    "calient": Protocol("calient", "tl1", "1.1.1-1.1.2"),
-}
-#: those whose identity is checked: by a certificate, or by a host key
-CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
-
-
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request):
     chosen = PROTOCOLS[request.param]
     for package in chosen.packages:
         pytest.importorskip(package)
     return chosen
-
-
-@contextlib.asynccontextmanager
-async def reached(protocol, tmp_path, query="poll_s=0.05", **options):
-    """An emulator, and the URL by which its driver trusts it."""
-    async with emulate(model=protocol.model, services={protocol.service: 0}, **options) as emulator:
-        query = f"?{query}"
-        if protocol.service in CERTIFIED:
-            (tmp_path / "switch.pem").write_text(emulator.certificate)
-            query += f"&ca_file={tmp_path / 'switch.pem'}"
-        if protocol.service in KEYED:
-            (tmp_path / "hosts").write_text(emulator.known_hosts())
-            query += f"&known_hosts={tmp_path / 'hosts'}"
-        yield emulator, query
 
 
 def test_a_circuit_comes_and_goes(protocol, tmp_path):
@@ -90,6 +58,7 @@ def test_a_circuit_comes_and_goes(protocol, tmp_path):
     run(check())
 
 
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS.keys() - OPEN), indirect=True)
 def test_wrong_password(protocol, tmp_path):
     async def check():
         async with reached(protocol, tmp_path) as (emulator, query):
@@ -240,3 +209,31 @@ def test_what_two_readings_differ_by():
         (SwitchEventKind.ALARM, "port 3: unknown, now unknown, alarm LOS", ("3",)),
     ]
     assert list(changes_between(now, now)) == []
+
+
+@pytest.mark.parametrize("scheme", sorted(schemes()))
+def test_a_switch_that_accepts_and_says_nothing_is_unreachable(scheme):
+    async def check():
+        writers = []
+
+        async def say_nothing(_, writer):
+            writers.append(writer)
+
+        listener = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        query = "connect_timeout_s=0.3&reply_timeout_s=5"
+        driver = open_driver(f"{scheme}://127.0.0.1:{port}?{query}", credentials=ADMIN)
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(SwitchUnreachableError, match="check") as caught:
+            await driver.connect()
+        assert asyncio.get_running_loop().time() - began_s < 2
+        assert not caught.value.state_unknown
+        await driver.close()
+        listener.close()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    for package in ("asyncssh", "ncclient", "httpx", "pygnmi"):
+        pytest.importorskip(package)
+    run(check())

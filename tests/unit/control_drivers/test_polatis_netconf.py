@@ -171,3 +171,137 @@ def test_wrong_framing(data):
 def test_long_messages_are_refused():
     with pytest.raises(ValueError, match="too long"):
         list(MessageReader().feed(b" " * (MAX_MESSAGE_BYTES + 1)))
+
+
+OPTICAL = "http://www.polatis.com/yang/optical-switch"
+#: what a switch says of itself in the form that ONOS reads: the revision decides the names
+NEW = f"{OPTICAL}?module=optical-switch&revision=2018-03-22"
+OLD = f"{OPTICAL}?module=optical-switch&revision=2016-04-22"
+#: recorded forms: of ONOS's parsers and models (new), of a laboratory's client (old)
+PRODUCT = f"""<product-information xmlns="{OPTICAL}"><manufacturer>Polatis</manufacturer>
+<serial-number>2000</serial-number><model-name>N-VST-2x2-LA1-DMHNV-701</model-name>
+<software-version>6.7.3.9</software-version></product-information>"""
+REPLIES = {
+    NEW: {
+        "product-information": PRODUCT,
+        "port-config": f"""<port-config xmlns="{OPTICAL}">{
+            "".join(
+                f"<port><port-id>{port}</port-id><status>{status}</status><label>x</label>"
+                "<peer-port/></port>"
+                for port, status in enumerate(("UNSUPPORTED", "DISABLED", "ENABLED", "FAILED"), 1)
+            )
+        }</port-config>""",
+        "opm-power": f"""<opm-power xmlns="{OPTICAL}"><port><port-id>3</port-id>
+<power>-12.50</power></port></opm-power>""",
+        "cross-connects": f"""<cross-connects xmlns="{OPTICAL}"><pair><ingress>1</ingress>
+<egress>3</egress></pair></cross-connects>""",
+    },
+    OLD: {
+        "product-information": PRODUCT,
+        "ports": f"""<ports xmlns="{OPTICAL}">{
+            "".join(
+                f"<port><port-id>{port}</port-id><port-label/><port-state>PC_ENABLED</port-state>"
+                f"<port-status>PO_{status}</port-status><peer-port/>{power}</port>"
+                for port, status, power in (
+                    (1, "ENABLED", ""),
+                    (2, "DISABLED", ""),
+                    (3, "ENABLED", "<opm><lambda>1550.0</lambda><power>-12.50</power></opm>"),
+                    (4, "FAILED", ""),
+                )
+            )
+        }</ports>""",
+        "cross-connects": f"""<cross-connects xmlns="{OPTICAL}"><pairs><ingress>1</ingress>
+<egress>3</egress></pairs></cross-connects>""",
+    },
+}
+
+
+class RecordedManager:
+    """Stands for ncclient's manager; the other side says what public clients expect."""
+
+    def __init__(self, capability):
+        self.etree = pytest.importorskip("lxml.etree")
+        self.server_capabilities = ["urn:ietf:params:netconf:base:1.0", capability]
+        self._replies = REPLIES[capability]
+        self.edits = []
+        self.connected = True
+        self._session = self
+
+    def get(self, filter_):
+        kind, text = filter_
+        assert kind == "subtree"
+        wanted = self.etree.fromstring(text)
+        assert wanted.tag.startswith(f"{{{OPTICAL}}}"), text
+        data = "".join(
+            reply for name, reply in self._replies.items() if wanted.tag.endswith(f"}}{name}")
+        )
+
+        class Reply:
+            data_ele = self.etree.fromstring(f"<data>{data}</data>")
+
+        return Reply
+
+    def edit_config(self, *, target, config, error_option):
+        assert (target, error_option) == ("running", None)
+        self.edits.append(self.etree.fromstring(config))
+
+    def close(self):
+        self.connected = False
+
+
+@pytest.mark.parametrize("capability", [NEW, OLD], ids=["new", "old"])
+def test_the_driver_understands_what_public_clients_do(capability):
+    name = "pair" if capability == NEW else "pairs"
+
+    async def check():
+        driver = open_driver("polatis+netconf://192.0.2.1", credentials=ADMIN)
+        manager = RecordedManager(capability)
+        driver._open = lambda: manager
+        description = await driver.connect()
+        assert (description.vendor, description.serial, description.size) == (
+            "Polatis",
+            "2000",
+            (2, 2),
+        )
+        back = await driver.read_back()
+        assert back.cross_connects == set(pairs("1-3"))
+        ports = {port.name: port for port in back.ports}
+        assert [port.power_dbm for port in ports.values()] == [None, None, -12.5, None]
+        assert [port.enabled for port in ports.values()] == [True, False, True, False]
+        assert all(r.is_accepted for r in await driver.apply(change("2-4", deletes="1-3")))
+        await driver.close()
+        # as ONOS: one list, an operation each, ingress before egress
+        (config,) = manager.edits
+        (circuits,) = config
+        assert circuits.tag == f"{{{OPTICAL}}}cross-connects"
+        operation = "{urn:ietf:params:xml:ns:netconf:base:1.0}operation"
+        assert [pair.get(operation) for pair in circuits] == ["delete", "merge"]
+        assert {pair.tag for pair in circuits} == {f"{{{OPTICAL}}}{name}"}
+        assert [[leaf.text for leaf in pair] for pair in circuits] == [["1", "3"], ["2", "4"]]
+
+    run(check())
+
+
+def test_an_old_switch(tmp_path):
+    async def check(emulator, driver):
+        await driver.apply(change("1-9 2-10"))
+        emulator.matrix.disabled.add(3)
+        back = await driver.read_back()
+        assert back.cross_connects == set(pairs("1-9 2-10"))
+        ports = {port.name: port for port in back.ports}
+        assert ports["9"].loss_db == pytest.approx(emulator.matrix.loss_db(1, 9), abs=0.02)
+        assert [port.name for port in ports.values() if not port.enabled] == ["3"]
+
+    netconf(check, tmp_path, behavior=behavior(yang_revision="2016-04-22"))
+
+
+def test_no_pair_is_named_twice_in_a_request(tmp_path):
+    # a switch that does not move: deleting 1-9 and making 1-10 takes two requests
+    async def check(emulator, driver):
+        await driver.apply(change("1-9"))
+        results = await driver.apply(change("1-10", deletes="1-9"))
+        assert all(result.is_accepted for result in results)
+        assert emulator.matrix.circuits == {1: 10}
+        assert emulator.faults.num_changes == 3
+
+    netconf(check, tmp_path, "&moves=no", behavior=behavior(busy=BusyPolicy.REFUSE))

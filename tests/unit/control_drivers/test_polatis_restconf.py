@@ -189,3 +189,43 @@ def test_tls_with_the_certificate_of_the_switch(tmp_path):
                 await open_driver(emulator.url(), credentials=ADMIN).connect()
 
     run(check())
+
+
+def test_paths_have_the_name_of_the_module():
+    # RFC 8040, section 3.5.3; httpx takes "optical-switch:" at the beginning for a scheme
+    async def check():
+        async with setup(**PLAIN) as (emulator, driver):
+            paths = []
+            application = emulator._running[0]._application
+            handle = application.handle
+
+            async def listen(request):
+                paths.append(request.path)
+                return await handle(request)
+
+            application.handle = listen
+            await driver.connect()
+            await driver.apply(change("1-9"))
+            await driver.apply(change(deletes="1-9"))
+            await driver.read_back()
+            assert "/api/data/optical-switch:product-information" in paths
+            assert "/api/data/optical-switch:cross-connects" in paths
+            assert "/api/data/optical-switch:cross-connects/pair=1" in paths
+
+    run(check())
+
+
+def test_a_port_without_a_shutter_is_open():
+    # the model has four statuses: UNSUPPORTED is a port that cannot be closed
+    from lightloom.control.drivers.polatis import is_closed
+
+    statuses = ("UNSUPPORTED", "ENABLED", "DISABLED", "FAILED", "PO_ENABLED", "PO_DISABLED", "")
+    assert [is_closed(status) for status in statuses] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]

@@ -449,3 +449,27 @@ def test_a_password_with_odd_characters():
             assert (await driver.read_back()).cross_connects == set()
 
     run(check())
+
+
+def test_attenuators_and_flaps_change_the_light():
+    async def check():
+        async with setup() as (emulator, driver):
+            await driver.apply(change("1-9"))
+            session, _ = driver._tl1.connected()
+            full = emulator.matrix.power_dbm(9)
+            await session.command("SET-PORT-ATTEN", "9", "::MODE=ABS,LEVEL=-20")
+            assert emulator.matrix.power_dbm(9) == -20
+            await session.command("SET-PORT-ATTEN", "9", "::MODE=ABS,LEVEL=20")
+            assert emulator.matrix.power_dbm(9) == full
+            await session.command("SET-PORT-ATTEN", "9", "::MODE=REL,LEVEL=-5")
+            launched = emulator.matrix.power_dbm(1)
+            assert emulator.matrix.power_dbm(9) == pytest.approx(launched - 5, abs=0.01)
+            await session.command("SET-PORT-ATTEN", "9", "::MODE=MAX")
+            assert emulator.matrix.power_dbm(9) == -60
+            await session.command("SET-PORT-ATTEN", "9", "::MODE=NONE")
+            await session.command("ENT-PORT-FLAP", "1", ":50,500,1")
+            await session.command("OPR-PORT-FLAP", "1")
+            await until(lambda: emulator.matrix.power_dbm(9) == -60)
+            await until(lambda: emulator.matrix.power_dbm(9) == full)
+
+    run(check())

@@ -197,3 +197,31 @@ def test_bad_ports_are_never_sent(wrong, tmp_path):
         assert emulator.faults.num_changes == 0
 
     sonic(check, tmp_path)
+
+
+def test_a_cross_connect_is_removed_before_another_one_uses_its_ports(tmp_path):
+    # sonic-mgmt 25382: by adding alone, what lost its port stayed configured beside the new one
+    async def check(emulator, driver):
+        emulator.matrix.change([], [(1, 9), (3, 11)])
+        await driver.apply(change("1A-2B"))
+        back = await driver.read_back()
+        assert back.cross_connects == set(pairs("1A-2B 3A-3B"))
+        assert emulator.faults.num_changes == 2
+
+    sonic(check, tmp_path)
+
+
+def test_by_adding_alone_a_stale_one_stays(tmp_path):
+    async def check(emulator, driver):
+        await driver.apply(change("1A-1B"))
+        await driver._run("config ocs cross-connect add 1A-2B update")
+        back = await driver.read_back()
+        assert {str(pair): str(state) for pair, state in back.states.items()} == {
+            "1A-1B": "pending",
+            "1A-2B": "connected",
+        }
+        assert emulator.matrix.circuits == {1: 10}
+        await driver.apply(change(deletes="1A-1B"))
+        assert (await driver.read_back()).cross_connects == set(pairs("1A-2B"))
+
+    sonic(check, tmp_path)

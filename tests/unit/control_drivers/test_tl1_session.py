@@ -195,3 +195,48 @@ def test_keepalive_is_sent_only_when_nothing_else_is():
         await tl1.close()
 
     run(check())
+
+
+def page(row, code="COMPLD", end=";"):
+    return f'{HEADER}M  TAG {code}\r\n   "{row}"\r\n{end}'
+
+
+@pytest.mark.parametrize("code", ["COMPLD", "RTRV"])
+def test_pages_are_one_reply(code):
+    # a client of a Calient switch divides what RTRV-CRS prints into pages at each COMPLD
+    async def check():
+        pages = "".join([page("1", code, ">"), page("2", code, "\r\n>"), REPORT, page("3")])
+        _, tl1 = session([pages], [page("4")])
+        assert (await tl1.command("RTRV-CRS")).rows == ("1", "2", "3")
+        assert (await tl1.command("RTRV-CRS")).rows == ("4",)
+        await tl1.close()
+
+    run(check())
+
+
+def test_a_refusal_after_a_page_is_a_refusal():
+    async def check():
+        _, tl1 = session([page("1", end=">"), DENIED])
+        with pytest.raises(InvalidTargetError):
+            await tl1.command("RTRV-CRS")
+        await tl1.close()
+
+    run(check())
+
+
+@pytest.mark.parametrize("busy", [ACKNOWLEDGED, page("1", end=">")])
+def test_a_switch_that_is_always_busy_is_not_waited_for(busy):
+    async def check():
+        stream, tl1 = session([], timeout_s=0.1)
+        waiting = asyncio.create_task(tl1.command("ENT-X"))
+        await until(lambda: stream.sent)
+        began_s = asyncio.get_running_loop().time()
+        while not waiting.done():
+            stream.arrived.put_nowait(busy.replace("TAG", "1").encode())
+            await asyncio.sleep(0.02)
+        with pytest.raises(SwitchTimeoutError, match=r"no reply within 0.4 s"):
+            await waiting
+        assert asyncio.get_running_loop().time() - began_s < 1
+        await tl1.close()
+
+    run(check())

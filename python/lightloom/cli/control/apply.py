@@ -2,74 +2,156 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+from pydantic import Field
 
 from lightloom.cli.control.target import (
     TargetOptions,
-    open_for_command,
+    log_of_command,
     outputs_and_options,
-    read_target,
+    read_wanted,
     run_until_complete,
     target_panel,
-    wanted_circuits,
 )
-from lightloom.cli.options import Command, Given
+from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.terminal import confirm
+from lightloom.errors import InputError
+from lightloom.inputs.strict import File, Switch
 from lightloom.units import show_things
+
+if TYPE_CHECKING:
+    from lightloom.control.documents import Document
+    from lightloom.control.operations import PlannedChange
+    from lightloom.control.operator import RegionOperator
 
 EXAMPLES = (
     "lightloom control apply region.toml --demand-file demand.npy",
-    "lightloom control apply region.toml --circuits circuits.txt",
+    "lightloom control apply region.toml plan.json",
+    "lightloom control apply region.toml --add 0/1-3/0 --yes",
     "lightloom control apply region.toml --reapply --conflicts overwrite",
     "lightloom control apply region.toml --clear",
 )
 NOTES = (
-    "Once begun, a change is carried through, also on Ctrl-C. It is refused while another "
-    "controller holds the lease of the region."
+    "What changes is shown, and asked on a terminal. A plan of lightloom control plan --json is "
+    "applied only if nothing has changed since. While the region is served, the service makes the "
+    "change. Once begun, a change is carried through, also on Ctrl-C."
 )
+_MAX_PLAN_BYTES = 1 << 26
+
+
+class ApplyOptions(TargetOptions):
+    """What is applied, and whether it is asked."""
+
+    plan: File | None = Field(None, description="A plan that was written with --json.")
+    yes: Switch = Field(False, description="Do not ask.")
+
+    def named(self) -> dict[str, bool]:
+        """Which targets are given."""
+        return {"PLAN": self.plan is not None, **super().named()}
 
 
 def command() -> Command:
     """Describe the command."""
-    return Command(panels=(target_panel(), json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
+    panel = target_panel(option(ApplyOptions, "plan", "PLAN", common=True))
+    asking = Panel("Asking", (option(ApplyOptions, "yes", common=True),))
+    panels = (panel, asking, json_panel())
+    return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, TargetOptions)
+    outputs, options = outputs_and_options(given, ApplyOptions)
     options.check_one()
+    if options.plan is not None and options.conflicts is not None:
+        raise InputError("--conflicts: the plan says it; plan again to change it")
     run_until_complete(_apply(options, outputs))
 
 
-async def _apply(options: TargetOptions, outputs: Outputs) -> None:
-    from lightloom.cli.control.documents import change_as_json, region_as_json, report_as_json
-    from lightloom.cli.control.show import change_lines, region_line, report_lines
-    from lightloom.control.change import ConflictMode
-    from lightloom.control.refusals import ControlError
-    from lightloom.control.running import reason_of, running
+async def _apply(options: ApplyOptions, outputs: Outputs) -> None:
+    from lightloom.control.operator import operator_of
 
-    region = open_for_command(options.region)
-    target = read_target(region, options)
-    if options.conflicts is not None:
-        change = region.file.change.model_copy(
-            update={"conflicts": ConflictMode(options.conflicts)}
+    if options.plan is not None:
+        planned = _read_plan(options)
+        async with operator_of(options.region, log_of_command()) as operator:
+            outputs.say(f"{planned.region}: {planned.why}")
+            await _make(operator, planned, outputs, {"plan": planned.model_dump(mode="json")})
+        return
+    from lightloom.control.change import ConflictMode
+
+    wanted = read_wanted(options)
+    conflicts = None if options.conflicts is None else ConflictMode(options.conflicts)
+    async with operator_of(options.region, log_of_command()) as operator:
+        document = await operator.plan(wanted.target, conflicts, wanted.demand)
+        await apply_shown(operator, document, outputs, asks=not options.yes)
+
+
+async def apply_shown(
+    operator: RegionOperator, document: Document, outputs: Outputs, *, asks: bool
+) -> None:
+    """Show a plan, ask unless it is to be made at once, and make it.
+
+    Raises
+    ------
+    InputError
+        If nobody can be asked.
+    ControlError
+        If it is refused, or not all is as wanted.
+    """
+    from lightloom.cli.control.show import plan_lines
+    from lightloom.control.operations import PlannedChange
+
+    outputs.say(*plan_lines(document))
+    planned = PlannedChange.model_validate(document["plan"])
+    change = document.get("change", {})
+    is_empty = not any(change.get(key) for key in ("creates", "moves", "deletes", "replaced"))
+    if asks and not (change and is_empty):
+        confirm(_question(document), "a plan of lightloom control plan --json, or --yes")
+    await _make(operator, planned, outputs, document, checks=asks)
+
+
+def _question(document: Document) -> str:
+    region, change = document["region"]["name"], document.get("change")
+    if change is None:
+        return f"Adopt {show_things(len(document['adopts']), 'circuit')} in {region}?"
+    dark = len(change["deletes"]) + len(change["moves"])
+    text = f"Change {region}? {show_things(dark, 'circuit')} of {len(document['region']['held'])}"
+    foreign = change["replaced"]
+    others = f", and {show_things(len(foreign), 'cross-connect')} of others" if foreign else ""
+    return f"{text} will go dark{others}"
+
+
+async def _make(
+    operator: RegionOperator,
+    planned: PlannedChange,
+    outputs: Outputs,
+    content: Document,
+    *,
+    checks: bool = True,
+) -> None:
+    from lightloom.cli.control.show import report_lines
+    from lightloom.control.refusals import ControlError
+
+    report = await operator.apply(planned, checks=checks)
+    outputs.say(*report_lines(report))
+    outputs.write_json({**content, **report})
+    if report["failed"]:
+        raise ControlError(
+            f"not as wanted: {show_things(len(report['failed']), 'circuit')} "
+            f"({report['result']}); see above"
         )
-        region.controller.region = region.file.model_copy(update={"change": change})
-    async with running(region) as controller:
-        outputs.say(region_line(controller))
-        content: dict[str, Any] = {"region": region_as_json(controller)}
-        if options.adopt:
-            found = await controller.adopt(reason_of("adopt"))
-            outputs.say(f"adopted: {show_things(len(found), 'circuit')}")
-            outputs.write_json({**content, "adopts": [str(one) for one in sorted(found)]})
-            return
-        wanted, why = wanted_circuits(controller, options, target)
-        kind = "reapply" if options.reapply else "apply"
-        report = await controller.apply(wanted, reason_of(why), kind)
-        outputs.say(why, *change_lines(report.change), *report_lines(report))
-        content |= {"why": why, "change": change_as_json(report.change)}
-        outputs.write_json({**content, **report_as_json(report)})
-        if report.failed:
-            raise ControlError(
-                f"not as wanted: {show_things(len(report.failed), 'circuit')} ({report.result}); "
-                "see above"
-            )
+
+
+def _read_plan(options: ApplyOptions) -> PlannedChange:
+    from lightloom.control.operations import PlannedChange
+    from lightloom.inputs.files import read_file, shown_path
+    from lightloom.inputs.formats import parse_json
+    from lightloom.inputs.strict import check
+
+    assert options.plan is not None
+    name = shown_path(options.plan)
+    content = parse_json(read_file(options.plan, "plan", _MAX_PLAN_BYTES), name)
+    plan = content.get("plan") if isinstance(content, dict) else None
+    if not isinstance(plan, dict):
+        raise InputError(f"{name}: expected a plan of lightloom control plan --json")
+    return check(PlannedChange, plan, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
 from pydantic import Field
@@ -52,15 +53,36 @@ def _run(given: Given) -> None:
     path = options.region.parent / file.journal
     if not path.exists():
         raise JournalError(f"{path}: no such file; nothing was changed in {file.name} so far")
-    journal = Journal(path, file.name)
-    entries, held = journal.last(options.last), journal.held() or frozenset()
-    journal.close()
+    journal = Journal(path, file.name, is_read_only=True)
+    try:
+        damages = journal.damages()
+        entries = journal.last(options.last, skips_damaged=True)
+        maps = {}
+        for number in {entry.map for entry in entries}:
+            with contextlib.suppress(JournalError):
+                maps[number] = journal.port_map(number)
+        held = frozenset() if damages else journal.held() or frozenset()
+    finally:
+        journal.close()
     outputs.say(*(map(entry_line, entries) if entries else [f"{file.name}: no change so far"]))
     changes = [entry_as_json(entry) for entry in entries]
-    outputs.write_json({"region": file.name, "changes": changes})
+    outputs.write_json(
+        {
+            "region": file.name,
+            "changes": changes,
+            "maps": {
+                str(number): {"servers": list(port_map.servers), "nics": list(port_map.rows)}
+                for number, port_map in maps.items()
+                if port_map is not None
+            },
+            "damages": damages,
+        }
+    )
     if outputs.html is not None:
         from lightloom.report.page_control import write_control_page
 
         servers = file.read_port_map(options.region.parent).servers
         write_control_page(file.name, servers, held, entries, outputs.html, command_line())
         say_written([outputs.html])
+    if damages:
+        raise JournalError(f"{path}: " + "; ".join(damages))

@@ -6,21 +6,24 @@ import asyncio
 
 from lightloom.cli.control.target import (
     TargetOptions,
-    open_for_command,
+    log_of_command,
     outputs_and_options,
-    read_target,
+    read_wanted,
     target_panel,
-    wanted_circuits,
 )
 from lightloom.cli.options import Command, Given
 from lightloom.cli.outputs import Outputs, json_panel
 
 EXAMPLES = (
     "lightloom control plan region.toml --demand-file demand.npy",
-    "lightloom control plan region.toml --circuits circuits.txt --conflicts update",
-    "lightloom control plan region.toml --reapply --json -",
+    "lightloom control plan region.toml --circuits circuits.txt --json plan.json",
+    "lightloom control plan region.toml --add 0/1-3/0 --remove 0/1-2/0,3/0-4/1",
+    "lightloom control plan region.toml --reapply --conflicts update",
 )
-NOTES = "The switches are read, and nothing is written: neither to them nor to the journal."
+NOTES = (
+    "The switches are read, and nothing is written: neither to them nor to the journal. The file "
+    "of --json is what lightloom control apply takes as its plan."
+)
 
 
 def command() -> Command:
@@ -35,27 +38,16 @@ def _run(given: Given) -> None:
 
 
 async def _plan(options: TargetOptions, outputs: Outputs) -> None:
-    from lightloom.cli.control.documents import change_as_json, region_as_json
-    from lightloom.cli.control.show import change_lines, region_line
+    from lightloom.cli.control.show import plan_lines
     from lightloom.control.change import ConflictMode
-    from lightloom.control.running import looking_at
+    from lightloom.control.operator import LocalOperator
+    from lightloom.control.running import looking_at, open_region
 
-    region = open_for_command(options.region)
-    target = read_target(region, options)
-    async with looking_at(region) as controller:
-        outputs.say(region_line(controller))
-        content = {"region": region_as_json(controller)}
-        if options.adopt:
-            found = [str(one) for one in sorted(controller.observed.circuits - controller.held)]
-            outputs.say(f"  adopt     {len(found):4}  {'  '.join(found)}".rstrip())
-            outputs.write_json({**content, "adopts": found})
-            return
-        wanted, why = wanted_circuits(controller, options, target)
-        outputs.say(why)
-        mode = ConflictMode(options.conflicts) if options.conflicts else None
-        if options.reapply and mode is None:
-            mode = ConflictMode.UPDATE
-        change = controller.plan(wanted, mode)
-        light = controller.loss_of(change)
-        outputs.say(*change_lines(change, light))
-        outputs.write_json({**content, "why": why, "change": change_as_json(change, light)})
+    wanted = read_wanted(options)
+    region = open_region(options.region, log_of_command(), is_read_only=True)
+    async with looking_at(region):
+        region.check_map()
+        conflicts = None if options.conflicts is None else ConflictMode(options.conflicts)
+        document = await LocalOperator(region).plan(wanted.target, conflicts, wanted.demand)
+    outputs.say(*plan_lines(document))
+    outputs.write_json(document)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from lightloom.cli.control.target import (
     RegionArgument,
-    open_for_command,
+    log_of_command,
     outputs_and_options,
     run_until_complete,
 )
@@ -19,7 +19,7 @@ from lightloom.inputs.strict import Switch
 EXAMPLES = (
     "lightloom control rollback region.toml",
     "lightloom control rollback region.toml --change 17",
-    "lightloom control rollback region.toml --change 17 --apply",
+    "lightloom control rollback region.toml --change 17 --apply --yes",
 )
 NOTES = "Without --apply, what would change is shown and no switch is touched."
 
@@ -31,6 +31,7 @@ class RollbackOptions(RegionArgument):
         None, description="Number of the change; the last one that changed circuits by default."
     )
     apply: Switch = Field(False, description="Touch the switches.")
+    yes: Switch = Field(False, description="Do not ask.")
 
 
 def command() -> Command:
@@ -41,6 +42,7 @@ def command() -> Command:
             option(RollbackOptions, "region", "REGION", common=True),
             option(RollbackOptions, "change", common=True),
             option(RollbackOptions, "apply", common=True),
+            option(RollbackOptions, "yes", common=True),
         ),
     )
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
@@ -52,21 +54,21 @@ def _run(given: Given) -> None:
 
 
 async def _roll_back(options: RollbackOptions, outputs: Outputs) -> None:
-    from lightloom.cli.control.documents import change_as_json, region_as_json, report_as_json
-    from lightloom.cli.control.show import change_lines, region_line, report_lines
-    from lightloom.control.change import ConflictMode
-    from lightloom.control.running import looking_at, reason_of, running
+    from lightloom.cli.control.apply import apply_shown
+    from lightloom.cli.control.show import plan_lines
+    from lightloom.control.operations import Before
+    from lightloom.control.operator import LocalOperator, operator_of
+    from lightloom.control.running import looking_at, open_region
 
-    region = open_for_command(options.region)
-    context = running(region) if options.apply else looking_at(region)
-    async with context as controller:
-        outputs.say(region_line(controller))
-        content: dict[str, Any] = {"region": region_as_json(controller)}
-        change = controller.plan(controller.snapshot(options.change), ConflictMode.UPDATE)
-        outputs.say(*change_lines(change))
-        content["change"] = change_as_json(change)
-        if options.apply:
-            report = await controller.roll_back(options.change, reason_of("rollback"))
-            outputs.say(*report_lines(report))
-            content |= report_as_json(report)
-        outputs.write_json(content)
+    target = Before(change=options.change)
+    if options.apply:
+        async with operator_of(options.region, log_of_command()) as operator:
+            document = await operator.plan(target, None, None)
+            await apply_shown(operator, document, outputs, asks=not options.yes)
+        return
+    region = open_region(options.region, log_of_command(), is_read_only=True)
+    async with looking_at(region):
+        region.check_map()
+        document = await LocalOperator(region).plan(target, None, None)
+    outputs.say(*plan_lines(document))
+    outputs.write_json(document)

@@ -2,75 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lightloom.control.report import Drift
 from lightloom.units import show_things, show_time
 
 if TYPE_CHECKING:
-    from lightloom.control.change import RegionChange
-    from lightloom.control.controller import RegionController
+    from lightloom.control.documents import Document
     from lightloom.control.journal import JournalEntry
-    from lightloom.control.optics import LossBudget
-    from lightloom.control.report import ChangeReport
 
 #: circuits that are listed in one line
 _MAX_LISTED = 12
 
 
-def region_line(controller: RegionController) -> str:
+def region_line(region: Document) -> str:
     """What a region is, and its state."""
-    ports = controller.port_map
-    nics = sum(ports.nics_per_server)
     text = (
-        f"{controller.region.name}: {controller.state}; {len(ports.servers)} servers, {nics} NICs "
-        f"on {', '.join(ports.switches)}; {show_things(len(controller.held), 'circuit')} held"
+        f"{region['name']}: {region['state']}; {region['servers']} servers, {region['nics']} NICs "
+        f"on {', '.join(region['switches'])}; {show_things(len(region['held']), 'circuit')} held"
     )
-    return f"{text}; drift: {controller.drift}" if controller.drift else text
+    if any(region["drift"].values()):
+        text += f"; drift: {Drift(**region['drift'])}"
+    for name, problem in region["unreachable"].items():
+        text += f"; {name} does not answer ({problem})"
+    return text
 
 
-def change_lines(change: RegionChange, light: Iterable[LossBudget] | None = None) -> Iterator[str]:
-    """A change in a few lines, with the light of its circuits where that was asked for."""
-    if change.is_empty:
-        stay = "stays" if len(change.unchanged) == 1 else "stay"
-        yield f"nothing changes: {show_things(len(change.unchanged), 'circuit')} {stay}"
+def change_lines(change: Document) -> Iterator[str]:
+    """A change in a few lines, with the light of its circuits."""
+    made = [*change["creates"], *change["moves"], *change["deletes"], *change["replaced"]]
+    if not made:
+        stay = "stays" if len(change["unchanged"]) == 1 else "stay"
+        yield f"nothing changes: {show_things(len(change['unchanged']), 'circuit')} {stay}"
         return
-    yield _listed("create", change.creates)
-    yield _listed("move", [f"{before} to {after}" for before, after in change.moved])
-    yield _listed("delete", change.deletes)
-    yield f"  unchanged {len(change.unchanged):4}"
-    if change.replaced:
-        yield _listed("replace", change.replaced)
-    yield f"  expected time {show_time(change.expected_s)}"
-    if light is not None:
-        yield from _light_lines(light)
+    yield _listed("create", change["creates"])
+    yield _listed("move", [f"{move['before']} to {move['after']}" for move in change["moves"]])
+    yield _listed("delete", change["deletes"])
+    yield f"  unchanged {len(change['unchanged']):4}"
+    if change["replaced"]:
+        yield _listed("replace", change["replaced"])
+    yield f"  expected time {show_time(change['expected_s'])}"
+    yield from _light_lines(change["light"])
 
 
-def _listed(verb: str, things: Iterable[object]) -> str:
-    texts = [str(thing) for thing in things]
-    shown = texts[:_MAX_LISTED] + ["..."] * (len(texts) > _MAX_LISTED)
-    return f"  {verb:9} {len(texts):4}  {'  '.join(shown)}".rstrip()
+def _listed(verb: str, things: Sequence[str]) -> str:
+    shown = [*things[:_MAX_LISTED], *["..."] * (len(things) > _MAX_LISTED)]
+    return f"  {verb:9} {len(things):4}  {'  '.join(shown)}".rstrip()
 
 
-def _light_lines(light: Iterable[LossBudget]) -> Iterator[str]:
-    known = [one for one in light if one.output_dbm is not None]
-    if not known:
+def _light_lines(light: Sequence[Document]) -> Iterator[str]:
+    measured = [budget for budget in light if budget["output_dbm"] is not None]
+    if not measured:
         yield "  light     not measured"
         return
-    weakest = min(known, key=lambda one: one.output_dbm or 0.0)
+    weakest = min(measured, key=lambda budget: float(budget["output_dbm"]))
     yield (
-        f"  light     {weakest.output_dbm:+.1f} dBm at the weakest receiver "
-        f"({weakest.placed}, {weakest.verdict})"
+        f"  light     {weakest['output_dbm']:+.1f} dBm at the weakest receiver "
+        f"({weakest['cross_connect']}, {weakest['verdict']})"
     )
 
 
-def report_lines(report: ChangeReport) -> Iterator[str]:
+def plan_lines(document: Document) -> Iterator[str]:
+    """A plan: the region, why, and what changes."""
+    yield region_line(document["region"])
+    adopts = document.get("adopts")
+    if adopts is not None:
+        yield f"  adopt     {len(adopts):4}  {'  '.join(adopts)}".rstrip()
+        return
+    yield document["why"]
+    yield from change_lines(document["change"])
+
+
+def report_lines(report: Document) -> Iterator[str]:
     """What came of a change."""
-    seconds = sum(report.timings.values())
-    number = "" if report.number is None else f" (change {report.number})"
-    held = show_things(len(report.after), "circuit")
-    yield f"{report.result}{number} in {show_time(seconds)}: {held}"
-    for circuit, problem in sorted(report.failed.items()):
+    held = show_things(len(report["after"]), "circuit")
+    if report["result"] == "adopted":
+        yield f"adopted: {held}"
+        return
+    seconds = sum(report["timings"].values())
+    number = "" if report["number"] is None else f" (change {report['number']})"
+    yield f"{report['result']}{number} in {show_time(seconds)}: {held}"
+    for circuit, problem in report["failed"].items():
         yield f"  {circuit}: {problem}"
 
 

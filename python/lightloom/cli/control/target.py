@@ -6,12 +6,11 @@ import asyncio
 import io
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from pydantic import Field
 
-from lightloom.cli.options import Given, Panel, option
+from lightloom.cli.options import Given, Option, Panel, option
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.terminal import terminal
 from lightloom.errors import InputError
@@ -20,9 +19,7 @@ from lightloom.inputs.strict import File, Name, Strict, Switch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lightloom.control.controller import RegionController
-    from lightloom.control.port_map import NicPair
-    from lightloom.control.running import OpenRegion
+    from lightloom.control.operations import Target
 
 _MAX_BYTES = 1_000_000
 
@@ -43,8 +40,12 @@ class TargetOptions(RegionArgument):
         None, description="Demand from rank to rank in bytes (.npy, .npz, .csv or .parquet)."
     )
     circuits: File | None = Field(
-        None, description="Circuits as text: 0/1-3/0 joins NIC 1 of server 0 and NIC 0 of server 3."
+        None,
+        description="All circuits of the region as text, others are deleted: 0/1-3/0 joins NIC 1 "
+        "of server 0 and NIC 0 of server 3.",
     )
+    add: tuple[Name, ...] = Field((), description="Circuits to add, such as 0/1-3/0.")
+    remove: tuple[Name, ...] = Field((), description="Circuits to remove, such as 0/1-3/0.")
     clear: Switch = Field(False, description="Delete all circuits of the region.")
     reapply: Switch = Field(
         False, description="Make the circuits again that the journal has: what drifted is repaired."
@@ -58,6 +59,17 @@ class TargetOptions(RegionArgument):
         "the region's file by default.",
     )
 
+    def named(self) -> dict[str, bool]:
+        """Which targets are given."""
+        return {
+            "--demand-file": self.demand is not None,
+            "--circuits": self.circuits is not None,
+            "--add or --remove": bool(self.add or self.remove),
+            "--clear": self.clear,
+            "--reapply": self.reapply,
+            "--adopt": self.adopt,
+        }
+
     def check_one(self) -> None:
         """Check that exactly one target is given.
 
@@ -66,24 +78,18 @@ class TargetOptions(RegionArgument):
         InputError
             If there is none, or several.
         """
-        given = {
-            "--demand-file": self.demand is not None,
-            "--circuits": self.circuits is not None,
-            "--clear": self.clear,
-            "--reapply": self.reapply,
-            "--adopt": self.adopt,
-        }
-        chosen = [name for name, is_given in given.items() if is_given]
+        named = self.named()
+        chosen = [name for name, is_given in named.items() if is_given]
         if len(chosen) != 1:
-            found = " and ".join(chosen) or "none"
-            raise InputError(f"expected one of {', '.join(given)}; got {found}")
+            given = " and ".join(chosen) or "none"
+            raise InputError(f"expected one of {', '.join(named)}; got {given}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """What the files of a target hold: circuits, or demand in bytes from server to server."""
+class Wanted:
+    """What the options of a target ask for; the demand is from rank to rank."""
 
-    circuits: frozenset[NicPair] | None = None
+    target: Target
     demand: NDArray[Any] | None = None
 
 
@@ -106,11 +112,9 @@ def outputs_and_options(given: Given, kind: type[Kind]) -> tuple[Outputs, Kind]:
     return outputs, options
 
 
-def open_for_command(path: Path) -> OpenRegion:
-    """Open a region for a command that ends; with --quiet there is no log."""
-    from lightloom.control.running import open_region
-
-    return open_region(path, _Nowhere() if terminal().quiet else None)
+def log_of_command() -> TextIO | None:
+    """Where a command that ends logs to: standard error, or nowhere with --quiet."""
+    return _Nowhere() if terminal().quiet else None
 
 
 def run_until_complete(coroutine: Coroutine[Any, Any, None]) -> None:
@@ -126,14 +130,17 @@ def region_argument() -> Panel:
     return Panel("Region", (option(RegionArgument, "region", "REGION", common=True),))
 
 
-def target_panel() -> Panel:
-    """The region and the circuits that are wanted."""
+def target_panel(*further: Option) -> Panel:
+    """The region, what a command takes beside it, and the circuits that are wanted."""
     return Panel(
         "Circuits",
         (
             option(TargetOptions, "region", "REGION", common=True),
+            *further,
             option(TargetOptions, "demand", "--demand-file", common=True, metavar="FILE"),
             option(TargetOptions, "circuits", common=True, metavar="FILE"),
+            option(TargetOptions, "add", common=True, metavar="CIRCUIT,..."),
+            option(TargetOptions, "remove", common=True, metavar="CIRCUIT,..."),
             option(TargetOptions, "clear", common=True),
             option(TargetOptions, "reapply", common=True),
             option(TargetOptions, "adopt", common=True),
@@ -142,52 +149,44 @@ def target_panel() -> Panel:
     )
 
 
-def read_target(region: OpenRegion, options: TargetOptions) -> Target:
-    """Read the circuits, or the demand from server to server, before any switch is reached.
+def read_wanted(options: TargetOptions) -> Wanted:
+    """Read what is wanted, before any switch is reached.
 
     Raises
     ------
     InputError
         If a file cannot be used.
     """
+    from lightloom.control.operations import (
+        Adopted,
+        Cleared,
+        Demanded,
+        Edited,
+        Exactly,
+        Reapplied,
+    )
     from lightloom.demand.byte_matrix import read_byte_matrix
 
-    try:
-        if options.circuits is not None:
-            return Target(circuits=_read_circuits(region.controller, options))
-        if options.demand is not None:
-            return Target(demand=region.controller.decider.fold(read_byte_matrix(options.demand)))
-    except InputError:
-        region.journal.close()
-        raise
-    return Target()
-
-
-def wanted_circuits(
-    controller: RegionController, options: TargetOptions, target: Target
-) -> tuple[frozenset[NicPair], str]:
-    """Return the circuits that are wanted, and why in words."""
-    from lightloom.control.decisions import circuits_of
-
-    if options.clear:
-        return frozenset(), "clear"
-    if options.reapply:
-        return controller.held, "reapply"
     if options.circuits is not None:
-        assert target.circuits is not None
-        return target.circuits, f"circuits of {options.circuits.name}"
-    assert target.demand is not None
-    decider = controller.decider
-    held = controller.held & controller.observed.circuits
-    decision = decider.decide(decider.hold(held), target.demand)
-    return circuits_of(decision), str(decision)
+        return Wanted(target=Exactly(circuits=_circuits(options), name=options.circuits.name))
+    if options.demand is not None:
+        return Wanted(target=Demanded(), demand=read_byte_matrix(options.demand))
+    if options.clear:
+        return Wanted(target=Cleared())
+    if options.reapply:
+        return Wanted(target=Reapplied())
+    if options.adopt:
+        return Wanted(target=Adopted())
+    return Wanted(target=Edited(add=options.add, remove=options.remove))
 
 
-def _read_circuits(controller: RegionController, options: TargetOptions) -> frozenset[NicPair]:
+def _circuits(options: TargetOptions) -> tuple[str, ...]:
     from lightloom.control.circuit_file import parse_circuits
+    from lightloom.control.region_file import read_region
     from lightloom.inputs.files import decode, read_file, shown_path
 
     assert options.circuits is not None
     name = shown_path(options.circuits)
     text = decode(read_file(options.circuits, "circuits", _MAX_BYTES), name)
-    return parse_circuits(text, name, controller.port_map)
+    port_map = read_region(options.region).read_port_map(options.region.parent)
+    return tuple(map(str, sorted(parse_circuits(text, name, port_map))))

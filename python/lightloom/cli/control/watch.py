@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lightloom.cli.control.target import RegionArgument, open_for_command, outputs_and_options
+from lightloom.cli.control.target import RegionArgument, log_of_command, outputs_and_options
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch, quantity
 
 if TYPE_CHECKING:
     from lightloom.control.controller import RegionController
+    from lightloom.control.documents import Document
     from lightloom.control.optics import LossBudget
     from lightloom.control.port_map import NicPair
 
@@ -59,28 +60,33 @@ def _run(given: Given) -> None:
 
 
 async def _watch(options: WatchOptions, outputs: Outputs) -> None:
-    from lightloom.cli.control.documents import light_as_json, region_as_json
     from lightloom.cli.control.show import region_line
-    from lightloom.control.running import looking_at
+    from lightloom.control.documents import light_as_json, region_as_json
+    from lightloom.control.running import looking_at, open_region
     from lightloom.control.switch import SwitchError
 
-    region = open_for_command(options.region)
+    region = open_region(options.region, log_of_command(), is_read_only=True)
+    if not region.map_change.is_empty:
+        outputs.say(f"{region.file_map.name} has changed: {region.map_change}")
     with _reports(outputs) as report:
         async with looking_at(region) as controller:
-            shown = region_line(controller)
+            content: Document
+            facts = region_as_json(controller)
+            shown = region_line(facts)
             if options.once:
                 light = _light(controller)
                 lines = (_light_line(circuit, budgets) for circuit, budgets in light.items())
                 by_circuit = {str(one): light_as_json(budgets) for one, budgets in light.items()}
-                report({"region": region_as_json(controller), "light": by_circuit}, shown, *lines)
+                content = {"region": facts, "light": by_circuit}
+                report(content, shown, *_switches(controller), *lines)
                 return
-            report({"region": region_as_json(controller)}, shown)
+            report({"region": facts}, shown)
             while True:
                 await asyncio.sleep(options.every_s)
                 try:
                     await controller.inspect()
-                    text = region_line(controller)
-                    content: dict[str, Any] = {"region": region_as_json(controller)}
+                    content = {"region": region_as_json(controller)}
+                    text = region_line(content["region"])
                 except SwitchError as error:
                     text = f"{region.file.name}: {error}"
                     content = {"region": {"name": region.file.name}, "error": str(error)}
@@ -96,7 +102,7 @@ def _reports(outputs: Outputs) -> Iterator[Callable[..., None]]:
 
     sink = TextSink(outputs.json_target)
 
-    def report(content: dict[str, Any], *lines: str) -> None:
+    def report(content: Document, *lines: str) -> None:
         outputs.say(*lines)
         sink.write(json_line({"at": time.time(), **content}))
 
@@ -104,6 +110,14 @@ def _reports(outputs: Outputs) -> Iterator[Callable[..., None]]:
         yield report
     finally:
         sink.close()
+
+
+def _switches(controller: RegionController) -> Iterator[str]:
+    """What each switch says of itself."""
+    for name, switch in controller.switches.descriptions.items():
+        size = "x".join(map(str, switch.size))
+        software = f", software {switch.software}" if switch.software else ""
+        yield f"  {name}: {switch.vendor} {switch.model} {size}, serial {switch.serial}{software}"
 
 
 def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:

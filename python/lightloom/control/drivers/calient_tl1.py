@@ -2,10 +2,10 @@
 
 A circuit is a named connection: ``ENT-CRS`` enters it, ``ACT-CRS`` makes it; ``CANC-CRS`` breaks
 it, ``DLT-CRS`` removes it. Every port is a pair of fibers, so that any port may be ingress and
-egress: ``2.8.5>2.3.3`` is one directed circuit, ``2.8.5-2.3.3`` both directions. Two crossed
-cross-connects of one change become one connection of both directions, and a connection of both
-directions is read back as two cross-connects, which can only be deleted together. Commands take one
-connection each, and a busy port must be freed first.
+egress; its name is dotted, or a plain number: ``2.8.5>2.3.3`` is one directed circuit,
+``2.8.5-2.3.3`` both directions. Two crossed cross-connects of one change become one connection of
+both directions, and a connection of both directions is read back as two cross-connects, which can
+only be deleted together. Commands take one connection each, and a busy port must be freed first.
 
 Never met real hardware: everything here. Commands and rows are those of public clients and of
 recorded sessions. No source at hand gives the error codes, the states of a connection (``OS`` other
@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
-from lightloom.control.drivers.streams import ByteStream, open_tcp
+from lightloom.control.drivers.streams import ByteStream, open_tcp, within_connect_time
 from lightloom.control.drivers.tl1_connections import Tl1Connections
 from lightloom.control.drivers.tl1_session import Tl1Session
 from lightloom.control.switch import (
@@ -42,11 +42,12 @@ from lightloom.errors import InputError
 
 #: group of the connections that this driver makes
 GROUP = "lightloom"
-_PORT = r"\d+\.\d+\.\d+"
+#: shelf, card and port, or a plain number
+_PORT = r"\d{1,5}(?:\.\d{1,3}\.\d{1,3})?"
 _CONNECTION = re.compile(rf"(?P<a>{_PORT})(?P<direction>[->])(?P<b>{_PORT}):(?P<values>.*)")
 _PORT_ROW = re.compile(rf"(?P<port>{_PORT}):.*")
-_VALUE = re.compile(r"(\w+)=([^,:]*)")
-_NAMED_PORT = re.compile(rf"\b{_PORT}\b")
+_VALUE = re.compile(r"(?<!\w)(\w+)=([^,:]*)")
+_NAMED_PORT = re.compile(r"\b\d{1,5}\.\d{1,3}\.\d{1,3}\b|(?<=\b[Pp]ort )\d{1,5}\b")
 _FEATURES = frozenset({SwitchFeature.POWER, SwitchFeature.EVENTS, SwitchFeature.CIRCUIT_STATES})
 
 
@@ -68,6 +69,7 @@ class CalientTl1:
             address, self._settings, self._open, harmless="RTRV-NE", ports=_NAMED_PORT
         )
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in, silence reports on this session and return the switch's ports."""
         session = await self._tl1.open()

@@ -54,6 +54,12 @@ def _polatis_netconf(address: SwitchAddress, settings: DriverSettings) -> Switch
     return PolatisNetconf(address, settings)
 
 
+def _polatis_scpi(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.polatis_scpi import PolatisScpi
+
+    return PolatisScpi(address, settings)
+
+
 def _calient_tl1(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
     from lightloom.control.drivers.calient_tl1 import CalientTl1
 
@@ -86,6 +92,7 @@ _SCHEMES = {
     "polatis+restconf": Scheme("Polatis, RESTCONF (plain text)", 8008, _polatis_restconf),
     "polatis+restconfs": Scheme("Polatis, RESTCONF over TLS", 443, _polatis_restconf_tls),
     "polatis+netconf": Scheme("Polatis, NETCONF over SSH", 830, _polatis_netconf),
+    "polatis+scpi": Scheme("Polatis, SCPI over TCP (plain text, no login)", 5025, _polatis_scpi),
     "calient+tl1": Scheme("Calient, TL1 over TCP (plain text)", 3082, _calient_tl1),
     "sonic+ssh": Scheme("SONiC, its commands over SSH", 22, _sonic_ssh),
     "sonic+gnmi": Scheme("SONiC, gNMI (plain text)", 8080, _sonic_gnmi),

@@ -16,7 +16,7 @@ from lightloom.control.switch import (
     SwitchFeature,
 )
 
-_SIZE = re.compile(r"(\d+)x(\d+)")
+_SIZE = re.compile(r"(?<!\d)(\d{1,5})x(\d{1,5})(?!\d)")
 
 
 def sides_of(size: tuple[int, int]) -> dict[Port, PortSide]:
@@ -61,6 +61,11 @@ def description_of(
         features=frozenset({*features, *([SwitchFeature.MOVES] if moves else [])}),
         software=str(product.get("software-version", "")),
     )
+
+
+def is_closed(status: str) -> bool:
+    """Whether no light passes a port of this status; a port without a shutter has another one."""
+    return status.removeprefix("PO_") in {"DISABLED", "FAILED"}
 
 
 def port_statuses(

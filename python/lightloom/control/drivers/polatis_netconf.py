@@ -1,17 +1,19 @@
 """Polatis switches by NETCONF (RFC 6241) over SSH port 830, through ncclient.
 
 A change is one ``edit-config`` of the running configuration that deletes and merges pairs, and
-rolls back on an error if the switch can. Ports are numbers, ingress 1 to N, egress N + 1 to N + M.
-ncclient blocks, so that its calls run in one thread per driver; after a time-out its session is
-closed and a late reply goes nowhere.
+rolls back on an error if the switch can; with ``moves=no``, one that deletes and then one that
+merges. Ports are numbers, ingress 1 to N, egress N + 1 to N + M. ncclient blocks, so that its calls
+run in one thread per driver; after a time-out its session is closed and a late reply goes nowhere.
 
-Never met real hardware: everything here. The namespaces and the lists ``cross-connects`` and
-``opm-power`` are those of public clients; ``port-config`` and ``product-information`` are assumed
-to look as they do by RESTCONF. Unknown: whether merging moves the circuits of busy ports
-(``moves=no`` deletes first), whether a change is made as a whole, the names of leaves in old
-firmware, which are said to differ, whether the switch sends notifications (RFC 5277), and what is
-in them. Where it does not say that it can, :meth:`PolatisNetconf.watch` compares readings of a
-second session, ``poll_s`` apart.
+Everything is in the YANG module ``optical-switch``, whose revision the switch states as a
+capability: before 2017-08-04 a circuit is called ``pairs`` and ports are below ``ports``. Modules
+and rules are those that the ONOS project publishes (models/polatis, drivers/polatis/netconf), and
+what public clients of laboratories send.
+
+Never met real hardware: everything here. Unknown: whether merging moves the circuits of busy ports
+(``moves=no`` deletes first), and whether a change is made as a whole. Where the switch does not say
+that it sends notifications, :meth:`PolatisNetconf.watch` compares readings of a second session,
+``poll_s`` apart.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from lightloom.control.drivers.changes import (
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polatis import description_of, port_statuses
+from lightloom.control.drivers.polatis import description_of, is_closed, port_statuses
 from lightloom.control.drivers.polling import polled_events
-from lightloom.control.drivers.streams import unreachable
+from lightloom.control.drivers.streams import unreachable, within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -56,7 +58,9 @@ from lightloom.control.switch import (
 TCP_PORT = 830
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 OPTICAL_SWITCH = "http://www.polatis.com/yang/optical-switch"
-POLATIS_SWITCH = "http://www.polatis.com/yang/polatis-switch"
+#: first revision of its module in which circuits and ports have their present names
+PRESENT_NAMES = "2017-08-04"
+_REVISION = re.compile(r"[?&]revision=(\d{4}-\d{2}-\d{2})(?:&|$)")
 _ROLLBACK = ":rollback-on-error"
 _NOTIFICATION = ":notification"
 #: seconds for which a thread waits for a notification
@@ -94,15 +98,18 @@ class PolatisNetconf:
         self._manager: Any = None
         self._thread: ThreadPoolExecutor | None = None
         self._description: SwitchDescription | None = None
+        self._has_old_names = False
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in and return the switch's inventory."""
         await self.close()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="netconf")
         try:
             self._manager = await self._call(self._open)
-            product = await self._get(POLATIS_SWITCH, "product-information")
-            ports = await self._get(POLATIS_SWITCH, "port-config", "port")
+            self._has_old_names = _has_old_names(self._manager.server_capabilities)
+            product = await self._get("product-information")
+            ports = await self._get(*self._ports_path())
         except BaseException:
             await self.close()
             raise
@@ -117,26 +124,33 @@ class PolatisNetconf:
         description = self._connected()
         circuits = frozenset(
             CrossConnect(_port(pair, "ingress"), _port(pair, "egress"))
-            for pair in await self._get(OPTICAL_SWITCH, "cross-connects", "pair")
+            for pair in await self._get("cross-connects", self._pair_name())
         )
         if not ports:
             return Readback(circuits)
-        configured = await self._get(POLATIS_SWITCH, "port-config", "port")
-        closed = [_port(row, "port-id") for row in configured if _leaf(row, "status") == "DISABLED"]
-        measured = await self._get(POLATIS_SWITCH, "opm-power", "port")
-        powers = {_port(port, "port-id"): _number(port, "power") for port in measured}
+        configured = await self._get(*self._ports_path())
+        status = "port-status" if self._has_old_names else "status"
+        closed = [_port(row, "port-id") for row in configured if is_closed(_leaf(row, status))]
+        measured = configured if self._has_old_names else await self._get("opm-power", "port")
+        powers = {
+            _port(port, "port-id"): _number(port, "power")
+            for port in measured
+            if _leaf(port, "power")
+        }
         return Readback(circuits, ports=port_statuses(description.ports, circuits, powers, closed))
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits by one request; nothing is sent twice."""
+        """Delete and create circuits by one request, or two; nothing is sent twice."""
         check_change(change, self._connected().ports)
         commanded, implied = split_deletes(change, moves=self._settings.moves)
         commands = []
+        if commanded and not (self._settings.moves and change.creates):
+            # a request names a pair once: what is deleted and made anew takes two
+            commands.append(ChangeCommand(self._editor(commanded, ()), commanded))
+            commanded = ()
         for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             deletes, commanded = commanded, ()
             commands.append(ChangeCommand(self._editor(deletes, batch), (*deletes, *moved), batch))
-        if commanded:
-            commands.append(ChangeCommand(self._editor(commanded, ()), commanded))
         return await run_commands(change, commands)
 
     async def watch(self) -> AsyncIterator[SwitchEvent]:
@@ -152,6 +166,12 @@ class PolatisNetconf:
         async with contextlib.aclosing(source) as events:
             async for event in events:
                 yield event
+
+    def _pair_name(self) -> str:
+        return "pairs" if self._has_old_names else "pair"
+
+    def _ports_path(self) -> tuple[str, str]:
+        return ("ports" if self._has_old_names else "port-config", "port")
 
     def _is_open(self) -> bool:
         return self._manager is not None
@@ -214,9 +234,10 @@ class PolatisNetconf:
     def _editor(
         self, deletes: Iterable[CrossConnect], creates: Iterable[CrossConnect]
     ) -> Callable[[], Any]:
+        name = self._pair_name()
         pairs = [
-            *(_pair(pair, "delete") for pair in deletes),
-            *(_pair(pair, "merge") for pair in creates),
+            *(_pair(name, pair, "delete") for pair in deletes),
+            *(_pair(name, pair, "merge") for pair in creates),
         ]
         config = (
             f'<config xmlns="{NETCONF}" xmlns:nc="{NETCONF}">'
@@ -230,15 +251,17 @@ class PolatisNetconf:
 
         return lambda: self._call(edit)
 
-    async def _get(self, namespace: str, container: str, entry: str = "") -> list[Any]:
-        """Return the entries of a list, or the container itself."""
+    async def _get(self, container: str, entry: str = "") -> list[Any]:
+        """Return the entries of a list of the module, or the container itself."""
         inner = f"<{entry}/>" if entry else ""
-        filter_ = f'<{container} xmlns="{namespace}">{inner}</{container}>'
+        filter_ = f'<{container} xmlns="{OPTICAL_SWITCH}">{inner}</{container}>'
         reply = await self._call(lambda: self._manager.get(("subtree", filter_)))
         if reply.data_ele is None:
             raise SwitchProtocolError("the switch sent a reply without data")
-        wanted = entry or container
-        return [node for node in reply.data_ele.iter() if _local(node) == wanted]
+        found = reply.data_ele.findall(f"{{{OPTICAL_SWITCH}}}{container}")
+        if not entry:
+            return list(found)
+        return [row for node in found for row in node.findall(f"{{{OPTICAL_SWITCH}}}{entry}")]
 
     async def _call(self, work: Callable[[], Value]) -> Value:
         """Run blocking work in the thread; convert its errors."""
@@ -267,11 +290,21 @@ class PolatisNetconf:
         return self._description
 
 
-def _pair(connect: CrossConnect, operation: str) -> str:
+def _pair(name: str, connect: CrossConnect, operation: str) -> str:
     return (
-        f'<pair nc:operation="{operation}">'
-        f"<ingress>{connect.ingress}</ingress><egress>{connect.egress}</egress></pair>"
+        f'<{name} nc:operation="{operation}">'
+        f"<ingress>{connect.ingress}</ingress><egress>{connect.egress}</egress></{name}>"
     )
+
+
+def _has_old_names(capabilities: Iterable[str]) -> bool:
+    """Whether the revision of the module that the capabilities state is an old one."""
+    for capability in capabilities:
+        namespace, _, query = str(capability).partition("?")
+        revision = _REVISION.search(f"?{query}")
+        if namespace == OPTICAL_SWITCH and revision is not None:
+            return revision[1] < PRESENT_NAMES
+    return False
 
 
 def _local(element: Any) -> str:
@@ -284,8 +317,8 @@ def _text(element: Any) -> str:
 
 
 def _leaf(element: Any, name: str) -> str:
-    """Return the text of a child, empty if there is none."""
-    return next((_text(child) for child in element if _local(child) == name), "")
+    """Return the text of a leaf at any depth, empty if there is none."""
+    return next((_text(node) for node in element.iter() if _local(node) == name), "")
 
 
 def _port(element: Any, name: str) -> Port:
@@ -309,6 +342,9 @@ def _event(notification: Any) -> SwitchEvent:
     name = " ".join(_local(node) for node in content)
     text = f"{name}: {' '.join(words)}"[:200]
     ports = tuple(_PORT_IN_TEXT.findall(text))
+    if not ports:
+        leaves = [node for part in content for node in part.iter() if _local(node) == "port-id"]
+        ports = tuple(_text(leaf)[:6] for leaf in leaves)
     if "alarm" in name.lower():
         return SwitchEvent(SwitchEventKind.ALARM, text, ports)
     return SwitchEvent(SwitchEventKind.PORT if ports else SwitchEventKind.OTHER, text, ports)

@@ -29,8 +29,9 @@ from lightloom.control.drivers.changes import (
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polatis import description_of, port_statuses
+from lightloom.control.drivers.polatis import description_of, is_closed, port_statuses
 from lightloom.control.drivers.polling import polled_events
+from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -99,13 +100,14 @@ class PolatisRestconf:
         self._tag = ""
         self._circuits: frozenset[CrossConnect] = frozenset()
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Check the login and return the switch's inventory."""
         await self.close()
         self._client = self._open()
         try:
-            product = _unwrapped(await self._get("product-information"))
-            ports = _rows(await self._get("port-config/port"))
+            product = _unwrapped(await self._get("optical-switch:product-information"))
+            ports = _rows(await self._get("optical-switch:port-config/port"))
         except BaseException:
             await self.close()
             raise
@@ -178,11 +180,13 @@ class PolatisRestconf:
                 raise SwitchUnreachableError(f"certificates {settings.ca_file}: {error}") from None
         scheme = "https" if self._tls else "http"
         return self._httpx.AsyncClient(
-            base_url=f"{scheme}://{self._address.host}:{self._address.port}/api/data/",
+            base_url=f"{scheme}://{self._address.host}:{self._address.port}",
             auth=(credentials.user, credentials.password) if credentials.user else None,
             headers={"accept": MEDIA_TYPE},
             timeout=self._httpx.Timeout(
-                settings.reply_timeout_s, connect=settings.connect_timeout_s
+                settings.reply_timeout_s,
+                # half for TCP and half for TLS: httpx closes what it gives up by itself
+                connect=settings.connect_timeout_s / 2,
             ),
             limits=self._httpx.Limits(max_connections=1),
             verify=verify,
@@ -204,7 +208,10 @@ class PolatisRestconf:
         body = None if content is None else json.dumps(content).encode()
         headers = {**(headers or {}), **({"content-type": MEDIA_TYPE} if body else {})}
         try:
-            async with self._client.stream(method, path, content=body, headers=headers) as response:
+            # with a slash in front: httpx would take the name of a module for a scheme
+            async with self._client.stream(
+                method, f"/api/data/{path}", content=body, headers=headers
+            ) as response:
                 reply = _Reply(response.status_code, response.headers, await _body_of(response))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             reason = str(error) or "no connection in time"
@@ -229,7 +236,7 @@ class PolatisRestconf:
         return _parsed(await self._request("GET", path))
 
     def _deleter(self, pair: CrossConnect) -> Callable[[], Coroutine[None, None, _Reply]]:
-        return lambda: self._request("DELETE", f"cross-connects/pair={pair.ingress}")
+        return lambda: self._request("DELETE", f"{_CIRCUITS}/pair={pair.ingress}")
 
     def _creator(
         self, batch: Sequence[CrossConnect]
@@ -253,13 +260,16 @@ class PolatisRestconf:
 
     async def _ports(self) -> tuple[PortStatus, ...]:
         description = self._connected()
-        config = {_port(row, "port-id"): row for row in _rows(await self._get("port-config/port"))}
+        config = {
+            _port(row, "port-id"): row
+            for row in _rows(await self._get("optical-switch:port-config/port"))
+        }
         try:
-            rows = _rows(await self._get("opm-power/port"))
+            rows = _rows(await self._get("optical-switch:opm-power/port"))
         except SwitchDeniedError:
             rows = []
         powers = {_port(row, "port-id"): _number(row, "power") for row in rows}
-        closed = [name for name, row in config.items() if row.get("status", "ENABLED") != "ENABLED"]
+        closed = [name for name, row in config.items() if is_closed(str(row.get("status", "")))]
         return port_statuses(description.ports, self._circuits, powers, closed)
 
     def _connected(self) -> SwitchDescription:
@@ -270,12 +280,12 @@ class PolatisRestconf:
 
 async def _body_of(response: Any) -> bytes:
     """Return a response's body; too long a one is an error."""
-    body = b""
+    body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
         if len(body) > MAX_BODY_BYTES:
             raise SwitchProtocolError(f"the switch sent a reply of over {MAX_BODY_BYTES} bytes")
-    return body
+    return bytes(body)
 
 
 def _pair(connect: CrossConnect) -> dict[str, int]:

@@ -29,7 +29,7 @@ from lightloom.control.drivers.changes import (
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.polatis import port_statuses, sides_of
-from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp
+from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp, within_connect_time
 from lightloom.control.drivers.tl1 import Tl1Message
 from lightloom.control.drivers.tl1_connections import Tl1Connections
 from lightloom.control.drivers.tl1_session import Tl1Session
@@ -89,6 +89,7 @@ class PolatisTl1:
         )
         self._monitors_power = True
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in, silence reports on this session and return the switch's inventory."""
         session = await self._tl1.open()

@@ -19,6 +19,7 @@ from lightloom.control.switch import (
     PortState,
     PortStatus,
     Readback,
+    SwitchChange,
     SwitchDescription,
     SwitchFeature,
     SwitchProtocolError,
@@ -58,6 +59,21 @@ def cross_connect_of(row: Row) -> CrossConnect:
 def name_of(connect: CrossConnect) -> str:
     """Return the name of a cross-connect."""
     return f"{connect.ingress}-{connect.egress}"
+
+
+def displaced_by(change: SwitchChange, present: Iterable[CrossConnect]) -> tuple[CrossConnect, ...]:
+    """Return the cross-connects on the ports of new ones that a change does not delete itself.
+
+    SONiC's interface to switches asks to remove a cross-connect before another one uses its ports;
+    one that is not removed stays configured, and stale.
+    """
+    taken = {port for pair in change.creates for port in (pair.ingress, pair.egress)}
+    named = {*change.deletes, *change.creates}
+    return tuple(
+        sorted(
+            pair for pair in present if pair not in named and {pair.ingress, pair.egress} & taken
+        )
+    )
 
 
 def ports_of(rows: Iterable[Row]) -> dict[Port, PortSide]:

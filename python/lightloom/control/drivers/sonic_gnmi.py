@@ -28,7 +28,14 @@ from typing import Any
 from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polling import changes_between, polled_events
-from lightloom.control.drivers.sonic import FEATURES, description_of, name_of, readback_of
+from lightloom.control.drivers.sonic import (
+    FEATURES,
+    description_of,
+    displaced_by,
+    name_of,
+    readback_of,
+)
+from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -96,6 +103,7 @@ class SonicGnmi:
         self._stub: Any = None
         self._description: SwitchDescription | None = None
 
+    @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect and return the switch's ports."""
         await self.close()
@@ -203,7 +211,8 @@ class SonicGnmi:
     async def _set(self, change: SwitchChange) -> None:
         deletes = list(change.deletes)
         if self._settings.moves and change.creates:
-            deletes += await self._displaced(change)
+            present = (await self.read_back(ports=False)).cross_connects
+            deletes += displaced_by(change, present)
         messages = self._messages
         updates = []
         for pair in change.creates:
@@ -213,15 +222,6 @@ class SonicGnmi:
         removed = [self._entry(pair) for pair in deletes]
         request = messages.SetRequest(delete=removed, update=updates)
         await self._call("Set", request)
-
-    async def _displaced(self, change: SwitchChange) -> list[CrossConnect]:
-        """Return the circuits that the new ones displace and that the change does not delete."""
-        taken = {port for pair in change.creates for port in (pair.ingress, pair.egress)}
-        present = (await self.read_back(ports=False)).cross_connects
-        kept = set(change.deletes) | set(change.creates)
-        return sorted(
-            pair for pair in present if pair not in kept and {pair.ingress, pair.egress} & taken
-        )
 
     def _path(self, names: Sequence[str]) -> Any:
         elements = [self._messages.PathElem(name=name) for name in names]

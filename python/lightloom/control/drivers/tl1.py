@@ -32,17 +32,22 @@ MAX_MESSAGE_BYTES = 1024 * 1024
 #: maximum number of lines of a message; a switch of 4096 ports needs one per port
 MAX_LINES = 16 * 1024
 
-_HEADER = re.compile(r"(?P<sid>.*?)\s*(?<!\S)\d{2,4}-\d{1,2}-\d{1,2}\s+\d{1,2}:\d{2}:\d{2}$")
-_RESPONSE = re.compile(r"M\s+(?P<tag>\S.*?)\s+(?P<code>[A-Z]+)$")
-_REPORT = re.compile(r"(?:A|\*C|\*\*|\*)\s+(?P<tag>\S+)\s+(?P<code>REPT\b.*|\S.*)$")
-_ACKNOWLEDGMENT = re.compile(r"(?P<code>IP|PF|OK|NA|NG|RL)\s+(?P<tag>\S+)$")
-_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
+#: date and time at the end of a header
+_DATE = re.compile(r"\d{2,4}-\d{1,2}-\d{1,2}")
+_TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}")
+_COMPLETION = re.compile(r"[A-Z]+")
+_REPORTS = {"A", "*C", "**", "*"}
+_ACKNOWLEDGMENTS = {"IP", "PF", "OK", "NA", "NG", "RL"}
 _BLANK = b" \t\r\0"
+# No pattern below goes back: what it has passed is never looked at again.
 #: what may stand between messages: line breaks and prompts
 _BETWEEN = re.compile(rb"[ \t\r\n\0<>]*")
-_MARK = re.compile(rb"[ \t\r\0]*[<>]")
-_STOP = re.compile(rb'[;"]|/\*')
+_INDENT = re.compile(rb"[ \t\r\0]*")
+#: what ends a message, a line, or begins what may contain either
+_STOP = re.compile(rb'[;\n"]|/\*')
+#: what ends a line, or is special in quotes and in a comment
+_IN_QUOTES = re.compile(rb'[\n"\\]')
+_IN_COMMENT = re.compile(rb"\n|\*/")
 #: what a name may consist of without quotes
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 
@@ -76,6 +81,8 @@ class Tl1Message:
         Unquoted lines; the first one of a refusal is its error code.
     comments
         Text of the lines between ``/*`` and ``*/``.
+    continues
+        Whether it is a page of a response and another one follows: ``>`` ends it.
     """
 
     kind: MessageKind
@@ -85,6 +92,7 @@ class Tl1Message:
     rows: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
+    continues: bool = False
 
     @property
     def is_completed(self) -> bool:
@@ -118,46 +126,89 @@ class Tl1Parser:
     ) -> None:
         self._max_line_bytes = max_line_bytes
         self._max_message_bytes = max_message_bytes
-        self._partial = b""
+        #: the line that has not ended, and how much of it was looked at
+        self._line = bytearray()
+        self._scanned = 0
+        self._is_indent = True
+        #: what is open, quotes or a comment, and where its content begins
+        self._open: re.Pattern[bytes] | None = None
+        self._opened = 0
         self._lines: list[bytes] = []
         self._message_bytes = 0
 
     @property
     def buffered_bytes(self) -> int:
         """Size of the incomplete message."""
-        return self._message_bytes + len(self._partial)
+        return self._message_bytes + len(self._line)
 
     def feed(self, data: bytes) -> list[Tl1Message]:
         """Take bytes and return the messages that they complete.
+
+        The time is proportional to the bytes, whatever they are and however they are divided.
 
         Raises
         ------
         SwitchProtocolError
             If a line or a message is too long; the parser must not be used again.
         """
+        self._line += data
         messages: list[Tl1Message] = []
-        data = self._partial + data
-        start, newline = 0, data.find(b"\n")
         while True:
-            if not self._lines:
-                start = _BETWEEN.match(data, start).end()  # type: ignore[union-attr]
-            if 0 <= newline < start:
-                newline = data.find(b"\n", start)
-            limit = min(len(data), start + self._max_line_bytes + 1)
-            is_complete = 0 <= newline < limit
-            stop = newline if is_complete else limit
-            end = _end_of_message(data, start, stop, is_complete=is_complete)
-            if end >= 0:
-                self._keep(data[start:end])
-                messages += self._finish()
-                start = end + 1
-            elif is_complete:
-                self._keep(data[start:stop])
-                start = newline + 1
-            else:
-                self._check(stop - start, self._message_bytes + stop - start)
-                self._partial = data[start:stop]
+            if not self._lines and not self._scanned:
+                between = _BETWEEN.match(self._line)
+                assert between is not None
+                del self._line[: between.end()]
+            end = self._end_of_line()
+            if end < 0:
+                self._check(len(self._line), self._message_bytes + len(self._line))
                 return messages
+            mark = self._line[end : end + 1]
+            self._keep(bytes(self._line[:end]))
+            del self._line[: end + 1]
+            self._scanned, self._is_indent, self._open = 0, True, None
+            if mark != b"\n":
+                messages += self._finish(continues=mark == b">")
+
+    def _end_of_line(self) -> int:
+        """Return the index of what ends the line or the message, -1 if that has not come.
+
+        A semicolon in quotes or in a comment ends nothing, unless the line ends before they do.
+        ``<`` ends an acknowledgment and ``>`` a page, both at the beginning of a line.
+        """
+        line = self._line
+        stop = min(len(line), self._max_line_bytes + 1)
+        if self._is_indent:
+            indent = _INDENT.match(line, self._scanned, stop)
+            assert indent is not None
+            self._scanned = indent.end()
+            if self._scanned == stop:
+                return -1
+            self._is_indent = False
+            if line[self._scanned] in b"<>":
+                return self._scanned
+        while True:
+            # a part of a two-byte mark may still come
+            match = (self._open or _STOP).search(line, self._scanned, stop)
+            if match is None:
+                is_half = line.endswith((b"/", b"*"), 0, stop)
+                self._scanned = max(self._scanned, stop - is_half)
+                return -1
+            mark, self._scanned = bytes(match[0]), match.end()
+            if mark == b"\n":
+                semicolon = line.find(b";", self._opened, match.start()) if self._open else -1
+                return match.start() if semicolon < 0 else semicolon
+            if mark == b";":
+                return match.start()
+            if mark == b"\\":
+                if self._scanned == stop:
+                    self._scanned -= 1
+                    return -1
+                self._scanned += line[self._scanned : self._scanned + 1] != b"\n"
+            elif self._open is not None:
+                self._open = None
+            else:
+                self._open = _IN_QUOTES if mark == b'"' else _IN_COMMENT
+                self._opened = self._scanned
 
     def _keep(self, line: bytes) -> None:
         self._check(len(line), self._message_bytes + len(line) + 1)
@@ -178,49 +229,46 @@ class Tl1Parser:
         if len(self._lines) > MAX_LINES:
             raise SwitchProtocolError(f"the switch sent a message of over {MAX_LINES} lines")
 
-    def _finish(self) -> list[Tl1Message]:
+    def _finish(self, *, continues: bool) -> list[Tl1Message]:
         lines = [line.decode("ascii", "backslashreplace") for line in self._lines]
         self._lines, self._message_bytes = [], 0
-        return [parse_message(lines)] if lines else []
+        return [parse_message(lines, continues=continues)] if lines else []
 
 
-def _end_of_message(data: bytes, start: int, stop: int, *, is_complete: bool) -> int:
-    """Return the index of the terminator in the line from ``start`` to ``stop``, -1 if none.
-
-    A semicolon in quotes or in a comment ends nothing, unless the line ends before they do. ``<``
-    ends an acknowledgment and ``>`` is a prompt, both at the beginning of a line.
-    """
-    mark = _MARK.match(data, start, stop)
-    if mark is not None:
-        return mark.end() - 1
-    index = start
-    while (match := _STOP.search(data, index, stop)) is not None:
-        if match[0] == b";":
-            return match.start()
-        closed = (_QUOTED if match[0] == b'"' else _COMMENT).match(data, match.start(), stop)
-        if closed is None:
-            return data.find(b";", match.end(), stop) if is_complete else -1
-        index = closed.end()
-    return -1
-
-
-def parse_message(lines: list[str]) -> Tl1Message:
+def parse_message(lines: list[str], *, continues: bool = False) -> Tl1Message:
     """Return the message that stripped, non-empty lines before a terminator are."""
-    header = _HEADER.match(lines[0])
-    sid = header["sid"] if header else ""
-    if sid.replace(" ", "") == "(nil)":
-        sid = ""
-    body = lines[1:] if header else lines
-    if body:
-        for kind, pattern in (
-            (MessageKind.RESPONSE, _RESPONSE),
-            (MessageKind.ACKNOWLEDGMENT, _ACKNOWLEDGMENT),
-            (MessageKind.REPORT, _REPORT),
-        ):
-            if (match := pattern.match(body[0])) is not None:
-                rows, words, comments = _sort_lines(body[1:])
-                return Tl1Message(kind, sid, match["tag"], match["code"], rows, words, comments)
+    sid, is_header = _sid_of(lines[0])
+    body = lines[1:] if is_header else lines
+    if body and (head := _head_of(body[0])) is not None:
+        kind, tag, code = head
+        rows, words, comments = _sort_lines(body[1:])
+        more = continues and kind is MessageKind.RESPONSE
+        return Tl1Message(kind, sid, tag, code, rows, words, comments, more)
     return Tl1Message(MessageKind.UNKNOWN, sid, words=tuple(body))
+
+
+def _sid_of(line: str) -> tuple[str, bool]:
+    """Return the name that a header has, and whether the line is one."""
+    name, date, time = ("", "", *line.rsplit(None, 2))[-3:]
+    if not (_DATE.fullmatch(date) and _TIME.fullmatch(time)):
+        return "", False
+    return "" if name.replace(" ", "") == "(nil)" else name, True
+
+
+def _head_of(line: str) -> tuple[MessageKind, str, str] | None:
+    """Return kind, tag and code of the line that says what a message is."""
+    mark, *rest = line.split(None, 1)
+    text = rest[0] if rest else ""
+    if mark == "M":
+        tag, *code = text.rsplit(None, 1)[:2] or ("",)
+        if code and _COMPLETION.fullmatch(code[0]):
+            return MessageKind.RESPONSE, tag, code[0]
+    words = text.split(None, 1)
+    if mark in _ACKNOWLEDGMENTS and len(words) == 1:
+        return MessageKind.ACKNOWLEDGMENT, text, mark
+    if mark in _REPORTS and len(words) == 2:
+        return MessageKind.REPORT, words[0], words[1]
+    return None
 
 
 def _sort_lines(

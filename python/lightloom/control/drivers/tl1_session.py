@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.streams import ByteStream
@@ -24,6 +25,12 @@ from lightloom.control.switch import (
 
 #: reports that are kept until someone takes them; older ones are dropped
 MAX_REPORTS = 1024
+#: how many times its time-out a command may take that the switch has acknowledged
+MAX_EXTENSIONS = 4
+#: most rows of a response of several pages
+MAX_ROWS = 64 * 1024
+#: maximum time to log out
+_LOGOUT_S = 1.0
 _MAX_TAG = 999_999
 
 
@@ -35,7 +42,8 @@ class Tl1Session:
     stream
         An open connection; the session closes it.
     reply_timeout_s
-        Maximum time from a command, or from an acknowledgment of it, to its reply.
+        Maximum time from a command, from an acknowledgment of it and from a page of its reply to
+        what follows; four times as long in all, however often the switch says that it is busy.
     """
 
     def __init__(self, stream: ByteStream, *, reply_timeout_s: float) -> None:
@@ -45,6 +53,10 @@ class Tl1Session:
         self._tags = itertools.cycle(range(1, _MAX_TAG + 1))
         self._turn = asyncio.Lock()
         self._pending: tuple[str, asyncio.Future[Tl1Message]] | None = None
+        #: pages of the reply to come
+        self._pages: list[Tl1Message] = []
+        self._num_rows = 0
+        self._last_moment_s = 0.0
         self._sent = ""
         self._deadline: asyncio.Timeout | None = None
         self._reports: asyncio.Queue[Tl1Message | None] = asyncio.Queue()
@@ -96,13 +108,17 @@ class Tl1Session:
         tag = str(next(self._tags))
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Tl1Message] = loop.create_future()
+        self._last_moment_s = loop.time() + MAX_EXTENSIONS * self._reply_timeout_s
         self._pending, self._sent = (tag, reply), f"{verb}::{target}:{tag}:{parameters};"
         try:
             async with asyncio.timeout(self._reply_timeout_s) as self._deadline:
                 await self._stream.write(self._sent.encode())
                 return await reply
         except TimeoutError:
-            error = SwitchTimeoutError(f"{verb}: no reply within {self._reply_timeout_s:g} s")
+            waited_s = self._reply_timeout_s
+            if loop.time() >= self._last_moment_s:
+                waited_s *= MAX_EXTENSIONS
+            error = SwitchTimeoutError(f"{verb}: no reply within {waited_s:g} s")
             self._end(error)
             raise error from None
         except SwitchError as error:
@@ -113,6 +129,7 @@ class Tl1Session:
             raise
         finally:
             self._pending, self._sent, self._deadline = None, "", None
+            self._pages, self._num_rows = [], 0
             self._last_command_s = loop.time()
 
     async def _read(self) -> None:
@@ -139,11 +156,22 @@ class Tl1Session:
         elif reply is None or reply.done() or message.tag != tag:
             raise SwitchProtocolError("the switch sent a reply to no command of this session")
         elif message.kind is MessageKind.ACKNOWLEDGMENT:
-            if self._deadline is not None and not self._deadline.expired():
-                self._deadline.reschedule(asyncio.get_running_loop().time() + self._reply_timeout_s)
+            self._extend()
+        elif message.continues:
+            self._pages.append(message)
+            self._num_rows += len(message.rows)
+            if self._num_rows > MAX_ROWS or len(self._pages) > MAX_ROWS:
+                raise SwitchProtocolError(f"the switch sent a reply of over {MAX_ROWS} rows")
+            self._extend()
         else:
             self.sid = message.sid
-            reply.set_result(message)
+            reply.set_result(_joined([*self._pages, message]))
+
+    def _extend(self) -> None:
+        """Wait on for a switch that says that it is at work, but not for ever."""
+        if self._deadline is not None and not self._deadline.expired():
+            now = asyncio.get_running_loop().time()
+            self._deadline.reschedule(min(now + self._reply_timeout_s, self._last_moment_s))
 
     def keep_alive(self, verb: str, interval_s: float) -> None:
         """Send a harmless command whenever none was sent for a while."""
@@ -196,6 +224,16 @@ class Tl1Session:
         await self._stream.close()
 
 
+def _joined(pages: list[Tl1Message]) -> Tl1Message:
+    """Return the response whose pages these are; the last one says how it ended."""
+    return replace(
+        pages[-1],
+        rows=tuple(row for page in pages for row in page.rows),
+        words=tuple(word for page in pages for word in page.words),
+        comments=tuple(comment for page in pages for comment in page.comments),
+    )
+
+
 class _ClosedError(SwitchDisconnectedError):
     """The session was closed on purpose."""
 
@@ -229,8 +267,9 @@ async def log_out(session: Tl1Session, address: SwitchAddress) -> None:
     """Log out if the session is still open, and end it."""
     try:
         if session.is_open and address.credentials.user:
-            await session.command("CANC-USER", quote(address.credentials.user))
-    except SwitchError:
+            async with asyncio.timeout(_LOGOUT_S):
+                await session.command("CANC-USER", quote(address.credentials.user))
+    except (SwitchError, TimeoutError):
         pass
     finally:
         await session.close()

@@ -41,17 +41,13 @@ class _Connection:
     group: str
     label: str
 
-    @property
-    def name(self) -> str:
-        direction = "-" if self.is_duplex else ">"
-        return f"{port_name(self.source)}{direction}{port_name(self.destination)}"
-
 
 class CalientDialect:
     """Executes the TL1 commands of a Calient switch."""
 
     changes = frozenset({"ENT-CRS", "ACT-CRS", "CANC-CRS", "DLT-CRS", "DLT-CRS-ALL"})
     report_name = "REPT EVT COM"
+    needs_tag = False
 
     def __init__(self, switch: EmulatedSwitch) -> None:
         self._switch = switch
@@ -76,9 +72,17 @@ class CalientDialect:
     def _num_ports(self) -> int:
         return self._switch.matrix.size[0]
 
+    def _port_name(self, port: int) -> str:
+        return str(port) if self._switch.has_plain_ports else port_name(port)
+
+    def _name(self, entered: _Connection) -> str:
+        direction = "-" if entered.is_duplex else ">"
+        ends = map(self._port_name, (entered.source, entered.destination))
+        return direction.join(ends)
+
     def report_text(self, text: str) -> str:
         """Return a report with dotted names of ports."""
-        return re.sub(r"(?<=[Pp]ort )\d+", lambda match: port_name(int(match[0])), text)
+        return re.sub(r"(?<=[Pp]ort )\d+", lambda match: self._port_name(int(match[0])), text)
 
     async def handle(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         """Execute a command; raise :class:`CommandDeniedError` to refuse it."""
@@ -114,7 +118,7 @@ class CalientDialect:
         return Tl1Reply(rows=(f"{row},SWVER={identity.software}",))
 
     async def _ports(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
-        rows = (f"{port_name(port)}:WX,NONE,NONE:INAS=IS" for port in self._selected(command))
+        rows = (f"{self._port_name(port)}:WX,NONE,NONE:INAS=IS" for port in self._selected(command))
         return Tl1Reply(rows=tuple(rows))
 
     async def _summaries(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
@@ -127,7 +131,7 @@ class CalientDialect:
                 leaving = matrix.power_dbm(port + self._num_ports)
                 power = f"INPWR={entering:.2f},OUTPWR={leaving:.2f},"
             used = port in matrix.circuits or matrix.peer_of(port + self._num_ports) is not None
-            rows.append(f"{port_name(port)}:{power}CONNSTATE1={'ACT' if used else 'NONE'}")
+            rows.append(f"{self._port_name(port)}:{power}CONNSTATE1={'ACT' if used else 'NONE'}")
         return Tl1Reply(rows=tuple(rows))
 
     async def _enter(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
@@ -136,9 +140,12 @@ class CalientDialect:
         if kind.upper() not in {"1WAY", "2WAY"}:
             raise CommandDeniedError("IDNV", "Input, Data Not Valid")
         entered = _Connection(source, destination, kind.upper() == "2WAY", group, label)
-        if entered.name in self._entered:
-            raise CommandDeniedError("SAOP", f"{entered.name} exists")
-        self._entered[entered.name] = entered
+        taken = {
+            fiber for other in self._present() for pair in self._pairs_of(other) for fiber in pair
+        }
+        if taken & {fiber for pair in self._pairs_of(entered) for fiber in pair}:
+            raise CommandDeniedError("SAOP", f"a port of {self._name(entered)} is in a connection")
+        self._entered[self._name(entered)] = entered
         return Tl1Reply()
 
     async def _activate(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
@@ -147,7 +154,7 @@ class CalientDialect:
             await self._switch.change([], self._pairs_of(entered))
         except MatrixRefusalError as error:
             port = (error.port - 1) % self._num_ports + 1
-            text = f"port {port_name(port)} {error.reason}"
+            text = f"port {self._port_name(port)} {error.reason}"
             raise CommandDeniedError(_CODES[error.reason], text) from None
         return Tl1Reply()
 
@@ -156,7 +163,7 @@ class CalientDialect:
         circuits = self._switch.matrix.circuits
         active = [a for a, b in self._pairs_of(entered) if circuits.get(a) == b]
         if not active:
-            raise CommandDeniedError("SNAC", f"{entered.name} is not active")
+            raise CommandDeniedError("SNAC", f"{self._name(entered)} is not active")
         await self._switch.change(active, [])
         return Tl1Reply()
 
@@ -164,8 +171,8 @@ class CalientDialect:
         entered = self._named(command)
         circuits = self._switch.matrix.circuits
         if any(circuits.get(a) == b for a, b in self._pairs_of(entered)):
-            raise CommandDeniedError("SAOP", f"{entered.name} is active")
-        self._entered.pop(entered.name, None)
+            raise CommandDeniedError("SAOP", f"{self._name(entered)} is active")
+        self._entered.pop(self._name(entered), None)
         return Tl1Reply()
 
     async def _delete_all(self, _: Tl1Command, __: EmulatedSession) -> Tl1Reply:
@@ -178,17 +185,39 @@ class CalientDialect:
         matrix = self._switch.matrix
         circuits = matrix.circuits
         rows = []
-        for entered in self._entered.values():
+        for entered in self._present():
             pairs = self._pairs_of(entered)
             is_active = all(circuits.get(a) == b for a, b in pairs)
-            ports = {port for pair in pairs for port in pair}
-            rows.append(_row(entered, is_active, has_failed=bool(ports & matrix.failed)))
-            for a, b in pairs:
-                if circuits.get(a) == b:
-                    del circuits[a]
-        for a, b in circuits.items():
-            rows.append(_row(self._foreign(a, b), is_active=True, has_failed=False))
+            has_failed = bool({port for pair in pairs for port in pair} & matrix.failed)
+            rows.append(self._row(entered, is_active, has_failed=has_failed))
         return Tl1Reply(rows=tuple(rows))
+
+    def _present(self) -> list[_Connection]:
+        """Return what was entered, and circuits that someone else made."""
+        circuits = self._switch.matrix.circuits
+        entered = list(self._entered.values())
+        for a, b in (pair for connection in entered for pair in self._pairs_of(connection)):
+            if circuits.get(a) == b:
+                del circuits[a]
+        return [*entered, *(self._foreign(a, b) for a, b in circuits.items())]
+
+    def _row(self, entered: _Connection, is_active: bool, *, has_failed: bool) -> str:
+        """Return the row of a connection."""
+        values = {
+            "SRCPORT": self._port_name(entered.source),
+            "DSTPORT": self._port_name(entered.destination),
+            "GRPNAME": entered.group,
+            "CONNNAME": entered.label,
+            "CONNTYPE": "2WAY" if entered.is_duplex else "1WAY",
+            "AS": "UMA",
+            "OS": "RDY" if is_active else "OOS",
+            "OC": "FAIL" if has_failed else "OK",
+            "PS": "UPR",
+            "AL": "CL",
+        }
+        return (
+            f"{self._name(entered)}:{','.join(f'{name}={value}' for name, value in values.items())}"
+        )
 
     def _foreign(self, ingress: int, egress: int) -> _Connection:
         return _Connection(ingress, egress - self._num_ports, False, "OTHER", "")
@@ -210,7 +239,11 @@ class CalientDialect:
         match = _PORT.fullmatch(text.strip())
         if match is not None:
             port = port_number(*map(int, match.groups()))
-            if 1 <= port <= self._num_ports and port_name(port) == text.strip():
+            if 1 <= port <= self._num_ports and self._port_name(port) == text.strip():
+                return port
+        if self._switch.has_plain_ports and re.fullmatch(r"[0-9]{1,5}", text.strip()):
+            port = int(text)
+            if 1 <= port <= self._num_ports:
                 return port
         raise CommandDeniedError("IDNV", f"Invalid port {text[:20]}")
 
@@ -222,8 +255,16 @@ class CalientDialect:
 
     def _named(self, command: Tl1Command) -> _Connection:
         """Return the connection that a command names, one that someone else made included."""
-        source, destination = self._pair(command)
-        name = ",".join(command.blocks).partition(",")[0]
+        fields = ",".join((command.general, *command.blocks)).split(",")
+        name = next(filter(None, map(str.strip, fields)), "")
+        if command.aid.strip():
+            source, destination = self._pair(command)
+        else:
+            # a client gives the name alone: ACT-CRS::::1.1.1-1.1.2
+            ends = re.split("[->]", name)
+            if len(ends) != 2:
+                raise CommandDeniedError("IIAC", "Input, Invalid Access identifier")
+            source, destination = map(self._port, ends)
         if name in self._entered:
             return self._entered[name]
         if self._switch.matrix.circuits.get(source) == destination + self._num_ports:
@@ -240,20 +281,3 @@ def port_name(port: int) -> str:
 def port_number(shelf: int, card: int, port: int) -> int:
     """Return the number of a port, the inverse of :func:`port_name`."""
     return (shelf - 1) * 64 + (card - 1) * 8 + port
-
-
-def _row(entered: _Connection, is_active: bool, *, has_failed: bool) -> str:
-    """Return the row of a connection."""
-    values = {
-        "SRCPORT": port_name(entered.source),
-        "DSTPORT": port_name(entered.destination),
-        "GRPNAME": entered.group,
-        "CONNNAME": entered.label,
-        "CONNTYPE": "2WAY" if entered.is_duplex else "1WAY",
-        "AS": "UMA",
-        "OS": "RDY" if is_active else "OOS",
-        "OC": "FAIL" if has_failed else "OK",
-        "PS": "UPR",
-        "AL": "CL",
-    }
-    return f"{entered.name}:{','.join(f'{name}={value}' for name, value in values.items())}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lightloom.control.emulator.faults import Fault, FaultKind, FaultScript
 from lightloom.control.emulator.matrix import MatrixRefusalError, OpticalMatrix
@@ -101,6 +101,14 @@ class EmulatedSwitch:
         Names of ports.
     monitored_ports
         Ports whose power is measured.
+    yang_revision
+        Revision of the YANG module ``optical-switch``; empty for the newest.
+    page_rows
+        Rows of a page of a TL1 reply; 0 for one page.
+    has_plain_ports
+        Whether a Calient switch numbers its ports; else their names are dotted.
+    locked_by
+        Identifier of the session that has locked the configuration; 0 if none has.
     """
 
     matrix: OpticalMatrix
@@ -115,6 +123,10 @@ class EmulatedSwitch:
     sid: str = "OCS"
     labels: dict[int, str] = field(default_factory=dict)
     monitored_ports: frozenset[int] = frozenset()
+    yang_revision: str = ""
+    page_rows: int = 0
+    has_plain_ports: bool = False
+    locked_by: int = 0
     sessions: set[EmulatedSession] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _up_at_s: float = 0.0
@@ -190,7 +202,7 @@ class EmulatedSwitch:
         if FaultKind.CUT_BEFORE in faults or FaultKind.POWER_LOSS in faults:
             raise SessionCutError
         if FaultKind.LATE in faults:
-            self._start(_run_later(run, faults[FaultKind.LATE].seconds))
+            self.start(_run_later(run, faults[FaultKind.LATE].seconds))
             raise NoReplyError
         reply = await (deny if FaultKind.DENY in faults else run)()
         if FaultKind.CUT_AFTER in faults:
@@ -264,10 +276,12 @@ class EmulatedSwitch:
             with contextlib.suppress(MatrixRefusalError):
                 self.matrix.change((), [(pair[0], pair[1])])
 
-    def _start(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start what goes on beside the commands; it ends with the switch at the latest."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _run_later(run: Callable[[], Awaitable[object]], seconds: float) -> None:

@@ -20,11 +20,14 @@ from lightloom.control.emulator.faults import Fault, FaultScript
 from lightloom.control.emulator.http import HttpService
 from lightloom.control.emulator.matrix import Atomicity, BusyPolicy, OpticalMatrix
 from lightloom.control.emulator.polatis import PolatisDialect
+from lightloom.control.emulator.polatis_model import NEWEST_REVISION
 from lightloom.control.emulator.polatis_netconf import netconf_service
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
+from lightloom.control.emulator.polatis_scpi import ScpiService
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
 from lightloom.control.emulator.sonic_gnmi import SonicGnmiService
+from lightloom.control.emulator.sonic_restconf import SonicRestconfApplication
 from lightloom.control.emulator.ssh import SshService
 from lightloom.control.emulator.timing import MeasuredTime, SettleTime
 from lightloom.control.emulator.tl1_server import Tl1Server
@@ -59,6 +62,12 @@ class EmulatedBehavior:
         Name that the operator gave it; empty for none.
     has_monitors
         Whether the power of every port is measured.
+    yang_revision
+        Revision of the YANG module ``optical-switch`` of NETCONF and RESTCONF.
+    page_rows
+        Rows of a page of a TL1 reply; 0 for one page.
+    has_plain_ports
+        Whether a Calient switch numbers its ports, 1 to N; else their names are dotted.
     """
 
     completion: CompletionTime = CompletionTime.SETTLED
@@ -71,6 +80,9 @@ class EmulatedBehavior:
     idle_close_s: float = 0.0
     sid: str = "OCS"
     has_monitors: bool = True
+    yang_revision: str = NEWEST_REVISION
+    page_rows: int = 0
+    has_plain_ports: bool = False
 
 
 class Service(Protocol):
@@ -212,9 +224,17 @@ MODELS: dict[str, dict[str, str]] = {
         "restconf": "polatis+restconf",
         "restconfs": "polatis+restconfs",
         "netconf": "polatis+netconf",
+        "scpi": "polatis+scpi",
     },
     "calient": {"tl1": "calient+tl1"},
-    "sonic": {"ssh": "sonic+ssh", "gnmi": "sonic+gnmi", "gnmis": "sonic+gnmis"},
+    "sonic": {
+        "ssh": "sonic+ssh",
+        "gnmi": "sonic+gnmi",
+        "gnmis": "sonic+gnmis",
+        # no driver speaks it: for other clients
+        "restconf": "http",
+        "restconfs": "https",
+    },
 }
 
 
@@ -248,6 +268,9 @@ def _switch(
         max_sessions=behavior.max_sessions,
         idle_close_s=behavior.idle_close_s,
         sid=behavior.sid,
+        yang_revision=behavior.yang_revision,
+        page_rows=behavior.page_rows,
+        has_plain_ports=behavior.has_plain_ports,
         monitored_ports=frozenset(matrix.ports if behavior.has_monitors else ()),
     )
 
@@ -271,12 +294,15 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "restconf": lambda: HttpService(switch, PolatisRestconfApplication(switch)),
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
             "netconf": lambda: netconf_service(switch),
+            "scpi": lambda: ScpiService(switch),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
         "sonic": {
             "ssh": lambda: sonic_cli_service(switch, tables),
             "gnmi": lambda: SonicGnmiService(switch, tables),
             "gnmis": lambda: SonicGnmiService(switch, tables, tls),
+            "restconf": lambda: HttpService(switch, SonicRestconfApplication(switch, tables)),
+            "restconfs": lambda: HttpService(switch, SonicRestconfApplication(switch, tables), tls),
         },
     }
     return makers[model]

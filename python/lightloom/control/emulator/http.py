@@ -148,7 +148,7 @@ class HttpService:
     async def _request(self, connection: Any, reader: asyncio.StreamReader) -> HttpRequest | None:
         """Return the next request, None at the end of the connection."""
         head: Any = None
-        body = b""
+        body = bytearray()
         limit_s = self._switch.idle_close_s or None
         while True:
             event = connection.next_event()
@@ -163,7 +163,10 @@ class HttpService:
             elif isinstance(event, self._h11.EndOfMessage):
                 headers = {name.decode().lower(): value.decode() for name, value in head.headers}
                 return HttpRequest(
-                    head.method.decode(), head.target.decode("ascii", "replace"), headers, body
+                    head.method.decode(),
+                    head.target.decode("ascii", "replace"),
+                    headers,
+                    bytes(body),
                 )
             else:
                 return None

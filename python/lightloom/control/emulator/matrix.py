@@ -75,6 +75,10 @@ class OpticalMatrix:
         Ports whose mirror has failed: they carry no light, and connecting them is refused.
     disabled
         Ports with a closed shutter: they carry no light.
+    blocked
+        Ports whose flap blocks the light at present.
+    limits_dbm
+        Most power that leaves an egress port, where an attenuator limits it.
     launched_dbm
         Power of the light that arrives at an ingress port; no light if the port is missing.
     """
@@ -88,6 +92,8 @@ class OpticalMatrix:
     stuck: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     disabled: set[int] = field(default_factory=set)
+    blocked: set[int] = field(default_factory=set)
+    limits_dbm: dict[int, float] = field(default_factory=dict)
     launched_dbm: dict[int, float] = field(default_factory=dict)
     _peers: dict[int, int] = field(default_factory=dict)
     _settled_at_s: dict[int, float] = field(default_factory=dict)
@@ -137,7 +143,8 @@ class OpticalMatrix:
         ingress = self._peers.get(port)
         if ingress is None or self.is_tuning(port) or not self._carries_light(ingress, port):
             return DARK_DBM
-        return round(self.launched_dbm.get(ingress, DARK_DBM) - self.loss_db(ingress, port), 2)
+        power_dbm = self.launched_dbm.get(ingress, DARK_DBM) - self.loss_db(ingress, port)
+        return round(min(power_dbm, self.limits_dbm.get(port, power_dbm)), 2)
 
     def change(self, deletes: Iterable[int], creates: Sequence[tuple[int, int]]) -> float:
         """Delete the circuits of ports, then create circuits; return when all are settled.
@@ -235,4 +242,4 @@ class OpticalMatrix:
         return port if self.is_ingress(port) else self._peers.get(port, port)
 
     def _carries_light(self, ingress: int, egress: int) -> bool:
-        return not {ingress, egress} & (self.failed | self.disabled)
+        return not {ingress, egress} & (self.failed | self.disabled | self.blocked)

@@ -15,6 +15,7 @@ from lightloom.control.emulator.matrix import (
     OpticalMatrix,
     Refusal,
 )
+from lightloom.control.emulator.polatis_attenuation import AttenuationCommands
 from lightloom.control.emulator.polatis_monitors import MonitorCommands
 from lightloom.control.emulator.polatis_system import SystemCommands
 from lightloom.control.emulator.polatis_users import Privilege, UserCommands
@@ -49,6 +50,7 @@ class PolatisDialect:
 
     changes = frozenset({"ENT-PATCH", "DLT-PATCH"})
     report_name = "REPT EVT EQPT"
+    needs_tag = True
 
     def __init__(self, switch: EmulatedSwitch) -> None:
         self._switch, self._users = switch, UserCommands(switch)
@@ -64,6 +66,7 @@ class PolatisDialect:
             "RTRV-PORT-LABEL": self._labels,
             **SystemCommands(switch).handlers,
             **self._users.handlers,
+            **AttenuationCommands(switch, self._ports).handlers,
             **MonitorCommands(switch, self._ports).handlers,
         }
 

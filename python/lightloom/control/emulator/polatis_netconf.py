@@ -1,15 +1,18 @@
-"""NETCONF of an emulated Polatis switch: the few operations that clients of such switches use.
+"""NETCONF of an emulated Polatis switch, as strict as its published models and RFC 6241.
 
-There is no well-kept library for NETCONF servers in Python, so that the framing of RFC 6242 and
-``get``, ``edit-config`` and ``close-session`` of RFC 6241 and ``create-subscription`` of RFC 5277
-are here, inside an SSH server. What a notification contains is a choice.
+There is no well-kept library for NETCONF servers in Python, so that the framing of RFC 6242, the
+operations of RFC 6241 that every server has, and ``create-subscription`` of RFC 5277 are here,
+inside an SSH server. Neither a candidate nor a startup configuration is advertised, and both are
+refused, as are XPath filters.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from xml.sax.saxutils import escape
@@ -23,42 +26,50 @@ from lightloom.control.emulator.device import (
     SessionLimitError,
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError, Refusal
-from lightloom.control.emulator.ssh import SshService
-
-BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
-EVENTS = "urn:ietf:params:xml:ns:netconf:notification:1.0"
-OPTICAL_SWITCH = "http://www.polatis.com/yang/optical-switch"
-POLATIS_SWITCH = "http://www.polatis.com/yang/polatis-switch"
-CAPABILITIES = (
-    "urn:ietf:params:netconf:base:1.0",
-    "urn:ietf:params:netconf:base:1.1",
-    "urn:ietf:params:netconf:capability:writable-running:1.0",
-    "urn:ietf:params:netconf:capability:rollback-on-error:1.0",
-    "urn:ietf:params:netconf:capability:notification:1.0",
+from lightloom.control.emulator.polatis_edit import BASE, RpcError, edit_of
+from lightloom.control.emulator.polatis_model import (
+    MODULES,
     OPTICAL_SWITCH,
     POLATIS_SWITCH,
+    ModelContainer,
+    PolatisModel,
+    Row,
+)
+from lightloom.control.emulator.ssh import SshService
+from lightloom.control.emulator.subtree import elements, local, namespace, select, text
+
+EVENTS = "urn:ietf:params:xml:ns:netconf:notification:1.0"
+_BASE_1_0 = "urn:ietf:params:netconf:base:1.0"
+_BASE_1_1 = "urn:ietf:params:netconf:base:1.1"
+_CAPABILITY = "urn:ietf:params:netconf:capability"
+_PROTOCOLS = (
+    _BASE_1_0,
+    _BASE_1_1,
+    f"{_CAPABILITY}:writable-running:1.0",
+    f"{_CAPABILITY}:rollback-on-error:1.0",
+    f"{_CAPABILITY}:notification:1.0",
 )
 MAX_MESSAGE_BYTES = 1024 * 1024
 _END = b"]]>]]>"
 _CHUNK = re.compile(rb"\n#([1-9][0-9]{0,9})\n|\n##\n")
 _READ_BYTES = 64 * 1024
-
-
-class RpcError(Exception):
-    """A request is refused with an error tag and a text."""
-
-    def __init__(self, tag: str, text: str) -> None:
-        super().__init__(text)
-        self.tag, self.text = tag, text
+#: longest head of a chunk: a line break, a mark, ten digits and a line break, with room to spare
+_MAX_HEAD_BYTES = 16
 
 
 class MessageReader:
-    """Splits a stream into messages: by end marks, or by chunks once both sides can."""
+    """Splits a stream into messages: by end marks, or by chunks once both sides can.
+
+    The time is proportional to the bytes, however they are divided.
+    """
 
     def __init__(self) -> None:
         self.is_chunked = False
-        self._data = b""
-        self._message = b""
+        self._data = bytearray()
+        self._scanned = 0
+        self._message = bytearray()
+        #: bytes that the present chunk still lacks
+        self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take bytes and yield the messages that they complete.
@@ -75,28 +86,37 @@ class MessageReader:
             raise ValueError("the message is too long")
 
     def _marked(self) -> bytes | None:
-        message, mark, rest = self._data.partition(_END)
-        if not mark:
+        end = self._data.find(_END, self._scanned)
+        if end < 0:
+            self._scanned = max(len(self._data) - len(_END) + 1, 0)
             return None
-        self._data = rest
+        message = bytes(self._data[:end])
+        del self._data[: end + len(_END)]
+        self._scanned = 0
         return message
 
     def _chunks(self) -> bytes | None:
-        while (match := _CHUNK.match(self._data)) is not None:
-            if match[1] is None:
-                self._data = self._data[match.end() :]
-                message, self._message = self._message, b""
-                return message
-            stop = match.end() + int(match[1])
-            if int(match[1]) > MAX_MESSAGE_BYTES:
-                raise ValueError("the chunk is too long")
-            if len(self._data) < stop:
+        while True:
+            if self._missing:
+                taken = self._data[: self._missing]
+                self._message += taken
+                self._missing -= len(taken)
+                del self._data[: len(taken)]
+                if self._missing:
+                    return None
+            match = _CHUNK.match(self._data)
+            if match is None:
+                if len(self._data) > _MAX_HEAD_BYTES or not b"\n#".startswith(self._data[:2]):
+                    raise ValueError("wrong framing")
                 return None
-            self._message += self._data[match.end() : stop]
-            self._data = self._data[stop:]
-        if len(self._data) > 16 or not b"\n#".startswith(self._data[:2]):
-            raise ValueError("wrong framing")
-        return None
+            size = int(match[1] or 0)
+            del self._data[: match.end()]
+            if not size:
+                message, self._message = bytes(self._message), bytearray()
+                return message
+            self._missing = size
+            if len(self._message) + self._missing > MAX_MESSAGE_BYTES:
+                raise ValueError("the chunk is too long")
 
 
 def netconf_service(switch: EmulatedSwitch) -> SshService:
@@ -120,32 +140,92 @@ def netconf_service(switch: EmulatedSwitch) -> SshService:
     return SshService(switch, handle, subsystem="netconf")
 
 
+@dataclass(slots=True)
+class _NetconfSession:
+    """One session: its number, its channel, and what has been agreed on."""
+
+    number: int
+    process: Any
+    emulated: EmulatedSession
+    reader: MessageReader
+    is_greeted: bool = False
+    is_closed: bool = False
+
+    def send(self, message: str, *, in_pieces: bool = False) -> None:
+        """Send a message in the framing that both sides can."""
+        data = message.encode()
+        if self.reader.is_chunked:
+            data = b"\n#%d\n%b\n##\n" % (len(data), data)
+        else:
+            data += _END
+        size = 1 if in_pieces else len(data)
+        for start in range(0, len(data), size):
+            self.process.stdout.write(data[start : start + size])
+
+
 class NetconfServer:
     """Serves sessions of one switch."""
 
     def __init__(self, switch: EmulatedSwitch) -> None:
         self._etree = optional_import("lxml.etree", "the emulator's NETCONF")
         self._switch = switch
+        self._model = PolatisModel(switch)
+        self._numbers = itertools.count(1)
+        self._sessions: dict[int, _NetconfSession] = {}
+        self._operations: dict[str, Callable[[Any, _NetconfSession], Awaitable[str]]] = {
+            "get": self._get,
+            "get-config": self._get_config,
+            "edit-config": self._edit_config,
+            "copy-config": self._copy_config,
+            "delete-config": self._delete_config,
+            "lock": self._lock,
+            "unlock": self._unlock,
+            "close-session": self._close_session,
+            "kill-session": self._kill_session,
+        }
 
-    async def serve(self, process: Any, session: EmulatedSession) -> None:
-        """Serve one session until the client closes it."""
-        capabilities = "".join(f"<capability>{name}</capability>" for name in CAPABILITIES)
-        process.stdout.write(
-            f'<hello xmlns="{BASE}"><capabilities>{capabilities}</capabilities>'
-            "<session-id>1</session-id></hello>".encode()
-            + _END
+    def hello(self, number: int) -> str:
+        """Return the greeting of a session."""
+        modules = (
+            f"{MODULES[name]}?module={name}&revision={revision}"
+            for name, revision in self._model.revisions().items()
         )
-        reader = MessageReader()
-        limit_s = self._switch.idle_close_s or None
-        while data := await asyncio.wait_for(process.stdin.read(_READ_BYTES), limit_s):
-            for message in reader.feed(data):
-                root = self._parsed(message)
-                if _local(root) == "hello":
-                    reader.is_chunked = b"netconf:base:1.1" in message
-                elif not await self._reply(process, root, is_chunked=reader.is_chunked):
-                    return
-                elif any(_local(node) == "create-subscription" for node in root):
-                    session.send_report = _notifier(process, is_chunked=reader.is_chunked)
+        capabilities = "".join(
+            f"<capability>{escape(name)}</capability>" for name in (*_PROTOCOLS, *modules)
+        )
+        return (
+            f'<hello xmlns="{BASE}"><capabilities>{capabilities}</capabilities>'
+            f"<session-id>{number}</session-id></hello>"
+        )
+
+    async def serve(self, process: Any, emulated: EmulatedSession) -> None:
+        """Serve one session until either side ends it."""
+        session = _NetconfSession(next(self._numbers), process, emulated, MessageReader())
+        self._sessions[session.number] = session
+        try:
+            session.send(self.hello(session.number))
+            limit_s = self._switch.idle_close_s or None
+            while data := await asyncio.wait_for(process.stdin.read(_READ_BYTES), limit_s):
+                for message in session.reader.feed(data):
+                    await self._take(self._parsed(message), session)
+                    if session.is_closed:
+                        return
+        finally:
+            del self._sessions[session.number]
+            if self._switch.locked_by == session.number:
+                self._switch.locked_by = 0
+
+    async def _take(self, root: Any, session: _NetconfSession) -> None:
+        """Take a greeting or a request."""
+        if local(root) == "hello" and not session.is_greeted:
+            agreed = {text(node) for node in root.iter() if local(node) == "capability"}
+            if not agreed & {_BASE_1_0, _BASE_1_1}:
+                raise ValueError("no version in common")
+            session.is_greeted, session.reader.is_chunked = True, _BASE_1_1 in agreed
+            return
+        if local(root) != "rpc" or not session.is_greeted:
+            raise ValueError("no request")
+        await self._reply(root, session)
 
     def _parsed(self, message: bytes) -> Any:
         """Return a message's element; entities are not resolved."""
@@ -155,134 +235,195 @@ class NetconfServer:
         except self._etree.XMLSyntaxError as error:
             raise ValueError("not XML") from error
 
-    async def _reply(self, process: Any, rpc: Any, *, is_chunked: bool) -> bool:
-        """Execute one request and send its reply; return whether the session continues."""
-        operation = next(iter(rpc), None)
-        name = "" if operation is None else _local(operation)
+    async def _reply(self, rpc: Any, session: _NetconfSession) -> None:
+        """Execute one request and send its reply."""
+        operation = next(iter(elements(rpc)), None)
 
         async def run() -> str:
             try:
-                return await self._execute(name, operation)
+                return await self._execute(rpc, operation, session)
             except RpcError as error:
-                return _error(error.tag, error.text)
+                return _error(error)
             except MatrixRefusalError as error:
                 is_port = error.reason in {Refusal.NO_SUCH_PORT, Refusal.WRONG_SIDE}
-                text = f"Invalid OXC port: {error.port}" if is_port else str(error)
-                return _error("invalid-value" if is_port else "in-use", text)
+                message = f"Invalid OXC port: {error.port}" if is_port else str(error)
+                return _error(RpcError("invalid-value" if is_port else "in-use", message))
 
         async def deny() -> str:
-            return _error("resource-denied", "Refused on demand")
+            return _error(RpcError("resource-denied", "Refused on demand"))
 
-        body, in_pieces = await self._switch.execute(run, deny, is_change=name == "edit-config")
-        tag = escape(rpc.get("message-id", ""), {'"': "&quot;"})
-        reply = f'<rpc-reply xmlns="{BASE}" message-id="{tag}">{body}</rpc-reply>'.encode()
-        framed = _framed(reply, is_chunked=is_chunked)
-        size = 1 if in_pieces else len(framed)
-        for start in range(0, len(framed), size):
-            process.stdout.write(framed[start : start + size])
-        await process.stdout.drain()
-        return name != "close-session"
-
-    async def _execute(self, name: str, operation: Any) -> str:
-        if name == "get":
-            return f"<data>{self._data(operation)}</data>"
-        if name == "edit-config":
-            await self._edit(operation)
-            return "<ok/>"
-        if name in {"close-session", "create-subscription"}:
-            return "<ok/>"
-        raise RpcError("operation-not-supported", f"no operation {name[:40]}")
-
-    async def _edit(self, operation: Any) -> None:
-        """Delete and merge pairs."""
-        deletes, creates = [], []
-        circuits = self._switch.matrix.circuits
-        for pair in (node for node in operation.iter() if _local(node) == "pair"):
-            ingress = _number(pair, "ingress")
-            action = pair.get(f"{{{BASE}}}operation", "merge")
-            if action in {"delete", "remove"}:
-                if action == "delete" and ingress not in circuits:
-                    raise RpcError("data-missing", f"port {ingress} has no cross-connect")
-                deletes.append(ingress)
-            elif action in {"merge", "create", "replace"}:
-                creates.append((ingress, _number(pair, "egress")))
-            else:
-                raise RpcError("bad-attribute", f"operation {action[:40]}")
-        await self._switch.change(deletes, creates)
-
-    def _data(self, operation: Any) -> str:
-        """Return what the filter of a request selects."""
-        wanted = {_local(node) for node in operation.iter()}
-        parts = []
-        matrix, identity = self._switch.matrix, self._switch.identity
-        if "cross-connects" in wanted:
-            pairs = (
-                f"<pair><ingress>{a}</ingress><egress>{b}</egress></pair>"
-                for a, b in matrix.circuits.items()
-            )
-            parts.append(_container("cross-connects", OPTICAL_SWITCH, "".join(pairs)))
-        if "product-information" in wanted:
-            rows, columns = matrix.size
-            leaves = {
-                "manufacturer": identity.vendor,
-                "serial-number": identity.serial,
-                "model-name": f"{identity.model}-{rows}x{columns}",
-                "software-version": identity.software,
-            }
-            text = "".join(f"<{key}>{escape(value)}</{key}>" for key, value in leaves.items())
-            parts.append(_container("product-information", POLATIS_SWITCH, text))
-        if "port-config" in wanted:
-            entries = (
-                f"<port><port-id>{port}</port-id><status>"
-                f"{'DISABLED' if port in matrix.disabled else 'ENABLED'}</status></port>"
-                for port in matrix.ports
-            )
-            parts.append(_container("port-config", POLATIS_SWITCH, "".join(entries)))
-        if "opm-power" in wanted:
-            entries = (
-                f"<port><port-id>{port}</port-id><power>{matrix.power_dbm(port):.2f}</power></port>"
-                for port in sorted(self._switch.monitored_ports)
-            )
-            parts.append(_container("opm-power", POLATIS_SWITCH, "".join(entries)))
-        return "".join(parts)
-
-
-def _framed(message: bytes, *, is_chunked: bool) -> bytes:
-    return b"\n#%d\n%b\n##\n" % (len(message), message) if is_chunked else message + _END
-
-
-def _notifier(process: Any, *, is_chunked: bool) -> Callable[[str], None]:
-    """Return what sends a report to a session as a notification."""
-
-    def notify(text: str) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        event = _container("event", POLATIS_SWITCH, f"<text>{escape(text)}</text>")
-        message = (
-            f'<notification xmlns="{EVENTS}"><eventTime>{now}</eventTime>{event}</notification>'
+        name = "" if operation is None else local(operation)
+        is_change = name in {"edit-config", "copy-config"}
+        body, in_pieces = await self._switch.execute(run, deny, is_change=is_change)
+        attributes = "".join(
+            f' {key}="{escape(value, {chr(34): "&quot;"})}"'
+            for key, value in rpc.attrib.items()
+            if not key.startswith("{")
         )
-        process.stdout.write(_framed(message.encode(), is_chunked=is_chunked))
+        reply = f'<rpc-reply xmlns="{BASE}"{attributes}>{body}</rpc-reply>'
+        session.send(reply, in_pieces=in_pieces)
+        await session.process.stdout.drain()
 
-    return notify
+    async def _execute(self, rpc: Any, operation: Any, session: _NetconfSession) -> str:
+        if rpc.get("message-id") is None:
+            info = {"bad-attribute": "message-id", "bad-element": "rpc"}
+            raise RpcError("missing-attribute", "no message-id", **info)
+        if operation is None:
+            raise RpcError("missing-element", "no operation")
+        name, space = local(operation), namespace(operation)
+        if name == "port-set-state" and space == MODULES[OPTICAL_SWITCH]:
+            self._set_ports(operation)
+            return "<ok/>"
+        if name == "create-subscription" and space == EVENTS:
+            return self._subscribe(session)
+        if name not in self._operations or space not in {"", BASE}:
+            raise RpcError("operation-not-supported", f"no operation {name[:40]}")
+        return await self._operations[name](operation, session)
+
+    async def _get(self, operation: Any, _: _NetconfSession) -> str:
+        return self._data(operation, list(self._model.containers().values()))
+
+    async def _get_config(self, operation: Any, _: _NetconfSession) -> str:
+        _check_running(operation, "source")
+        containers = self._model.containers().values()
+        configured = [part.configured() for part in containers if not part.is_state]
+        return self._data(operation, configured)
+
+    async def _edit_config(self, operation: Any, session: _NetconfSession) -> str:
+        _check_running(operation, "target")
+        self._check_lock(session)
+        edit = edit_of(operation, self._model)
+        await self._switch.change(edit.deletes, edit.creates)
+        return "<ok/>"
+
+    async def _copy_config(self, operation: Any, session: _NetconfSession) -> str:
+        _check_running(operation, "target")
+        self._check_lock(session)
+        sources = [child for child in elements(operation) if local(child) == "source"]
+        if not sources or [local(child) for child in elements(sources[0])] != ["config"]:
+            raise RpcError("invalid-value", "the source is no config")
+        edit = edit_of(sources[0], self._model, is_replaced=True)
+        await self._switch.change(edit.deletes, edit.creates)
+        return "<ok/>"
+
+    async def _delete_config(self, _: Any, __: _NetconfSession) -> str:
+        raise RpcError("invalid-value", "the running configuration cannot be deleted")
+
+    async def _lock(self, operation: Any, session: _NetconfSession) -> str:
+        _check_running(operation, "target")
+        holder = self._switch.locked_by
+        if holder:
+            info = {"session-id": str(holder)}
+            raise RpcError("lock-denied", f"session {holder} holds the lock", **info)
+        self._switch.locked_by = session.number
+        return "<ok/>"
+
+    async def _unlock(self, operation: Any, session: _NetconfSession) -> str:
+        _check_running(operation, "target")
+        if self._switch.locked_by != session.number:
+            raise RpcError("operation-failed", "this session does not hold the lock")
+        self._switch.locked_by = 0
+        return "<ok/>"
+
+    async def _close_session(self, _: Any, session: _NetconfSession) -> str:
+        session.is_closed = True
+        return "<ok/>"
+
+    async def _kill_session(self, operation: Any, session: _NetconfSession) -> str:
+        numbers = [text(child) for child in elements(operation) if local(child) == "session-id"]
+        other = next(
+            (one for one in self._sessions.values() if [str(one.number)] == numbers), session
+        )
+        if other is session:
+            raise RpcError("invalid-value", "no other session of this number")
+        if self._switch.locked_by == other.number:
+            self._switch.locked_by = 0
+        other.emulated.cut()
+        return "<ok/>"
+
+    def _subscribe(self, session: _NetconfSession) -> str:
+        if session.emulated.send_report is not None:
+            raise RpcError("operation-failed", "this session has a subscription")
+        session.emulated.send_report = lambda report: session.send(_notification(report))
+        return "<ok/>"
+
+    def _set_ports(self, operation: Any) -> None:
+        """Open and close shutters."""
+        ports: dict[str, list[int]] = {"port-enab": [], "port-disab": []}
+        for leaf in elements(operation):
+            if local(leaf) not in ports or namespace(leaf) != namespace(operation):
+                raise RpcError("unknown-element", f"no element {local(leaf)[:40]}")
+            if not text(leaf).isdecimal() or int(text(leaf)[:6]) not in self._switch.matrix.ports:
+                raise RpcError("invalid-value", f"Invalid OXC port: {text(leaf)[:20]}")
+            ports[local(leaf)].append(int(text(leaf)))
+        self._model.set_ports(*ports.values())
+
+    def _check_lock(self, session: _NetconfSession) -> None:
+        if self._switch.locked_by not in {0, session.number}:
+            raise RpcError("in-use", f"session {self._switch.locked_by} holds the lock")
+
+    def _data(self, operation: Any, containers: list[ModelContainer]) -> str:
+        """Return what the filter of a request selects."""
+        tree = self._etree.Element("data")
+        for container in containers:
+            self._append(tree, container)
+        filters = [child for child in elements(operation) if local(child) == "filter"]
+        selected = list(tree)
+        if filters:
+            if filters[0].get("type", "subtree") != "subtree":
+                info = {"bad-attribute": "type", "bad-element": "filter"}
+                raise RpcError("bad-attribute", "only subtree filters are offered", **info)
+            selected = select(tree, filters[0])
+        return f"<data>{''.join(self._etree.tostring(part).decode() for part in selected)}</data>"
+
+    def _append(self, tree: Any, container: ModelContainer) -> None:
+        """Add a container that is not empty to a tree."""
+        if not container.rows:
+            return
+        space = container.namespace
+        node = self._etree.SubElement(tree, f"{{{space}}}{container.name}", nsmap={None: space})
+        for row in container.rows:
+            entry = node
+            if container.entry:
+                entry = self._etree.SubElement(node, f"{{{space}}}{container.entry}")
+            self._fill(entry, row, space)
+
+    def _fill(self, node: Any, row: Row, space: str) -> None:
+        for name, value in row.items():
+            leaf = self._etree.SubElement(node, f"{{{space}}}{name}")
+            if isinstance(value, str | int):
+                leaf.text = str(value)
+            else:
+                self._fill(leaf, value, space)
 
 
-def _container(name: str, namespace: str, content: str) -> str:
-    return f'<{name} xmlns="{namespace}">{content}</{name}>'
+def _check_running(operation: Any, role: str) -> None:
+    """Check that a request is about the running configuration, the only one."""
+    named = [child for child in elements(operation) if local(child) == role]
+    stores = [local(child) for child in elements(named[0])] if named else []
+    if not stores:
+        raise RpcError("missing-element", f"no {role}", **{"bad-element": role})
+    if stores != ["running"]:
+        message = f"the {stores[0][:40]} configuration is not advertised"
+        raise RpcError("unknown-element", message, **{"bad-element": stores[0]})
 
 
-def _error(tag: str, text: str) -> str:
+def _notification(report: str) -> str:
+    """Return a report as the notification ``system-error`` of the module ``polatis-switch``."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    leaves = (
+        "<error-code>0</error-code><switch-status>OPERATIONAL</switch-status>"
+        f"<message>{escape(report)}</message>"
+    )
+    event = f'<system-error xmlns="{MODULES[POLATIS_SWITCH]}">{leaves}</system-error>'
+    return f'<notification xmlns="{EVENTS}"><eventTime>{now}</eventTime>{event}</notification>'
+
+
+def _error(error: RpcError) -> str:
+    info = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in error.info.items())
+    info = f"<error-info>{info}</error-info>" if info else ""
     return (
         "<rpc-error><error-type>application</error-type>"
-        f"<error-tag>{tag}</error-tag><error-severity>error</error-severity>"
-        f"<error-message>{escape(text)}</error-message></rpc-error>"
+        f"<error-tag>{error.tag}</error-tag><error-severity>error</error-severity>"
+        f"<error-message>{escape(error.message)}</error-message>{info}</rpc-error>"
     )
-
-
-def _local(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def _number(element: Any, name: str) -> int:
-    text = next((node.text or "" for node in element if _local(node) == name), "").strip()
-    if not re.fullmatch(r"[0-9]{1,6}", text):
-        raise RpcError("invalid-value", f"Invalid OXC port: {text[:20]}")
-    return int(text)

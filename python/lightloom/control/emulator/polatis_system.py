@@ -92,6 +92,7 @@ class SystemCommands:
         values = {
             ("SYSTEM", "SIZE"): f"{rows}x{columns}",
             ("BOOT", "MODE"): self._switch.boot.value.upper(),
+            ("ATTEN", "CONFIG"): "ABSOLUTE" if self._switch.monitored_ports else "NONE",
             ("TIMEOUT", "ADMIN"): f"{self._switch.idle_close_s / 60:.0f}",
         }
         if what not in values:

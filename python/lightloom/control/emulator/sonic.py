@@ -34,6 +34,8 @@ class SonicTables:
     def __init__(self, switch: EmulatedSwitch) -> None:
         self._switch = switch
         self._wanted: dict[int, int] = {}
+        #: those that lost their ports to others, or did not get them: configured, and not made
+        self._invalid: set[tuple[int, int]] = set()
 
     def parse_pairs(self, text: str) -> list[tuple[int, int]]:
         """Return the pairs of a list such as ``1A-2B,3A..4A-5B..6B``, as the matrix numbers them.
@@ -59,13 +61,15 @@ class SonicTables:
         rows, columns = self._switch.matrix.size
         for a, b in pairs:
             if not (1 <= a <= rows < b <= rows + columns):
-                raise SonicRefusedError(f"no such port in {self._name(a, b)}")
+                raise SonicRefusedError(f"no such port in {self.name(a, b)}")
         if not pairs:
             raise SonicRefusedError("no cross-connect given")
         return pairs
 
     async def add(self, pairs: Sequence[tuple[int, int]], mode: AddMode = AddMode.UPDATE) -> None:
         """Configure cross-connects.
+
+        In the mode ``update``, those that lose ports to new ones stay configured, and are invalid.
 
         Raises
         ------
@@ -75,24 +79,22 @@ class SonicTables:
         ports = list(itertools.chain.from_iterable(pairs))
         if len(set(ports)) < len(ports):
             raise SonicRefusedError("a port is in several cross-connects")
-        current = self._switch.matrix.circuits
-        taken = [
-            a for a, b in current.items() if (a in ports or b in ports) and (a, b) not in pairs
-        ]
+        current = self._switch.matrix.circuits.items()
+        taken = [pair for pair in current if set(pair) & set(ports) and pair not in pairs]
         if mode is AddMode.SAFE and taken:
-            raise SonicRefusedError(f"port {taken[0]}A is in use")
-        freed = taken
+            raise SonicRefusedError(f"port {taken[0][0]}A is in use")
         if mode is AddMode.OVERWRITE:
-            freed = [a for a, b in current.items() if (a, b) not in pairs]
-        await self._switch.change(freed, pairs)
-        for a in freed:
-            self._wanted.pop(a, None)
-        self._wanted = {
-            a: b for a, b in self._wanted.items() if a not in ports and b not in ports
-        } | dict(pairs)
+            others = [pair for pair in self.configured() if pair not in pairs]
+            await self._make(others, pairs)
+            return
+        await self._make(taken, pairs)
+        # as public tests saw on a switch: what lost its ports stays configured
+        self._invalid |= set(taken)
 
     async def change(
-        self, deletes: Sequence[tuple[int, int]], creates: Sequence[tuple[int, int]]
+        self,
+        deletes: Sequence[tuple[int, int]],
+        creates: Sequence[tuple[int, int]],
     ) -> None:
         """Delete and then create cross-connects, all of them or none.
 
@@ -105,22 +107,63 @@ class SonicTables:
         ports = list(itertools.chain.from_iterable(creates))
         freed = set(deletes) | set(creates)
         busy = [
-            self._name(a, b)
+            self.name(a, b)
             for a, b in self._switch.matrix.circuits.items()
             if (a in ports or b in ports) and (a, b) not in freed
         ]
         if busy or len(set(ports)) < len(ports):
             raise SonicRefusedError(f"a port is in several cross-connects {' '.join(busy[:1])}")
-        await self._switch.change([a for a, _ in deletes], creates)
-        for a, _ in deletes:
-            self._wanted.pop(a, None)
-        self._wanted |= dict(creates)
+        await self._make(deletes, creates)
+
+    async def update_in_bulk(
+        self, deletes: Sequence[tuple[int, int]], adds: Sequence[tuple[int, int]]
+    ) -> tuple[int, int]:
+        """Delete and then add cross-connects as the operation ``bulk-update`` does.
+
+        What is not there is not deleted, and what is there is not added again. Of two or more
+        additions, new ones take their ports from others, which stay configured and are invalid;
+        a single one that needs a busy port is invalid itself.
+
+        Returns
+        -------
+        tuple
+            How many were deleted, and how many added.
+
+        Raises
+        ------
+        MatrixRefusalError
+            If the switch refuses; nothing is changed then.
+        """
+        present = {*self._configured().items(), *self._invalid}
+        gone = [pair for pair in dict.fromkeys(deletes) if pair in present]
+        left = present - set(gone)
+        new = [pair for pair in dict.fromkeys(adds) if pair not in left]
+        ports = set(itertools.chain.from_iterable(new))
+        circuits = self._switch.matrix.circuits.items()
+        losers = [pair for pair in circuits if pair in left and set(pair) & ports]
+        if losers and len(adds) == 1:
+            await self._make(gone, [])
+            self._invalid |= set(new)
+        else:
+            await self._make([*gone, *losers], new)
+            self._invalid |= set(losers)
+        return len(gone), len(adds)
+
+    async def _make(
+        self, deletes: Sequence[tuple[int, int]], creates: Sequence[tuple[int, int]]
+    ) -> None:
+        made = self._switch.matrix.circuits.items()
+        await self._switch.change([a for a, b in deletes if (a, b) in made], creates)
+        self._wanted = {a: b for a, b in self._wanted.items() if (a, b) not in deletes} | dict(
+            creates
+        )
+        self._invalid -= {*deletes, *creates}
 
     def _check_configured(self, pairs: Sequence[tuple[int, int]]) -> None:
-        configured = self._configured()
+        configured = self._configured().items()
         for a, b in pairs:
-            if configured.get(a) != b:
-                raise SonicRefusedError(f"cross-connect {self._name(a, b)} does not exist")
+            if (a, b) not in configured and (a, b) not in self._invalid:
+                raise SonicRefusedError(f"cross-connect {self.name(a, b)} does not exist")
 
     async def delete(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Delete cross-connects that exist.
@@ -131,19 +174,33 @@ class SonicTables:
             If one does not exist.
         """
         self._check_configured(pairs)
-        await self._switch.change([a for a, _ in pairs], [])
-        for a, _ in pairs:
-            self._wanted.pop(a, None)
+        await self._make(pairs, [])
 
     def config_rows(self) -> list[dict[str, str]]:
         """Return the configured cross-connects."""
-        return [self._row(a, b) for a, b in sorted(self._configured().items())]
+        return [self._row(a, b) for a, b in self.configured()]
+
+    def configured(self) -> list[tuple[int, int]]:
+        """Return the configured cross-connects, also those that are not made."""
+        return sorted({*self._configured().items(), *self._invalid})
 
     def status_rows(self) -> list[dict[str, str]]:
         """Return the cross-connects that the hardware reports."""
         return [
             self._row(a, b) | {"a_side_status": self._status(a), "b_side_status": self._status(b)}
-            for a, b in self._switch.matrix.circuits.items()
+            for a, b in sorted({*self._switch.matrix.circuits.items(), *self._invalid})
+        ]
+
+    def port_config_rows(self) -> list[dict[str, str]]:
+        """Return the label and the configured state of all ports."""
+        matrix, labels = self._switch.matrix, self._switch.labels
+        return [
+            {
+                "id": self._port_name(port),
+                "label": labels.get(port, ""),
+                "state": "force_blocked" if port in matrix.disabled else "normal",
+            }
+            for port in matrix.ports
         ]
 
     def port_rows(self) -> list[dict[str, str]]:
@@ -180,7 +237,7 @@ class SonicTables:
 
     def _row(self, a: int, b: int) -> dict[str, str]:
         return {
-            "id": self._name(a, b),
+            "id": self.name(a, b),
             "a_side": self._port_name(a),
             "b_side": self._port_name(b),
         }
@@ -192,5 +249,6 @@ class SonicTables:
         rows = self._switch.matrix.size[0]
         return f"{port}A" if port <= rows else f"{port - rows}B"
 
-    def _name(self, a: int, b: int) -> str:
+    def name(self, a: int, b: int) -> str:
+        """Return the name of a cross-connect."""
         return f"{self._port_name(a)}-{self._port_name(b)}"

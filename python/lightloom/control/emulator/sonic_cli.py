@@ -86,6 +86,9 @@ class SonicShell:
             case ["show", "ocs", "port", "status"]:
                 rows = self._tables.port_rows()
                 return table(list(rows[0]), rows)
+            case ["show", "ocs", "port", "config"]:
+                rows = self._tables.port_config_rows()
+                return table(list(rows[0]), rows)
             case ["config", "ocs", "cross-connect", "add", names, *mode] if len(mode) < 2:
                 if mode and mode[0] not in set(AddMode):
                     raise SonicRefusedError(f"invalid mode {mode[0][:20]}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from lightloom.control.drivers.options import optional_import
@@ -15,10 +14,9 @@ from lightloom.control.emulator.device import (
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
+from lightloom.control.emulator.sonic_tree import MODULES, SonicPathError, SonicTree, Step
 from lightloom.control.emulator.tls import Identity
 
-_CONFIG = ("sonic-ocs:sonic-ocs", "OCS_CROSS_CONNECT")
-_LIST = "OCS_CROSS_CONNECT_LIST"
 #: how often subscribed tables are looked at
 _LOOK_S = 0.02
 
@@ -41,6 +39,7 @@ class SonicGnmiService:
     ) -> None:
         self._switch = switch
         self._tables = tables
+        self._tree = SonicTree(tables)
         self._tls = tls
         self._grpc = optional_import("grpc", "the emulator's gNMI")
         self._messages = optional_import("pygnmi.spec.v080.gnmi_pb2", "the emulator's gNMI")
@@ -70,60 +69,112 @@ class SonicGnmiService:
     async def Capabilities(self, _: Any, context: Any) -> Any:  # noqa: N802
         """Return the models and encodings."""
         await self._admit(context)
-        model = self._messages.ModelData(name="sonic-ocs", organization="SONiC", version="0.5")
-        encoding = self._messages.Encoding.Value("JSON_IETF")
+        models = [
+            self._messages.ModelData(name=name, organization="SONiC", version="0.5")
+            for name in MODULES
+        ]
+        encodings = [self._messages.Encoding.Value(name) for name in ("JSON", "JSON_IETF")]
         return self._messages.CapabilityResponse(
-            supported_models=[model], supported_encodings=[encoding], gNMI_version="0.8.0"
+            supported_models=models, supported_encodings=encodings, gNMI_version="0.8.0"
         )
 
     async def Get(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Return the tables below paths."""
+        """Return what is below paths."""
         await self._admit(context)
+        encodings = self._messages.Encoding
+        if request.encoding not in {encodings.Value("JSON"), encodings.Value("JSON_IETF")}:
+            codes = self._grpc.StatusCode
+            await context.abort(codes.UNIMPLEMENTED, "only JSON is offered")
 
         async def run() -> Any:
             notification = self._messages.Notification()
-            for path in request.path:
-                names = [element.name for element in path.elem]
-                value = json.dumps(self._table(names)).encode()
-                typed = self._messages.TypedValue(json_ietf_val=value)
+            for path in request.path or [self._messages.Path()]:
+                value = json.dumps(self._tree.read(self._steps(request.prefix, path))).encode()
+                is_ietf = request.encoding == encodings.Value("JSON_IETF")
+                typed = self._messages.TypedValue(
+                    **{"json_ietf_val" if is_ietf else "json_val": value}
+                )
                 notification.update.append(self._messages.Update(path=path, val=typed))
             return self._messages.GetResponse(notification=[notification])
 
         return await self._execute(run, context, is_change=False)
 
     async def Set(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Delete and create cross-connects; all of them, or none."""
+        """Delete, replace and update cross-connects in this order; all of them, or none."""
         await self._admit(context)
 
         async def run() -> Any:
-            deletes = self._pairs([self._name(path) for path in request.delete])
-            created = [*request.replace, *request.update]
-            creates = self._pairs([self._name(update.path) for update in created])
-            await self._tables.change(deletes, creates)
-            results = [self._messages.UpdateResult(path=path, op=1) for path in request.delete]
-            results += [self._messages.UpdateResult(path=path.path, op=3) for path in created]
-            return self._messages.SetResponse(response=results)
+            deletes: list[tuple[int, int]] = []
+            creates: list[tuple[int, int]] = []
+            for path in request.delete:
+                deletes += self._tree.below(self._steps(request.prefix, path))
+            for update in request.replace:
+                steps = self._steps(request.prefix, update.path)
+                given = self._given(steps, update)
+                deletes += [pair for pair in self._tree.below(steps) if pair not in given]
+                creates += given
+            for update in request.update:
+                creates += self._given(self._steps(request.prefix, update.path), update)
+            if len(set(creates)) < len(creates):
+                raise SonicPathError("one entry is given twice")
+            await self._tables.change(list(dict.fromkeys(deletes)), creates)
+            results = [
+                self._messages.UpdateResult(path=path, op=operation)
+                for paths, operation in (
+                    (request.delete, 1),
+                    ([update.path for update in request.replace], 2),
+                    ([update.path for update in request.update], 3),
+                )
+                for path in paths
+            ]
+            return self._messages.SetResponse(prefix=request.prefix, response=results)
 
         return await self._execute(run, context, is_change=True)
+
+    def _steps(self, prefix: Any, path: Any) -> list[Step]:
+        """Return the steps of a path; its module may be its origin, as pygnmi sends it."""
+        elements = [*prefix.elem, *path.elem]
+        steps = [Step(element.name, dict(element.key)) for element in elements]
+        origin = path.origin or prefix.origin
+        if origin in MODULES and steps and ":" not in steps[0].name:
+            steps[0] = Step(f"{origin}:{steps[0].name}", steps[0].keys)
+        elif origin not in {"", "openconfig", "rfc7951"}:
+            raise SonicPathError(f"origin {origin[:40]} is unknown")
+        return steps
+
+    def _given(self, steps: list[Step], update: Any) -> list[tuple[int, int]]:
+        """Return the cross-connects that a value gives."""
+        value = update.val
+        kind = value.WhichOneof("value")
+        if kind not in {"json_ietf_val", "json_val"}:
+            raise SonicPathError("the value is not JSON")
+        try:
+            data = json.loads(getattr(value, kind))
+        except (ValueError, RecursionError):
+            raise SonicPathError("the value is not JSON") from None
+        return self._tree.given(steps, data)
 
     async def Subscribe(self, requests: Any, context: Any) -> Any:  # noqa: N802
         """Send the tables below paths, then each of them again whenever it has changed."""
         await self._admit(context)
-        request = await anext(requests)
+        request, codes = await anext(requests), self._grpc.StatusCode
         sent: dict[str, bytes] = {}
         while True:
             is_first, notification = not sent, self._messages.Notification()
             for item in request.subscribe.subscription:
-                names = [element.name for element in item.path.elem]
+                name = item.path.SerializeToString().hex()
                 try:
-                    value = json.dumps(self._table(names)).encode()
+                    steps = self._steps(request.subscribe.prefix, item.path)
+                    value = json.dumps(self._tree.read(steps)).encode()
                 except KeyError:
-                    await context.abort(self._grpc.StatusCode.NOT_FOUND, "no such path")
-                if sent.get("/".join(names)) == value:
+                    await context.abort(codes.NOT_FOUND, "no such path")
+                except SonicPathError as error:
+                    await context.abort(codes.INVALID_ARGUMENT, str(error))
+                if sent.get(name) == value:
                     continue
                 typed = self._messages.TypedValue(json_ietf_val=value)
                 notification.update.append(self._messages.Update(path=item.path, val=typed))
-                sent["/".join(names)] = value
+                sent[name] = value
             if notification.update:
                 yield self._messages.SubscribeResponse(update=notification)
                 if is_first:
@@ -149,45 +200,10 @@ class SonicGnmiService:
             await asyncio.Event().wait()
         except SessionCutError:
             await context.abort(codes.UNAVAILABLE, "connection cut")
+        except SonicPathError as error:
+            await context.abort(codes.INVALID_ARGUMENT, str(error))
         except (SonicRefusedError, MatrixRefusalError) as error:
             await context.abort(codes.FAILED_PRECONDITION, str(error))
         except KeyError:
             await context.abort(codes.NOT_FOUND, "no such path")
         return reply
-
-    def _table(self, names: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-        """Return the table below a path; raise KeyError if there is none."""
-        tables = {
-            "sonic-ocs:sonic-ocs/OCS_CROSS_CONNECT": (
-                "sonic-ocs:OCS_CROSS_CONNECT_LIST",
-                "cross_connect_id",
-                self._tables.config_rows,
-            ),
-            "sonic-ocs-states:sonic-ocs-states/OCS_CROSS_CONNECT": (
-                "sonic-ocs-states:OCS_CROSS_CONNECT_LIST",
-                "cross_connect_id",
-                self._tables.status_rows,
-            ),
-            "sonic-ocs-states:sonic-ocs-states/OCS_PORT": (
-                "sonic-ocs-states:OCS_PORT_LIST",
-                "simplex_port_id",
-                self._tables.port_rows,
-            ),
-        }
-        name, key, rows = tables["/".join(names)]
-        return {name: [{key: row["id"], **_without_id(row)} for row in rows()]}
-
-    def _name(self, path: Any) -> str:
-        """Return the name of the cross-connect that a path leads to."""
-        elements = list(path.elem)
-        names = tuple(element.name for element in elements)
-        if names != (*_CONFIG, _LIST):
-            raise KeyError(names)
-        return str(elements[-1].key["cross_connect_id"])
-
-    def _pairs(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        return self._tables.parse_pairs(",".join(names)) if names else []
-
-
-def _without_id(row: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in row.items() if key != "id"}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: maximum length of a command
 MAX_COMMAND_BYTES = 64 * 1024
 #: maximum number of ports that a list may name
 MAX_LIST = 4096
 
-_STOP = re.compile(r'"(?:[^"\\]|\\.)*(?P<closing>"?)|;', re.DOTALL)
+#: what ends a command or begins quotes, and what is special in them
+_STOP = re.compile(rb'[;"]')
+_IN_QUOTES = re.compile(rb'["\\]')
 _PART = re.compile(r'(?:[^:"]|"(?:[^"\\]|\\.)*")*')
 _PORT = re.compile(r"[0-9]{1,6}")
 
@@ -69,36 +71,59 @@ class Tl1Command:
 class CommandReader:
     """Splits what a client sends into commands; it holds at most one incomplete command."""
 
-    _text: str = ""
+    _command: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
+    _is_quoted: bool = False
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes and return the commands that they complete, without the semicolons.
+
+        The time is proportional to the bytes, however they are divided.
 
         Raises
         ------
         ValueError
             If a command is too long.
         """
-        self._text += data.decode("ascii", "replace")
+        self._command += data
         commands = []
-        start, index = 0, self._scanned
-        while (match := _STOP.search(self._text, index)) is not None:
-            if match[0] == ";":
-                commands.append(self._text[start : match.start()].strip())
-                start = match.end()
-            elif not match["closing"]:
-                break
-            index = match.end()
-        self._scanned = (len(self._text) if match is None else match.start()) - start
-        self._text = self._text[start:]
-        if len(self._text) > MAX_COMMAND_BYTES:
+        while (end := self._end()) >= 0:
+            commands.append(self._command[:end].decode("ascii", "replace").strip())
+            del self._command[: end + 1]
+            self._scanned = 0
+        if len(self._command) > MAX_COMMAND_BYTES:
             raise ValueError("the command is too long")
         return [command for command in commands if command]
 
+    def _end(self) -> int:
+        """Return the index of the semicolon that ends the command, -1 if it has not come."""
+        while True:
+            pattern = _IN_QUOTES if self._is_quoted else _STOP
+            match = pattern.search(self._command, self._scanned)
+            if match is None:
+                self._scanned = len(self._command)
+                return -1
+            if match[0] == b"\\":
+                if match.end() == len(self._command):
+                    self._scanned = match.start()
+                    return -1
+                self._scanned = match.end() + 1
+                continue
+            self._scanned = match.end()
+            if match[0] == b";":
+                return match.start()
+            self._is_quoted = not self._is_quoted
 
-def parse_command(text: str) -> Tl1Command:
+
+def parse_command(text: str, *, needs_tag: bool = True) -> Tl1Command:
     """Return the parts of a command.
+
+    Parameters
+    ----------
+    text
+        The command without its semicolon.
+    needs_tag
+        Whether a command without a tag is refused; else the tag is 0.
 
     Raises
     ------
@@ -117,6 +142,8 @@ def parse_command(text: str) -> Tl1Command:
             raise CommandDeniedError("IICT", f"Parse error at offset {index} in command")
         index += 1
     verb, tid, aid, tag, general = (*parts, "", "", "", "")[:5]
+    if not tag and not needs_tag:
+        tag = "0"
     if not tag:
         raise CommandDeniedError("IICT", f"Parse error at offset {len(text)} in command")
     return Tl1Command(verb.upper(), unquoted(tid), aid, unquoted(tag), general, tuple(parts[5:]))
@@ -170,20 +197,25 @@ class Tl1Reply:
     error: str = ""
     comment: str = ""
 
-    def render(self, tag: str, sid: str, time: str) -> bytes:
-        """Return the text of the reply."""
+    def render(self, tag: str, sid: str, time: str, page_rows: int = 0) -> bytes:
+        """Return the text of the reply, in pages of some rows unless their number is 0."""
         lines = [f"M  {tag} {self.code}"]
         if self.error:
             lines += [f"   {self.error}", f"   /* {self.comment.replace('*/', '')} */"]
-        lines += [f'   "{row}"' for row in self.rows]
-        return render_message(lines, sid, time)
+        size = page_rows or max(len(self.rows), 1)
+        pages = [self.rows[start : start + size] for start in range(0, len(self.rows), size)]
+        ends = ">" * (len(pages) - 1) + ";"
+        return b"".join(
+            render_message([*lines, *(f'   "{row}"' for row in page)], sid, time, end)
+            for page, end in zip(pages or [()], ends, strict=True)
+        )
 
 
-def render_message(lines: list[str], sid: str, time: str) -> bytes:
-    """Return the text of a message with its header."""
+def render_message(lines: list[str], sid: str, time: str, end: str = ";") -> bytes:
+    """Return the text of a message with its header; ``>`` ends a page that others follow."""
     header = f"   {sid or '( nil )'} {time}"
     body = "".join(f"{line.replace(';', ',')}\r\n" for line in (header, *lines))
-    return f"\r\n{body};".encode("ascii", "replace")
+    return f"\r\n{body}{end}".encode("ascii", "replace")
 
 
 def refusal(error: CommandDeniedError) -> Tl1Reply:

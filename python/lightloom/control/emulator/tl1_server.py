@@ -39,6 +39,8 @@ class Tl1Dialect(Protocol):
     changes: frozenset[str]
     #: name of the reports
     report_name: str
+    #: whether a command without a tag is refused
+    needs_tag: bool
 
     def report_text(self, text: str) -> str:
         """Return a report with the dialect's names of ports."""
@@ -119,7 +121,7 @@ class Tl1Server:
         tag = "0"
         is_change = False
         try:
-            command = parse_command(text)
+            command = parse_command(text, needs_tag=self._dialect.needs_tag)
             tag, is_change = command.tag, command.verb in self._dialect.changes
             run = self._runner(command, session)
         except CommandDeniedError as error:
@@ -132,7 +134,8 @@ class Tl1Server:
             reply, in_pieces = await self._switch.execute(run, deny, is_change=is_change)
         except NoReplyError:
             return
-        message = reply.render(tag, self._switch.sid, timestamp()) + self._prompt
+        message = reply.render(tag, self._switch.sid, timestamp(), self._switch.page_rows)
+        message += self._prompt
         size = 1 if in_pieces else len(message)
         for start in range(0, len(message), size):
             writer.write(message[start : start + size])

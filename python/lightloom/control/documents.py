@@ -1,9 +1,9 @@
-"""What the commands of ``control`` write as JSON: regions, changes, and what came of them."""
+"""Regions, changes, and what came of them, as plain values: for files, clients and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from lightloom.control.change import RegionChange
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from lightloom.control.report import ChangeReport
 
 
-def region_as_json(controller: RegionController) -> dict[str, Any]:
+#: a table of plain values, as JSON has it
+Document: TypeAlias = dict[str, Any]
+
+
+def region_as_json(controller: RegionController) -> Document:
     """What a region is, and its state."""
     ports, drift = controller.port_map, controller.drift
     return {
@@ -22,6 +26,9 @@ def region_as_json(controller: RegionController) -> dict[str, Any]:
         "nics": sum(ports.nics_per_server),
         "switches": list(ports.switches),
         "held": _texts(sorted(controller.held)),
+        "unreachable": {
+            name: str(error) for name, error in controller.switches.unreachable.items()
+        },
         "drift": {
             "missing": _texts(drift.missing),
             "extra": _texts(drift.extra),
@@ -30,11 +37,9 @@ def region_as_json(controller: RegionController) -> dict[str, Any]:
     }
 
 
-def change_as_json(
-    change: RegionChange, light: Iterable[LossBudget] | None = None
-) -> dict[str, Any]:
+def change_as_json(change: RegionChange, light: Iterable[LossBudget] | None = None) -> Document:
     """A change, with the light of its circuits where that was asked for."""
-    found: dict[str, Any] = {
+    found: Document = {
         "creates": _texts(change.creates),
         "moves": [{"before": str(a), "after": str(b)} for a, b in change.moved],
         "deletes": _texts(change.deletes),
@@ -45,7 +50,7 @@ def change_as_json(
     return found if light is None else {**found, "light": light_as_json(light)}
 
 
-def report_as_json(report: ChangeReport) -> dict[str, Any]:
+def report_as_json(report: ChangeReport) -> Document:
     """What came of a change; ``number`` is that of the journal."""
     return {
         "result": report.result,
@@ -57,7 +62,7 @@ def report_as_json(report: ChangeReport) -> dict[str, Any]:
     }
 
 
-def light_as_json(light: Iterable[LossBudget]) -> list[dict[str, Any]]:
+def light_as_json(light: Iterable[LossBudget]) -> list[Document]:
     """The light of cross-connects; ``null`` where nothing is measured."""
     return [
         {

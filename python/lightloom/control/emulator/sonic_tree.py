@@ -1,0 +1,189 @@
+"""The YANG tree of an emulated SONiC switch: what is below a path, and what a value gives.
+
+Modules, tables and leaves are those of the design document of SONiC for optical circuit switches,
+revision 0.5; a value may be wrapped in the names above it, with or without their module, as
+SONiC's management framework takes and gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
+
+#: modules, each with one container of its own name
+MODULES = ("sonic-ocs", "sonic-ocs-states")
+CROSS_CONNECTS, PORTS = "OCS_CROSS_CONNECT", "OCS_PORT"
+_KEYS = {CROSS_CONNECTS: "cross_connect_id", PORTS: "simplex_port_id"}
+_LEAVES = {"cross_connect_id", "a_side", "b_side"}
+
+Row = dict[str, str]
+
+
+class SonicPathError(Exception):
+    """A path or a value is wrong, whatever the switch holds."""
+
+
+class Step(NamedTuple):
+    """One step of a path: a name, and the keys of an entry."""
+
+    name: str
+    keys: Mapping[str, str]
+
+
+class SonicTree:
+    """The tree of one switch.
+
+    Parameters
+    ----------
+    tables
+        What it holds.
+    """
+
+    def __init__(self, tables: SonicTables) -> None:
+        self._tables = tables
+
+    def read(self, steps: list[Step]) -> Any:
+        """Return what is below a path as JSON; raise KeyError if there is nothing."""
+        if not steps:
+            return {f"{module}:{module}": self._module(module) for module in MODULES}
+        module, names = self._located(steps)
+        if not names:
+            return {f"{module}:{module}": self._module(module)}
+        table, *rest = names
+        rows = self._rows(module)[table.name]()
+        if not rest:
+            return {f"{module}:{table.name}_LIST": rows}
+        entry, *leaf = rest
+        if entry.keys:
+            key = _KEYS[table.name]
+            rows = [row for row in rows if row[key] == entry.keys[key]]
+            if not rows:
+                raise KeyError(entry.keys[key])
+        if leaf:
+            return {f"{module}:{leaf[0].name}": rows[0][leaf[0].name]}
+        return {f"{module}:{entry.name}": rows}
+
+    def below(self, steps: list[Step]) -> list[tuple[int, int]]:
+        """Return the configured cross-connects below a path.
+
+        Raises
+        ------
+        SonicPathError
+            If the path leads to no configuration of cross-connects.
+        """
+        names = self._configurable(steps)
+        if len(names) < 2 or not names[1].keys:
+            return self._tables.configured()
+        return self._pairs([names[1].keys[_KEYS[CROSS_CONNECTS]]])
+
+    def given(self, steps: list[Step], value: Any) -> list[tuple[int, int]]:
+        """Return the cross-connects that a value gives to a path.
+
+        Raises
+        ------
+        SonicPathError
+            If it has another form than the model, or names other ports than its key.
+        """
+        names = self._configurable(steps)
+        wrapping = (MODULES[0], CROSS_CONNECTS, f"{CROSS_CONNECTS}_LIST")
+        for name in wrapping:
+            if isinstance(value, dict) and list(value) in ([name], [f"{MODULES[0]}:{name}"]):
+                (value,) = value.values()
+        rows = [value] if isinstance(value, dict) else value
+        if not isinstance(rows, list):
+            raise SonicPathError("the value is no list of cross-connects")
+        pairs = [self._pair_of(row) for row in rows]
+        if len(names) == 2 and names[1].keys:
+            wanted = names[1].keys[_KEYS[CROSS_CONNECTS]]
+            if [self._tables.name(*pair) for pair in pairs] != [wanted]:
+                raise SonicPathError(f"the value is not that of {wanted[:40]}")
+        return pairs
+
+    def pairs_of(self, rows: Any) -> list[tuple[int, int]]:
+        """Return the cross-connects of a list of rows."""
+        if not isinstance(rows, list):
+            raise SonicPathError("expected a list of cross-connects")
+        return [self._pair_of(row) for row in rows]
+
+    def named(self, names: Any) -> list[tuple[int, int]]:
+        """Return the cross-connects of a list of names."""
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SonicPathError("expected a list of names")
+        return self._pairs(names)
+
+    def _pair_of(self, row: Any) -> tuple[int, int]:
+        prefix = f"{MODULES[0]}:"
+        if not isinstance(row, dict):
+            raise SonicPathError("a cross-connect is no object")
+        row = {str(name).removeprefix(prefix): value for name, value in row.items()}
+        if row.keys() != _LEAVES or not all(isinstance(value, str) for value in row.values()):
+            raise SonicPathError("expected cross_connect_id, a_side and b_side")
+        name = f"{row['a_side']}-{row['b_side']}"
+        if row["cross_connect_id"] != name:
+            raise SonicPathError(
+                f"{row['cross_connect_id'][:40]} names other ports than {name[:40]}"
+            )
+        (pair,) = self._pairs([name])
+        return pair
+
+    def _pairs(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        pairs = []
+        for name in names:
+            if "," in name or ".." in name:
+                raise SonicPathError(f"{name[:40]} is no cross-connect")
+            try:
+                pairs += self._tables.parse_pairs(name)
+            except SonicRefusedError as error:
+                raise SonicPathError(str(error)) from None
+        return pairs
+
+    def _located(self, steps: list[Step]) -> tuple[str, list[Step]]:
+        """Return the module of a path and the steps below its container; KeyError if unknown."""
+        first, *names = steps
+        module, _, container = first.name.rpartition(":")
+        if container not in MODULES or module not in {"", container} or first.keys:
+            raise KeyError(first.name)
+        names = [Step(step.name.removeprefix(f"{container}:"), step.keys) for step in names]
+        if len(names) > 3 or (names and (names[0].name not in _KEYS or names[0].keys)):
+            raise KeyError(names[0].name)
+        if len(names) > 1:
+            key = _KEYS[names[0].name]
+            if names[1].name != f"{names[0].name}_LIST" or names[1].keys.keys() - {key}:
+                raise KeyError(names[1].name)
+            if len(names) > 2 and not names[1].keys:
+                raise KeyError(names[2].name)
+        return container, names
+
+    def _configurable(self, steps: list[Step]) -> list[Step]:
+        """Return the steps below the container of configured cross-connects."""
+        module, names = self._located(steps) if steps else ("", [])
+        is_table = len(names) in {1, 2} and names[0].name == CROSS_CONNECTS
+        if module != MODULES[0] or not is_table:
+            raise SonicPathError("only cross-connects can be configured here")
+        return names
+
+    def _module(self, module: str) -> dict[str, dict[str, list[Row]]]:
+        return {name: {f"{name}_LIST": rows()} for name, rows in self._rows(module).items()}
+
+    def _rows(self, module: str) -> dict[str, Callable[[], list[Row]]]:
+        """Return what lists each table of a module."""
+        tables = self._tables
+        if module == MODULES[0]:
+            return {
+                PORTS: lambda: _keyed(tables.port_config_rows(), PORTS),
+                CROSS_CONNECTS: lambda: _keyed(tables.config_rows(), CROSS_CONNECTS),
+            }
+        return {
+            PORTS: lambda: _keyed(tables.port_rows(), PORTS),
+            CROSS_CONNECTS: lambda: _keyed(tables.status_rows(), CROSS_CONNECTS),
+        }
+
+
+def _keyed(rows: Iterable[Row], table: str) -> list[Row]:
+    """Return rows whose first column has the name of the table's key."""
+    return [
+        {_KEYS[table] if name == "id" else name: value for name, value in row.items()}
+        for row in rows
+    ]

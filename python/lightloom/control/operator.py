@@ -1,0 +1,224 @@
+"""An operator's way into a region: through its service if one runs, and else by holding it.
+
+Both take the same requests and give the same replies, as plain values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Protocol, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.control import operations
+from lightloom.control.change import ConflictMode
+from lightloom.control.client import ControlClient
+from lightloom.control.documents import Document, region_as_json, report_as_json
+from lightloom.control.operations import PlannedChange, Target
+from lightloom.control.refusals import RegionFileError, ServiceError
+from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.running import OpenRegion, open_region, reason_of, running
+from lightloom.control.service import is_served
+from lightloom.control.token import ClientRole, token_for
+from lightloom.inputs.files import shown_path
+
+#: seconds that a request of an operator may take: a change may be tried again
+_TIMEOUT_S = 120.0
+Demand = npt.NDArray[np.uint64]
+
+
+class RegionOperator(Protocol):
+    """What an operator does with a region; every method raises an ``InputError`` or
+    ``ControlError`` if it is refused.
+    """
+
+    async def plan(
+        self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
+    ) -> Document:
+        """Return a plan: ``region``, ``plan``, ``why``, and ``change`` or ``adopts``."""
+        ...
+
+    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+        """Make a planned change; return ``result``, ``after``, ``failed`` and what was measured."""
+        ...
+
+    async def drain(self, parts: Sequence[str], why: str) -> Document:
+        """Take parts out of service: their circuits are deleted, and avoided from then on."""
+        ...
+
+    async def resume(self, parts: Sequence[str]) -> Document:
+        """Put parts into service again."""
+        ...
+
+
+class LocalOperator:
+    """An operator who holds the region.
+
+    Parameters
+    ----------
+    region
+        A region whose controller has started.
+    """
+
+    def __init__(self, region: OpenRegion) -> None:
+        self._region = region
+
+    async def plan(
+        self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
+    ) -> Document:
+        """As :meth:`RegionOperator.plan`."""
+        controller = self._region.controller
+        folded = None if demand is None else controller.decider.fold(demand)
+        return operations.plan(controller, target, conflicts, folded)
+
+    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+        """As :meth:`RegionOperator.apply`."""
+        reason = reason_of(planned.why)
+        return await operations.apply(self._region.controller, planned, reason, checks=checks)
+
+    async def drain(self, parts: Sequence[str], why: str) -> Document:
+        """As :meth:`RegionOperator.drain`."""
+        controller, failures = self._region.controller, self._region.failures
+        response = await failures.add(parts)
+        lost = frozenset(failures.current().lost)
+        reply: Document = {"response": response.sentences()}
+        if lost:
+            reason = reason_of(why or f"drain {', '.join(parts)}")
+            reply |= report_as_json(await controller.remove(lost, reason))
+        return {**reply, **self._region_now()}
+
+    async def resume(self, parts: Sequence[str]) -> Document:
+        """As :meth:`RegionOperator.resume`."""
+        response = await self._region.failures.remove(parts)
+        return {"response": response.sentences(), **self._region_now()}
+
+    def _region_now(self) -> Document:
+        failures = sorted(map(str, self._region.failures.parts))
+        return {"failures": failures, "region": region_as_json(self._region.controller)}
+
+
+class ServedOperator:
+    """An operator who asks the service of the region.
+
+    Parameters
+    ----------
+    client
+        A connection to it.
+    """
+
+    def __init__(self, client: ControlClient) -> None:
+        self.client = client
+
+    async def ask(self, op: str, body: bytes = b"", **facts: object) -> Document:
+        """Return the reply to a request.
+
+        Raises
+        ------
+        ServiceError
+            If it is refused, or the connection is lost.
+        """
+        reply = await self.client.request(op, body, **facts)
+        if not reply.pop("ok", False):
+            raise ServiceError(str(reply.get("error", "refused")))
+        reply.pop("id", None)
+        return reply
+
+    async def plan(
+        self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
+    ) -> Document:
+        """As :meth:`RegionOperator.plan`."""
+        body = b"" if demand is None else np.ascontiguousarray(demand, dtype="<u8").tobytes()
+        facts: Document = {"target": target.model_dump(mode="json")}
+        if conflicts is not None:
+            facts["conflicts"] = str(conflicts)
+        return await self.ask("plan", body, **facts)
+
+    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+        """As :meth:`RegionOperator.apply`."""
+        return await self.ask("apply", plan=planned.model_dump(mode="json"), checks=checks)
+
+    async def drain(self, parts: Sequence[str], why: str) -> Document:
+        """As :meth:`RegionOperator.drain`."""
+        facts: Document = {"parts": list(parts)}
+        if why:
+            facts["why"] = why
+        return await self.ask("fail", **facts)
+
+    async def resume(self, parts: Sequence[str]) -> Document:
+        """As :meth:`RegionOperator.resume`."""
+        return await self.ask("repair", parts=list(parts))
+
+
+@contextlib.asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[ServedOperator | None]:
+    """Connect to the service of a region; None if none listens.
+
+    Raises
+    ------
+    RegionFileError
+        If the file of the region or the token cannot be used.
+    ServiceError
+        If the service refuses the token.
+    """
+    file, folder = read_region(path), path.parent
+    address = await _address(file, folder)
+    if address is None:
+        yield None
+        return
+    path_of_tokens = folder / (file.serve.token_file or f"{file.name}.token")
+    token = token_for(path_of_tokens, ClientRole.OPERATOR)
+    tls = _trust(file.serve.tls_certificate, folder)
+    async with ControlClient(address, token, tls=tls, timeout_s=_TIMEOUT_S) as client:
+        yield ServedOperator(client)
+
+
+def _trust(certificate: Path | None, folder: Path) -> ssl.SSLContext | None:
+    """Trust the certificate of the service alone, whatever name it has."""
+    if certificate is None:
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(folder / certificate)
+    except OSError as error:
+        name = shown_path(folder / certificate)
+        raise RegionFileError(f"{name}: cannot use it for TLS: {error.strerror}") from None
+    return context
+
+
+async def _address(file: RegionFile, folder: Path) -> str | None:
+    settings = file.serve
+    if settings.host is not None:
+        return f"{settings.host}:{settings.port}" if settings.port else None
+    path = folder / (settings.socket or f"{file.name}.sock")
+    return f"unix:{path}" if path.is_socket() and await is_served(path) else None
+
+
+@contextlib.asynccontextmanager
+async def operator_of(path: Path, log: TextIO | None = None) -> AsyncIterator[RegionOperator]:
+    """Reach a region as its operator, for changing it.
+
+    Parameters
+    ----------
+    path
+        The region's file.
+    log
+        Where the log of changes goes, if no service runs; standard error by default.
+
+    Raises
+    ------
+    LightloomError
+        If it cannot be reached, or another controller without a service holds it.
+    """
+    async with serving(path) as served:
+        if served is not None:
+            yield served
+            return
+    region = open_region(path, log)
+    async with running(region):
+        yield LocalOperator(region)

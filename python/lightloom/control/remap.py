@@ -1,0 +1,144 @@
+"""Takes up another port map of a region: a change of its own, also for circuits in use.
+
+The journal, the switches and the job name circuits by the port map of the last change. If the file
+of the map has changed since, nothing else is changed before the new map is taken up here: circuits
+whose NICs are gone, or have other ports, are deleted by the old map; the others go on under the new
+one, as do failed parts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lightloom.control.change import ConflictMode, RegionChange
+from lightloom.control.controller import RegionController
+from lightloom.control.failures import OPTICAL_PARTS, PartKind, RegionPart, parse_part
+from lightloom.control.journal import ChangeIntent, ChangeOutcome, ChangeReason
+from lightloom.control.map_change import MapChange
+from lightloom.control.port_map import NicPair, PortMap
+from lightloom.control.refusals import ControlError, StateError
+from lightloom.control.report import ChangeReport
+
+#: parts whose server is named by its index
+_OF_SERVER = {*OPTICAL_PARTS, PartKind.EPS_NIC, PartKind.GPU, PartKind.SERVER}
+
+
+@dataclass(frozen=True)
+class Remapping:
+    """What taking up a port map does to circuits.
+
+    Attributes
+    ----------
+    maps
+        The maps, before and after.
+    change
+        The circuits that are deleted before, by the map before.
+    """
+
+    maps: MapChange
+    change: RegionChange
+
+
+def plan_remap(controller: RegionController, after: PortMap) -> Remapping:
+    """Return what taking up a map does; nothing is touched.
+
+    Parameters
+    ----------
+    controller
+        A controller of the region by the map of its journal.
+    after
+        The map to take up.
+
+    Raises
+    ------
+    ControlError
+        If the circuits that would be deleted cannot be.
+    """
+    maps = MapChange(controller.port_map, after)
+    there = controller.held & controller.observed.circuits
+    return Remapping(maps, controller.plan(there - _lost(controller, maps), ConflictMode.SAFE))
+
+
+def _lost(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
+    """The circuits that the map after does not have; refuses those that nobody can delete."""
+    lost = controller.held - maps.kept(controller.held)
+    for circuit in controller.unseen(lost):
+        raise StateError(
+            f"{controller.region.name}: circuit {circuit} cannot be deleted: its switch does not "
+            "answer; the port map is left as it is"
+        )
+    return lost
+
+
+async def remap(
+    controller: RegionController, after: PortMap, reason: ChangeReason, seen: str | None = None
+) -> ChangeReport:
+    """Delete the circuits that the new map does not have, and count by it from now on.
+
+    If this process ends in between, the old map still counts, and this can be done again.
+
+    Parameters
+    ----------
+    controller
+        A started controller of the region by the map of its journal; of no use afterwards.
+    after
+        The map to take up.
+    reason
+        For the journal.
+    seen
+        As :meth:`RegionController.apply` takes it.
+
+    Raises
+    ------
+    ControlError
+        If a circuit cannot be deleted, or a switch does not answer; the old map still counts.
+    """
+    maps = MapChange(controller.port_map, after)
+    report = await controller.remove(_lost(controller, maps), reason, "remap", seen)
+    if report.failed or report.result not in {"done", "unchanged"}:
+        raise ControlError(
+            f"{controller.region.name}: not every circuit could be deleted ({report.result}); the "
+            "old port map still counts"
+        )
+    journal = controller.journal
+    open_changes = journal.unfinished()
+    if open_changes:
+        raise StateError(
+            f"{controller.region.name}: change {open_changes[0].id} is open, since a switch does "
+            "not answer; the port map is left as it is"
+        )
+    held = maps.translate(controller.held)
+    notes = journal.notes("failures", 1)
+    failed = [parse_part(text) for _, texts in notes for text in json.loads(texts)]
+    parts = json.dumps(sorted(map(str, translate_parts(failed, maps))))
+    now = time.time()
+    with journal.together():
+        journal.write_map(after, now)
+        intent = ChangeIntent("remap", reason, held, held, {}, 0.0)
+        number = journal.begin(intent, controller.lease.revision, now)
+        journal.end(number, ChangeOutcome("done", held), now)
+        journal.note("failures", parts, now)
+    return report
+
+
+def translate_parts(parts: Iterable[RegionPart], maps: MapChange) -> list[RegionPart]:
+    """Return failed parts as the map after counts them; those that are gone are left out."""
+    servers = {
+        server: number
+        for server, name in enumerate(maps.before.servers)
+        for number, other in enumerate(maps.after.servers)
+        if other == maps.renamed.get(name, name)
+    }
+    translated = []
+    for part in parts:
+        if part.kind not in _OF_SERVER:
+            translated.append(part)
+        elif part.server in servers:
+            moved = part._replace(server=servers[part.server])
+            is_there = (moved.server, moved.number) in maps.after.by_nic
+            if is_there or part.kind not in OPTICAL_PARTS:
+                translated.append(moved)
+    return translated

@@ -1,0 +1,193 @@
+"""Deadlines: of a demand while a switch or a member takes its time, and members that hang."""
+
+import asyncio
+import time
+
+import pytest
+from tests.fake_switch import FakeSwitch
+from tests.unit.control.test_service import HELLO, TOKEN, demand, raw, served
+
+from lightloom.control.client import ControlClient
+from lightloom.control.refusals import RequestError
+from lightloom.control.wire import encode, read_frame
+
+
+class SlowSwitch(FakeSwitch):
+    """Takes its time for a change, and says what it has begun."""
+
+    seconds = 0.4
+
+    def __init__(self):
+        super().__init__(12)
+        self.begun = asyncio.Event()
+
+    async def apply(self, change):
+        self.begun.set()
+        await asyncio.sleep(self.seconds)
+        return await super().apply(change)
+
+
+async def until(condition, seconds=2.0):
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def test_a_late_demand_uses_the_eps_and_its_change_is_carried_through(tmp_path):
+    async def scenario():
+        switch, log = SlowSwitch(), []
+        options = {"demand_timeout_s": 0.1, "timeout_s": 5, "notify": lambda *e: log.append(e)}
+        async with (
+            served(tmp_path, switch, **options) as (service, session, _),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            began = time.monotonic()
+            reply = await client.circuits_for(demand((0, 7)))
+            assert time.monotonic() - began < 0.35
+            assert reply["error"] == (
+                "r0: no circuits within 0.1 s: the change goes on; use the packet network (EPS) "
+                "meanwhile"
+            )
+            assert reply["circuits"] == []
+            # whose turn does not come is dropped
+            reply = await client.circuits_for(demand((2, 5)))
+            assert reply["error"] == (
+                "r0: no circuits within 0.1 s: others are being changed; use the packet network "
+                "(EPS)"
+            )
+            await until(lambda: len(session.controller.held) > 0)
+            await until(lambda: not session._background)
+            (entry,) = session.controller.journal.last()
+            assert entry.outcome.result == "done"
+            reply = await client.request("status")
+            assert [0, 3] in [[row[0], row[2]] for row in reply["circuits"]]
+            assert len(switch.commands) == 1
+            assert not session._lock.locked()
+            assert log == [("late-demand", {"result": "done"})]
+
+    asyncio.run(scenario())
+
+
+def test_no_reply_lists_a_circuit_that_is_being_deleted(tmp_path):
+    async def scenario():
+        switch = SlowSwitch()
+        switch.seconds = 0.0
+        async with (
+            served(tmp_path, switch, timeout_s=5) as (service, _session, _),
+            ControlClient(service.address, TOKEN) as client,
+            ControlClient(service.address, TOKEN) as other,
+        ):
+            before = (await client.circuits_for(demand((0, 7), (7, 0))))["circuits"]
+            switch.seconds = 0.2
+            switch.begun.clear()
+            task = asyncio.create_task(client.circuits_for(demand((2, 5), (1, 3))))
+            await switch.begun.wait()
+            during = (await other.request("status"))["circuits"]
+            after = (await task)["circuits"]
+            gone = [row for row in before if row not in after]
+            assert gone
+            assert not [row for row in during if row in gone or row not in before]
+
+    asyncio.run(scenario())
+
+
+def test_the_drain_counts_within_the_deadline(tmp_path):
+    async def scenario():
+        async def slow(name, _facts):
+            if name == "drain":
+                await asyncio.sleep(0.3)
+
+        async with (
+            served(tmp_path, demand_timeout_s=0.1, drain_timeout_s=2) as (service, session, switch),
+            ControlClient(service.address, TOKEN, slow) as member,
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            await member.request("join", server=3)
+            reply = await client.circuits_for(demand((0, 7)))
+            assert "no circuits within 0.1 s: the change goes on" in reply["error"]
+            assert not switch.commands
+            await until(lambda: not session._background)
+            assert len(switch.commands) == 1
+
+    asyncio.run(scenario())
+
+
+async def join(service, server):
+    """A member that reads, and answers only when it is told to."""
+    reader, writer = await raw(service)
+    writer.write(HELLO + encode({"op": "join", "id": 1, "server": server}))
+    for _ in range(2):
+        await read_frame(reader, 2**20, 0)
+    return reader, writer
+
+
+def test_a_hung_member_is_waited_for_once_then_reported_and_removed(tmp_path):
+    async def scenario():
+        log = []
+        async with (
+            served(tmp_path, notify=lambda *event: log.append(event)) as (service, session, switch),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            _reader, writer = await join(service, 3)
+            reply = await client.circuits_for(demand((0, 7)))
+            assert "server 3 has not drained within 0.2 s (member 2)" in reply["error"]
+            assert ("member-hung", 2, 3) in [
+                (name, facts["member"], facts["server"]) for name, facts in log
+            ]
+            began = time.monotonic()
+            reply = await client.circuits_for(demand((0, 7)))
+            assert reply["error"] == (
+                "r0: server 3 has not answered since it was last to drain (member 2); no circuit "
+                "was changed"
+            )
+            assert time.monotonic() - began < 0.15
+            assert [(one["number"], one["server"], one["hung"]) for one in session.members()] == [
+                (1, None, False),
+                (2, 3, True),
+            ]
+            assert not switch.commands
+            with pytest.raises(RequestError, match=r"^member 9: no connection has this number$"):
+                session.remove_member(9)
+            session.remove_member(2)
+            assert [one["number"] for one in session.members()] == [1]
+            assert (await client.circuits_for(demand((0, 7))))["result"] == "done"
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_member_that_answers_late_is_asked_again(tmp_path):
+    async def scenario():
+        async with (
+            served(tmp_path, drain_timeout_s=0.1) as (service, session, _switch),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            reader, writer = await join(service, 3)
+            assert not (await client.circuits_for(demand((0, 7))))["ok"]
+            fence = (await read_frame(reader, 2**20, 0)).header["fence"]
+            writer.write(encode({"op": "drained", "fence": fence}))
+            await until(lambda: not session.members()[1]["hung"])
+            task = asyncio.create_task(client.circuits_for(demand((0, 7))))
+            while "fence" not in (header := (await read_frame(reader, 2**20, 0)).header):
+                pass
+            assert header["fence"] > fence
+            writer.write(encode({"op": "drained", "fence": fence}))  # of the past: does not count
+            await asyncio.sleep(0.02)
+            assert not task.done()
+            writer.write(encode({"op": "drained", "fence": header["fence"]}))
+            assert (await task)["result"] == "done"
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_stopping_waits_for_a_change_that_nobody_waits_for(tmp_path):
+    async def scenario():
+        switch = SlowSwitch()
+        async with served(tmp_path, switch, demand_timeout_s=0.05, timeout_s=5) as (service, *_):
+            async with ControlClient(service.address, TOKEN) as client:
+                await client.circuits_for(demand((0, 7)))
+            assert not switch.commands
+        assert len(switch.commands) == 1
+
+    asyncio.run(scenario())

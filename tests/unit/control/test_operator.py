@@ -1,0 +1,263 @@
+"""Operators: plans are applied as they were made or not at all, alone and through a service."""
+
+import asyncio
+import contextlib
+import io
+import json
+import sys
+import threading
+
+import numpy as np
+import pytest
+from tests.control_regions import emulated
+
+from lightloom.cli import run_command
+from lightloom.control.client import ControlClient
+from lightloom.control.example import write_example
+from lightloom.control.operator import serving
+from lightloom.control.running import open_region, serve
+
+
+@pytest.fixture
+def region(tmp_path):
+    with emulated() as emulator:
+        path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12, when="always")
+        yield path, emulator
+
+
+@pytest.fixture
+def control(capfd):
+    def run(*words):
+        status = run_command(["control", *map(str, words)])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+@contextlib.contextmanager
+def served(path):
+    """A service of the region in a thread; it ends with the block."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    stopped = []
+
+    async def run():
+        task = asyncio.current_task()
+        stopped.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        region = open_region(path, io.StringIO())
+        with contextlib.suppress(asyncio.CancelledError):
+            await serve(region, lambda _address: ready.set())
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield
+    finally:
+        stopped[0]()
+        thread.join()
+        loop.close()
+
+
+def lit(emulator):
+    return dict(emulator.matrix.circuits)
+
+
+def test_a_plan_is_applied_as_it_was_made_or_not_at_all(region, control, tmp_path):
+    path, emulator = region
+    plan = tmp_path / "plan.json"
+    assert control("plan", path, "--add", "0/0-1/0,2/0-3/0", "--json", plan)[0] == 0
+    assert not lit(emulator)
+    status, out, _ = control("apply", path, plan)
+    assert (status, len(lit(emulator))) == (0, 4)
+    assert out.splitlines()[0] == "region: add 0/0-1/0, add 2/0-3/0"
+    # the same plan again, or one from before a change, is refused
+    assert (
+        "have changed since the plan was made; nothing was sent" in control("apply", path, plan)[2]
+    )
+    assert control("plan", path, "--remove", "0/0-1/0", "--json", plan)[0] == 0
+    before = lit(emulator)
+    emulator.matrix.change([], [(8, 24)])
+    assert control("apply", path, plan)[0] == 2
+    assert lit(emulator) == {**before, 8: 24}
+    emulator.matrix.change([8], [])
+    assert control("apply", path, plan)[0] == 0
+    assert lit(emulator) == {5: 19, 7: 17}
+
+
+def test_a_plan_of_another_region_or_of_nothing(region, control, tmp_path):
+    path, emulator = region
+    plan = tmp_path / "plan.json"
+    control("plan", path, "--add", "0/0-1/0", "--json", plan)
+    content = json.loads(plan.read_text())
+    for change, message in (
+        ({"region": "other"}, "the plan is of region 'other', not of region"),
+        ({"seen": "x"}, "seen"),
+        ({"wanted": ["0/0-9/0"]}, "server 9 has no NIC 0"),
+        ({"extra": 1}, "unknown key 'extra'"),
+    ):
+        plan.write_text(json.dumps({"plan": {**content["plan"], **change}}))
+        status, _, err = control("apply", path, plan)
+        assert status == 2
+        assert message in err.splitlines()[-1]
+    plan.write_text("[]")
+    assert control("apply", path, plan)[2].endswith(
+        "plan.json: expected a plan of lightloom control plan --json\n"
+    )
+    assert not lit(emulator)
+
+
+@pytest.mark.parametrize("words", [("--clear",), ("--circuits", "empty.txt"), ("--adopt",)])
+def test_nothing_is_changed_where_nobody_can_be_asked(
+    region, control, tmp_path, monkeypatch, words
+):
+    path, emulator = region
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text("")
+    control("apply", path, "--add", "0/0-1/0", "--yes")
+    emulator.matrix.change([], [(8, 19)])
+    before = lit(emulator)
+    mode = () if words == ("--adopt",) else ("--conflicts", "update")
+    assert control("apply", path, *words, *mode)[0] == 2
+    assert lit(emulator) == before
+
+
+def test_the_answer_counts(region, control, monkeypatch):
+    path, emulator = region
+    asked = []
+
+    class Terminal:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def isatty(self):
+            return True
+
+        def readline(self):
+            return asked.pop(0)
+
+        def __getattr__(self, name):
+            return getattr(self.stream, name)
+
+    for text, count in (("n\n", 0), ("\n", 0), ("y\n", 2)):
+        asked.append(text)
+        monkeypatch.setattr("sys.stdin", Terminal(sys.stdin))
+        monkeypatch.setattr("sys.stderr", Terminal(sys.stderr))
+        status, _, err = control("apply", path, "--add", "0/0-1/0")
+        assert "Change region? 0 circuits of 0 will go dark [y/N]" in err
+        assert (status, len(lit(emulator))) == (0 if count else 2, count)
+
+
+def test_circuits_are_added_and_removed_one_by_one(region, control):
+    path, emulator = region
+    assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+    assert control("apply", path, "--add", "0/1-2/1", "--remove", "2/0-3/0", "--yes")[0] == 0
+    assert len(lit(emulator)) == 4
+    for words, message in (
+        (("--remove", "2/0-3/0"), "circuit 2/0-3/0 is not there"),
+        (("--add", "0/0-3/0"), "NIC 0/0 ends circuit 0/0-1/0; remove that one as well"),
+        (("--add", "0/0"), "expected a circuit such as 0/1-3/0"),
+    ):
+        status, _, err = control("apply", path, *words, "--yes")
+        assert status == 2
+        assert err.splitlines()[-1].endswith(message)
+
+
+def test_no_mode_is_ever_raised(region, control):
+    """What a stranger connects after the last reading stays in mode safe, whatever is asked."""
+    path, emulator = region
+    assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+    emulator.matrix.change([1, 3], [])
+    emulator.matrix.change([], [(1, 20)])  # a NIC of the region, in somebody else's hands
+    assert control("plan", path, "--reapply")[0] == 2
+    update = ("--add", "0/0-1/0", "--conflicts", "update")
+    assert "  replace      1  1-20 of ocs" in control("plan", path, *update)[1]
+    for words in (
+        ("apply", path, "--reapply", "--yes"),
+        ("apply", path, "--add", "0/0-1/0", "--yes"),
+        ("rollback", path, "--change", 1, "--apply", "--yes"),
+        ("apply", path, "--clear", "--yes"),
+    ):
+        control(*words)
+        assert lit(emulator)[1] == 20
+
+
+def test_an_operator_acts_through_the_running_service(region, control, tmp_path):
+    path, emulator = region
+    with served(path):
+        assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+        assert len(lit(emulator)) == 4
+        plan = tmp_path / "plan.json"
+        assert control("plan", path, "--remove", "0/0-1/0", "--json", plan)[0] == 0
+        assert control("apply", path, plan)[0] == 0
+        assert len(lit(emulator)) == 2
+        assert control("rollback", path, "--apply", "--yes")[0] == 0
+        assert len(lit(emulator)) == 4
+        emulator.matrix.change([1], [])
+        assert control("apply", path, "--reapply", "--yes")[0] == 0
+        assert len(lit(emulator)) == 4
+        emulator.matrix.change([1], [])
+        status, out, _ = control("apply", path, "--adopt", "--yes")
+        assert (status, out.splitlines()[-1]) == (0, "adopted: 1 circuit")
+        status, out, _ = control("drain", path, "nic:2/0", "--why", "new transceiver")
+        assert (status, out.splitlines()[0]) == (0, "excluded: NIC 2/0")
+        assert 5 not in lit(emulator)
+        assert control("resume", path, "nic:2/0")[0] == 0
+        assert control("apply", path, "--clear", "--yes")[0] == 0
+        assert control("drain", path, "nic:9/0")[0] == 2
+    reasons = [line for line in control("audit", path)[1].splitlines() if "new transceiver" in line]
+    assert len(reasons) == 1
+
+
+def test_a_paused_region_serves_no_demand(region, control):
+    path, emulator = region
+    demand = np.zeros((32, 32), np.uint64)
+    demand[0, 31] = 10**9
+
+    async def ask():
+        async with serving(path) as operator:
+            return await operator.client.circuits_for(demand)
+
+    with served(path):
+        status, out, _ = control("service", path, "--pause", "new fibers")
+        assert status == 0
+        assert out.splitlines()[1].endswith("new fibers")
+        reply = asyncio.run(ask())
+        assert not reply["ok"]
+        assert reply["error"].endswith("new fibers; use the EPS")
+        assert not lit(emulator)
+        assert control("apply", path, "--add", "0/0-1/0", "--yes")[0] == 0
+        assert control("service", path, "--go-on")[0] == 0
+        assert asyncio.run(ask())["result"] == "done"
+    status, _, err = control("service", path)
+    assert (status, err) == (
+        2, "lightloom: region: no service listens; start lightloom control serve\n"
+    )  # fmt: skip
+
+
+def test_drift_is_seen_under_load(region):
+    """All circuits vanish while a job asks for the same ones: the next old answer says so."""
+    path, emulator = region
+    text = path.read_text()
+    path.write_text(text + "\n[serve]\nmax_age_s = 0.05\n")
+    demand = np.zeros((32, 32), np.uint64)
+    demand[0, 31] = 10**9
+
+    async def job():
+        async with serving(path) as operator:
+            client: ControlClient = operator.client
+            assert (await client.circuits_for(demand))["result"] == "done"
+            emulator.matrix.change(list(lit(emulator)), [])
+            began = asyncio.get_running_loop().time()
+            while True:
+                reply = await client.circuits_for(demand)
+                age_s = asyncio.get_running_loop().time() - began
+                if reply["state"] != "ready":
+                    return age_s, reply
+                assert age_s < 5.0
+                await asyncio.sleep(0.005)
+
+    with served(path):
+        age_s, reply = asyncio.run(job())
+    assert reply["circuits"] == []
+    assert age_s < 1.0
