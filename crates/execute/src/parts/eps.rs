@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 /// A packet fabric.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Eps {
     /// NICs of each server on this fabric.
     pub nics: u32,
