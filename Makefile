@@ -89,6 +89,7 @@ soak: .venv/installed-test torch
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
 	LIGHTLOOM_SOAK=20 $(BIN)/python -m pytest tests/laws -n auto
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace
+	$(BIN)/python -m tests.control_sim --seeds 500 --requests 1000
 	$(BIN)/python -m tests.control_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
 		--requirement tests/soak/trace/requirements.txt

@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from lightloom.control.example import write_example
+from lightloom.control.members import ServiceMember
 from lightloom.control.running import open_region, running, short_collections
-from lightloom.control.session import RegionSession, ServiceMember
+from lightloom.control.session import RegionSession
 from lightloom.control.wire import Frame
 
 NICS, RANKS, ROUNDS, WARM_UP = 6, 8, 120, 20
@@ -41,7 +42,7 @@ async def latencies_of(servers: int) -> list[float]:
     size = servers * NICS
     with tempfile.TemporaryDirectory() as folder, emulated_switch(size) as url:
         path = write_example(
-            Path(folder), url, servers=servers, nics=NICS, size=size, reconfigure="always"
+            Path(folder), url, servers=servers, nics=NICS, size=size, when="always"
         )
         region = open_region(path, io.StringIO())
         async with running(region) as controller:

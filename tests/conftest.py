@@ -14,6 +14,9 @@ settings.load_profile("soak" if "LIGHTLOOM_SOAK" in os.environ else "patient")
 
 ROOT = Path(__file__).parents[1]
 
+# Tests start hundreds of interpreters, each of which would compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_addoption(parser):
     parser.addoption(

@@ -77,11 +77,11 @@ class FakeCompute:
         return self._pass(np.asarray(tokens_per_gpu) * self.per_copy_s / etp, backward)
 
     def weight_gradient(self, tokens, k, n, *, linear=True):
-        """Of the weights of a linear layer; nothing for the output projection."""
+        """Bytes of the weights of a linear layer; nothing for the output projection."""
         return 0.0 if n >= 1000 else self.weight_s
 
     def expert_weight_gradients(self, tokens_per_expert, k, n):
-        """Of the products of an expert of the toy model: together as long as a forward pass."""
+        """Products of an expert of the toy model: together as long as a forward pass."""
         share = k * n / (3 * 64 * 96)
         return np.asarray(tokens_per_expert) * self.per_copy_s * share
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.demand import synthetic
-from lightloom.demand.load_trace import LoadTrace, trace_of_source
+from lightloom.demand.load_history import LoadHistory, history_of_source
 from lightloom.demand.predictors import PREDICTORS, make_predictor
 from lightloom.schedule import Region
 from lightloom.study.prediction import RegionOptions, Score, score
@@ -36,7 +36,7 @@ def load() -> dict[str, Any]:
     return tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
 
 
-def trace_of(values: dict[str, Any], regime: str, experts: int, servers: int) -> LoadTrace:
+def trace_of(values: dict[str, Any], regime: str, experts: int, servers: int) -> LoadHistory:
     """Draw a trace."""
     source = synthetic(
         regime,
@@ -46,10 +46,10 @@ def trace_of(values: dict[str, Any], regime: str, experts: int, servers: int) ->
         top_k=values["experts_per_token"],
         seed=values["seed"],
     )
-    return trace_of_source(source, steps=values["steps"], layers=values["layers"], synthetic=True)
+    return history_of_source(source, steps=values["steps"], layers=values["layers"], synthetic=True)
 
 
-def scores(values: dict[str, Any], trace: LoadTrace, *, split: bool) -> dict[str, Score]:
+def scores(values: dict[str, Any], trace: LoadHistory, *, split: bool) -> dict[str, Score]:
     """Score every predictor that is fast enough; the slow ones at 8 servers with split only."""
     experts, servers, limits = trace.experts, trace.sources, values["most_experts"]
     names = [name for name in PREDICTORS if experts <= limits.get(name, experts)]

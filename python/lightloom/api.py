@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lightloom.demand.byte_matrix import check_bytes, read_byte_matrix
 from lightloom.demand.load_file import is_load_file, read_load_file
-from lightloom.demand.load_trace import LoadTrace, trace_of_log
+from lightloom.demand.load_history import LoadHistory, history_of_log
 from lightloom.demand.log_formats import read_routing_log
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
 from lightloom.errors import InputError, echo
@@ -97,24 +97,24 @@ def compare(
     Examples
     --------
     >>> import lightloom
-    >>> found = lightloom.compare(
+    >>> comparison = lightloom.compare(
     ...     "mixtral-8x7b", gpus=128, rate="400 Gb/s", fabrics=["fat-tree", "rail"],
     ...     seeds=1, compute_spread=0.0, plan={"micro_batches": 4},
     ... )
-    >>> [result.fabric for result in found.results]
+    >>> [result.fabric for result in comparison.results]
     ['fat-tree', 'rail']
     """
-    own = {"gpus": gpus, "rate": rate, "fabrics": fabrics}
-    made = None
+    named = {"gpus": gpus, "rate": rate, "fabrics": fabrics}
+    forecaster = None
     if isinstance(predictor, str):
-        own["predictor"] = predictor
+        named["predictor"] = predictor
     else:
-        made = function(predictor, "compare: predictor", "a name or a function")
-    scenario = _scenario(model, own, options)
+        forecaster = function(predictor, "compare: predictor", "a name or a function")
+    scenario = _scenario(model, named, options)
     return compare_fabrics(
         scenario,
         monitor=ProgressMonitor(function(progress, "progress")),
-        plugins=Plugins(function(allocator, "compare: allocator"), made),
+        plugins=Plugins(function(allocator, "compare: allocator"), forecaster),
     )
 
 
@@ -216,15 +216,15 @@ def compare_schedules(
 
 def _choice(options: Mapping[str, Any]) -> MethodChoice:
     """Which methods are tried; refuses options of a wrong type."""
-    given = {"methods": ("auto",), "allocators": _ALLOCATORS, **options}
+    values = {"methods": ("auto",), "allocators": _ALLOCATORS, **options}
     for name in ("methods", "allocators", "systems"):
-        if name in given:
-            given[name] = names(given[name], f"compare_schedules: {name}")
+        if name in values:
+            values[name] = names(values[name], f"compare_schedules: {name}")
     for name in ("relay", "planes"):
-        if name in given:
-            given[name] = flag(given[name], f"compare_schedules: {name}")
-    limit_s = optional_seconds(given.get("time_limit_s"), "compare_schedules: time_limit_s")
-    return MethodChoice(**{**given, "time_limit_s": limit_s})
+        if name in values:
+            values[name] = flag(values[name], f"compare_schedules: {name}")
+    limit_s = optional_seconds(values.get("time_limit_s"), "compare_schedules: time_limit_s")
+    return MethodChoice(**{**values, "time_limit_s": limit_s})
 
 
 def _demand(demand: npt.ArrayLike | str | Path) -> tuple[str, npt.NDArray[np.uint64]]:
@@ -237,10 +237,10 @@ def _demand(demand: npt.ArrayLike | str | Path) -> tuple[str, npt.NDArray[np.uin
     return "demand", check_bytes(matrix, "demand")
 
 
-def _refuse_unknown(function: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
-    unknown = next((name for name in options if name not in known), None)
+def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
+    unknown = next((name for name in options if name not in names), None)
     if unknown is not None:
-        raise InputError(f"{function}: unknown argument {unknown!r}; known: {', '.join(known)}")
+        raise InputError(f"{function}: unknown argument {unknown!r}; known: {', '.join(names)}")
 
 
 def simulate_flows(
@@ -293,9 +293,9 @@ def simulate_flows(
     """
     network = options.pop("network", {})
     table(network, "simulate_flows: network")
-    own = {"hosts": hosts, "rate_gbps": rate}
+    single_switch = {"hosts": hosts, "rate_gbps": rate}
     values: dict[str, Any] = {"transport": transport, "seed": seed, **options}
-    values["network"] = {key: value for key, value in own.items() if value is not None}
+    values["network"] = {key: value for key, value in single_switch.items() if value is not None}
     values["network"] |= network
     scenario = check(PacketScenario, values, "simulate_flows", _network_argument)
     listed = flows if isinstance(flows, Flows) else read_flows(flows)
@@ -309,7 +309,7 @@ def _network_argument(key: str) -> str:
 
 
 def predict(
-    loads: LoadTrace | str | Path,
+    loads: LoadHistory | str | Path,
     predictors: Sequence[str] | Mapping[str, DemandPredictor] | None = None,
     *,
     region: Region = _REGION,
@@ -347,40 +347,41 @@ def predict(
     Examples
     --------
     >>> import lightloom
-    >>> from lightloom.demand import trace_of_source
+    >>> from lightloom.demand import history_of_source
     >>> source = lightloom.synthetic(
     ...     "volatile", ranks=4, experts=4, tokens_per_rank=4096, top_k=2, seed=1
     ... )
-    >>> loads = trace_of_source(source, steps=8, layers=2, synthetic=True)
-    >>> found = lightloom.predict(loads, ["last-step", "ridge"], window=4)
-    >>> [score.predictor for score in found.scores]
+    >>> loads = history_of_source(source, steps=8, layers=2, synthetic=True)
+    >>> prediction = lightloom.predict(loads, ["last-step", "ridge"], window=4)
+    >>> [score.predictor for score in prediction.scores]
     ['last-step', 'ridge', 'static circuits']
     """
     monitor: Monitor[Any] = ProgressMonitor(function(progress, "progress"))
-    trace = loads if isinstance(loads, LoadTrace) else _read_loads(loads)
+    history = loads if isinstance(loads, LoadHistory) else _read_loads(loads)
     _refuse_unknown("predict", options, list(_REGION_OPTIONS))
     instance(region, Region, "predict: region", "a Region")
     chosen = RegionOptions(region=region, **{**_REGION_OPTIONS, **options})
-    made = _predictors(predictors, trace, window)
-    evaluation = Evaluation(trace, top_k=top_k, window=window, options=chosen)
-    return score_predictors(evaluation, made, window=window, monitor=monitor)
+    by_name = _predictors(predictors, history, window)
+    evaluation = Evaluation(history, top_k=top_k, window=window, options=chosen)
+    return score_predictors(evaluation, by_name, window=window, monitor=monitor)
 
 
-def _predictors(given: Any, trace: LoadTrace, window: int) -> dict[str, DemandPredictor]:
+def _predictors(predictors: Any, history: LoadHistory, window: int) -> dict[str, DemandPredictor]:
     """The predictors that are scored, by name."""
-    if isinstance(given, Mapping):
-        for name, one in given.items():
-            if not callable(getattr(one, "predict", None)):
-                raise InputError(f"predict: {echo(name)} = {echo(one)}: expected a DemandPredictor")
-        return dict(given)
+    if isinstance(predictors, Mapping):
+        for name, item in predictors.items():
+            if not callable(getattr(item, "predict", None)):
+                shown = f"{echo(name)} = {echo(item)}"
+                raise InputError(f"predict: {shown}: expected a DemandPredictor")
+        return dict(predictors)
     chosen = [name for name in PREDICTORS if name not in _SLOW]
-    if given is not None:
-        chosen = list(names(given, "predict: predictors"))
-    return {name: make_predictor(name, trace.experts, window=window) for name in chosen}
+    if predictors is not None:
+        chosen = list(names(predictors, "predict: predictors"))
+    return {name: make_predictor(name, history.experts, window=window) for name in chosen}
 
 
-def _read_loads(given: object) -> LoadTrace:
+def _read_loads(given: object) -> LoadHistory:
     path = path_of(given, "predict: loads", "loads, or the path of a file of them")
     if is_load_file(path):
         return read_load_file(path)
-    return trace_of_log(read_routing_log(path))
+    return history_of_log(read_routing_log(path))

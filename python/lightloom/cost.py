@@ -190,7 +190,7 @@ def unused_ports_usd(bill: Bill, prices: Prices) -> float:
     HardwareError
         If the price file lacks such a port.
     """
-    ports = [Line(own.component, own.rate_gbps, own.spare, own.technology) for own in bill.switches]
+    ports = [Line(box.component, box.rate_gbps, box.spare, box.technology) for box in bill.switches]
     return sum(line.count * unit_price_usd(line, bill, prices) for line in ports)
 
 

@@ -102,21 +102,21 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string.
 
     The closest is the one with the most similar letters, else the longest that ``word`` begins
     with, as ``rail-optimized`` begins with ``rail``. Capitals do not count.
     """
-    words = {one.lower(): one for one in known}
+    words = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
-    begun = [one for one in words if len(one) > 2 and word.lower().startswith(one)]
-    found = close[:1] or sorted(begun, key=len)[-1:]
-    return f"; did you mean '{words[found[0]]}'?" if found else ""
+    begun = [choice for choice in words if len(choice) > 2 and word.lower().startswith(choice)]
+    best = close[:1] or sorted(begun, key=len)[-1:]
+    return f"; did you mean '{words[best[0]]}'?" if best else ""
 
 
-def expected_one_of(given: object, known: Iterable[str]) -> str:
-    """Return ``"expected one of x, y"``, with a suggestion if ``given`` is close to a word."""
-    words = list(known)
-    hint = did_you_mean(given[:MAX_ECHO], words) if isinstance(given, str) else ""
+def expected_one_of(value: object, choices: Iterable[str]) -> str:
+    """Return ``"expected one of x, y"``, with a suggestion if ``value`` is close to a word."""
+    words = list(choices)
+    hint = did_you_mean(value[:MAX_ECHO], words) if isinstance(value, str) else ""
     return f"expected one of {', '.join(words)}{hint}"

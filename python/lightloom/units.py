@@ -161,16 +161,16 @@ def show_column(
         What the numbers are parts of: it has so many digits, and its parts have its decimals,
         also where they are exact with fewer.
     """
-    column = [one if one is not None and math.isfinite(one) else None for one in values]
-    sizes = [abs(one) for one in column if one]
+    column = [x if x is not None and math.isfinite(x) else None for x in values]
+    sizes = [abs(x) for x in column if x]
     if total is not None:
         sizes = [total]
     decimals = 0
     if sizes:
         decimals = min(_decimals(min(sizes), digits), _decimals(max(sizes), digits + 1))
-    while decimals and total is None and all(_is_exact(one, decimals - 1) for one in column if one):
+    while decimals and total is None and all(_is_exact(x, decimals - 1) for x in column if x):
         decimals -= 1
-    return [missing if one is None else f"{one:,.{decimals}f}" for one in column]
+    return [missing if x is None else f"{x:,.{decimals}f}" for x in column]
 
 
 def _is_exact(value: float, decimals: int) -> bool:

@@ -174,7 +174,7 @@ class Draws:
         return lower + lower.T
 
     def permutation(self, length: int, kind: Any = np.int32) -> Any:
-        """Of indices, some of them -1."""
+        """A permutation of indices, some of them -1."""
         values = list(range(length))
         self.rng.shuffle(values)
         places = [value if self.rng.random() < 0.8 else -1 for value in values]

@@ -27,10 +27,12 @@ from lightloom.control.drivers.tl1 import (
     Tl1Parser,
 )
 from lightloom.control.emulator.faults import Fault
+from lightloom.control.emulator.polatis_model import PolatisModel
 from lightloom.control.emulator.polatis_netconf import MAX_MESSAGE_BYTES as MAX_NETCONF
 from lightloom.control.emulator.polatis_netconf import MessageReader
-from lightloom.control.emulator.polatis_restconf import RequestRefusedError, _pairs_of
+from lightloom.control.emulator.polatis_restconf import RequestRefusedError, _json_rows
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
+from lightloom.control.emulator.sonic_tree import PathStep, SonicPathError, SonicTree
 from lightloom.control.emulator.tl1_commands import (
     MAX_COMMAND_BYTES,
     MAX_LIST,
@@ -169,13 +171,18 @@ JSON_WORDS = [
 
 def test_bodies_of_restconf_and_gnmi():
     good = 0
+    switch = emulate((8, 8)).switch
+    circuits, tree = PolatisModel(switch).cross_connects(), SonicTree(SonicTables(switch))
+    table = [PathStep("sonic-ocs:sonic-ocs", {}), PathStep("OCS_CROSS_CONNECT", {})]
     rows = b'{"sonic-ocs:OCS_CROSS_CONNECT_LIST":[{"cross_connect_id":"1A-2B","a_side":"1A"}]}'
     for data in inputs(4, COUNT, [PAIRS.encode(), rows], JSON_WORDS):
         try:
-            assert all(len(pair) == 2 for pair in _pairs_of(data))
+            assert all(len(pair) == 2 for pair in _json_rows(data, circuits, is_list=False))
             good += 1
         except RequestRefusedError:
             pass
+        with contextlib.suppress(ValueError, RecursionError, SonicPathError):
+            assert all(a < b for a, b in tree.given(table, json.loads(data)))
         with contextlib.suppress(SwitchProtocolError):
             assert isinstance(rows_of(data), list)
         try:

@@ -263,7 +263,7 @@ def test_more_micro_batches_are_not_faster(fabric):
 
 @on_each
 def test_micro_batches_add_up(fabric):
-    """Of balanced load, more micro-batches take as long as as many before."""
+    """More micro-batches of balanced load take as long as as many before."""
 
     def law(job: Job) -> float:
         first, second, third = batches_s(job, fabric)

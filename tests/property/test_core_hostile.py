@@ -197,7 +197,7 @@ def test_phases_are_at_most_sixty_four():
 
 
 def test_a_hybrid_schedule_without_a_delay_has_no_more_slots_than_pairs():
-    """Of equal rates the longest hold is taken, not one byte 2^40 times."""
+    """The longest hold of equal rates is taken, not one byte 2^40 times."""
     demand = np.array([[2**40, 1], [0, 2**39]], U64)
     ports = {"delay_bytes": 0, "circuit_bps": 4, "eps_bps": 1}
     for method in ("eclipse", "balanced"):
@@ -239,7 +239,7 @@ def test_demand_of_a_region_is_aligned_as_other_arrays_are():
 
 @pytest.mark.parametrize("previous", [[[0, 0], [1, 0]], [[1, 0], [0, 0]]])
 def test_held_circuits_are_as_many_each_way(previous):
-    """Of one-way circuits trails were undone and made again without end."""
+    """Trails of one-way circuits were undone and made again without end."""
     demand = np.array([[36_000, 52_000], [100, 0]], U64)
     ports, eps = np.ones(2, np.uint32), np.full(2, 10**9, U64)
     request = core_requests.CircuitRequest(

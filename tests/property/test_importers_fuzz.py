@@ -154,7 +154,7 @@ def test_messages_of_any_fields(tmp_path_factory, fields):
 
 @pytest.mark.parametrize("size", [5, 1 << 31, (1 << 63) - 1, (1 << 64) - 1])
 def test_lengths_that_are_not_true(tmp_path_factory, size):
-    """Of a message, a node's name, a list, and an attribute."""
+    """The length of a message, a node's name, a list, and an attribute is a lie."""
     lies = [
         varint(size) + b"abc",
         delimited(b"\x12" + varint(size) + b"abc"),

@@ -33,7 +33,7 @@ CLOCK = re.compile(
     r"|(?<=events)\s+in\s+[\d.,]+\s+(?:[um]?s|min):\s+[\d.,]+[kMG]?\s+packet-hops/s"
 )
 #: how far a long comparison is, by the clock
-PROGRESS = re.compile(r"^\d+\s%\sin .*\bleft: .*\n?", re.MULTILINE)
+PROGRESS = re.compile(r"^\d+\s%\sin \d+:\d\d.*\n?", re.MULTILINE)
 #: the times that predictors took, the last column of a table
 PREDICTED = re.compile(
     r"^( (?:uniform|previous|last|ewma|copilot|ridge)\S* .*) [\d.,]+$", re.MULTILINE
@@ -91,8 +91,9 @@ def output_of(command: str) -> str:
 
 def normal(text: str) -> str:
     """Return a text without times of the machine, its runs in an order that does not hang on it."""
+    text = PROGRESS.sub("", text)
     runs = sorted(RUN.findall(text))
-    for pattern in (RUN, PROGRESS, TIMED, CLOCK):
+    for pattern in (RUN, TIMED, CLOCK):
         text = pattern.sub("", text)
     return PREDICTED.sub(r"\1", text) + "\n" + "".join(runs)
 

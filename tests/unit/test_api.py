@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lightloom
-from lightloom.demand import trace_of_source
+from lightloom.demand import history_of_source
 from lightloom.demand.predictors import make_predictor
 from lightloom.errors import InputError, LightloomError
 
@@ -173,7 +173,7 @@ def test_predictors_of_a_user_are_scored_beside_ours(tmp_path):
     source = lightloom.synthetic(
         "volatile", ranks=4, experts=4, tokens_per_rank=1024, top_k=2, seed=1
     )
-    loads = trace_of_source(source, steps=6, layers=2, synthetic=True)
+    loads = history_of_source(source, steps=6, layers=2, synthetic=True)
 
     class Equal:
         def observe(self, step, layer, loads):

@@ -91,14 +91,6 @@ def test_code_in_the_docs_runs(name):
         assert run.stdout
 
 
-def test_the_study_of_the_examples_runs():
-    command = [sys.executable, "-m", "lightloom", "run", "examples/study.toml", "--json", "-"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert run.returncode == 0, run.stderr
-    for fabric in ("fat-tree", "mixnet", "mixnet-4"):
-        assert f'"fabric": "{fabric}"' in run.stdout
-
-
 def test_the_packets_of_the_examples_run():
     command = [sys.executable, "-m", "lightloom", "packets", "--scenario", "examples/packets.toml"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

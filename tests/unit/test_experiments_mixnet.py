@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import importlib
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from lightloom.workload.task_graph import COLUMNS, NO_INDEX, Kind
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FIGURE_12, FIGURE_13 = EXPERIMENTS / "mixnet-fig12", EXPERIMENTS / "mixnet-fig13"
+TOPOLOGIES = tomllib.loads((FIGURE_12 / "experiment.toml").read_text())["topologies"]
 PUBLISHED = EXPERIMENTS.parents[1] / "shared" / "data" / "mixnet_published_mixtral.csv"
 
 
@@ -52,6 +54,13 @@ def small(fig12, experiment):
     """Mixtral 8x7B under the authors' assumptions, and its graph."""
     model = fig12["cells"].Model(experiment, "mixtral-8x7b", experiment.assumptions["authors"])
     return model, model.graph(0)
+
+
+@pytest.fixture(scope="module", params=TOPOLOGIES, ids=lambda row: row["name"])
+def planned(fig12, small, request):
+    """A row of the experiment's topologies, and the topology."""
+    values = {key: value for key, value in request.param.items() if key != "name"}
+    return request.param, fig12["topologies"].plan(small[0], **values)
 
 
 def columns_of(before, after):
@@ -179,18 +188,15 @@ def test_options_of_a_set_reach_their_fabrics(experiment):
     assert ours.options("topoopt") == {"interconnect": "ideal"}
 
 
-def test_a_planned_topology_connects_all_pairs_within_its_ports(fig12, small):
-    model, _ = small
-    for row in model.experiment.values["topologies"]:
-        values = {key: value for key, value in row.items() if key != "name"}
-        found = fig12["topologies"].plan(model, **values)
-        ports = np.zeros(model.job.cluster.servers, dtype=int)
-        for a, b, count in found.circuits.tolist():
-            ports[[a, b]] += count
-        assert ports.max() <= model.job.cluster.nics_per_server
-        ends = {tuple(pair) for pair in found.ends.tolist()}
-        for group in model.context.layout.group_servers():
-            assert {(a, b) for a in group for b in group if a != b} <= ends
+def test_a_planned_topology_connects_all_pairs_within_its_ports(small, planned):
+    model, (_, topology) = small[0], planned
+    ports = np.zeros(model.job.cluster.servers, dtype=int)
+    for a, b, count in topology.circuits.tolist():
+        ports[[a, b]] += count
+    assert ports.max() <= model.job.cluster.nics_per_server
+    ends = {tuple(pair) for pair in topology.ends.tolist()}
+    for group in model.context.layout.group_servers():
+        assert {(a, b) for a in group for b in group if a != b} <= ends
 
 
 def test_the_topology_called_ours_is_the_one_of_the_fabric(fig12, small):
@@ -205,27 +211,23 @@ def test_the_topology_called_ours_is_the_one_of_the_fabric(fig12, small):
     assert not np.array_equal(unweighted.circuits, fabric.circuits)
 
 
-def test_rings_of_a_planned_topology_run_in_its_own_cycles(fig12, small):
-    model, _ = small
-    own = fig12["topologies"]
-    for row in model.experiment.values["topologies"]:
-        values = {key: value for key, value in row.items() if key != "name"}
-        topology = own.plan(model, **values)
-        found = own.cycles(model, row["rings"], topology)
-        direct = own.network(model, topology, found, 100).part(Direct)
-        assert direct.cycle_servers is found.servers
-        assert len(found.counts) > 0
-        circuits = {frozenset(pair) for pair in topology.circuits[:, :2].tolist()}
-        routed = {tuple(pair) for pair in topology.ends.tolist()}
-        direct_hops = []
-        for cycle in np.split(found.servers, found.offsets[1:-1]):
-            hops = list(zip(cycle.tolist(), np.roll(cycle, -1).tolist(), strict=True))
-            # what connects the servers may take circuits of a cycle, but never its routes
-            assert set(hops) <= routed
-            direct_hops += [frozenset(hop) in circuits for hop in hops]
-        if row["rings"] == "first":
-            # a few edges are routes where two kinds of rings share servers
-            assert np.mean(direct_hops) > 0.95
+def test_rings_of_a_planned_topology_run_in_its_own_cycles(fig12, small, planned):
+    model, (row, topology) = small[0], planned
+    cycles = fig12["topologies"].cycles(model, row["rings"], topology)
+    direct = fig12["topologies"].network(model, topology, cycles, 100).part(Direct)
+    assert direct.cycle_servers is cycles.servers
+    assert len(cycles.counts) > 0
+    circuits = {frozenset(pair) for pair in topology.circuits[:, :2].tolist()}
+    routed = {tuple(pair) for pair in topology.ends.tolist()}
+    direct_hops = []
+    for cycle in np.split(cycles.servers, cycles.offsets[1:-1]):
+        hops = list(zip(cycle.tolist(), np.roll(cycle, -1).tolist(), strict=True))
+        # what connects the servers may take circuits of a cycle, but never its routes
+        assert set(hops) <= routed
+        direct_hops += [frozenset(hop) in circuits for hop in hops]
+    if row["rings"] == "first":
+        # a few edges are routes where two kinds of rings share servers
+        assert np.mean(direct_hops) > 0.95
 
 
 def test_even_experts_take_one_time_and_send_the_same_tokens(fig12, small, experiment):

@@ -34,7 +34,8 @@ def command(line: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "line",
     [
-        "lightloom compare mixtral-8x7b --gpus 64 --rate 400 --seeds 1 --micro-batches 1",
+        "lightloom compare mixtral-8x7b --gpus 64 --rate 400 --seeds 1 "
+        "--tp 2 --pp 4 --ep 8 --micro-batches 1",
         "lightloom schedule --synthetic pair --servers 4 --reconfiguration-delay 25ms",
         "lightloom packets --hosts 4 --rate 9 --transport roce --pattern permutation --bytes 1kB",
         "lightloom predict --synthetic calm --steps 20 --layers 2 --predictors last-step",

@@ -10,7 +10,7 @@ import pytest
 
 import lightloom
 from lightloom import LightloomError, Region, Scenario
-from lightloom.demand import trace_of_source
+from lightloom.demand import history_of_source
 
 DEMAND = np.array([[0, 8_000, 1_000], [2_000, 0, 5_000], [3_000, 4_000, 0]])
 JOB = {"model": "mixtral-8x7b", "gpus": 32, "cluster": {"rate_gbps": 400}}
@@ -65,7 +65,7 @@ CALLS = {
             "model": "mixtral-8x7b", "gpus": 32, "rate": 400, "fabrics": ["fat-tree"],
             "progress": None, "allocator": None, "predictor": None, "seeds": 1,
             "compute_spread": 0.0, "policies": False, "imbalances": False,
-            "plan": {"micro_batches": 1},
+            "plan": {"tp": 1, "pp": 1, "ep": 8, "micro_batches": 1},
         },
     ),
     "compare_schedules": (
@@ -97,7 +97,7 @@ CALLS = {
     "predict": (
         lightloom.predict,
         {
-            "loads": trace_of_source(SOURCE, steps=8, layers=2, synthetic=True),
+            "loads": history_of_source(SOURCE, steps=8, layers=2, synthetic=True),
             "predictors": ["last-step"], "region": Region(**REGION), "window": 4, "top_k": None,
             "progress": None, "experts_per_server": 1, "token_bytes": 8192, "method": "best",
         },

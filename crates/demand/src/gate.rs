@@ -200,12 +200,12 @@ impl Gate {
             });
             let damped: Lanes =
                 from_fn(|l| ratio(sums[1][l], sums[0][l]).powf(damping[group][l] - 1.0));
-            for (weight, (found, wanted)) in weights.iter_mut().zip(of_group) {
+            for (weight, (reached, wanted)) in weights.iter_mut().zip(of_group) {
                 *weight = from_fn(|l| {
                     let factor = if self.groups == 1 {
-                        ratio(odds(wanted[l]), odds(found[l]))
+                        ratio(odds(wanted[l]), odds(reached[l]))
                     } else {
-                        ratio(wanted[l], found[l]) * damped[l]
+                        ratio(wanted[l], reached[l]) * damped[l]
                     };
                     weight[l] * factor.clamp(1e-3, 1e3)
                 });
@@ -303,11 +303,11 @@ impl Gate {
                 let sum = within.values[index - terms];
                 within.values[index] = from_fn(|l| sum[l] + within.values[index][l]);
             }
-            for taken in 0..self.slots.min(group + 1) {
+            for chosen in 0..self.slots.min(group + 1) {
                 product.fill([0.0; LANES]);
                 add_product(
-                    before[group].at(taken),
-                    within.at(self.slots - 1 - taken),
+                    before[group].at(chosen),
+                    within.at(self.slots - 1 - chosen),
                     &mut product,
                 );
                 for (sum, term) in rests.at_mut(group).iter_mut().zip(&product) {
@@ -398,7 +398,7 @@ fn add_derivative(
     weights: &[Lanes],
     outside: &mut [Lanes],
     prefixes: &mut Polynomials,
-    found: &mut Vec<Lanes>,
+    chances: &mut Vec<Lanes>,
 ) {
     let terms = outside.len();
     prefixes.at_mut(0).fill([0.0; LANES]);
@@ -410,13 +410,13 @@ fn add_derivative(
     }
     let adjoint = outside;
     adjoint.reverse();
-    let first = found.len();
-    found.resize(first + weights.len(), [0.0; LANES]);
+    let first = chances.len();
+    chances.resize(first + weights.len(), [0.0; LANES]);
     for (expert, weight) in weights.iter().enumerate().rev() {
         let pairs = adjoint[1..].iter().zip(prefixes.at(expert));
         let slope =
             pairs.fold([0.0; LANES], |slope: Lanes, (a, b)| from_fn(|l| slope[l] + a[l] * b[l]));
-        found[first + expert] = from_fn(|l| weight[l] * slope[l]);
+        chances[first + expert] = from_fn(|l| weight[l] * slope[l]);
         for j in 0..terms - 1 {
             let next = adjoint[j + 1];
             adjoint[j] = from_fn(|l| adjoint[j][l] + weight[l] * next[l]);
@@ -500,10 +500,10 @@ mod tests {
                 .collect();
             let chances: Vec<f64> = rows.iter().flat_map(|(experts, _)| experts.clone()).collect();
             let expected: Vec<f64> = rows.into_iter().flat_map(|(_, members)| members).collect();
-            let found = gate.reached(&chances);
-            assert_eq!(found.len(), expected.len());
-            for (found, expected) in found.iter().zip(&expected) {
-                assert!((found - expected).abs() < 2e-3, "{gate:?}: {found} for {expected}");
+            let reached = gate.reached(&chances);
+            assert_eq!(reached.len(), expected.len());
+            for (reached, expected) in reached.iter().zip(&expected) {
+                assert!((reached - expected).abs() < 2e-3, "{gate:?}: {reached} for {expected}");
             }
         }
     }

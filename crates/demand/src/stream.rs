@@ -128,11 +128,11 @@ mod tests {
 
     #[test]
     fn filling_takes_the_numbers_in_order() {
-        let mut one = Stream { key: [1, 2] }.at([0; 4]);
-        let mut other = one.clone();
+        let mut stream = Stream { key: [1, 2] }.at([0; 4]);
+        let mut other = stream.clone();
         let mut values = [0.0; 5];
-        one.fill(&mut values, Generator::unit);
+        stream.fill(&mut values, Generator::unit);
         assert_eq!(values.map(f64::to_bits), [(); 5].map(|()| other.unit().to_bits()));
-        assert_eq!(one.unit().to_bits(), other.unit().to_bits());
+        assert_eq!(stream.unit().to_bits(), other.unit().to_bits());
     }
 }

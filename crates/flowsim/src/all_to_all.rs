@@ -338,12 +338,12 @@ mod tests {
 
     /// Tokens and when they end.
     fn ends(network: &mut FlowNetwork) -> Vec<(u64, u64)> {
-        let (mut done, mut found) = (Vec::new(), Vec::new());
+        let (mut done, mut times) = (Vec::new(), Vec::new());
         while let Some(next) = network.next_completion() {
             network.advance(next, &mut done);
-            found.extend(done.drain(..).map(|token| (token, next.0)));
+            times.extend(done.drain(..).map(|token| (token, next.0)));
         }
-        found
+        times
     }
 
     fn taken(network: &FlowNetwork) -> u32 {
@@ -394,11 +394,11 @@ mod tests {
         network.start(Time(200 * BYTE), Bytes(200), &path, 2);
         network.next_completion();
         let after = taken(&network);
-        let found = ends(&mut network);
+        let times = ends(&mut network);
         // All lines are empty again.
         network.start(Time(2000 * BYTE), Bytes(1), &[a, c], 3);
         assert_eq!(taken(&network), 1);
-        (before, after, found)
+        (before, after, times)
     }
 
     #[test]

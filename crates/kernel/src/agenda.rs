@@ -385,8 +385,8 @@ mod tests {
                         Due::Source(source) => (time, 1, turn(Time(time), source)),
                         Due::Timer(timer) => (time, 0, timer),
                     });
-                    let found = agenda.pop(Time(limit));
-                    match (first, found) {
+                    let popped = agenda.pop(Time(limit));
+                    match (first, popped) {
                         (Some(entry), Some((Time(time), due))) => {
                             prop_assert_eq!(entry, (time, due));
                             list.retain(|other| *other != entry);
@@ -394,7 +394,7 @@ mod tests {
                             now = time;
                         }
                         (Some(entry), None) => prop_assert!(entry.0 > limit),
-                        (None, found) => prop_assert!(found.is_none()),
+                        (None, popped) => prop_assert!(popped.is_none()),
                     }
                 }
                 prop_assert_eq!(agenda.is_empty(), list.is_empty());

@@ -121,7 +121,7 @@ fn timed(file: &Reference, seeds: u64) -> [Comparison; 4] {
 }
 
 /// Completion in us of a flow over so many links on an idle network: packets one behind the other,
-/// and the acknowledgement of the last. Of EQDS, which paces by credit, there is no short form.
+/// and the acknowledgement of the last. EQDS, which paces by credit, has no short form.
 fn closed_form(file: &Reference, links: u64) -> Option<f64> {
     let rate = Rate(100_000_000_000);
     let (config, _) = profile(file.transport(), rate).ok()?;

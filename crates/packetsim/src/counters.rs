@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     #[test]
     fn every_counter_adds_up() {
-        let one = LinkCounters {
+        let counters = LinkCounters {
             drops: 1,
             trims: 2,
             marks: 3,
@@ -78,7 +78,7 @@ mod tests {
             paused: Duration(10),
             control_drops: 12,
         };
-        assert_eq!(one + one, two);
-        assert_eq!(one + LinkCounters::default(), one);
+        assert_eq!(counters + counters, two);
+        assert_eq!(counters + LinkCounters::default(), counters);
     }
 }

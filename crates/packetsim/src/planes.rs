@@ -69,14 +69,14 @@ mod tests {
     #[test]
     fn a_hash_uses_all_planes_alike_and_depends_on_the_seed() {
         let sources = vec![0; 4_000];
-        let found = planes(PlaneChoice::Hash, 1, &sources);
+        let planes_of = planes(PlaneChoice::Hash, 1, &sources);
         for plane in 0..4 {
             // 1,000 expected, with a deviation of 27.
-            let flows = found.iter().filter(|&&it| it == plane).count();
+            let flows = planes_of.iter().filter(|&&it| it == plane).count();
             assert!((900..1_100).contains(&flows), "plane {plane}: {flows}");
         }
-        assert_eq!(found, planes(PlaneChoice::Hash, 1, &sources));
-        assert_ne!(found, planes(PlaneChoice::Hash, 2, &sources));
+        assert_eq!(planes_of, planes(PlaneChoice::Hash, 1, &sources));
+        assert_ne!(planes_of, planes(PlaneChoice::Hash, 2, &sources));
         assert_eq!(planes(PlaneChoice::Spray, 1, &[3, 3, 5]), [0, 0, 0]);
     }
 }

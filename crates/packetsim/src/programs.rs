@@ -33,7 +33,7 @@ pub enum Action {
     Send(PacketFlowId),
 }
 
-/// What of an operation others wait for.
+/// The part of an operation that others wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Milestone {
     /// It has begun.

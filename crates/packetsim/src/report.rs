@@ -92,7 +92,7 @@ pub struct Report {
     pub undivided: Option<&'static str>,
     /// Flows that had not finished by the end.
     pub unfinished: Vec<PacketFlowId>,
-    /// Of all completions and the final counters: same input, same hash.
+    /// Hash of all completions and the final counters: same input, same hash.
     pub hash: RunHash,
     /// When operations began and ended; empty without programs.
     pub programs: ProgramReport,

@@ -117,11 +117,11 @@ mod tests {
             };
             let mut matrix: Vec<f64> =
                 (0..size * size).map(|place| entry(place / size, place % size)).collect();
-            let given = matrix.clone();
-            let mut found = seed[20][..size].to_vec();
-            prop_assert!(solve_positive(&mut matrix, &mut found));
+            let before = matrix.clone();
+            let mut solution = seed[20][..size].to_vec();
+            prop_assert!(solve_positive(&mut matrix, &mut solution));
             for row in 0..size {
-                let side = dot(&given[row * size..(row + 1) * size], &found);
+                let side = dot(&before[row * size..(row + 1) * size], &solution);
                 prop_assert!((side - seed[20][row]).abs() < 1e-9);
             }
         }

@@ -158,13 +158,13 @@ impl<'a> Problem<'a> {
             return Self { window, weights, form: Form::Pairs };
         }
         let moment = |rows: &dyn Fn(usize) -> &'a [f64]| {
-            let mut found = vec![0.0; experts * experts];
-            for (expert, total) in found.chunks_exact_mut(experts).enumerate() {
+            let mut transition = vec![0.0; experts * experts];
+            for (expert, total) in transition.chunks_exact_mut(experts).enumerate() {
                 let weighted = |row: usize| weights[row] * window.input(row)[expert];
                 let factors: Vec<f64> = (0..count).map(weighted).collect();
                 add_rows(total, &factors, rows);
             }
-            found
+            transition
         };
         let square = moment(&|row| window.input(row));
         let cross = moment(&|row| window.target(row));

@@ -172,10 +172,10 @@ mod tests {
         let one = Past { group: 0, layer: 0, layers: layers.clone() };
         let two = Past { group: 3, layer: 0, layers: vec![vec![vec![0, 8, 0, 0]]] };
         let mut last_step = predictors(PredictorName::LastStep);
-        let found = last_step.predict(&[&one, &two]).unwrap();
+        let predicted = last_step.predict(&[&one, &two]).unwrap();
         // 30 * 0.25 = 7.5 and 70 * 0.25 = 17.5, rounded to even, as are 22.5 and 52.5
-        assert_eq!(demand(&found[0]), Some(vec![8, 22, 18, 52]));
-        assert_eq!(demand(&found[1]), Some(vec![0, 8, 0, 0]));
+        assert_eq!(demand(&predicted[0]), Some(vec![8, 22, 18, 52]));
+        assert_eq!(demand(&predicted[1]), Some(vec![0, 8, 0, 0]));
     }
 
     #[test]
@@ -184,13 +184,13 @@ mod tests {
         let mut past =
             Past { group: 1, layer: 1, layers: vec![vec![vec![1; 4]], vec![vec![2; 4]]] };
         let mut handed = |past: &Past| {
-            let mut found = Vec::new();
+            let mut predictions = Vec::new();
             let mut visit = |layer, index, tokens: &[u64]| {
-                found.push((layer, index, tokens[0]));
+                predictions.push((layer, index, tokens[0]));
                 Ok::<(), ()>(())
             };
             unseen.hand_over(past, &mut visit).unwrap();
-            found
+            predictions
         };
         // layer 0 was not to be predicted yet
         assert_eq!(handed(&past), [(1, 0, 2)]);

@@ -248,11 +248,11 @@ mod tests {
         for step in 60..80 {
             let [first, second] = swing(step);
             predictor.observe(step, 0, &first).unwrap();
-            let found = predictor.predict(step, 1).unwrap();
-            assert!(found.iter().all(|&share| share >= 0.0));
-            assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            let predicted = predictor.predict(step, 1).unwrap();
+            assert!(predicted.iter().all(|&share| share >= 0.0));
+            assert!((predicted.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             // a mean of a layer that swings by a half is off by that
-            assert!(distance(&found, &second) < 0.1, "{found:?} {second:?}");
+            assert!(distance(&predicted, &second) < 0.1, "{predicted:?} {second:?}");
             predictor.observe(step, 1, &second).unwrap();
         }
     }

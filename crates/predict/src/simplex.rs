@@ -45,10 +45,10 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_the_projection_by_sorting(vector in prop::collection::vec(-3.0..3.0_f64, 1..30)) {
-            let mut found = vector.clone();
-            project_simplex(&mut found, &mut Vec::new());
-            prop_assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-            for (one, other) in found.iter().zip(by_sorting(&vector)) {
+            let mut projected = vector.clone();
+            project_simplex(&mut projected, &mut Vec::new());
+            prop_assert!((projected.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            for (one, other) in projected.iter().zip(by_sorting(&vector)) {
                 prop_assert!((one - other).abs() < 1e-12);
             }
         }

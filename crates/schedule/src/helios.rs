@@ -63,7 +63,7 @@ pub fn helios_step(
 /// The heaviest matching, then that of what it leaves, and so on; a pair is worth what a circuit
 /// carries of it, both directions together.
 fn matchings(mut left: Vec<u64>, n: usize, switches: usize, room: u64) -> Vec<Vec<u32>> {
-    let mut found = Vec::with_capacity(switches);
+    let mut matchings = Vec::with_capacity(switches);
     for _ in 0..switches {
         let mut weights = vec![0_i64; n * n];
         for a in 0..n {
@@ -77,7 +77,7 @@ fn matchings(mut left: Vec<u64>, n: usize, switches: usize, room: u64) -> Vec<Ve
             let cell = &mut left[node * n + peer as usize];
             *cell = cell.saturating_sub(room);
         }
-        found.push(mate);
+        matchings.push(mate);
     }
-    found
+    matchings
 }

@@ -199,10 +199,10 @@ pub fn xnest_step(
 /// # Errors
 /// If sizes do not fit, or epochs are so short that 16,384 do not serve the demand.
 pub fn xnest_plus(demand: &[u64], sizes: &Epochs, reading: Reading) -> Result<EpochRun, Invalid> {
-    let mut held: Vec<(u32, u32)> = Vec::new();
+    let mut settings: Vec<(u32, u32)> = Vec::new();
     play(demand, sizes, |left, _| {
-        let step = xnest_step(left, &held, sizes, reading, Turning::All, None)?;
-        held = step.settings;
+        let step = xnest_step(left, &settings, sizes, reading, Turning::All, None)?;
+        settings = step.settings;
         Ok(step.switches)
     })
 }

@@ -125,7 +125,8 @@ def _fail(message: str) -> int:
 
 def _print_error(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(f"lightloom: {printable(text)}", file=sys.stderr, flush=True)
+        lines = "\n".join(map(printable, text.split("\n")))
+        print(f"lightloom: {lines}", file=sys.stderr, flush=True)
 
 
 def _flush(stream: IO[str] | None) -> None:

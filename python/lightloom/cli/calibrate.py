@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import remarks_console
 from lightloom.hardware.gpus import gpu_names
@@ -59,15 +59,15 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.hardware import load_gpu
     from lightloom.output.files import check_all_writable, write_text
     from lightloom.study.calibration.measure import measure, profile_text
     from lightloom.study.calibration.torch_device import open_device
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables.get("gpu"))
-    options = given.build(CalibrateOptions)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables.get("gpu"))
+    options = call.build(CalibrateOptions)
     gpu = load_gpu(options.gpu)
     check_all_writable([options.write_profile, *outputs.files()])
     device = open_device()

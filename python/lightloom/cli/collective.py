@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lightloom.cli.options import Command, Given, Panel, option, put
+from lightloom.cli.options import Command, CommandCall, Panel, option, put
 from lightloom.cli.outputs import Outputs, text_outputs, write_each
 from lightloom.cli.settings import read_settings
 from lightloom.cli.terminal import remarks_console, results_console
@@ -86,7 +86,7 @@ def _fabrics() -> Panel:
     )
 
 
-def scenario_of(given: Given) -> CollectiveScenario:
+def scenario_of(call: CommandCall) -> CollectiveScenario:
     """The collective that the options describe.
 
     Raises
@@ -97,27 +97,27 @@ def scenario_of(given: Given) -> CollectiveScenario:
     from lightloom.fabric.read import fabric_classes
 
     tables: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
-    settings = read_settings(given.tables.pop("set", ()), tables, "mixnet.degree=4")
+    settings = read_settings(call.tables.pop("set", ()), tables, "mixnet.degree=4")
     for table, values in settings.items():
         for name, value in values.items():
-            put(given.tables, f"fabric_options.{table}.{name}", value)
-            given.settings.add(f"fabric_options.{table}.{name}")
-    return given.build(CollectiveScenario)
+            put(call.tables, f"fabric_options.{table}.{name}", value)
+            call.settings.add(f"fabric_options.{table}.{name}")
+    return call.build(CollectiveScenario)
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.output.progress import TerminalMonitor
     from lightloom.report.collective_table import print_collectives
     from lightloom.study.collective.run import run_collectives
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    scenario = scenario_of(given)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    scenario = scenario_of(call)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
-        found = run_collectives(scenario, monitor.progress)
+        results = run_collectives(scenario, monitor.progress)
     if not outputs.on_stdout:
-        print_collectives(scenario, found, results_console())
-    rows = [one.as_row() for one in found]
+        print_collectives(scenario, results, results_console())
+    rows = [result.as_row() for result in results]
     content = {"inputs": scenario.model_dump(mode="json"), "collectives": rows}
     writers: dict[str, Callable[[], None]] = {}
     if (csv := outputs.csv_target) is not None:

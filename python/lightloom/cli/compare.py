@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option, put
+from lightloom.cli.options import Command, CommandCall, Panel, option, put
 from lightloom.cli.outputs import Outputs, comparison_outputs
 from lightloom.cli.settings import read_settings
 from lightloom.errors import InputError
@@ -168,26 +168,26 @@ def _packets() -> Panel:
     )
 
 
-def compare(given: Given) -> None:
+def compare(call: CommandCall) -> None:
     """Compare fabrics, write the files and print the tables."""
     from lightloom.cli.points import BATCHES, LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    lists = lists_of(given, LISTS)
-    if lists or lists_of(given, [BATCHES]):
-        run_points([scenario_from_options(one) for one in given_points(given, lists)], outputs)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    lists = lists_of(call, LISTS)
+    if lists or lists_of(call, [BATCHES]):
+        run_points([scenario_from_options(point) for point in given_points(call, lists)], outputs)
     else:
-        run_and_report(scenario_from_options(given), outputs)
+        run_and_report(scenario_from_options(call), outputs)
 
 
-def scenario_from_options(given: Given, study: Scenario | None = None) -> Scenario:
+def scenario_from_options(call: CommandCall, study: Scenario | None = None) -> Scenario:
     """Collect the options of the command line into a scenario.
 
     Parameters
     ----------
-    given
+    call
         The options.
     study
         What says everything that they do not.
@@ -199,29 +199,29 @@ def scenario_from_options(given: Given, study: Scenario | None = None) -> Scenar
     """
     from lightloom.fabric.read import fabric_names
 
-    _apply_settings(given)
+    _apply_settings(call)
     if study is None:
-        _check_job(given)
+        _check_job(call)
     else:
-        _begin_with(given, study)
-    fabrics = fabric_names(given.tables.get("fabrics", Scenario.model_fields["fabrics"].default))
-    for fabric, options in given.tables.get("fabric_options", {}).items():
+        _begin_with(call, study)
+    fabrics = fabric_names(call.tables.get("fabrics", Scenario.model_fields["fabrics"].default))
+    for fabric, options in call.tables.get("fabric_options", {}).items():
         if fabric not in {*fabrics, "all"}:
             name = next(iter(options))
             key = f"fabric_options.{fabric}.{name}"
-            called = f"--set {fabric}.{name}" if key in given.settings else given.flag(key)
+            called = f"--set {fabric}.{name}" if key in call.settings else call.flag(key)
             raise InputError(
                 f"{called} is for {fabric}, which is not compared; add {fabric} to --fabrics "
                 f"(a custom fabric sets {name} in its TOML file)"
             )
-    return given.build(Scenario)
+    return call.build(Scenario)
 
 
 #: what results record of a file, by what names it
 RECORDED = {"model": "model_shape", "prices": "price_list", "power": "power_list"}
 
 
-def _begin_with(given: Given, study: Scenario) -> None:
+def _begin_with(call: CommandCall, study: Scenario) -> None:
     """Add what a study says and the command line does not."""
     from lightloom.fabric.read import fabric_names
 
@@ -233,17 +233,17 @@ def _begin_with(given: Given, study: Scenario) -> None:
                 tables.setdefault(key, value)
 
     values = study.model_dump(exclude_unset=True)
-    if "fabrics" in given.tables:
-        kept = {*fabric_names(given.tables["fabrics"]), "all"}
+    if "fabrics" in call.tables:
+        kept = {*fabric_names(call.tables["fabrics"]), "all"}
         options = values.get("fabric_options", {})
         values["fabric_options"] = {name: options[name] for name in options if name in kept}
     for file, content in RECORDED.items():
-        if given.has(file):
+        if call.has(file):
             values.pop(content, None)
-    add(given.tables, values)
+    add(call.tables, values)
 
 
-def _check_job(given: Given) -> None:
+def _check_job(call: CommandCall) -> None:
     """Say in words of the command line what a scenario would say in those of a file.
 
     Raises
@@ -251,20 +251,20 @@ def _check_job(given: Given) -> None:
     InputError
         If no job is given, or options of packets for flows.
     """
-    if not given.has("model") and not given.has("workload"):
+    if not call.has("model") and not call.has("workload"):
         raise InputError(
             "no job is given: expected a model (a name from 'lightloom models', or the path of a "
             f"config.json), or a trace with --workload; for example: {EXAMPLES[0]}"
         )
-    if given.has("model") and not given.has("workload") and not given.has("gpus"):
+    if call.has("model") and not call.has("workload") and not call.has("gpus"):
         raise InputError("--gpus is missing; add it, such as --gpus 1024")
-    packets = given.tables.get("packets", {})
-    if packets and given.tables.get("network", "flow") == "flow":
-        flag = given.flag(f"packets.{next(iter(packets))}")
+    packets = call.tables.get("packets", {})
+    if packets and call.tables.get("network", "flow") == "flow":
+        flag = call.flag(f"packets.{next(iter(packets))}")
         raise InputError(f"{flag} is for packets; add --network packet")
 
 
-def _apply_settings(given: Given) -> None:
+def _apply_settings(call: CommandCall) -> None:
     """Add what ``--set`` gives to the tables."""
     from lightloom.fabric import Counting
     from lightloom.fabric.read import fabric_classes
@@ -279,15 +279,15 @@ def _apply_settings(given: Given) -> None:
         "counting": Counting,
         "packets": PacketOptions,
     }
-    texts = given.tables.pop("set", ())
+    texts = call.tables.pop("set", ())
     settings = read_settings(texts, {**fabrics, **study}, "mixnet.degree=4")
     for table, values in settings.items():
         for name, value in values.items():
             key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"
-            if given.has(key):
+            if call.has(key):
                 raise InputError(
-                    f"--set {table}.{name} and {given.flag(key)} are both given; leave one of "
+                    f"--set {table}.{name} and {call.flag(key)} are both given; leave one of "
                     "them out"
                 )
-            put(given.tables, key, value)
-            given.settings.add(key)
+            put(call.tables, key, value)
+            call.settings.add(key)

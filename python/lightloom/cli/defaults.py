@@ -57,24 +57,24 @@ def read_defaults(name: str, options: Iterable[Option]) -> dict[str, Any]:
         for option in options
         if not option.is_argument and not option.is_typed
     }
-    own = values.get(name, {})
-    if not isinstance(own, Mapping):
-        raise InputError(f"{path}: {name} = {echo(own)}: expected a table, [{name}]")
-    for key in own:
+    table = values.get(name, {})
+    if not isinstance(table, Mapping):
+        raise InputError(f"{path}: {name} = {echo(table)}: expected a table, [{name}]")
+    for key in table:
         if key not in known:
             hint = did_you_mean(key, known)
             raise InputError(f"{path}: {name} has no option --{echo(key, quoted=False)}{hint}")
     common = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
     _refuse_unknown(path, [key for key in common if key not in known])
-    given = {**{key: value for key, value in common.items() if key in known}, **own}
-    return {known[key].parameter_name: _as_typed(known[key], value) for key, value in given.items()}
+    texts = {**{key: value for key, value in common.items() if key in known}, **table}
+    return {known[key].parameter_name: _as_typed(known[key], value) for key, value in texts.items()}
 
 
 def _refuse_unknown(path: Path, keys: list[str]) -> None:
     """Refuse keys that no command has; only then all commands are imported."""
     if not keys:
         return
-    known = {
+    options = {
         option.flag.removeprefix("--")
         for name in COMMANDS
         for panel in described(name).panels
@@ -82,8 +82,8 @@ def _refuse_unknown(path: Path, keys: list[str]) -> None:
         if not option.is_argument
     }
     for key in keys:
-        if key not in known:
-            hint = did_you_mean(key, known)
+        if key not in options:
+            hint = did_you_mean(key, options)
             raise InputError(f"{path}: no command has an option --{echo(key, quoted=False)}{hint}")
 
 
@@ -92,7 +92,7 @@ def _as_typed(option: Option, value: Any) -> Any:
     if option.described.kind is bool or isinstance(value, str):
         return value
     if option.repeats:
-        return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+        return [str(item) for item in value] if isinstance(value, list) else [str(value)]
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)
@@ -100,19 +100,19 @@ def _as_typed(option: Option, value: Any) -> Any:
 
 def taken_defaults(context: Any, options: Iterable[Option]) -> dict[str, list[str]]:
     """Options that were not typed, as they would be, by where they are from."""
-    found: dict[str, list[str]] = {}
+    by_file: dict[str, list[str]] = {}
     for option in options:
         source = getattr(context.get_parameter_source(option.parameter_name), "name", "")
         if source not in {"ENVIRONMENT", "DEFAULT_MAP"}:
             continue
         value = context.params[option.parameter_name]
         where = "the environment" if source == "ENVIRONMENT" else str(defaults_file())
-        found.setdefault(where, []).append(_typed(option, value))
-    return found
+        by_file.setdefault(where, []).append(_typed(option, value))
+    return by_file
 
 
 def _typed(option: Option, value: Any) -> str:
     if isinstance(value, bool):
         return option.flags[0 if value else -1]
     values = value if isinstance(value, list | tuple) else [value]
-    return " ".join(f"{option.flag} {one}" for one in values)
+    return " ".join(f"{option.flag} {item}" for item in values)

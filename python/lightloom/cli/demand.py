@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import Name, Number, Strict, Switch, Whole
@@ -127,9 +127,9 @@ def _view() -> Panel:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.demand_run import demand
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    demand(given.build(DemandRequest), outputs)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    demand(call.build(DemandRequest), outputs)

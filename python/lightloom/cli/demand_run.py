@@ -172,11 +172,11 @@ def _log_shape(request: DemandRequest, log: RoutingLog) -> Shape:
         raise DemandError(f"{log.name}: the log does not say how many experts; give --experts")
     ranks = _given(request, "ranks", 1 if log.streamed else len(log.ranks))
     first = log.calls[log.steps[0], log.ranks[0], log.layers[0]][0]
-    own = len(first) // max(1, ranks) if log.streamed else len(first)
+    tokens = len(first) // max(1, ranks) if log.streamed else len(first)
     return Shape(
         ranks,
         experts,
-        _given(request, "tokens", own),
+        _given(request, "tokens", tokens),
         _given(request, "experts_per_token", log.top_k),
     )
 

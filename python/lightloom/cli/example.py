@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Name, Strict
 
@@ -34,15 +34,15 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     import sys
 
     from lightloom.errors import InputError
     from lightloom.samples import SAMPLES, read_sample
 
-    outputs = given.take(Outputs, "output")
+    outputs = call.take(Outputs, "output")
     outputs.check()
-    name = given.build(ExampleOptions).name
+    name = call.build(ExampleOptions).name
     if name is None:
         listed = [{"name": key, **vars(sample)} for key, sample in SAMPLES.items()]
         outputs.write_json({"examples": listed})

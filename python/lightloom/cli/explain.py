@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output, write_each
 from lightloom.cli.terminal import results_console, terminal
 from lightloom.errors import InputError
@@ -46,7 +46,7 @@ def command() -> Command:
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.report.explain import (
         explanation_as_json,
         files_as_json,
@@ -54,9 +54,9 @@ def _run(given: Given) -> None:
         print_files,
     )
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(ExplainOptions)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(ExplainOptions)
     if options.first is None or outputs.html is not None:
         _page(options, outputs)
     elif _is_file(options.first):

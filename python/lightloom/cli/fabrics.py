@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
@@ -62,7 +62,7 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.fabric import Cluster
     from lightloom.hardware import load_prices
     from lightloom.parallel.grid import unfilled_servers
@@ -73,9 +73,9 @@ def _run(given: Given) -> None:
         print_options,
     )
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(FabricsOptions)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(FabricsOptions)
     if options.gpus > GPUS_PER_SERVER and options.gpus % GPUS_PER_SERVER:
         raise InputError(unfilled_servers(options.gpus, GPUS_PER_SERVER))
     cluster = Cluster.of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightloom.cli.options import Command, Given, Panel, option, put
+from lightloom.cli.options import Command, CommandCall, Panel, option, put
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError
 from lightloom.inputs.strict import check
@@ -64,7 +64,7 @@ def command() -> Command:
     )
 
 
-def scenario_of(given: Given) -> Scenario:
+def scenario_of(call: CommandCall) -> Scenario:
     """The scenario whose memory is wanted; without a number of GPUs one replica of its degrees.
 
     Raises
@@ -75,28 +75,28 @@ def scenario_of(given: Given) -> Scenario:
     from lightloom.models import load_model
 
     # which nothing here depends on
-    put(given.tables, "cluster.rate_gbps", 400.0)
-    name = given.tables.get("model")
+    put(call.tables, "cluster.rate_gbps", 400.0)
+    name = call.tables.get("model")
     if name is None:
         raise InputError("MODEL is missing; add it, such as lightloom memory mixtral-8x22b")
-    if given.has("gpus"):
-        return given.build(Scenario)
+    if call.has("gpus"):
+        return call.build(Scenario)
     from lightloom.study.compare.memory import one_replica
 
-    values = given.tables.get("plan", {})
-    plan = check(PlanOptions, values, "", call=lambda key: given.flag(f"plan.{key}"))
+    values = call.tables.get("plan", {})
+    plan = check(PlanOptions, values, "", call=lambda key: call.flag(f"plan.{key}"))
     gpus, filled = one_replica(load_model(name), plan)
-    put(given.tables, "gpus", gpus)
-    return given.build(Scenario).model_copy(update={"plan": filled})
+    put(call.tables, "gpus", gpus)
+    return call.build(Scenario).model_copy(update={"plan": filled})
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.report.memory_table import memory_as_json, print_memory
     from lightloom.study.compare.memory import job_memory
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    found = job_memory(scenario_of(given))
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    memory = job_memory(scenario_of(call))
     outputs.print_and_write(
-        lambda console: print_memory(found, console), lambda: memory_as_json(found)
+        lambda console: print_memory(memory, console), lambda: memory_as_json(memory)
     )

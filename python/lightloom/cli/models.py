@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Name, Strict
 
@@ -40,21 +40,21 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.models import catalog, load_model
     from lightloom.report.models_table import model_as_json, print_catalog, print_model
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    model = given.build(ModelsOptions).model
-    found = catalog() if model is None else {model: load_model(model)}
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    model = call.build(ModelsOptions).model
+    models = catalog() if model is None else {model: load_model(model)}
 
     def show(console: Console) -> None:
         if model is None:
-            print_catalog(console, found)
+            print_catalog(console, models)
         else:
-            print_model(console, found[model])
+            print_model(console, models[model])
 
     outputs.print_and_write(
-        show, lambda: {"models": [model_as_json(one) for one in found.values()]}
+        show, lambda: {"models": [model_as_json(shape) for shape in models.values()]}
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import File, Name, Number, Strict, quantity
@@ -127,10 +127,10 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(EmulatorOptions)
+def _run(call: CommandCall) -> None:
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(EmulatorOptions)
     emulator = _emulator(options)
     try:
         asyncio.run(_serve(emulator, options, outputs))
@@ -153,8 +153,8 @@ def _emulator(options: EmulatorOptions) -> Emulator:
     )
     from lightloom.control.emulator.timing import parse_settle_time
 
-    found = _SIZE.fullmatch(options.size)
-    if found is None:
+    size = _SIZE.fullmatch(options.size)
+    if size is None:
         raise InputError(f"--size {echo(options.size)}: expected NxM, such as 48x48")
     wanted = {name: getattr(options, f"{name}_port") for name in SERVICES}
     behavior = EmulatedBehavior(
@@ -169,7 +169,7 @@ def _emulator(options: EmulatorOptions) -> Emulator:
         sid=options.name,
     )
     emulator = Emulator(
-        size=(int(found[1]), int(found[2])),
+        size=(int(size[1]), int(size[2])),
         model=options.model,
         seed=options.seed,
         timing=parse_settle_time(options.settle_time),

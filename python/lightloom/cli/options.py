@@ -123,23 +123,23 @@ class Option:
         described = self.described
         if described.quantity and self.name.endswith("_s") and _is_bare(value):
             raise InputError(f"{self.flag} {value}: a time needs its unit, such as '{value} ms'")
-        found = parse(self.table, self.name, value)
+        quantity = parse(self.table, self.name, value)
         plain = described.kind is int and not described.quantity and not described.choices
-        if plain and isinstance(found, str) and "," not in found:
+        if plain and isinstance(quantity, str) and "," not in quantity:
             several = described.metavar.endswith(",...")
             raise InputError(
                 f"{self.flag} {echo(value, quoted=False)}: expected a whole number"
                 f"{_whole_hint(value, several=several)}"
             )
-        return found
+        return quantity
 
     def parameter(self) -> inspect.Parameter:
         """The parameter that typer makes the option of."""
         description = self.described
         if self.is_argument:
-            made: Any = typer.Argument(metavar=self.flag, help=description.sentence())
+            parameter: Any = typer.Argument(metavar=self.flag, help=description.sentence())
         else:
-            made = typer.Option(
+            parameter = typer.Option(
                 "/".join(self.flags),
                 metavar=description.metavar or None,
                 help=description.sentence(),
@@ -152,7 +152,7 @@ class Option:
             self.parameter_name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if required else None,
-            annotation=Annotated[kind if required else kind | None, made],
+            annotation=Annotated[kind if required else kind | None, parameter],
         )
 
 
@@ -211,7 +211,7 @@ def _flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-class Given:
+class CommandCall:
     """The values of one call: tables of what was given, and what each key is called.
 
     Parameters
@@ -277,9 +277,9 @@ class Given:
 
 def _whole_hint(text: str, *, several: bool) -> str:
     """How to write a number with a prefix, or several numbers."""
-    found = re.fullmatch(r"([0-9]{1,6})[kK]", text.strip())
-    if found is not None:
-        return f"; write {int(found[1]) * 1000} or {int(found[1]) * 1024}"
+    thousands = re.fullmatch(r"([0-9]{1,6})[kK]", text.strip())
+    if thousands is not None:
+        return f"; write {int(thousands[1]) * 1000} or {int(thousands[1]) * 1024}"
     return "; several are joined by commas, such as 64,128,256" if several else ""
 
 
@@ -318,7 +318,7 @@ class Command:
     """
 
     panels: tuple[Panel, ...]
-    run: Callable[[Given], None]
+    run: Callable[[CommandCall], None]
     examples: tuple[str, ...]
     notes: str = ""
     needed: tuple[str, ...] = ()
@@ -327,7 +327,7 @@ class Command:
         """The function that typer calls, with one parameter for each option."""
 
         def call(**values: Any) -> None:
-            self.run(Given(self.panels, values))
+            self.run(CommandCall(self.panels, values))
 
         parameters = [option.parameter() for panel in self.panels for option in panel.options]
         # not in the usual way: there is one parameter for each field, whatever the fields are

@@ -52,15 +52,15 @@ _OTHERS = {
 _OURS = {f"--{other}": ours for ours, others in _OTHERS.items() for other in others.split()}
 
 
-def ours(option: str, known: Collection[str]) -> str | None:
+def ours(option: str, options: Collection[str]) -> str | None:
     """What an option is called here, if a command has it.
 
     Parameters
     ----------
     option
         As it was typed, with dashes or underscores between its words.
-    known
+    options
         The options of the command.
     """
-    found = _OURS.get(option.replace("_", "-"))
-    return found if found in known else None
+    flag = _OURS.get(option.replace("_", "-"))
+    return flag if flag in options else None

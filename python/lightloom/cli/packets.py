@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lightloom.cli.options import Command, Given, Option, Panel, option
+from lightloom.cli.options import Command, CommandCall, Option, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.cli.packets_options import EXAMPLES, EventOptions, Shortcuts
 from lightloom.packets.scenario import NetworkTable, PacketTable, Queue, ScenarioFile, TrafficTable
@@ -119,15 +119,15 @@ def _output() -> Panel:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.packets_lists import simulate_lists
     from lightloom.cli.packets_run import simulate_one
     from lightloom.cli.points import lists_of
     from lightloom.packets.several import LISTS
 
-    outputs = given.take(Outputs, "output").with_page()
-    outputs.check(given.tables)
-    if lists := lists_of(given, LISTS):
-        simulate_lists(given, lists, outputs)
+    outputs = call.take(Outputs, "output").with_page()
+    outputs.check(call.tables)
+    if lists := lists_of(call, LISTS):
+        simulate_lists(call, lists, outputs)
     else:
-        simulate_one(given, outputs)
+        simulate_one(call, outputs)

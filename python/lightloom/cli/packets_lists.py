@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lightloom.cli.options import Given
+from lightloom.cli.options import CommandCall
 from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
 from lightloom.cli.packets_options import EventOptions
 from lightloom.cli.packets_run import (
@@ -35,7 +35,7 @@ from lightloom.packets.several import PacketCase, cases_as_json, values_of
 from lightloom.report.packets_cases import print_cases
 
 
-def simulate_lists(given: Given, lists: dict[str, list[Any]], outputs: Outputs) -> None:
+def simulate_lists(call: CommandCall, lists: dict[str, list[Any]], outputs: Outputs) -> None:
     """Simulate every choice of the values in turn, write what was wanted, and print the table.
 
     Raises
@@ -47,8 +47,8 @@ def simulate_lists(given: Given, lists: dict[str, list[Any]], outputs: Outputs) 
     KeyboardInterrupt
         If it was interrupted; finished runs are printed and written.
     """
-    record = record_of(given.take(EventOptions, "events"), outputs)
-    waiting = [_case(one, list(lists), outputs) for one in given_points(given, lists)]
+    record = record_of(call.take(EventOptions, "events"), outputs)
+    waiting = [_case(point, list(lists), outputs) for point in given_points(call, lists)]
     rows = ColumnWriter(outputs.csv_target, outputs.parquet)
     cases: list[PacketCase] = []
     interrupted = False
@@ -68,9 +68,9 @@ def simulate_lists(given: Given, lists: dict[str, list[Any]], outputs: Outputs) 
         raise StuckError(f"{stuck.title}: {stuck.stuck}")
 
 
-def _case(given: Given, keys: Sequence[str], outputs: Outputs) -> tuple[PacketCase, Flows]:
+def _case(call: CommandCall, keys: Sequence[str], outputs: Outputs) -> tuple[PacketCase, Flows]:
     """A scenario that makes sense, and its flows."""
-    scenario, called = scenario_of(given)
+    scenario, called = scenario_of(call)
     if str(scenario.traffic.flows) == STDIN:
         raise InputError("--flows - is read once; write the flows to a file for several runs")
     resolve(scenario, called)
@@ -86,7 +86,7 @@ def _simulate(case: PacketCase, flows: Flows, record: Record, rows: ColumnWriter
 
     def write(columns: dict[str, Any]) -> None:
         count = len(columns["flow"])
-        rows.write({name: np.full(count, one) for name, one in case.values.items()} | columns)
+        rows.write({name: np.full(count, value) for name, value in case.values.items()} | columns)
 
     def finished(done: Finished) -> None:
         is_done[done.flow] = True

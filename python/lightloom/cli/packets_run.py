@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lightloom.cli.options import Given
+from lightloom.cli.options import CommandCall
 from lightloom.cli.outputs import Outputs, say_written, write_each
 from lightloom.cli.packets_options import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.settings import split_setting
@@ -55,10 +55,10 @@ _CHOICES = {
 }
 
 
-def simulate_one(given: Given, outputs: Outputs) -> None:
+def simulate_one(call: CommandCall, outputs: Outputs) -> None:
     """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
-    record = record_of(given.take(EventOptions, "events"), outputs)
-    scenario, called = scenario_of(given)
+    record = record_of(call.take(EventOptions, "events"), outputs)
+    scenario, called = scenario_of(call)
     resolve(scenario, called)
     flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
     keep_input(scenario, outputs)
@@ -159,7 +159,7 @@ def keep_operations(flows: Flows, outputs: Outputs) -> None:
         )
 
 
-def scenario_of(given: Given) -> tuple[ScenarioFile, Callable[[str], str]]:
+def scenario_of(call: CommandCall) -> tuple[ScenarioFile, Callable[[str], str]]:
     """The scenario of the file, if there is one, with what other options say in its place.
 
     Returns
@@ -172,30 +172,28 @@ def scenario_of(given: Given) -> tuple[ScenarioFile, Callable[[str], str]]:
     InputError
         If a value is missing, of the wrong kind or out of range, or a key unknown.
     """
-    shortcuts = given.take(Shortcuts, "shortcuts")
+    shortcuts = call.take(Shortcuts, "shortcuts")
     path, values = shortcuts.scenario, dict[str, Any]()
     if path is not None:
         load_scenario(path)  # a file is complete by itself, so that its mistakes are called its own
         values = below(read_toml(path, "scenario"), path.parent)
     table = values.get("transport")
-    name = given.tables.get("transport") or (
-        table.get("name") if isinstance(table, dict) else table
-    )
+    name = call.tables.get("transport") or (table.get("name") if isinstance(table, dict) else table)
     settings = dict(_setting(text) for text in shortcuts.set)
-    own = _scenario_keys(given.tables) | _shortcut_keys(shortcuts, name)
-    twice = next((key for key in settings if key in own), None)
-    called = _names_of_keys(given, shortcuts, own, settings)
+    settings_by_option = _scenario_keys(call.tables) | _shortcut_keys(shortcuts, name)
+    twice = next((key for key in settings if key in settings_by_option), None)
+    called = _names_of_keys(call, shortcuts, settings_by_option, settings)
     if twice is not None:
         raise InputError(f"--set {twice} and {called(twice)} are both given; leave one of them out")
     for key, stays in _CHOICES.items():
         table_name = key.partition(".")[0]
-        if key in own and isinstance(values.get(table_name), dict):
+        if key in settings_by_option and isinstance(values.get(table_name), dict):
             kept = {name: x for name, x in values[table_name].items() if name in stays}
             values[table_name] = kept
-    for key, value in (own | settings).items():
+    for key, value in (settings_by_option | settings).items():
         _put(values, key, value)
     if path is None:
-        _check_present(own | settings)
+        _check_present(settings_by_option | settings)
         values.setdefault("traffic", {})
     return check(ScenarioFile, values, "", call=called), called
 
@@ -226,8 +224,8 @@ def _shortcut_keys(shortcuts: Shortcuts, transport: Any) -> dict[str, Any]:
 
 def _window_key(transport: Any) -> str:
     """The key of a first window, which transports call differently."""
-    known = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
-    return "transport.initial_window" if "initial_window" in known else "transport.window"
+    parameters = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
+    return "transport.initial_window" if "initial_window" in parameters else "transport.window"
 
 
 def _thresholds(name: str, text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -282,7 +280,7 @@ def _check_present(keys: dict[str, Any]) -> None:
 
 
 def _names_of_keys(
-    given: Given, shortcuts: Shortcuts, own: dict[str, Any], settings: dict[str, Any]
+    command: CommandCall, shortcuts: Shortcuts, of_call: dict[str, Any], settings: dict[str, Any]
 ) -> Callable[[str], str]:
     """Say what a key is called where its value comes from: an option, or a scenario file."""
     several = {f"queue.{name}": f"--{name}" for name in ("ecn", "pfc")}
@@ -290,9 +288,9 @@ def _names_of_keys(
     several |= {"transport.initial_window": "--initial-window", "transport.paths": "--paths"}
 
     def call(key: str) -> str:
-        flag = given.flag("transport" if key == "transport.name" else key)
+        flag = command.flag("transport" if key == "transport.name" else key)
         flag = next((name for start, name in several.items() if key.startswith(start)), flag)
-        is_given = key in own or any(name.startswith(key) for name in own)
+        is_given = key in of_call or any(name.startswith(key) for name in of_call)
         in_file = shortcuts.scenario is not None or key in settings
         return key if in_file and not is_given else flag
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom.cli.options import Given, put
+from lightloom.cli.options import CommandCall, put
 from lightloom.cli.outputs import Outputs, path_of_point, say_written, write_each
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError
@@ -30,22 +30,22 @@ BATCHES = "plan.global_batch_size"
 
 
 def lists_of(
-    given: Given, keys: Iterable[str], *, with_repeats: bool = False
+    call: CommandCall, keys: Iterable[str], *, with_repeats: bool = False
 ) -> dict[str, list[Any]]:
     """The values of every key that has several, as they were typed."""
-    found = {}
+    lists = {}
     for key in keys:
-        value: Any = given.tables
+        value: Any = call.tables
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         texts = split_list(value) if isinstance(value, str) and "," in value else []
         if texts:
             texts = texts if with_repeats else list(dict.fromkeys(texts))
-            found[key] = [given.option(key).parsed(text) for text in texts]
-    return found
+            lists[key] = [call.option(key).parsed(text) for text in texts]
+    return lists
 
 
-def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
+def given_points(call: CommandCall, lists: dict[str, list[Any]]) -> Iterator[CommandCall]:
     """What was given, with each choice of the values in turn.
 
     Raises
@@ -54,20 +54,20 @@ def given_points(given: Given, lists: dict[str, list[Any]]) -> Iterator[Given]:
         If there are several batches, but not one for each number of GPUs.
     """
     gpus = lists.get("gpus", [])
-    batches = lists_of(given, [BATCHES], with_repeats=True).get(BATCHES, [])
+    batches = lists_of(call, [BATCHES], with_repeats=True).get(BATCHES, [])
     if batches and len(batches) != len(gpus):
         raise InputError(
             f"--global-batch-size has {len(batches)} values, --gpus {len(gpus) or 1}: give one"
             " (strong scaling), or one for each number of GPUs (weak scaling)"
         )
     for values in itertools.product(*lists.values()):
-        one = copy.copy(given)
-        one.tables = copy.deepcopy(given.tables)
+        point = copy.copy(call)
+        point.tables = copy.deepcopy(call.tables)
         for key, value in zip(lists, values, strict=True):
-            put(one.tables, key, value)
+            put(point.tables, key, value)
         if batches:
-            put(one.tables, BATCHES, batches[gpus.index(one.tables["gpus"])])
-        yield one
+            put(point.tables, BATCHES, batches[gpus.index(point.tables["gpus"])])
+        yield point
 
 
 def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
@@ -91,17 +91,17 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
     points = [_point(scenario, outputs.timeline) for scenario in scenarios]
     try:
         with TerminalMonitor(remarks, rows.write) as monitor:
-            found = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
+            scaling = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
     finally:
         rows.close()
-    found.command = command_line()
-    if found.results:
+    scaling.command = command_line()
+    if scaling.results:
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
-        print_scaling(found, remarks if outputs.on_stdout else results_console())
-        say_written([*rows.files, *_timelines(found)])
-        write_each(_writers(found, outputs))
+        print_scaling(scaling, remarks if outputs.on_stdout else results_console())
+        say_written([*rows.files, *_timelines(scaling)])
+        write_each(_writers(scaling, outputs))
         outputs.show_page()
-    if found.interrupted:
+    if scaling.interrupted:
         raise KeyboardInterrupt
 
 
@@ -109,8 +109,8 @@ def _point(scenario: Scenario, timeline: Path | None) -> ScalingPoint:
     """A point, whose timeline is in a file of its own."""
     from lightloom.study.compare.scaling import ScalingPoint
 
-    own = {"gpus": scenario.gpus, **scenario.cluster.model_dump(include={"rate_gbps", "gpu"})}
-    point = ScalingPoint({name: own[name] for name in ("gpus", "rate_gbps", "gpu")}, scenario)
+    cluster = {"gpus": scenario.gpus, **scenario.cluster.model_dump(include={"rate_gbps", "gpu"})}
+    point = ScalingPoint({name: cluster[name] for name in ("gpus", "rate_gbps", "gpu")}, scenario)
     if timeline is None:
         return point
     return replace(point, timeline=path_of_point(timeline, point.title))
@@ -123,22 +123,22 @@ def _write_timeline(comparison: Comparison, path: Path) -> None:
 
 
 def _timelines(found: Scaling) -> list[Path]:
-    """Those of finished points."""
+    """Timelines of finished points."""
     timelines = [found.points[number].timeline for number in sorted(found.results)]
     return [path for path in timelines if path is not None]
 
 
-def _writers(found: Scaling, outputs: Outputs) -> dict[str, Callable[[], None]]:
+def _writers(scaling: Scaling, outputs: Outputs) -> dict[str, Callable[[], None]]:
     """What writes each of the other files, by its name."""
     writers: dict[str, Callable[[], None]] = {}
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: write_json(found.to_json(), json)
+        writers[json] = lambda: write_json(scaling.to_json(), json)
     if (html := outputs.html) is not None:
-        writers[str(html)] = lambda: _write_page(found, html)
+        writers[str(html)] = lambda: _write_page(scaling, html)
     return writers
 
 
-def _write_page(found: Scaling, path: Path) -> None:
+def _write_page(scaling: Scaling, path: Path) -> None:
     from lightloom.report.page_scaling import write_scaling_page
 
-    write_scaling_page(found, path)
+    write_scaling_page(scaling, path)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import File, Name, Number, Strict, Switch, Whole, quantity
@@ -142,9 +142,9 @@ def _region() -> Panel:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.predict_run import predict
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    predict(given.build(PredictOptions), outputs)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    predict(call.build(PredictOptions), outputs)

@@ -8,7 +8,7 @@ from lightloom.cli.outputs import Outputs, say_written, write_each
 from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
-from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
+from lightloom.demand.load_history import LoadHistory, history_of_log, history_of_source
 from lightloom.demand.predictors import PREDICTORS, make_predictor
 from lightloom.demand.source import shown_divisors
 from lightloom.demand.tokens_per_expert import tokens_per_expert_files
@@ -47,26 +47,26 @@ def predict(options: PredictOptions, outputs: Outputs) -> None:
     rows = outputs.rows()
     remarks = remarks_console()
     with TerminalMonitor(remarks, rows.write) as monitor:
-        trace = _open(options, monitor)
-        per_server = _per_server(trace.experts, options.experts_per_server)
-        made = {
-            name: make_predictor(name, trace.experts, window=window)
-            for name in _names(options.predictors, trace.experts)
+        history = _open(options, monitor)
+        per_server = _per_server(history.experts, options.experts_per_server)
+        by_name = {
+            name: make_predictor(name, history.experts, window=window)
+            for name in _names(options.predictors, history.experts)
         }
         evaluation = Evaluation(
-            trace,
+            history,
             top_k=options.busiest,
             window=window,
             options=RegionOptions(per_server, region, size),
         )
-        found = score_predictors(evaluation, made, window=window, monitor=monitor)
+        prediction = score_predictors(evaluation, by_name, window=window, monitor=monitor)
     rows.close()
     console = remarks if outputs.on_stdout else results_console()
-    print_prediction(found, console, with_sources=terminal().verbose)
+    print_prediction(prediction, console, with_sources=terminal().verbose)
     say_written(rows.files)
     if (json := outputs.json_target) is not None:
-        write_each({json: lambda: write_json(found.to_json(), json)})
-    if found.interrupted:
+        write_each({json: lambda: write_json(prediction.to_json(), json)})
+    if prediction.interrupted:
         raise KeyboardInterrupt
 
 
@@ -79,10 +79,10 @@ def _region(options: PredictOptions) -> Region:
     return Region(degree, rate_gbps, (nics - degree) * rate_gbps, options.split)
 
 
-def _per_server(experts: int, given: int | None) -> int:
+def _per_server(experts: int, per_server: int | None) -> int:
     """Experts of a server: of those that fill servers, what makes about eight of them."""
-    if given is not None:
-        return given
+    if per_server is not None:
+        return per_server
     fill = [each for each in range(1, experts // 2 + 1) if experts % each == 0] or [1]
     return min(fill, key=lambda each: abs(experts // each - _SERVERS))
 
@@ -99,7 +99,7 @@ def _names(names: tuple[str, ...] | None, experts: int) -> tuple[str, ...]:
     return names
 
 
-def _open(options: PredictOptions, monitor: TerminalMonitor) -> LoadTrace:
+def _open(options: PredictOptions, monitor: TerminalMonitor) -> LoadHistory:
     """The loads that the options name, refusing options that nothing would read."""
     if (options.log is None) == (options.synthetic is None):
         raise DemandError("expected either a LOG or --synthetic REGIME")
@@ -115,7 +115,7 @@ def _open(options: PredictOptions, monitor: TerminalMonitor) -> LoadTrace:
         ranks = tokens_per_expert_files(options.log)
         _refuse(options, "a table of loads", "tokens_per_step", *(() if ranks else ("stages",)))
         return read_load_file(options.log, experts=options.experts, stages=options.stages)
-    return trace_of_log(
+    return history_of_log(
         read_routing_log(options.log),
         experts=options.experts,
         tokens_per_step=options.tokens_per_step,
@@ -123,7 +123,7 @@ def _open(options: PredictOptions, monitor: TerminalMonitor) -> LoadTrace:
     )
 
 
-def _draw(options: PredictOptions, regime: str, monitor: TerminalMonitor) -> LoadTrace:
+def _draw(options: PredictOptions, regime: str, monitor: TerminalMonitor) -> LoadHistory:
     if regime == "uniform":
         raise DemandError("--synthetic uniform: equal loads leave nothing to predict")
     shape = {
@@ -145,7 +145,7 @@ def _draw(options: PredictOptions, regime: str, monitor: TerminalMonitor) -> Loa
         top_k=shape["experts_per_token"],
         seed=0 if options.seed is None else options.seed,
     )
-    return trace_of_source(
+    return history_of_source(
         source,
         steps=shape["steps"],
         layers=shape["layers"],

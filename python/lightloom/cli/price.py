@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Strict, quantity
@@ -80,15 +80,15 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.report.explain import read_comparison
     from lightloom.report.price_table import pricing_as_json, print_pricing
     from lightloom.study.pricing import priced
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(PriceOptions)
-    found = priced(
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(PriceOptions)
+    pricing = priced(
         read_comparison(options.results),
         prices=options.prices,
         powers=options.power,
@@ -97,5 +97,5 @@ def _run(given: Given) -> None:
         max_power_w=options.max_power,
     )
     if not outputs.on_stdout:
-        print_pricing(found, results_console())
-    outputs.write_json(pricing_as_json(found))
+        print_pricing(pricing, results_console())
+    outputs.write_json(pricing_as_json(pricing))

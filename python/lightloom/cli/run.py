@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, comparison_outputs
 from lightloom.cli.terminal import remarks_console
 from lightloom.errors import InputError
@@ -61,29 +61,29 @@ def _changes() -> Panel:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.compare import scenario_from_options
     from lightloom.cli.points import LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
     from lightloom.report.replay import check_repeated
     from lightloom.study.compare.scenario import Scenario, load_study
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    path = check(RunOptions, {"study": given.tables.pop("study")}, "", given.flag).study
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    path = check(RunOptions, {"study": call.tables.pop("study")}, "", call.flag).study
     is_repeated = path.name.endswith((".json", ".json.gz"))
     content = _read_record(path) if is_repeated else {}
     if content:
         study = check(Scenario, content["inputs"]["scenario"], str(path))
     else:
         study = load_study(path)
-    lists = lists_of(given, LISTS)
+    lists = lists_of(call, LISTS)
     if lists:
-        points = given_points(given, lists)
-        run_points([scenario_from_options(one, study) for one in points], outputs)
+        points = given_points(call, lists)
+        run_points([scenario_from_options(point, study) for point in points], outputs)
         return
-    is_changed = bool(given.tables)
-    scenario = scenario_from_options(given, study) if is_changed else study
+    is_changed = bool(call.tables)
+    scenario = scenario_from_options(call, study) if is_changed else study
     comparison = run_and_report(scenario, outputs)
     if content and not is_changed:
         said = check_repeated(content, comparison, str(path))

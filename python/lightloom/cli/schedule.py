@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from lightloom import plugins
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
@@ -222,9 +222,9 @@ def _output() -> Panel:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.schedule_run import schedule
 
-    outputs = given.take(Outputs, "output").with_page()
-    outputs.check(given.tables)
-    schedule(given.build(ScheduleOptions), outputs, given)
+    outputs = call.take(Outputs, "output").with_page()
+    outputs.check(call.tables)
+    schedule(call.build(ScheduleOptions), outputs, call)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from lightloom import schedule as schedulers
-from lightloom.cli.options import Given
+from lightloom.cli.options import CommandCall
 from lightloom.cli.outputs import Outputs, write_each
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.demand import rank_matrix, synthetic
@@ -55,7 +55,7 @@ _FOR_CIRCUITS = ("allocators", "held_circuits", "failed", "relay", "planes")
 _EPS_NICS = 2
 
 
-def schedule(options: ScheduleOptions, outputs: Outputs, given: Given) -> None:
+def schedule(options: ScheduleOptions, outputs: Outputs, call: CommandCall) -> None:
     """Compare circuit schedulers on one demand, decide whether to reconfigure, draw the schedule.
 
     Raises
@@ -64,20 +64,20 @@ def schedule(options: ScheduleOptions, outputs: Outputs, given: Given) -> None:
         If an option cannot be used.
     """
     choice = MethodChoice(
-        methods=_names(given, options, "methods", options.methods),
-        allocators=_names(given, options, "allocators", options.allocators or ("all",)),
+        methods=_names(call, options, "methods", options.methods),
+        allocators=_names(call, options, "allocators", options.allocators or ("all",)),
         time_limit_s=options.time_limit_s,
         systems=tuple(SYSTEMS) if options.systems else (),
         relay=options.relay,
         planes=options.planes,
     )
-    ports = _ports(given, options)
+    ports = _ports(call, options)
     name, matrix = _demand(options)
     sent, inside = without_diagonal(matrix)
     _check_held(options, ports, len(sent))
-    gone = 0
+    lost_bytes = 0
     if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
-        sent, gone = without_servers(sent, ports.failed.servers)
+        sent, lost_bytes = without_servers(sent, ports.failed.servers)
     problem = Problem(
         name,
         sent,
@@ -91,33 +91,33 @@ def schedule(options: ScheduleOptions, outputs: Outputs, given: Given) -> None:
         earlier=_earlier(options, sent.shape),
         new_slots=options.new_slots or 0,
     )
-    found = _compare(problem, choice)
+    comparison = _compare(problem, choice)
     console = remarks_console() if outputs.on_stdout else results_console()
     if inside:
         console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
-    if gone:
-        console.print(f"{show_bytes(gone)} from and to failed servers: left out")
-    print_scheduling(found, console)
-    _print_drawings(found, console)
-    write_each(_writers(found, outputs))
+    if lost_bytes:
+        console.print(f"{show_bytes(lost_bytes)} from and to failed servers: left out")
+    print_scheduling(comparison, console)
+    _print_drawings(comparison, console)
+    write_each(_writers(comparison, outputs))
     outputs.show_page()
-    if found.interrupted:
+    if comparison.interrupted:
         raise KeyboardInterrupt
 
 
-def _writers(found: ScheduleComparison, outputs: Outputs) -> dict[str, Callable[[], None]]:
+def _writers(comparison: ScheduleComparison, outputs: Outputs) -> dict[str, Callable[[], None]]:
     """What writes each file, by its name."""
     writers: dict[str, Callable[[], None]] = {}
     if outputs.csv_target is not None:
-        writers[outputs.csv_target] = lambda: outputs.write_rows(as_rows(found))
+        writers[outputs.csv_target] = lambda: outputs.write_rows(as_rows(comparison))
     if (out := outputs.out) is not None:
-        writers[str(out)] = lambda: write_binary(write_npz(as_arrays(found)), out)
+        writers[str(out)] = lambda: write_binary(write_npz(as_arrays(comparison)), out)
     if (html := outputs.html) is not None:
-        writers[str(html)] = lambda: write_schedule_page(found, html, command_line())
+        writers[str(html)] = lambda: write_schedule_page(comparison, html, command_line())
     if (svg := outputs.svg) is not None:
-        writers[str(svg)] = lambda: write_schedule_drawing(found, svg)
+        writers[str(svg)] = lambda: write_schedule_drawing(comparison, svg)
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: write_json(as_json(found), json)
+        writers[json] = lambda: write_json(as_json(comparison), json)
     return writers
 
 
@@ -201,22 +201,22 @@ def _released(options: ScheduleOptions, path: Path) -> ChunkTimes:
     return ChunkTimes(count, max(released_s), options.needed_over_s, released_s)
 
 
-def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
+def _ports(call: CommandCall, options: ScheduleOptions) -> Ports | None:
     degree, rate_gbps = options.degree, options.rate_gbps
     if degree is None:
         for name in _FOR_CIRCUITS:
-            if given.has(name) and not (name == "relay" and options.eps_rate_gbps):
+            if call.has(name) and not (name == "relay" and options.eps_rate_gbps):
                 other = " or --eps-rate" if name == "relay" else ""
                 raise InputError(
-                    f"{given.flag(name)} is for circuits; give --degree{other} as well, or leave "
+                    f"{call.flag(name)} is for circuits; give --degree{other} as well, or leave "
                     "it out"
                 )
         return None
     eps_gbps = _EPS_NICS * rate_gbps if options.eps_rate_gbps is None else options.eps_rate_gbps
     path = options.held_circuits
-    held = None if path is None else read_whole_matrix(path, "circuits")
+    circuits = None if path is None else read_whole_matrix(path, "circuits")
     if options.failed is None:
-        return Ports(degree, eps_gbps, held)
+        return Ports(degree, eps_gbps, circuits)
     failed = parse_failures(options.failed, "--failed")
     eps_nics = round(eps_gbps / rate_gbps)
     if failed.eps_nics and not math.isclose(eps_nics * rate_gbps, eps_gbps):
@@ -224,42 +224,42 @@ def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
             f"--failed: EPS NICs need an --eps-rate that is a multiple of {rate_gbps:g} Gb/s, "
             f"got {eps_gbps:g}"
         )
-    return Ports(degree, eps_gbps, held, failed, eps_nics)
+    return Ports(degree, eps_gbps, circuits, failed, eps_nics)
 
 
 def _check_held(options: ScheduleOptions, ports: Ports | None, servers: int) -> None:
-    held = None if ports is None or ports.previous is None else np.asarray(ports.previous)
-    if held is not None and len(held) != servers:
+    circuits = None if ports is None or ports.previous is None else np.asarray(ports.previous)
+    if circuits is not None and len(circuits) != servers:
         raise InputError(
-            f"{options.held_circuits}: circuits of {len(held)} servers, but the demand has "
+            f"{options.held_circuits}: circuits of {len(circuits)} servers, but the demand has "
             f"{servers}"
         )
 
 
 def _names(
-    given: Given, options: ScheduleOptions, key: str, names: tuple[str, ...]
+    call: CommandCall, options: ScheduleOptions, key: str, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The methods of an option; ``all`` allocators are those that take no seconds."""
-    known = field_of(type(options), key).choices
+    choices = field_of(type(options), key).choices
     names = tuple(dict.fromkeys(names))
-    wrong = next((name for name in names if name not in known), None)
+    wrong = next((name for name in names if name not in choices), None)
     if wrong is not None or not names:
-        called = " ".join([given.flag(key), *([wrong] if wrong else [])])
-        raise InputError(f"{called}: {expected_one_of(wrong, known)}")
+        called = " ".join([call.flag(key), *([wrong] if wrong else [])])
+        raise InputError(f"{called}: {expected_one_of(wrong, choices)}")
     if "all" not in names:
         return names
     quick = (name for name in schedulers.ALLOCATION_METHODS if name != "exact")
     return tuple(dict.fromkeys([*quick, *(name for name in names if name != "all")]))
 
 
-def _print_drawings(found: ScheduleComparison, console: Console) -> None:
-    if found.winner is not None:
-        winner = found.schedules[found.winner]
-        demand = found.problem.demand
+def _print_drawings(comparison: ScheduleComparison, console: Console) -> None:
+    if comparison.winner is not None:
+        winner = comparison.schedules[comparison.winner]
+        demand = comparison.problem.demand
         rows = busiest(demand, MAX_ROWS)
-        title = f"Schedule by {found.winner}: {show_time(winner.length_s)}"
+        title = f"Schedule by {comparison.winner}: {show_time(winner.length_s)}"
         print_gantt(port_times(winner, demand, rows), rows, title, console)
-    best = found.best_allocation
+    best = comparison.best_allocation
     if best is not None:
         title = f"Circuits by {best.method}: parallel circuits of each pair of servers"
         print_circuits(best.split.circuits, title, console)

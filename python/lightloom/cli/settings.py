@@ -49,21 +49,21 @@ def read_settings(
     InputError
         If a setting has another form, its table or key is unknown, or it is given twice.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in texts:
         key, value = split_setting(text, example)
         table, dot, name = key.partition(".")
-        given = f"--set {echo(text, quoted=False)}"
+        option = f"--set {echo(text, quoted=False)}"
         if table not in tables:
             hint = did_you_mean(table, tables) or f"; known: {', '.join(tables)}"
-            raise InputError(f"{given}: unknown table '{echo(table, quoted=False)}'{hint}")
+            raise InputError(f"{option}: unknown table '{echo(table, quoted=False)}'{hint}")
         fields = tables[table].model_fields
         if not dot:
-            raise InputError(f"{given}: expected TABLE.KEY=VALUE, such as {example}")
+            raise InputError(f"{option}: expected TABLE.KEY=VALUE, such as {example}")
         if name not in fields:
             hint = did_you_mean(name, fields) or f"; known: {', '.join(fields)}"
-            raise InputError(f"{given}: {table} has no option '{echo(name, quoted=False)}'{hint}")
-        if name in found.get(table, {}):
+            raise InputError(f"{option}: {table} has no option '{echo(name, quoted=False)}'{hint}")
+        if name in settings.get(table, {}):
             raise InputError(f"--set {key} is given twice; leave one of them out")
-        put(found, key, parse(tables[table], name, value))
-    return found
+        put(settings, key, parse(tables[table], name, value))
+    return settings

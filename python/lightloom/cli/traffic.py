@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option, put
+from lightloom.cli.options import Command, CommandCall, Panel, option, put
 from lightloom.cli.outputs import Outputs, text_outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
@@ -100,7 +100,7 @@ def _output() -> Panel:
     return Panel("Output", (*text_outputs(), *drawn))
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.demand.byte_matrix import write_npz
     from lightloom.output.files import write_binary
     from lightloom.report.plots_traffic import write_traffic_drawing
@@ -112,24 +112,24 @@ def _run(given: Given) -> None:
     )
     from lightloom.study.compare.traffic import job_traffic
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    view = given.take(TrafficOptions, "view")
-    if "model" not in given.tables:
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    view = call.take(TrafficOptions, "view")
+    if "model" not in call.tables:
         raise InputError("MODEL is missing; add it, such as lightloom traffic mixtral-8x7b")
     # which nothing here depends on
-    put(given.tables, "cluster.rate_gbps", 400.0)
+    put(call.tables, "cluster.rate_gbps", 400.0)
     with remarks_console().status("writing the step"):
-        found = job_traffic(given.build(Scenario), view.by)
+        traffic = job_traffic(call.build(Scenario), view.by)
     if not outputs.on_stdout:
-        print_traffic(found, view.kind, results_console())
+        print_traffic(traffic, view.kind, results_console())
     writers: dict[str, Callable[[], None]] = {}
     if (rows := outputs.csv_target) is not None:
-        writers[rows] = lambda: outputs.write_rows(traffic_rows(found))
+        writers[rows] = lambda: outputs.write_rows(traffic_rows(traffic))
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(traffic_as_json(found))
+        writers[json] = lambda: outputs.write_json(traffic_as_json(traffic))
     if (svg := outputs.svg) is not None:
-        writers[str(svg)] = lambda: write_traffic_drawing(found, svg)
+        writers[str(svg)] = lambda: write_traffic_drawing(traffic, svg)
     if (out := outputs.out) is not None:
-        writers[str(out)] = lambda: write_binary(write_npz(traffic_arrays(found)), out)
+        writers[str(out)] = lambda: write_binary(write_npz(traffic_arrays(traffic)), out)
     write_each(writers)

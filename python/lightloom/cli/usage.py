@@ -52,10 +52,10 @@ def _general(error: Exception, command: str) -> str:
 
 def _unknown_option(option: str, context: Any, command: str) -> str:
     named = getattr(context, "command", None)
-    known = [name for parameter in getattr(named, "params", []) for name in _names(parameter)]
-    if (called := ours(option, known)) is not None:
+    names = [name for parameter in getattr(named, "params", []) for name in _names(parameter)]
+    if (called := ours(option, names)) is not None:
         return f"no option {option}; here it is {called}; see {command} --help"
-    return f"no option {option}{did_you_mean(option, known)}; see {command} --help"
+    return f"no option {option}{did_you_mean(option, names)}; see {command} --help"
 
 
 def _names(parameter: Any) -> list[str]:

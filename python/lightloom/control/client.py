@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.control.documents import Document
 from lightloom.control.refusals import ServiceError
 from lightloom.control.wire import MAX_REPLY_BYTES, Frame, encode, read_frame
 from lightloom.errors import InputError
@@ -22,14 +23,14 @@ TIMEOUT_S = 10.0
 #: seconds in which a handler must have drained: more than a service waits for it
 DRAIN_TIMEOUT_S = 30.0
 #: called with an event's name and facts; for ``drain`` it returns once nothing is sent any more
-EventHandler = Callable[[str, dict[str, Any]], Awaitable[None]]
+EventHandler = Callable[[str, Document], Awaitable[None]]
 #: seconds that closing may take
 _CLOSE_S = 1.0
 
 
 class _Event(NamedTuple):
     name: str
-    facts: dict[str, Any]
+    facts: Document
 
 
 class ControlClient:
@@ -66,12 +67,12 @@ class ControlClient:
         self._on_event = on_event
         self._timeout_s, self._drain_timeout_s = timeout_s, drain_timeout_s
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Future[Document]] = {}
         self._events: asyncio.Queue[_Event] = asyncio.Queue()
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
         #: what the service said of its region
-        self.region: dict[str, Any] = {}
+        self.region: Document = {}
 
     async def __aenter__(self) -> Self:
         try:
@@ -174,7 +175,7 @@ class ControlClient:
             event = await self._events.get()
             problem = await self._handle(event)
             if event.name == "drain" and self._writer is not None:
-                facts: dict[str, Any] = {"op": "drained", "fence": event.facts.get("fence")}
+                facts: Document = {"op": "drained", "fence": event.facts.get("fence")}
                 if problem:
                     facts["problem"] = problem
                 self._writer.write(encode(facts))
@@ -198,7 +199,7 @@ class ControlClient:
         asyncio.get_running_loop().call_exception_handler(context)
         return f"its handler raised {type(error).__name__}"
 
-    async def request(self, op: str, body: bytes = b"", **facts: Any) -> dict[str, Any]:
+    async def request(self, op: str, body: bytes = b"", **facts: Any) -> Document:
         """Send a request and return the reply; also one that says ``ok`` is false.
 
         Raises
@@ -209,7 +210,7 @@ class ControlClient:
         if self._writer is None or not self._tasks or self._tasks[0].done():
             raise ServiceError(f"{self._address}: not connected")
         number = next(self._numbers)
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -231,7 +232,7 @@ class ControlClient:
         step: int | None = None,
         layer: int | None = None,
         hidden_s: Sequence[float] | None = None,
-    ) -> dict[str, Any]:
+    ) -> Document:
         """Send the demand of the upcoming all-to-alls; return circuits and delegates.
 
         Parameters
@@ -250,7 +251,7 @@ class ControlClient:
         """
         values = np.ascontiguousarray(demand, dtype="<u8")
         matrices = values[np.newaxis] if values.ndim == 2 else values
-        facts: dict[str, Any] = {
+        facts: Document = {
             "upcoming": len(matrices),
             "job": job,
             "step": step,

@@ -14,7 +14,6 @@ nor called lit, and a change of them stays open in the journal until the switch 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -130,7 +129,7 @@ class RegionController:
             If a switch, the map or the journal cannot be used.
         """
         self.lease.take()
-        self.journal.use_map(self.port_map, time.time())
+        self.journal.use_map(self.port_map, self.lease.now())
         async with self._lock:
             self.held = self._held_by_journal()
             await self.switches.connect()
@@ -153,13 +152,14 @@ class RegionController:
         return self.state
 
     def _held_by_journal(self) -> frozenset[NicPair]:
-        held = self.journal.held() or frozenset()
-        nics = {end for circuit in held for end in (circuit[:2], circuit[2:])}
+        held, left = self.journal.held() or frozenset(), self.journal.left()
+        nics = {end for circuit in held | left for end in (circuit[:2], circuit[2:])}
         if not nics <= self.port_map.by_nic.keys():
             raise JournalError(
                 f"{self.region.name}: the journal holds circuits of NICs that its port map does "
                 "not have; lightloom control audit names every damaged row"
             )
+        self._attempted = left
         return held - self._at(self.switches.excluded, held)
 
     async def close(self) -> None:
@@ -191,7 +191,8 @@ class RegionController:
         if impossible:
             circuit = min(impossible)
             raise StateError(
-                f"{self.region.name}: circuit {circuit} cannot be made: {self._why_unreachable(circuit)}"
+                f"{self.region.name}: circuit {circuit} cannot be made: "
+                f"{self._why_unreachable(circuit)}"
             )
         change = plan_commands(
             self.port_map,
@@ -450,7 +451,9 @@ class RegionController:
             circuits = self.observed.circuits | self.unseen(self.held)
             intent = ChangeIntent("adopt", reason, self.held, circuits, {}, 0.0)
             number = self._recorder.begin(intent)
-            self._recorder.end(number, ChangeOutcome("done", circuits))
+            # what is left of a circuit that is given up is still this controller's to delete
+            self._attempted |= self.held - circuits
+            self._recorder.end(number, ChangeOutcome("done", circuits, self._left_words()))
             self.held = circuits
             self._compare()
         return circuits
@@ -608,6 +611,7 @@ class RegionController:
         result = "done" if not failed else "partial" if changed - failed.keys() else "failed"
         self.held = self._held_after(change.before, change.wanted)
         words = {str(circuit): problem for circuit, problem in sorted(failed.items())}
+        words = {**self._left_words(), **words}
         self._recorder.end(number, ChangeOutcome(result, self.held, words, timings))
         self._compare()
         return ChangeReport(change, result, self.held, failed, number, timings)
@@ -631,7 +635,9 @@ class RegionController:
         self, replies: SwitchReplies
     ) -> tuple[dict[str, Readback] | None, SwitchError | None]:
         """Read back as far as is needed; the error says that the state is unknown."""
-        if not replies.errors and self.region.change.verify == "accepted":
+        # what a switch has made of a command that it refused only a reading says
+        is_accepted = all(result.is_accepted for result in replies.results.values())
+        if self.region.change.verify == "accepted" and is_accepted and not replies.errors:
             return None, None
         try:
             if replies.errors:
@@ -695,6 +701,7 @@ class RegionController:
             gone = (intent.before - intent.wanted) - self.observed.circuits
             self.held = (self.held - gone) | (self.observed.circuits & changed)
         outcome = recovered_outcome(intent, self.observed.circuits, self.held)
+        outcome = replace(outcome, failed={**self._left_words(), **outcome.failed})
         self._recorder.end(entry.id, outcome)
         self._notify(
             "recovered", {"change": entry.id, "result": outcome.result.removeprefix("recovered-")}
@@ -709,16 +716,24 @@ class RegionController:
         self.statuses = statuses
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
+    def _left(self) -> frozenset[NicPair]:
+        """Circuits that were made or deleted in part, of which something is, or may be, there."""
+        strangers = self.observed.strangers
+        seen = frozenset(
+            circuit
+            for circuit in self._attempted
+            if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
+        )
+        return seen | self.unseen(self._attempted)
+
+    def _left_words(self) -> dict[str, str]:
+        return dict.fromkeys(map(str, sorted(self._left())), "left in part")
+
     def _compare(self) -> None:
         """Set the state by what is observed and held."""
         # a circuit that was given up, and has appeared since, is the controller's all the same
         self.held |= self.observed.circuits & self._attempted
-        strangers = self.observed.strangers
-        self._attempted = frozenset(
-            circuit
-            for circuit in self._attempted
-            if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
-        ) | self.unseen(self._attempted)
+        self._attempted = self._left()
         debris = frozenset(
             placed
             for circuit in self._attempted | self.held

@@ -8,7 +8,6 @@ others do, has not failed: it is avoided until it is reached again.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 
 from lightloom.control.controller import RegionController
@@ -125,7 +124,7 @@ class RegionFailures:
             return self.response
         response = self._respond(parts)
         text = json.dumps(sorted(map(str, parts)))
-        self._controller.journal.note("failures", text, time.time())
+        self._controller.journal.note("failures", text, self._controller.lease.now())
         await self._controller.avoid(response.excluded, self._switches(parts))
         self.parts, self.response = parts, response
         return response

@@ -536,15 +536,23 @@ class Journal:
 
     def held(self) -> frozenset[NicPair] | None:
         """Return the circuits after the change that ended last; None if there was none."""
+        return self._circuits_of_last_outcome("after")
+
+    def left(self) -> frozenset[NicPair]:
+        """Return the circuits that the change that ended last made or deleted only in part."""
+        return self._circuits_of_last_outcome("failed") or frozenset()
+
+    def _circuits_of_last_outcome(self, column: str) -> frozenset[NicPair] | None:
         with self._failures("read"):
             row = self._connection.execute(
-                "SELECT id, after FROM outcomes WHERE region = ? ORDER BY seq DESC LIMIT 1",
+                f"SELECT id, {column} FROM outcomes WHERE region = ? ORDER BY seq DESC LIMIT 1",
                 (self.region,),
             ).fetchone()
         if row is None:
             return None
         with self._decoding("change", row[0]):
-            return decode_circuits(row[1])
+            text = row[1] if column == "after" else " ".join(json.loads(row[1]))
+            return decode_circuits(text)
 
     def _entries(
         self,

@@ -86,6 +86,10 @@ class Lease:
         self.revision = 0
         self.expires = self._until = 0.0
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock of this lease."""
+        return self._clock()
+
     @property
     def is_held(self) -> bool:
         """Whether it was taken and has not expired."""

@@ -17,7 +17,8 @@ from lightloom.control.wire import Frame
 from lightloom.errors import InputError, echo
 
 if TYPE_CHECKING:
-    from lightloom.control.session import RegionSession, ServiceMember
+    from lightloom.control.members import ServiceMember
+    from lightloom.control.session import RegionSession
 
 Handler = Callable[["ServiceMember", Frame], Awaitable[Document]]
 

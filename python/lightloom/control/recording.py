@@ -5,7 +5,6 @@ An outcome that cannot be written is owed: no further intent is written before i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from lightloom.control.journal import ChangeIntent, ChangeOutcome, Journal, JournalEntry
@@ -48,7 +47,7 @@ class ChangeRecorder:
         self.settle_debt()
         if self._lease.is_due:
             self._lease.renew()
-        return self._journal.begin(intent, self._lease.revision, time.time())
+        return self._journal.begin(intent, self._lease.revision, self._lease.now())
 
     def end(self, number: int, outcome: ChangeOutcome) -> None:
         """Write an outcome; if that fails, it is owed, and nothing more is changed before."""
@@ -69,7 +68,7 @@ class ChangeRecorder:
         if self._owed is None:
             return
         number, outcome = self._owed
-        self._journal.end(number, outcome, time.time())
+        self._journal.end(number, outcome, self._lease.now())
         self._owed = None
 
     def snapshot(self, port_map: PortMap, number: int | None = None) -> frozenset[NicPair]:

@@ -9,7 +9,6 @@ one, as do failed parts.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -111,15 +110,16 @@ async def remap(
             "not answer; the port map is left as it is"
         )
     held = maps.translate(controller.held)
+    left = dict.fromkeys(map(str, sorted(maps.translate(journal.left()))), "left in part")
     notes = journal.notes("failures", 1)
     failed = [parse_part(text) for _, texts in notes for text in json.loads(texts)]
     parts = json.dumps(sorted(map(str, translate_parts(failed, maps))))
-    now = time.time()
+    now = controller.lease.now()
     with journal.together():
         journal.write_map(after, now)
         intent = ChangeIntent("remap", reason, held, held, {}, 0.0)
         number = journal.begin(intent, controller.lease.revision, now)
-        journal.end(number, ChangeOutcome("done", held), now)
+        journal.end(number, ChangeOutcome("done", held, left), now)
         journal.note("failures", parts, now)
     return report
 

@@ -241,9 +241,9 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
                 task.cancel()
             await service.close()
             region.log.write("stopped", {})
+            tasks[0].cancel()  # until here changes in flight need the lease
         if tasks[0].done():
             tasks[0].result()
-        tasks[0].cancel()
 
 
 async def _renew(region: OpenRegion) -> None:

@@ -20,7 +20,6 @@ import os
 import ssl
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,11 @@ from lightloom.control.connections import (
     notice_silence,
     peer_of,
 )
+from lightloom.control.members import ServiceMember
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import RegionFileError, RequestError
 from lightloom.control.region_file import ServeSection
-from lightloom.control.session import RegionSession, ServiceMember
+from lightloom.control.session import RegionSession
 from lightloom.control.token import ClientRole, ClientToken, TokenFile
 from lightloom.control.wire import MAX_HEADER_BYTES, Frame, read_frame
 from lightloom.errors import LightloomError, echo, printable
@@ -48,8 +48,6 @@ _BACKLOG = 1024
 _TOKENS_S = 1.0
 _MAX_ID = 200
 _VERSION = 1
-
-Handler = Callable[[ServiceMember, Frame], Awaitable[dict[str, Any]]]
 
 
 class ControlService:

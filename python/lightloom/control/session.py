@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import MAX_UPCOMING, circuits_of
@@ -17,6 +17,7 @@ from lightloom.control.delegates import delegates_as_json, delegates_of
 from lightloom.control.documents import Document
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
+from lightloom.control.members import ServiceMember, ServiceMembers
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
@@ -25,7 +26,7 @@ from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.switch import SwitchError
 from lightloom.control.token import ClientRole
-from lightloom.control.wire import Frame, encode
+from lightloom.control.wire import Frame
 from lightloom.errors import echo, expected_one_of
 from lightloom.schedule import Held
 from lightloom.schedule.decider import Decision
@@ -33,10 +34,10 @@ from lightloom.schedule.decider import Decision
 _MAX_TEXT = 200
 _MAX_PARTS = 1024
 _MAX_NUMBER = 2**53
+#: seconds that an answer may take after the reading that it is made from
+_ANSWER_S = 0.1
 #: seconds between attempts to reach switches whose state is unknown
 _RECOVER_S = 1.0
-#: bytes that may wait for a client to read them; who reads less is cut off
-MAX_UNREAD_BYTES = 1 << 18
 #: the least role of each request; others are the operator's
 LEAST_ROLE = {
     "status": ClientRole.VIEW,
@@ -53,60 +54,8 @@ LEAST_ROLE = {
 }
 
 
-#: the header of a reply, and what makes one
+#: what makes the header of a reply
 _Serving = Coroutine[None, None, Document]
-
-
-@dataclass(eq=False)
-class ServiceMember:
-    """A connection; one that has joined is told before circuits of its server go dark.
-
-    Attributes
-    ----------
-    writer
-        Where replies and events go.
-    server
-        The server it stands for; None if it has not joined.
-    drained
-        Set when it has drained for the present fence.
-    number
-        Of the connection; 0 until it has entered a session.
-    client, role
-        Whose token it has shown, and what that allows.
-    peer
-        Where it comes from, as this machine says: a user, or an address.
-    fence
-        The last one that it was sent.
-    problem
-        Why it did not drain for it; empty if it did, or may still.
-    is_hung
-        Whether it has not answered in time, and not since.
-    """
-
-    writer: asyncio.StreamWriter
-    server: int | None = None
-    drained: asyncio.Event = field(default_factory=asyncio.Event)
-    number: int = 0
-    client: str = "client"
-    role: ClientRole = ClientRole.JOB
-    peer: str = ""
-    fence: int = 0
-    problem: str = ""
-    is_hung: bool = False
-
-    @property
-    def who(self) -> str:
-        """Under which its requests are journaled; nothing of it was said by the client."""
-        return f"{self.client} ({self.peer})" if self.peer else self.client
-
-    def send(self, header: Mapping[str, Any]) -> None:
-        """Send a frame, if the connection is still there; who does not read is cut off."""
-        if self.writer.is_closing():
-            return
-        if self.writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
-            self.writer.transport.abort()
-            return
-        self.writer.write(encode(header))
 
 
 class RegionSession:
@@ -140,17 +89,14 @@ class RegionSession:
     ) -> None:
         self.controller = controller
         self.failures = failures or RegionFailures(controller)
-        self._drain_timeout_s, self._demand_timeout_s = drain_timeout_s, demand_timeout_s
+        self._demand_timeout_s = demand_timeout_s
         self._notify = notify or (lambda _name, _facts: None)
         self._metrics = metrics or ControlMetrics(controller.region.name)
-        self._members: set[ServiceMember] = set()
-        self._connected: dict[int, ServiceMember] = {}
-        self._numbers = itertools.count(1)
+        self._members = ServiceMembers(self.name, drain_timeout_s, self._notify)
         #: changes that outlived their demand
         self._background: set[asyncio.Task[Document]] = set()
         #: circuits that a change in progress makes or deletes: nobody may count on them
         self._changing: frozenset[NicPair] = frozenset()
-        self._fence = 0
         self._lock = asyncio.Lock()
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
@@ -236,22 +182,11 @@ class RegionSession:
 
     def enter(self, member: ServiceMember) -> None:
         """Give a connection its number."""
-        member.number = next(self._numbers)
-        self._connected[member.number] = member
+        self._members.enter(member)
 
     def members(self) -> list[Document]:
         """Return the connections, oldest first: number, client, role, peer, server, hung."""
-        return [
-            {
-                "number": member.number,
-                "client": member.client,
-                "role": str(member.role),
-                "peer": member.peer,
-                "server": member.server,
-                "hung": member.is_hung,
-            }
-            for member in self._connected.values()
-        ]
+        return self._members.as_json()
 
     def remove_member(self, number: int) -> None:
         """Cut off a connection; nobody waits for it any more.
@@ -261,15 +196,12 @@ class RegionSession:
         RequestError
             If there is none of this number.
         """
-        member = self._connected.get(number)
-        if member is None:
-            raise RequestError(f"member {number}: no connection has this number")
-        self._notify("member-removed", _facts_of(member))
-        member.writer.transport.abort()
-        self.leave(member)
+        self._members.remove(number)
 
     async def _status(self, _member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ())
+        with contextlib.suppress(StateError):
+            await self._look()
         return {
             **self.description(),
             **self._circuits(),
@@ -281,14 +213,13 @@ class RegionSession:
         _known(frame, ("server",))
         servers = len(self.controller.port_map.servers)
         member.server = _whole(frame, "server", 0, servers - 1)
-        self._members.add(member)
+        with contextlib.suppress(StateError):
+            await self._look()
         return self._circuits()
 
     def leave(self, member: ServiceMember) -> None:
         """Forget a connection; nobody waits for it any more."""
-        self._connected.pop(member.number, None)
-        self._members.discard(member)
-        member.drained.set()
+        self._members.leave(member)
 
     def drained(self, member: ServiceMember, frame: Frame) -> None:
         """Note that a member sends nothing over circuits that go dark, or why it still does.
@@ -301,10 +232,7 @@ class RegionSession:
         _known(frame, ("fence", "problem"))
         fence = _whole(frame, "fence", 0, _MAX_NUMBER)
         problem = _text(frame, "problem", None)
-        member.is_hung = False
-        if fence == member.fence:
-            member.problem = problem or ""
-            member.drained.set()
+        self._members.answered(member, fence, problem or "")
 
     async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
         _known(frame, ("parts", "why"))
@@ -403,7 +331,11 @@ class RegionSession:
             task.exception()  # whoever waits has it as well
 
     async def _serve(
-        self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
+        self,
+        demand: npt.NDArray[np.uint64],
+        hidden_s: list[float],
+        reason: ChangeReason,
+        received: float,
     ) -> Document:
         controller = self.controller
         self.operators.check_running()
@@ -426,6 +358,7 @@ class RegionSession:
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
+            await self._look()
         timings = {"decide_s": decided - received, "total_s": _now() - received}
         return self._outcome(decision, report, timings)
 
@@ -488,14 +421,12 @@ class RegionSession:
         ControlError
             If it is refused, or a member does not drain; no command was sent.
         """
-        members: list[ServiceMember] = []
+        dark = {server for circuit in circuits for server in circuit.servers}
+        members = self._members.of(dark)
         self._changing = circuits
-        if self._members:
-            dark = {server for circuit in circuits for server in circuit.servers}
-            members = [member for member in self._members if member.server in dark]
-            if members:
-                await self._drain(members, dark)
         try:
+            if members:
+                await self._members.drain(members, dark)
             report = await make()
         except SwitchError as error:
             self._recover_later()
@@ -503,7 +434,7 @@ class RegionSession:
         finally:
             self._changing = frozenset()
             if members:
-                self._announce("ready", self._members, self._circuits())
+                self._members.announce("ready", self._circuits())
         if self.controller.state is RegionState.UNKNOWN:
             self._recover_later()
         blamed = self.failures.blame(report.failed, report.after)
@@ -511,58 +442,12 @@ class RegionSession:
             await self.failures.add(blamed)
         return report
 
-    async def _drain(self, members: list[ServiceMember], dark: set[int]) -> None:
-        """Wait until members have drained.
-
-        Raises
-        ------
-        ControlError
-            If one has not in time, cannot, or has not answered since the last time.
-        """
-        hung = [member for member in members if member.is_hung]
-        if hung:
-            raise self._undrained(hung[0], "has not answered since it was last to drain")
-        self._fence += 1
-        for member in members:
-            member.fence, member.problem = self._fence, ""
-            member.drained.clear()
-        self._announce("drain", members, {"fence": self._fence, "servers": sorted(dark)})
-        waiting = [asyncio.ensure_future(member.drained.wait()) for member in members]
-        await asyncio.wait(waiting, timeout=self._drain_timeout_s)
-        for task in waiting:
-            task.cancel()
-        late = [member for member in members if not member.drained.is_set()]
-        for member in late:
-            member.is_hung = True
-            self._notify("member-hung", _facts_of(member))
-        refusing = [member for member in members if member.problem]
-        if late or refusing:
-            self._changing = frozenset()
-            self._announce("ready", members, self._circuits())
-        if late:
-            first = min(late, key=lambda member: (str(member.server), member.number))
-            raise self._undrained(first, f"has not drained within {self._drain_timeout_s:g} s")
-        if refusing:
-            raise self._undrained(refusing[0], f"cannot drain: {refusing[0].problem}")
-
-    def _undrained(self, member: ServiceMember, why: str) -> ControlError:
-        self._changing = frozenset()
-        return ControlError(
-            f"{self.name}: server {member.server} {why} (member {member.number}); no circuit was "
-            "changed"
-        )
-
-    def _announce(
-        self, event: str, members: Iterable[ServiceMember], facts: Mapping[str, Any]
-    ) -> None:
-        for member in members:
-            member.send({"event": event, **facts})
-
     def _circuits(self) -> Document:
-        """Circuits that carry traffic now, and who sends over them."""
+        """Circuits that carry traffic by a reading that is not too old, and who sends over them."""
         controller = self.controller
         circuits: frozenset[NicPair] = frozenset()
-        if controller.state is not RegionState.UNKNOWN:
+        is_fresh = controller.age_s <= controller.region.serve.max_age_s + _ANSWER_S
+        if is_fresh and controller.state is not RegionState.UNKNOWN:
             circuits = controller.held & controller.observed.circuits
         response = self.failures.current()
         circuits -= frozenset(response.lost) | self._changing
@@ -598,10 +483,6 @@ class RegionSession:
             if self._recovering is not None:
                 self._recovering.cancel()
                 await asyncio.gather(self._recovering, return_exceptions=True)
-
-
-def _facts_of(member: ServiceMember) -> dict[str, object]:
-    return {"member": member.number, "who": member.who, "server": member.server}
 
 
 def _known(frame: Frame, names: tuple[str, ...]) -> None:

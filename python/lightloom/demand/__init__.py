@@ -3,7 +3,7 @@
 A :class:`DemandSource` gives token copies from EP ranks to experts, made lazily: drawn by the
 calibrated generator (:func:`synthetic`), read from a token matrix (:func:`from_matrix`) or
 replayed from per-token routing logs (:func:`from_routing_log`). Placement then folds them to
-server x server, with or without de-duplication. A :class:`LoadTrace` has the loads of experts over
+server x server, with or without de-duplication. A :class:`LoadHistory` has loads of experts over
 layers and steps, which :mod:`lightloom.demand.predictors` predict.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from lightloom.demand.generator import synthetic
     from lightloom.demand.load_file import read_load_file
-    from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
+    from lightloom.demand.load_history import LoadHistory, history_of_log, history_of_source
     from lightloom.demand.log_formats import RoutingLog, read_routing_log
     from lightloom.demand.matrix_file import from_matrix, read_matrix
     from lightloom.demand.open import open_demand
@@ -44,7 +44,7 @@ __all__ = [
     "SHADES",
     "DemandSource",
     "HeatMap",
-    "LoadTrace",
+    "LoadHistory",
     "LogLayout",
     "MemberPlacement",
     "MemberTokens",
@@ -60,6 +60,8 @@ __all__ = [
     "from_matrix",
     "from_routing_log",
     "heat_map",
+    "history_of_log",
+    "history_of_source",
     "member_tokens",
     "open_demand",
     "rank_matrix",
@@ -70,8 +72,6 @@ __all__ = [
     "skew",
     "statistics",
     "synthetic",
-    "trace_of_log",
-    "trace_of_source",
 ]
 
 __getattr__ = exports(__name__)

@@ -103,6 +103,8 @@ def check_bytes(matrix: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint64]:
     _check_shape(matrix.shape, name)
     if matrix.dtype.kind == "f":
         matrix = matrix.astype(np.float64)  # the smaller ones do not reach 2^53
+    if not matrix.dtype.isnative:
+        matrix = matrix.astype(matrix.dtype.newbyteorder("="))  # NumPy before 2.2.2 may crash
     good = (matrix >= 0) & (matrix <= MAX_ENTRY)
     if matrix.dtype.kind == "f":
         good &= matrix == np.floor(matrix)
@@ -250,5 +252,8 @@ def _parse_npz(
 def write_npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
     """Content of an ``.npz`` file that :func:`read_byte_matrix` reads."""
     content = BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
     return content.getvalue()

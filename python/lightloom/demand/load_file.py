@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.load_trace import LoadTrace, check_entries
+from lightloom.demand.load_history import LoadHistory, check_entries
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, MAX_RANKS
 from lightloom.demand.tokens_per_expert import read_tokens_per_expert, tokens_per_expert_files
 from lightloom.errors import DemandError, did_you_mean
@@ -64,7 +64,7 @@ def is_load_file(path: Path) -> bool:
 
 def read_load_file(
     path: Path | str, *, experts: int | None = None, stages: int | None = None
-) -> LoadTrace:
+) -> LoadHistory:
     """Read a table of loads.
 
     Parameters
@@ -170,7 +170,7 @@ def _no_gaps(path: Path, column: polars.Series) -> None:
         raise DemandError(f"{path}: column '{column.name}', row {row + 1}: the value is missing")
 
 
-def _trace_of_choices(path: Path, table: polars.DataFrame, experts: int | None) -> LoadTrace:
+def _trace_of_choices(path: Path, table: polars.DataFrame, experts: int | None) -> LoadHistory:
     """Loads of a table with a row for each choice; a step is a pass through the layers."""
     if not len(table):
         raise DemandError(f"{path}: the table has no rows")
@@ -187,7 +187,7 @@ def _trace(
     indices: dict[str, npt.NDArray[np.int64]],
     loads: npt.NDArray[np.float64],
     experts: int | None,
-) -> LoadTrace:
+) -> LoadHistory:
     steps, step = np.unique(indices["step"], return_inverse=True)
     layers, layer = np.unique(indices["layer"], return_inverse=True)
     rank = indices.get("rank", np.zeros(len(loads), dtype=np.int64))
@@ -213,4 +213,4 @@ def _trace(
             f"{path}: step {steps[empty[0][0]]} has no loads of layer {layers[empty[0][1]]}"
         )
     notes: dict[str, Any] = {"loads": str(path)}
-    return LoadTrace(path.name, counts, "rank" in indices, provenance=notes)
+    return LoadHistory(path.name, counts, "rank" in indices, provenance=notes)

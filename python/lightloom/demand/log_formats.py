@@ -358,10 +358,10 @@ class _Simllm:
             raise DemandError(f"{name}: the footer is missing; the log was cut off")
         for phase, count in self._phases.items():
             keys = (f"{phase}_forward_token_count", f"{phase}_dispatch_count")
-            said = next((self._footer[key] for key in keys if key in self._footer), None)
-            if not whole(said) or said != count:
+            total = next((self._footer[key] for key in keys if key in self._footer), None)
+            if not whole(total) or total != count:
                 raise DemandError(
-                    f"{name}: the footer counts {echo(said)} {phase} tokens, the log has {count}"
+                    f"{name}: the footer counts {echo(total)} {phase} tokens, the log has {count}"
                 )
         if not self._tokens:
             raise DemandError(f"{name}: no token was routed; nothing to replay")

@@ -320,11 +320,11 @@ class ResampledSource(_LogSource):
             draw = self._draws.at(group, step, size)
             if size <= _SMALL_POOL:
                 chance = np.full(size, 1 / size)
-                drawn = draw.multinomial(self.shape.tokens_per_rank, chance, shape[1:3]).astype(
+                copies = draw.multinomial(self.shape.tokens_per_rank, chance, shape[1:3]).astype(
                     np.float64
                 )
                 for place in places:
-                    counts[place] = np.rint(drawn @ table(pools[place]).astype(np.float64))
+                    counts[place] = np.rint(copies @ table(pools[place]).astype(np.float64))
                 continue
             for micro_batch in range(micro_batches):
                 for rank in range(self.shape.ranks):

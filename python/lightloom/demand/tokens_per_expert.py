@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.load_trace import LoadTrace, check_entries
+from lightloom.demand.load_history import LoadHistory, check_entries
 from lightloom.demand.log_formats import LOADS_KEY as KEY
 from lightloom.demand.source import MAX_COPIES, MAX_EXPERTS, MAX_INDEX, MAX_RANKS, whole
 from lightloom.errors import DemandError, echo
@@ -71,7 +71,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 def read_tokens_per_expert(
     path: Path, files: dict[int, Path], *, experts: int | None = None, stages: int = 1
-) -> LoadTrace:
+) -> LoadHistory:
     """Read such a log; a step of the loads is an iteration.
 
     Parameters
@@ -119,7 +119,7 @@ def read_tokens_per_expert(
     size = len(ranks) // stages
     of_stages = [ranks[place * size : (place + 1) * size] for place in range(stages)]
     counts = _together(str(path), loads, of_stages, experts)
-    return LoadTrace(path.name, counts, False, provenance=notes)
+    return LoadHistory(path.name, counts, False, provenance=notes)
 
 
 def _line(row: dict[str, Any], where: str) -> tuple[tuple[int, int], Loads]:

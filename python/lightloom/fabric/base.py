@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError
 from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all, crosses_planes
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
@@ -28,7 +28,7 @@ from lightloom.fabric.option_types import (
 from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 from lightloom.hardware import packet_switches
-from lightloom.schedule import Failures, parse_failures
+from lightloom.schedule import Failures
 
 
 class Fabric(Protocol):
@@ -83,8 +83,8 @@ class Fabric(Protocol):
         """
         ...
 
-    def without(self, parts: Sequence[str], /) -> Fabric | None:
-        """Return the fabric without more parts, as ``nic:2/1``; ``None`` if it has no such."""
+    def without(self, lost: Failures, /) -> Fabric | None:
+        """Return the fabric without more parts; ``None`` if it cannot lack any."""
         ...
 
 
@@ -113,14 +113,6 @@ class PacketSwitched(FabricOptions):
         if self.failures().eps_nics:
             raise FabricError("failed: all NICs are on packet switches: expected nic:2/1")
         return self
-
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
-
-    def without(self, parts: Sequence[str], /) -> Self:
-        """Return the fabric without more parts, under its name."""
-        return self.replace(failed=(*self.failed, *parts), label=self.name)
 
     def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[Setting, Self]:
         """Return the strategies for all-to-alls that can differ, unless one was asked for."""
@@ -211,35 +203,19 @@ class PacketSwitched(FabricOptions):
         return dataclasses.replace(plane, planes=planes)
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        own = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
-        return super()._applied(cluster, network) | own
+        parameters = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
+        return super()._applied(cluster, network) | parameters
 
 
 def other_ports(rate_gbps: float, ports: int) -> list[int]:
     """Ports of other packet switches that are sold in volume for a rate."""
-    sold = (one.ports for one in packet_switches(rate_gbps) if one.availability == "volume")
+    sold = (box.ports for box in packet_switches(rate_gbps) if box.availability == "volume")
     return [other for other in sold if other != ports]
 
 
 def ports_of_switch(given: int | None, rate_gbps: float) -> int:
     """Ports of a packet switch: as given, or those of the usual one for the rate of its ports."""
     return packet_switches(rate_gbps)[0].ports if given is None else given
-
-
-def read_failures(names: Sequence[str]) -> Failures:
-    """What parts by these names are.
-
-    Raises
-    ------
-    FabricError
-        If one is no part.
-    """
-    if not names:
-        return Failures()
-    try:
-        return parse_failures(",".join(names), "failed")
-    except InputError as error:
-        raise FabricError(str(error)) from None
 
 
 def network_of(

@@ -96,8 +96,8 @@ class Counting(OptionModel):
     def conventions(self, tiers: int | None = None) -> dict[str, str]:
         """Return what was counted how, in words; ``tiers`` of packet switches, if there are any."""
         nics = "included" if self.include_nics else "left out"
-        one = self.ocs_ports_per_nic == 1
-        ocs = "one duplex port per NIC" if one else "two ports per NIC, transmit and receive"
+        is_duplex = self.ocs_ports_per_nic == 1
+        ocs = "one duplex port per NIC" if is_duplex else "two ports per NIC, transmit and receive"
         length = self.length_m
         optics = "multimode everywhere, as the MixNet paper counts"
         if self.optics == "hall":

@@ -9,7 +9,6 @@ server is on plane i: one crossbar, or tiers of them without oversubscription.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError, HardwareError, InputError
-from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of, read_failures
+from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of
 from lightloom.fabric.bill import Bill, Counting, Line, TreeLinks, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -146,15 +145,11 @@ class Chronos(FabricOptions):
             raise FabricError("held is for slots as long as what they carry: leave out slot_s")
         return self
 
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
-
-    def without(self, parts: Sequence[str], /) -> Self:
+    def without(self, lost: Failures, /) -> Self:
         """Return the fabric without more parts, under its name, and with a server for each lost."""
-        failed = (*self.failed, *parts)
-        lost = len({part for part in failed if part.startswith("server:")})
-        spares = max(self.spare_servers, lost)
+        servers = len({*self.failures().servers, *lost.servers})
+        spares = max(self.spare_servers, servers)
+        failed = (*self.failed, *lost.names)
         return self.replace(failed=failed, spare_servers=spares, label=self.name)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
@@ -202,9 +197,9 @@ class Chronos(FabricOptions):
         if self.spare_planes:
             lines.append(Line("switch_1x2", rate, servers * cluster.nics_per_server))
         crossbar = crossbar_technology(self.technology)
-        own = {"tiers of crossbars": f"{1 + len(links.fabric)} (as simulated)"}
+        conventions = {"tiers of crossbars": f"{1 + len(links.fabric)} (as simulated)"}
         if self.spare_planes or self.spare_servers:
-            own["spare"] = (
+            conventions["spare"] = (
                 f"{self.spare_planes} planes, NICs and ports of {self.spare_servers} servers"
             )
         return Bill(
@@ -220,21 +215,21 @@ class Chronos(FabricOptions):
                 ),
             ),
             fiber_length_m=counting.length_m,
-            conventions={**counting.conventions(), **own},
+            conventions={**counting.conventions(), **conventions},
         )
 
     def _plane(self, links: TreeLinks, rate: float, counting: Counting) -> list[Line]:
         above = sum(links.fabric)
         ports, ends = links.hosts + 2 * above, 2 * (links.hosts + above)
         fibers = Line("fiber", rate, links.hosts + above)
-        own = crossbar_technology(self.technology)
-        medium = own.medium
+        technology = crossbar_technology(self.technology)
+        medium = technology.medium
         if medium == "mirrors":
             reach = "long_reach_transceiver" if above else counting.circuit_transceiver
             count = ports * counting.ocs_ports_per_nic
             return [
                 Line(reach, rate, links.hosts),
-                Line("ocs_port", rate, count, own.switch),
+                Line("ocs_port", rate, count, technology.switch),
                 fibers,
             ]
         if medium == "grating":
@@ -255,8 +250,8 @@ class Chronos(FabricOptions):
         return tuple(name for name in METHODS if is_slow or name != THOROUGH)
 
     def _guard_s(self) -> float:
-        own = self.guard_s
-        return crossbar_technology(self.technology).guard_s if own is None else own
+        guard_s = self.guard_s
+        return crossbar_technology(self.technology).guard_s if guard_s is None else guard_s
 
     def _latency_s(self, cluster: Cluster) -> float:
         if self.latency_s is not None:
@@ -297,10 +292,10 @@ class Chronos(FabricOptions):
             return np.full(members + 1, to_ps(self.decision_s), np.uint64)
         times = decision_times(method if self.decision == "measured" else self.decision)
         try:
-            found = [to_ps(times.time_s(count)) for count in range(members, -1, -1)]
+            lengths_ps = [to_ps(times.time_s(count)) for count in range(members, -1, -1)]
         except HardwareError as error:
             raise FabricError(f"{self.name}: {error}, such as decision_s = 10e-6") from None
-        return np.array(found[::-1], np.uint64)
+        return np.array(lengths_ps[::-1], np.uint64)
 
     def _failed_nics(self, cluster: Cluster) -> tuple[tuple[int, int], ...]:
         """NICs that nothing replaces: of planes beyond the spare ones, those of all servers."""
@@ -316,8 +311,8 @@ class Chronos(FabricOptions):
         lost = planes[self.spare_planes :]
         everywhere = [(server, plane) for plane in lost for server in range(cluster.servers)]
         replaced = set(failures.servers)
-        own = [part for part in failures.nics if part[0] not in replaced]
-        return tuple(sorted({*everywhere, *own}))
+        local = [part for part in failures.nics if part[0] not in replaced]
+        return tuple(sorted({*everywhere, *local}))
 
     def _notes(self, cluster: Cluster, context: FabricContext | None) -> list[str]:
         tiers = self._tree(cluster).tiers(cluster.servers)
@@ -339,12 +334,12 @@ class Chronos(FabricOptions):
         return notes
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        own = {
+        parameters = {
             "crossbar_ports": self._ports(),
             "guard_s": self._guard_s(),
             "latency_s": self._latency_s(cluster),
         }
-        return super()._applied(cluster, network) | own
+        return super()._applied(cluster, network) | parameters
 
 
 def _largest_group(cluster: Cluster, context: FabricContext | None) -> int:

@@ -88,16 +88,16 @@ class Cluster:
         FabricError
             As for the class.
         """
-        defaults, found = cluster_defaults(), load_gpu(gpu)
-        known: dict[str, Any] = {
-            "nvlink_gbps": found.nvlink_rate_gbps,
-            "interconnect": Interconnect.named("measured", found.like or gpu),
+        defaults, model = cluster_defaults(), load_gpu(gpu)
+        values: dict[str, Any] = {
+            "nvlink_gbps": model.nvlink_rate_gbps,
+            "interconnect": Interconnect.named("measured", model.like or gpu),
             "link_delay_s": defaults["link_delay_s"].value,
-            "gpus_per_server": found.gpus_per_server,
-            "nics_per_server": found.nics_per_server,
+            "gpus_per_server": model.gpus_per_server,
+            "nics_per_server": model.nics_per_server,
             **others,
         }
-        return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=found.like or gpu, **known)
+        return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=model.like or gpu, **values)
 
     def nics_of_used(self, nics_per_server: int) -> int:
         """NICs of the GPUs that are used, of those of a whole server."""
@@ -135,23 +135,23 @@ class Cluster:
 
     def nvswitch(self) -> NvSwitch:
         """Return the inside of a server, for the core."""
-        found = self.interconnect
+        links = self.interconnect
         return NvSwitch(
-            gpu_rate_bps=to_bps(self.nvlink_gbps * found.nvlink_all_to_all_efficiency),
-            latency_ps=to_ps(found.nvlink_all_to_all_start_up_s),
-            gather_rate_bps=to_bps(self.nvlink_gbps * found.nvlink_gather_efficiency),
-            gather_latency_ps=to_ps(found.nvlink_gather_start_up_s),
-            gather_peer_ps=to_ps(found.nvlink_gather_peer_s),
+            gpu_rate_bps=to_bps(self.nvlink_gbps * links.nvlink_all_to_all_efficiency),
+            latency_ps=to_ps(links.nvlink_all_to_all_start_up_s),
+            gather_rate_bps=to_bps(self.nvlink_gbps * links.nvlink_gather_efficiency),
+            gather_latency_ps=to_ps(links.nvlink_gather_start_up_s),
+            gather_peer_ps=to_ps(links.nvlink_gather_peer_s),
         )
 
     def start_up(self) -> StartUp:
         """Return what software takes to begin operations between servers, for the core."""
-        found = self.interconnect
+        links = self.interconnect
         return StartUp(
-            message_ps=to_ps(found.message_start_up_s),
-            all_to_all_ps=to_ps(found.all_to_all_start_up_s),
-            peer_ps=to_ps(found.all_to_all_peer_s),
-            mixed_ps=to_ps(found.all_to_all_mixed_s),
+            message_ps=to_ps(links.message_start_up_s),
+            all_to_all_ps=to_ps(links.all_to_all_start_up_s),
+            peer_ps=to_ps(links.all_to_all_peer_s),
+            mixed_ps=to_ps(links.all_to_all_mixed_s),
         )
 
 

@@ -89,7 +89,7 @@ class FabricContext:
 
     @classmethod
     def of(cls, graph: TaskGraph, mean: Callable[[], MeanDemand]) -> FabricContext:
-        """Of a job with this step, and what its steps send in the mean."""
+        """Return the context of a job with this step, and what its steps send in the mean."""
         return cls(
             layout=graph.layout,
             ranks_per_worker=max([1, *(demand.ranks_per_member for demand in graph.demands)]),
@@ -131,9 +131,9 @@ def mean_demand(graphs: Iterable[TaskGraph]) -> MeanDemand:
         key = tuple(ring.servers.tolist())
         kind, sum_bytes = rings.get(key, (ring.phase, 0.0))
         rings[key] = kind, sum_bytes + ring.size_bytes / len(steps)
-    known = [step.rank_imbalance for step in steps if step.rank_imbalance is not None]
+    imbalances = [step.rank_imbalance for step in steps if step.rank_imbalance is not None]
     return MeanDemand(
-        rank_imbalance=sum(known) / len(known) if known else None,
+        rank_imbalance=sum(imbalances) / len(imbalances) if imbalances else None,
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size / len(steps),
@@ -148,9 +148,9 @@ def _demand_of(graph: TaskGraph) -> MeanDemand:
     """Add up what the servers send each other in one step."""
     phase, src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
     experts = (table for _, table in graph.experts_demands)
-    uneven = (_rank_imbalance(one.rank_counts, one.ranks_per_member) for one in experts)
+    uneven = (_rank_imbalance(tables.rank_counts, tables.ranks_per_member) for tables in experts)
     return MeanDemand(
-        rank_imbalance=next((one for one in uneven if one is not None), None),
+        rank_imbalance=next((imbalance for imbalance in uneven if imbalance is not None), None),
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size,
@@ -187,7 +187,7 @@ def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
             if not task.any():
                 continue
             groups = graph.families[demand.family].groups()
-            own = np.isin([group[0] for group in groups], role.workers)
+            is_ours = np.isin([group[0] for group in groups], role.workers)
             block, size = program.entry[task], program.size[task].astype(np.float64)
             turned = (program.flags[task] & TRANSPOSED) != 0
             # the sums of no sizes at all are whole numbers
@@ -195,9 +195,9 @@ def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
                 np.bincount(block[which], size[which], minlength=demand.blocks).astype(np.float64)
                 for which in (~turned, turned)
             )
-            matrix = np.einsum("gbij,b->gij", demand.counts[own], straight)
-            matrix += np.einsum("gbji,b->gij", demand.counts[own], back)
-            ends = graph.worker_server[np.array(groups)[own]]
+            matrix = np.einsum("gbij,b->gij", demand.counts[is_ours], straight)
+            matrix += np.einsum("gbji,b->gij", demand.counts[is_ours], back)
+            ends = graph.worker_server[np.array(groups)[is_ours]]
             source = np.broadcast_to(ends[:, :, None], matrix.shape)
             target = np.broadcast_to(ends[:, None, :], matrix.shape)
             pairs.append(_pairs(_EARLIER + 1 + demand.family, source, target, matrix))
@@ -219,11 +219,12 @@ def _send_pairs(graph: TaskGraph) -> list[_Pairs]:
         volume = np.bincount(
             program.peer[task], program.size[task].astype(np.float64), len(graph.roles)
         )
-        own = graph.worker_server[role.workers]
+        server = graph.worker_server[role.workers]
         for peer in np.flatnonzero(volume):
-            size = np.full(len(own), volume[peer])
+            size = np.full(len(server), volume[peer])
             phase = _LATER if peer > index else _EARLIER
-            pairs.append(_pairs(phase, own, graph.worker_server[graph.roles[peer].workers], size))
+            peers = graph.worker_server[graph.roles[peer].workers]
+            pairs.append(_pairs(phase, server, peers, size))
     return pairs
 
 
@@ -264,7 +265,8 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
             if len(workers) < 2:
                 continue
             buffer = volume[number, role_of[workers[0]]]
-            ring = _without_repeats(graph.worker_server[workers])
+            # each server once: its workers pass on inside it
+            ring = tuple(dict.fromkeys(graph.worker_server[workers].tolist()))
             if buffer > 0 and len(ring) > 1:
                 edge = buffer * (len(workers) - 1) / len(workers)
                 phase, size = merged.get(ring, (number, 0.0))
@@ -273,11 +275,6 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
         RingDemand(np.array(ring, np.uint32), size, phase)
         for ring, (phase, size) in sorted(merged.items())
     )
-
-
-def _without_repeats(servers: npt.NDArray[np.uint32]) -> tuple[int, ...]:
-    """Servers in ring order, each once: workers of one server pass on inside it."""
-    return tuple(dict.fromkeys(servers.tolist()))
 
 
 def _rank_imbalance(rank_tokens: npt.NDArray[np.uint32] | None, ranks: int) -> float | None:

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
+from lightloom.errors import FabricError, InputError
 from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect, uplink_efficiency
 from lightloom.fabric.option_types import Count, Label, OptionalPositive, OptionModel, Share
 from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
 if TYPE_CHECKING:
-    from lightloom.fabric.base import Fabric
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.context import FabricContext
     from lightloom.fabric.network import Network
     from lightloom.fabric.reconfiguration import Reconfiguration
+    from lightloom.schedule import Failures
 
 #: how an all-to-all is spread, or whatever is best
 AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
@@ -85,7 +86,7 @@ class FabricOptions(OptionModel):
 
     def adapt(self, cluster: Cluster) -> Cluster:
         """Return the cluster with this fabric's own servers, NICs and rates; idempotent."""
-        own: dict[str, Any] = {
+        changes: dict[str, Any] = {
             name: value
             for name in (
                 "gpus_per_server",
@@ -97,13 +98,13 @@ class FabricOptions(OptionModel):
             if (value := getattr(self, name)) is not None
         }
         if self.nics_per_server is not None and self.gpus_per_server is None:
-            own["nics_per_server"] = cluster.nics_of_used(self.nics_per_server)
+            changes["nics_per_server"] = cluster.nics_of_used(self.nics_per_server)
         if self.interconnect is not None:
-            own["interconnect"] = Interconnect.named(self.interconnect, cluster.gpu)
+            changes["interconnect"] = Interconnect.named(self.interconnect, cluster.gpu)
         if self.nic_efficiency is not None:
-            links = own.get("interconnect", cluster.interconnect)
-            own["interconnect"] = dataclasses.replace(links, nic_efficiency=self.nic_efficiency)
-        return dataclasses.replace(cluster, **own)
+            links = changes.get("interconnect", cluster.interconnect)
+            changes["interconnect"] = dataclasses.replace(links, nic_efficiency=self.nic_efficiency)
+        return dataclasses.replace(cluster, **changes)
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """What a buyer may choose about the fabric: values of options by name.
@@ -152,8 +153,8 @@ class FabricOptions(OptionModel):
             "interconnect": "ideal" if is_ideal else "measured",
             "nic_efficiency": links.nic_efficiency,
         }
-        given = self.parameters()
-        if "ecmp" in given and given["ecmp"] is None:
+        parameters = self.parameters()
+        if "ecmp" in parameters and parameters["ecmp"] is None:
             values["ecmp"] = uplink_efficiency()
         if (eps := network.part(Eps)) is not None:
             values["servers_per_tor"] = eps.servers_per_tor
@@ -169,9 +170,28 @@ class FabricOptions(OptionModel):
         """Return what a setting that is left open may be; none, as none is."""
         return {}
 
-    def without(self, _parts: Sequence[str], /) -> Fabric | None:
-        """Return the fabric without more parts; ``None`` as none can be named."""
-        return None
+    def failures(self) -> Failures:
+        """Return what has failed: nothing, unless there is an option ``failed`` that names parts.
+
+        Raises
+        ------
+        FabricError
+            If a name is no part.
+        """
+        from lightloom.schedule.failures import Failures, parse_failures
+
+        names = getattr(self, "failed", ())
+        try:
+            return parse_failures(",".join(names), "failed") if names else Failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
+
+    def without(self, lost: Failures, /) -> Self | None:
+        """Return the fabric without more parts, under its name; ``None`` if none can be named."""
+        if "failed" not in type(self).model_fields:
+            return None
+        names = (*self.failures().names, *lost.names)
+        return self.replace(failed=names, label=self.name)
 
     def replace(self, **options: Any) -> Self:
         """Return the fabric with some options changed, all of them checked again."""

@@ -159,7 +159,7 @@ class Interconnect:
             If the name is unknown.
         """
         if name == "measured":
-            return cls(**{key: found.value for key, found in interconnect_values(gpu).items()})
+            return cls(**{key: value.value for key, value in interconnect_values(gpu).items()})
         if name != "ideal":
             raise FabricError(f"interconnect: {expected_one_of(name, INTERCONNECTS)}")
         latency_s = cluster_defaults()["ideal_nvlink_latency_s"].value

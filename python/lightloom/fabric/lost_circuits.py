@@ -36,9 +36,9 @@ def without_nics(direct: Direct, nics: Iterable[tuple[int, int]], what: str) -> 
     counts = {(a, b): count for a, b, count in direct.circuits.tolist()}
     lost: dict[tuple[int, int], set[int]] = {}
     for server, nic in nics:
-        found = _circuit(direct, server, nic)
-        if found is not None:
-            lost.setdefault(found[0], set()).add(found[1])
+        circuit = _circuit(direct, server, nic)
+        if circuit is not None:
+            lost.setdefault(circuit[0], set()).add(circuit[1])
     if not lost:
         return direct
     for pair, which in lost.items():

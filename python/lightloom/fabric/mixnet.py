@@ -23,7 +23,6 @@ from lightloom.fabric.base import (
     network_of,
     other_ports,
     ports_of_switch,
-    read_failures,
 )
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
@@ -52,8 +51,8 @@ from lightloom.units import PS_PER_S, to_ps
 def exact_circuits(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
     """Propose circuits for the requests of a run by integer programming, each in some 10 ms."""
     return [
-        allocate_region(one.demand, one.region, method="exact", previous=one.previous).circuits
-        for one in requests
+        allocate_region(r.demand, r.region, method="exact", previous=r.previous).circuits
+        for r in requests
     ]
 
 
@@ -121,14 +120,6 @@ class MixNet(MixNetOptions):
         """Regions that share a circuit switch, as many as fit."""
         largest = int(np.bincount(region[region != NO_REGION]).max(initial=1))
         return max(1, self.largest_region() // largest)
-
-    def without(self, parts: Sequence[str], /) -> Self:
-        """Return the fabric without more parts, under its name."""
-        return self.replace(failed=(*self.failed, *parts), label=self.name)
-
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """Its optical NICs, and the packet switches that are sold in volume."""
@@ -244,7 +235,7 @@ class MixNet(MixNetOptions):
         tree, eps = self._tree(cluster, servers), self._eps_cluster(cluster)
         optical = servers * self.degree
         links = tree_links(tree, servers, counting.tiers)
-        own = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
+        conventions = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
         lines = [
             *nic_lines(servers * tree.nics, eps.nic_gbps, counting),
             *eps_lines(links, eps.nic_gbps, counting),
@@ -263,7 +254,7 @@ class MixNet(MixNetOptions):
             switches=(tree_switches(tree, servers, eps.nic_gbps), circuits),
             fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=1 + len(links.fabric))
-            | (own if self.spare_servers else {}),
+            | (conventions if self.spare_servers else {}),
         )
 
     def _circuit_switches(self, cluster: Cluster, network: Network | None) -> Switches:
@@ -331,7 +322,7 @@ class MixNet(MixNetOptions):
         assert ocs is not None
         sizes = np.bincount(ocs.region_of_server[ocs.region_of_server != NO_REGION])
         relaying = (None, None) if ocs.relaying is None else ocs.relaying
-        own = {
+        parameters = {
             "eps_nic_gbps": self._eps_cluster(cluster).nic_gbps,
             "region_servers": int(sizes.max(initial=0)),
             "split": ocs.split,
@@ -342,7 +333,7 @@ class MixNet(MixNetOptions):
             "relay_chunk_bytes": relaying[0],
             "relay_delay_s": None if relaying[1] is None else relaying[1] / PS_PER_S,
         }
-        return super()._applied(cluster, network) | own
+        return super()._applied(cluster, network) | parameters
 
     def _failure_notes(self) -> list[str]:
         return [f"failed, and not used: {self.failures().parts}"] if self.failed else []
@@ -365,27 +356,27 @@ class MixNet(MixNetOptions):
     def _relaying(self) -> tuple[int, int] | None:
         if not self.relay:
             return None
-        given: dict[str, Any] = {
+        costs: dict[str, Any] = {
             "chunk_bytes": self.relay_chunk_bytes,
             "chunk_latency_s": self.relay_delay_s,
         }
-        cost = RelayCost(**{key: value for key, value in given.items() if value is not None})
+        cost = RelayCost(**{key: value for key, value in costs.items() if value is not None})
         return cost.chunk_bytes, to_ps(cost.chunk_latency_s)
 
     def switch_timing(self) -> SwitchTiming:
         """How long a switch takes."""
         fixed_s, per_pair_s = self.switching_s()
-        own = {"fixed_s": fixed_s, "per_pair_s": per_pair_s, "link_up_s": self.bring_up_s()}
+        timing = {"fixed_s": fixed_s, "per_pair_s": per_pair_s, "link_up_s": self.bring_up_s()}
         options = {key: getattr(self, option) for key, option in TIMING_OPTIONS.items()}
-        return SwitchTiming(**options | own)
+        return SwitchTiming(**options | timing)
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""
         if isinstance(self.reconfiguration_delay_s, str):
-            none, one = measured_turnaround(0), measured_turnaround(1)
+            none, single = measured_turnaround(0), measured_turnaround(1)
             if self.reconfiguration_delay_s == "measured":
-                return none.mean_s, one.mean_s - none.mean_s
-            return none.p99_s, one.p99_s - none.p99_s
+                return none.mean_s, single.mean_s - none.mean_s
+            return none.p99_s, single.p99_s - none.p99_s
         if self.reconfiguration_delay_s is None:
             return switch_technology(self.technology).reconfig_delay_s, 0.0
         return self.reconfiguration_delay_s, 0.0

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import ValidationInfo as Info
 
 from lightloom.errors import MAX_ECHO, FabricError, InputError, did_you_mean, echo
-from lightloom.inputs.strict import Strict
+from lightloom.inputs.strict import Strict, comma_list
 from lightloom.units import SUFFIXES, parse_quantity
 
 #: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits
@@ -80,13 +80,8 @@ SERVERS_PER_TOR = Field(
 Switch = Annotated[bool, Field(strict=True)]
 
 
-def _part_names(value: Any) -> Any:
-    """Accept one text of parts joined by commas."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 #: names of parts, as :func:`lightloom.schedule.parse_failures` reads them
-PartNames = Annotated[tuple[str, ...], BeforeValidator(_part_names)]
+PartNames = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 
 
 def _without_comma(name: str) -> str:

@@ -39,7 +39,7 @@ class Oversub(PacketSwitched):
         return dataclasses.replace(network, notes=(*network.notes, shared))
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
-        """Those of a tree, and its oversubscription."""
+        """Every option of a tree, and its oversubscription."""
         ratios = [ratio for ratio in (1.5, 2.0, 3.0, 4.0, 7.0) if ratio != self.ratio]
         return {"ratio": ratios, **super().knobs(cluster)}
 

@@ -78,10 +78,10 @@ def fabric_class(kind: str) -> type[AnyFabric]:
         return FABRICS[kind]
     if kind not in plugins.FABRICS.installed():
         raise FabricError(f"unknown fabric {echo(kind)}{unknown_fabric(kind)}")
-    found = plugins.FABRICS.load(kind)
-    if not (isinstance(found, type) and issubclass(found, FabricOptions)):
+    kind_class = plugins.FABRICS.load(kind)
+    if not (isinstance(kind_class, type) and issubclass(kind_class, FabricOptions)):
         raise FabricError(f"fabric '{kind}': expected a class based on FabricOptions")
-    return cast("type[AnyFabric]", found)
+    return cast("type[AnyFabric]", kind_class)
 
 
 def fabric_classes() -> dict[str, type[AnyFabric]]:
@@ -141,8 +141,8 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
         options = read_toml(path, "fabric", FabricError)
         kind = options.pop("kind", None)
         if not isinstance(kind, str):
-            known = ", ".join(fabric_kinds())
-            raise FabricError(f'{path}: kind is needed, such as kind = "fat-tree"; known: {known}')
+            kinds = ", ".join(fabric_kinds())
+            raise FabricError(f'{path}: kind is needed, such as kind = "fat-tree"; known: {kinds}')
         options.setdefault("label", path.stem[:60])
         return _build(kind, {**options, **replaced}, f"{path}: ")
     return _build(text, replaced, "")
@@ -165,10 +165,10 @@ def fabric_of(table: Mapping[str, Any]) -> Fabric:
 
 def _build(kind: str, options: dict[str, Any], where: str) -> Fabric:
     try:
-        found = fabric_class(kind)(**options)
+        fabric = fabric_class(kind)(**options)
     except FabricError as error:
         raise FabricError(f"{where}{error}") from None
-    return check_fabric(found, f"{where}{kind}")
+    return check_fabric(fabric, f"{where}{kind}")
 
 
 def check_fabric(value: object, what: str) -> Fabric:

@@ -19,7 +19,6 @@ may then send to one server and receive from another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -27,7 +26,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError
-from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of, read_failures
+from lightloom.fabric.base import check_layout, circuit_all_to_all, network_of
 from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -37,12 +36,7 @@ from lightloom.fabric.lost_circuits import without_nics
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.option_types import Count, OptionalQuantity, PartNames, Switch
 from lightloom.hardware import switch_technology
-from lightloom.schedule import (
-    Failures,
-    Ring,
-    cycles_in_order,
-    topoopt_topology,
-)
+from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.units import to_ps
 
 
@@ -86,14 +80,6 @@ class TopoOpt(FabricOptions):
         if failures.eps_nics or failures.planes:
             raise FabricError("failed: all NICs are on one panel: expected nic:2/1 or server:3")
         return self
-
-    def failures(self) -> Failures:
-        """Return what has failed."""
-        return read_failures(self.failed)
-
-    def without(self, parts: Sequence[str], /) -> Self:
-        """Return the fabric without more parts, under its name."""
-        return self.replace(failed=(*self.failed, *parts), label=self.name)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
@@ -189,7 +175,7 @@ class TopoOpt(FabricOptions):
             for ring in context.mean().rings
         ]
         demand, phases = all_pairs(context)
-        found = topoopt_topology(
+        topology = topoopt_topology(
             cluster.servers,
             cluster.nics_per_server,
             rings=rings,
@@ -197,14 +183,14 @@ class TopoOpt(FabricOptions):
             phases=phases,
             max_routes=self.max_routes,
         )
-        cycles = cycles_in_order(found, rings)
+        cycles = cycles_in_order(topology, rings)
         return Direct(
             link_rate_bps=cluster.nic_rate_bps,
             link_delay_ps=cluster.link_delay_ps,
             relay_delay_ps=to_ps(self.relay_s()),
-            circuits=found.circuits,
-            route_offsets=found.route_offsets,
-            route_servers=found.route_servers,
+            circuits=topology.circuits,
+            route_offsets=topology.route_offsets,
+            route_servers=topology.route_servers,
             cycle_offsets=cycles.offsets,
             cycle_servers=cycles.servers,
             cycle_counts=cycles.counts,
@@ -228,8 +214,8 @@ class TopoOpt(FabricOptions):
         return "planes" if cluster.servers <= ports else "folded"
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        own = {"panel_ports": self._ports(), "relay_delay_s": self.relay_s()}
-        return super()._applied(cluster, network) | own
+        parameters = {"panel_ports": self._ports(), "relay_delay_s": self.relay_s()}
+        return super()._applied(cluster, network) | parameters
 
     def _ports(self) -> int:
         return self.panel_ports or switch_technology("robotic").ports
@@ -255,7 +241,7 @@ def all_pairs(context: FabricContext) -> tuple[_Demand, npt.NDArray[np.uint32]]:
     """
     mean = context.mean()
     groups = sorted({tuple(servers.tolist()) for servers in context.layout.group_servers()})
-    ends = [(one, other) for group in groups for one in group for other in group]
+    ends = [(member, other) for group in groups for member in group for other in group]
     src, dst = np.array(ends, dtype=np.uint32).reshape(-1, 2).T
     apart = src != dst
     # The finder compares bytes and adds them up: 2^63 is as good as more.

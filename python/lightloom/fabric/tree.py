@@ -177,8 +177,8 @@ def tree_switches(
     tiers, ports = tree.tiers(servers), tree.switch_ports
     sold: Availability = "volume"
     if component == "eps_port":
-        known = {one.ports: one.availability for one in packet_switches(rate_gbps)}
-        sold = known.get(ports, sold)
+        availability = {switch.ports: switch.availability for switch in packet_switches(rate_gbps)}
+        sold = availability.get(ports, sold)
     links = tree_links(tree, servers, "fit")
     count = tree.rails * -(-servers // tree.servers_per_tor)
     if tiers == 2:

@@ -104,11 +104,6 @@ class Gpu:
         """Memory rate in bytes per second."""
         return self.hbm_rate_gbps * 1e9 / 8
 
-    @property
-    def nvlink_bytes_per_s(self) -> float:
-        """NVLink rate per direction in bytes per second."""
-        return self.nvlink_rate_gbps * 1e9 / 8
-
     def peak_flops(self, precision: Precision) -> float:
         """Peak of the tensor cores in FLOP/s for matrix products of a precision.
 

@@ -45,7 +45,7 @@ def names(value: object, name: str) -> tuple[str, ...]:
     """Return a list of names, or raise an :class:`InputError`."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         listed = tuple(value)
-        if all(isinstance(one, str) for one in listed):
+        if all(isinstance(name, str) for name in listed):
             return listed
     raise InputError(f'{name} = {echo(value)}: expected a list of names, such as ["greedy"]')
 

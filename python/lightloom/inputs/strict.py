@@ -130,6 +130,11 @@ def quantity(unit: str) -> BeforeValidator:
     return BeforeValidator(convert)
 
 
+def comma_list(value: Any) -> Any:
+    """Accept one text of several joined by commas."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
 def check(
     kind: type[Kind],
     values: Mapping[str, Any],
@@ -178,10 +183,10 @@ def describe(
         return f"{prefix}{expectation(problem)}"
     if name.startswith("--"):
         return f"{prefix}{name} {_typed(problem['input'])}: {expectation(problem)}"
-    given = problem["input"]
+    value = problem["input"]
     # without its quotes, a number would look like what was expected
-    is_quoted = isinstance(given, str) and problem["type"] in {"int_type", "float_type"}
-    shown = echo(given) if is_quoted and _is_number(given) else _typed(given)
+    is_quoted = isinstance(value, str) and problem["type"] in {"int_type", "float_type"}
+    shown = echo(value) if is_quoted and _is_number(value) else _typed(value)
     return f"{prefix}{name} = {shown}: {expectation(problem)}"
 
 
@@ -256,11 +261,11 @@ def literal_words(problem: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
-    known = keys_at(kind, location[:-1])
+    keys = keys_at(kind, location[:-1])
     key = str(location[-1])
     if other := _elsewhere(kind, key[:MAX_ECHO].lstrip("-").replace("-", "_"), location[:-1]):
         return f"; did you mean {other}?"
-    return did_you_mean(key[:MAX_ECHO], known) or f"; known: {', '.join(known)}"
+    return did_you_mean(key[:MAX_ECHO], keys) or f"; known: {', '.join(keys)}"
 
 
 def _elsewhere(kind: type[BaseModel], key: str, path: tuple[int | str, ...]) -> str:
@@ -292,8 +297,8 @@ _CONTAINERS = (dict, list, tuple)
 
 def _table(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
     """The table at ``path``, if there is one."""
-    found = _annotation(kind, path)
-    return found if _is_table(found) else None
+    annotation = _annotation(kind, path)
+    return annotation if _is_table(annotation) else None
 
 
 def _annotation(kind: type[BaseModel], path: tuple[int | str, ...]) -> Any:

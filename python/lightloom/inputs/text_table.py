@@ -127,11 +127,11 @@ def parse_table(
     InputError
         If it is no such table.
     """
-    found = parse_rows(content, name, columns.noun, error)
-    head, *rows = found.rows
+    lines_read = parse_rows(content, name, columns.noun, error)
+    head, *rows = lines_read.rows
     heads = [cell.strip().lower() for cell in head]
-    places = _places(heads, found.place(0), columns, error)
-    lines = np.array(found.lines[1:], dtype=np.int64)
+    places = _places(heads, lines_read.place(0), columns, error)
+    lines = np.array(lines_read.lines[1:], dtype=np.int64)
     table = TextTable(name, places, rows, lines, error)
     wrong = next((n for n, row in enumerate(rows) if len(row) != len(head)), None)
     if wrong is not None:

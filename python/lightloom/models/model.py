@@ -234,7 +234,7 @@ class Model:
         """Number of transformer layers."""
         return len(self.moe_layers)
 
-    @property
+    @functools.cached_property
     def num_moe_layers(self) -> int:
         """Number of layers with routed experts."""
         return sum(self.moe_layers)
@@ -255,6 +255,17 @@ class Model:
         if self.moe_layers[layer]:
             return 0
         return self.ffn_by_layer[layer] if self.ffn_by_layer else self.ffn_size
+
+    @functools.cached_property
+    def first_alike(self) -> tuple[int, ...]:
+        """For each layer, the first one with its attention, feed-forward and experts."""
+        firsts: dict[tuple[int, int, bool], int] = {}
+        return tuple(
+            firsts.setdefault(
+                (self.attention_index(layer), self.ffn_width(layer), self.moe_layers[layer]), layer
+            )
+            for layer in range(self.num_layers)
+        )
 
     @functools.cached_property
     def ffn_widths(self) -> dict[int, int]:

@@ -333,8 +333,8 @@ class TextSink:
                 raise self._failure(error) from None
 
 
-class RowWriter:
-    """Rows of one run each, written to CSV as they come and to Parquet at the end.
+class _TableWriter:
+    """A table that is written to CSV as its rows come and to Parquet at the end.
 
     ``close`` is called in any case, so that an interrupt leaves the finished rows in both.
 
@@ -351,31 +351,9 @@ class RowWriter:
             need("polars", "a Parquet file")
         self._sink = TextSink(csv_target)
         self._parquet_path = parquet_path
-        self.files = _files(csv_target, parquet_path)
-        self._rows: list[dict[str, Any]] = []
-
-    @property
-    def count(self) -> int:
-        """Rows so far."""
-        return len(self._rows)
-
-    def write(self, row: dict[str, Any]) -> None:
-        """Add one row; all rows have the same keys.
-
-        Raises
-        ------
-        OutputError
-            If the CSV cannot be written.
-        """
-        self._rows.append(row)
-        if not self._sink.wanted:
-            return
-        text = io.StringIO(newline="")
-        table = csv.DictWriter(text, self._rows[0].keys())
-        if not self._sink.begun:
-            table.writeheader()
-        table.writerow(row)
-        self._sink.write(text.getvalue())
+        #: the targets that are files, not standard output
+        self.files = [str(t) for t in (csv_target, parquet_path) if t not in (None, STDOUT)]
+        self._parts: list[Any] = []
 
     def close(self) -> None:
         """Finish both files; nothing is written if there was no row.
@@ -387,32 +365,49 @@ class RowWriter:
         """
         self._sink.close()
         path, self._parquet_path = self._parquet_path, None
-        if path is None or not self._rows:
+        if path is not None and self._parts:
+            _write_parquet(self._frame(), path)
+
+    def _frame(self) -> polars.DataFrame:
+        raise NotImplementedError
+
+
+class RowWriter(_TableWriter):
+    """Rows of one run each."""
+
+    @property
+    def count(self) -> int:
+        """Rows so far."""
+        return len(self._parts)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Add one row; all rows have the same keys.
+
+        Raises
+        ------
+        OutputError
+            If the CSV cannot be written.
+        """
+        self._parts.append(row)
+        if not self._sink.wanted:
             return
+        text = io.StringIO(newline="")
+        table = csv.DictWriter(text, self._parts[0].keys())
+        if not self._sink.begun:
+            table.writeheader()
+        table.writerow(row)
+        self._sink.write(text.getvalue())
+
+    def _frame(self) -> polars.DataFrame:
         import polars
 
-        _write_parquet(polars.DataFrame(self._rows, infer_schema_length=None), path)
+        return polars.DataFrame(self._parts, infer_schema_length=None)
 
 
-def _files(*targets: Path | str | None) -> list[str]:
-    """The targets that are files, not standard output."""
-    return [str(target) for target in targets if target not in (None, STDOUT)]
+class ColumnWriter(_TableWriter):
+    """Many rows at a time, as columns."""
 
-
-class ColumnWriter:
-    """Many rows at a time, as columns: written to CSV as they come and to Parquet at the end.
-
-    ``close`` is called in any case, as that of :class:`RowWriter`, whose parameters these are.
-    """
-
-    def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
-        if parquet_path is not None:
-            need("polars", "a Parquet file")
-        self._sink = TextSink(csv_target)
-        self._parquet_path = parquet_path
-        self.files = _files(csv_target, parquet_path)
-        self._kept: list[polars.DataFrame] = []
-        self.count = 0
+    count = 0
 
     def write(self, columns: Mapping[str, npt.NDArray[Any] | list[Any]]) -> None:
         """Add rows; not a number is an empty cell. All batches have the same columns.
@@ -426,26 +421,16 @@ class ColumnWriter:
         if self._parquet_path is not None:
             import polars
 
-            self._kept.append(polars.DataFrame(dict(columns), nan_to_null=True))
+            self._parts.append(polars.DataFrame(dict(columns), nan_to_null=True))
         if self._sink.wanted:
             self._sink.write(csv_text(columns, with_header=not self._sink.begun))
 
-    def close(self) -> None:
-        """Finish both files; nothing is written if there was no row.
-
-        Raises
-        ------
-        OutputError
-            If one of them cannot be written.
-        """
-        self._sink.close()
-        path, self._parquet_path = self._parquet_path, None
-        if path is None or not self._kept:
-            return
+    def _frame(self) -> polars.DataFrame:
         import polars
 
         # a column may be empty in one batch and not in another
-        _write_parquet(polars.concat(self._kept, how="vertical_relaxed"), path)
+        frame: polars.DataFrame = polars.concat(self._parts, how="vertical_relaxed")
+        return frame
 
 
 def _write_parquet(rows: Any, path: Path) -> None:

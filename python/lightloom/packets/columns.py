@@ -85,8 +85,8 @@ def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
     places = {
         name: max(0, int(np.ceil(share * len(there))) - 1) for name, share in QUANTILES.items()
     }
-    found = {name: float(there[place]) for name, place in places.items()}
-    return {"min": found.pop("min"), "mean": float(there.mean()), **found}
+    quantiles = {name: float(there[place]) for name, place in places.items()}
+    return {"min": quantiles.pop("min"), "mean": float(there.mean()), **quantiles}
 
 
 def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:

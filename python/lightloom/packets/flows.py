@@ -186,7 +186,7 @@ def _are_texts(values: Any, count: int) -> bool:
     """Whether values are a list of so many texts."""
     several = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     listed = list(values) if several else []
-    return len(listed) == count and all(isinstance(one, str) for one in listed)
+    return len(listed) == count and all(isinstance(item, str) for item in listed)
 
 
 def _as_numbers(values: Any, name: str) -> npt.NDArray[np.float64]:

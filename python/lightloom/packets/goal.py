@@ -129,22 +129,22 @@ class _Reader:
 
     def line(self, number: int, text: str) -> None:
         if not self.ranks:
-            found = _RANKS.fullmatch(text)
-            if found is None or not 1 <= int(found[1]) <= MAX_HOSTS:
+            match = _RANKS.fullmatch(text)
+            if match is None or not 1 <= int(match[1]) <= MAX_HOSTS:
                 raise self.refuse(
                     number, f"{echo(text)}: expected 'num_ranks N' first, N from 1 to {MAX_HOSTS:,}"
                 )
-            self.ranks = int(found[1])
+            self.ranks = int(match[1])
         elif self.rank < 0 or self.opens:
             self._open(number, text)
         elif text == "}":
             self._close()
-        elif (found := _WAIT.fullmatch(text)) is not None:
-            begins = found[2] == "irequires"
+        elif (match := _WAIT.fullmatch(text)) is not None:
+            begins = match[2] == "irequires"
             milestone = Milestone.BEGUN if begins else Milestone.ENDED
-            self.waits.append((number, found[1], milestone, found[3]))
-        elif (found := _OPERATION.fullmatch(text)) is not None:
-            self._operation(number, found)
+            self.waits.append((number, match[1], milestone, match[3]))
+        elif (match := _OPERATION.fullmatch(text)) is not None:
+            self._operation(number, match)
         else:
             raise self.refuse(number, f"{echo(text)}: {_EXPECTED}")
 
@@ -153,45 +153,45 @@ class _Reader:
         if self.opens and text == "{":
             self.opens = False
             return
-        found = None if self.opens else _RANK.fullmatch(text)
-        if found is None:
+        match = None if self.opens else _RANK.fullmatch(text)
+        if match is None:
             expected = "'{'" if self.opens else "'rank N {'"
             raise self.refuse(number, f"{echo(text)}: expected {expected}")
-        rank = int(found[1])
+        rank = int(match[1])
         if rank >= self.ranks or rank in self.seen:
             what = "is there twice" if rank in self.seen else f"of {self.ranks:,} ranks, from 0 on"
             raise self.refuse(number, f"rank {rank} {what}")
-        self.rank, self.opens = rank, not found[2]
+        self.rank, self.opens = rank, not match[2]
         self.seen.add(rank)
 
     def _close(self) -> None:
         """A rank ends: its operations are known by label."""
-        for number, one, milestone, other in self.waits:
-            missing = next((label for label in (one, other) if label not in self.labels), None)
+        for number, waiting, milestone, other in self.waits:
+            missing = next((label for label in (waiting, other) if label not in self.labels), None)
             if missing is not None:
                 raise self.refuse(number, f"rank {self.rank} has no operation {echo(missing)}")
-            operation, awaited = self.labels[one], self.labels[other]
+            operation, awaited = self.labels[waiting], self.labels[other]
             self.builder.wait(operation, awaited, milestone)
         self.rank = -1
         self.labels.clear()
         self.waits.clear()
 
-    def _operation(self, number: int, found: re.Match[str]) -> None:
+    def _operation(self, number: int, match: re.Match[str]) -> None:
         if len(self.builder) >= MAX_OPERATIONS:
             raise self.refuse(number, f"more than {MAX_OPERATIONS:,} operations")
-        label = found["label"] or f"line {number}"
+        label = match["label"] or f"line {number}"
         if label in self.labels:
             raise self.refuse(number, f"rank {self.rank} has two operations {echo(label)}")
-        words = found["rest"].split()
+        words = match["rest"].split()
         options = dict(zip(words[::2], map(int, words[1::2]), strict=True))
         if len(words) > 2 * len(options):
-            raise self.refuse(number, f"{echo(found[0])}: {_EXPECTED}")
+            raise self.refuse(number, f"{echo(match[0])}: {_EXPECTED}")
         if options.get("nic", 0):
             raise self.refuse(number, f"nic {options['nic']}: expected 0, as a host has one NIC")
-        if found["kind"] is None:
-            self.labels[label] = self._compute(number, label, int(found["span"]), options)
+        if match["kind"] is None:
+            self.labels[label] = self._compute(number, label, int(match["span"]), options)
         else:
-            self.labels[label] = self._message(number, label, found, options)
+            self.labels[label] = self._message(number, label, match, options)
 
     def _compute(self, number: int, label: str, span_ns: int, options: dict[str, int]) -> int:
         if span_ns > MAX_SPAN_S * 1e9 or "tag" in options:
@@ -203,16 +203,16 @@ class _Reader:
         return self.builder.add("compute", self.rank, label, span_ps=1000 * span_ns, unit=unit)
 
     def _message(
-        self, number: int, label: str, found: re.Match[str], options: dict[str, int]
+        self, number: int, label: str, match: re.Match[str], options: dict[str, int]
     ) -> int:
-        sends, peer = found["kind"] == "send", int(found["peer"])
-        if (found["way"] == "to") != sends:
-            raise self.refuse(number, f"{echo(found[0])}: expected 'send ... to', 'recv ... from'")
+        sends, peer = match["kind"] == "send", int(match["peer"])
+        if (match["way"] == "to") != sends:
+            raise self.refuse(number, f"{echo(match[0])}: expected 'send ... to', 'recv ... from'")
         if peer == -1:
             raise self.refuse(number, "from -1, any rank: expected the number of a rank")
         if peer >= self.ranks or peer == self.rank:
             raise self.refuse(number, f"rank {peer}: expected another of {self.ranks:,} ranks")
-        size = int(found["bytes"])
+        size = int(match["bytes"])
         if size > MAX_SIZE:
             raise self.refuse(number, f"{size:,} bytes: expected at most {MAX_SIZE:,}")
         operation = self.builder.add("send" if sends else "receive", self.rank, label)
@@ -284,8 +284,8 @@ def _split_receives(builder: OperationBuilder) -> None:
                 builder.waits_of(operation)[place] = (posted[other], Milestone.ENDED)
     for receive, begin in posted.items():
         waits = builder.waits_of(receive)
-        builder.waits_of(begin)[:] = [one for one in waits if one[1] is not Milestone.RECEIVED]
-        waits[:] = [one for one in waits if one[1] is Milestone.RECEIVED]
+        builder.waits_of(begin)[:] = [wait for wait in waits if wait[1] is not Milestone.RECEIVED]
+        waits[:] = [wait for wait in waits if wait[1] is Milestone.RECEIVED]
         builder.wait(receive, begin)
 
 

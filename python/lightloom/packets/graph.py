@@ -157,7 +157,7 @@ def routes_of(flows: Flows, graph: NetworkGraph) -> tuple[Any, Any]:
     InputError
         Naming the first flow whose route does not lead from its source to its destination.
     """
-    known: dict[str, list[int]] = {"": []}
+    links_of: dict[str, list[int]] = {"": []}
     starts, links = [0], []
     for flow, text in enumerate(flows.routes or ()):
         ends = (str(flows.source[flow]), str(flows.destination[flow]))
@@ -167,12 +167,12 @@ def routes_of(flows: Flows, graph: NetworkGraph) -> tuple[Any, Any]:
                 f"{flows.place(flow)}: route {echo(text)}: expected the nodes from {ends[0]} to "
                 f"{ends[1]}, both included"
             )
-        if text not in known:
+        if text not in links_of:
             try:
-                known[text] = graph.route(text)
+                links_of[text] = graph.route(text)
             except InputError as error:
                 raise InputError(f"{flows.place(flow)}: route {echo(text)}: {error}") from None
-        links += known[text]
+        links += links_of[text]
         starts.append(len(links))
     return np.array(starts, dtype=np.uint64), np.array(links, dtype=np.uint32)
 

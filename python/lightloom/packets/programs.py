@@ -31,7 +31,7 @@ _NONE = 2**32 - 1
 
 
 class Milestone(IntEnum):
-    """What of an operation others wait for; of a computation the last two are one."""
+    """The part of an operation that others wait for; a computation's last two are one."""
 
     BEGUN = 0
     RECEIVED = 1
@@ -101,11 +101,11 @@ class Programs:
         waiting = np.repeat(np.arange(len(self)), np.diff(self.wait_starts))
         themselves = waiting[waiting == self.waits]
         if len(themselves):
-            one = self.title(int(themselves[0]))
-            raise InputError(f"{name}: {one} waits for itself; expected another one, or none")
-        cycle = [one for one in self._cycle(waiting) if self.kind[one]]
+            title = self.title(int(themselves[0]))
+            raise InputError(f"{name}: {title} waits for itself; expected another one, or none")
+        cycle = [operation for operation in self._cycle(waiting) if self.kind[operation]]
         if cycle:
-            named = ", ".join(self.title(one) for one in cycle[:_NAMED])
+            named = ", ".join(self.title(operation) for operation in cycle[:_NAMED])
             more = f" and {len(cycle) - _NAMED:,} more" if len(cycle) > _NAMED else ""
             raise InputError(f"{name}: {named}{more} wait for one another; none can ever begin")
 
@@ -117,21 +117,21 @@ class Programs:
         left = np.diff(self.wait_starts).tolist()
         ready = [one for one, number in enumerate(left) if not number]
         while ready:
-            one = ready.pop()
-            for other in later[starts[one] : starts[one + 1]]:
+            at = ready.pop()
+            for other in later[starts[at] : starts[at + 1]]:
                 left[other] -= 1
                 if not left[other]:
                     ready.append(other)
-        one = next((one for one, number in enumerate(left) if number), -1)
-        if one < 0:
+        at = next((place for place, number in enumerate(left) if number), -1)
+        if at < 0:
             return []
         # each of those left waits for another one of them
         seen: dict[int, int] = {}
-        while one not in seen:
-            seen[one] = len(seen)
-            waits = self.waits[self.wait_starts[one] : self.wait_starts[one + 1]].tolist()
-            one = next(other for other in waits if left[other])
-        return sorted(list(seen)[seen[one] :])
+        while at not in seen:
+            seen[at] = len(seen)
+            waits = self.waits[self.wait_starts[at] : self.wait_starts[at + 1]].tolist()
+            at = next(other for other in waits if left[other])
+        return sorted(list(seen)[seen[at] :])
 
 
 class OperationBuilder:
@@ -269,7 +269,7 @@ def _delays_ps(flows: Flows) -> Sequence[int]:
 def _flows_of_cell(flows: Flows, flow: int) -> list[int]:
     """The flows that a cell of the column ``after`` names."""
     assert flows.after is not None
-    text, found = flows.after[flow], list[int]()
+    text, numbers = flows.after[flow], list[int]()
     for word in text.split():
         number = int(word) if word.isascii() and word.isdigit() and len(word) < 10 else -1
         if not 0 <= number < len(flows):
@@ -277,8 +277,8 @@ def _flows_of_cell(flows: Flows, flow: int) -> list[int]:
                 f"{flows.place(flow)}: after {echo(text)}: expected numbers of flows from 0 to "
                 f"{len(flows) - 1:,}, parted by spaces"
             )
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def operation_rows(flows: Flows, times: OperationTimes) -> dict[str, npt.NDArray[Any]]:
@@ -298,15 +298,15 @@ def critical_rows(flows: Flows, times: OperationTimes) -> dict[str, npt.NDArray[
 def _rows(
     flows: Flows, times: OperationTimes, programs: Programs, chosen: Whole
 ) -> dict[str, npt.NDArray[Any]]:
-    shown = chosen[[bool(programs.kind[one]) for one in chosen.tolist()]]
+    shown = chosen[[bool(programs.kind[i]) for i in chosen.tolist()]]
     flow = programs.flow[shown]
     there = flow >= 0
-    receives = np.array([programs.kind[one] == "receive" for one in shown.tolist()], dtype=np.bool_)
+    receives = np.array([programs.kind[i] == "receive" for i in shown.tolist()], dtype=np.bool_)
     peer = np.where(receives, flows.source[flow], flows.destination[flow])
     return {
         "rank": programs.rank[shown],
-        "label": np.array([programs.label[one] for one in shown.tolist()], dtype=np.str_),
-        "kind": np.array([programs.kind[one] for one in shown.tolist()], dtype=np.str_),
+        "label": np.array([programs.label[i] for i in shown.tolist()], dtype=np.str_),
+        "kind": np.array([programs.kind[i] for i in shown.tolist()], dtype=np.str_),
         "flow": np.where(there, flow, -1),
         "peer": np.where(there, peer, -1),
         "bytes": np.where(there, flows.size_bytes[flow], 0),

@@ -267,20 +267,20 @@ class PacketRun(Shown):
 
     def _layer_use(self, number: int) -> LayerUse:
         links = self.links
-        own = links.layer == number
-        could = links.rate_gbps[own] * 1e9 / 8 * self.end_s
-        sent = links.sent_bytes[own]
+        in_layer = links.layer == number
+        could = links.rate_gbps[in_layer] * 1e9 / 8 * self.end_s
+        sent = links.sent_bytes[in_layer]
         busy = sent / could if self.end_s else np.zeros(len(sent))
         counts = {
-            name: int(getattr(links, name)[own].sum())
+            name: int(getattr(links, name)[in_layer].sum())
             for name in ("drops", "control_drops", "trims", "marks", "pauses")
         }
         return LayerUse(
             name=self.layers[number],
-            links=int(own.sum()),
+            links=int(in_layer.sum()),
             mean_utilization=float(sent.sum() / could.sum()) if self.end_s else 0.0,
             max_utilization=float(busy.max(initial=0.0)),
-            peak_queue_bytes=int(links.peak_queue_bytes[own].max(initial=0)),
-            paused_s=float(links.paused_s[own].sum()),
+            peak_queue_bytes=int(links.peak_queue_bytes[in_layer].max(initial=0)),
+            paused_s=float(links.paused_s[in_layer].sum()),
             **counts,
         )

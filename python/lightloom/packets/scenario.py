@@ -22,6 +22,7 @@ from lightloom.inputs.strict import (
     Switch,
     Whole,
     check,
+    comma_list,
     quantity,
 )
 from lightloom.schedule.named_sets import choices
@@ -36,11 +37,6 @@ TRANSPORTS = tuple(choices("transport"))
 ROUTINGS, PLANE_CHOICES = choices("routing"), choices("plane_choice")
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
 Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "dragonfly", "links"]
-
-
-def _several(value: Any) -> Any:
-    """Accept one text of several joined by commas."""
-    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def _named(value: Any) -> Any:
@@ -151,7 +147,7 @@ class NetworkTable(Strict):
         description="Links that are dark for a time: CSV with the columns a, b, dark_us and up_us.",
     )
 
-    failures: Annotated[tuple[str, ...], BeforeValidator(_several)] = Field(
+    failures: Annotated[tuple[str, ...], BeforeValidator(comma_list)] = Field(
         (),
         description="Link or switch that fails, when, and for how long, such as "
         "'leaf-0:spine-1@2ms+5ms' or 'spine-1@2ms' for good; repeatable.",

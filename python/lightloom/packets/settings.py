@@ -129,13 +129,13 @@ def resolve(scenario: PacketScenario, call: Callable[[str], str] = str) -> Packe
     InputError
         If there is no such transport, or it has no such parameter or not with such a value.
     """
-    own = dict(scenario.transport)
-    name = own.pop("name", None)
+    parameters = dict(scenario.transport)
+    name = parameters.pop("name", None)
     if not isinstance(name, str):
         raise InputError(f"transport.name: {expected_one_of(name, TRANSPORTS)}")
     tables = profile_of(name, scenario.network.rate_gbps)
-    given = {f"transport.{key}" for key in own}
-    for key, value in own.items():
+    set_keys = {f"transport.{key}" for key in parameters}
+    for key, value in parameters.items():
         called = call(f"transport.{key}")
         if key not in tables["transport"]:
             raise InputError(f"{called} is no parameter of {name}{_hint(key, tables['transport'])}")
@@ -144,11 +144,11 @@ def resolve(scenario: PacketScenario, call: Callable[[str], str] = str) -> Packe
         for key, value in part:
             if isinstance(value, Strict):
                 tables[where][key] = _switched(where, key, tables[where][key], dict(value))
-                given |= {f"{where}.{key}.{inner}" for inner, x in value if x is not None}
+                set_keys |= {f"{where}.{key}.{inner}" for inner, x in value if x is not None}
             elif value is not None:
                 tables[where][key] = value
-                given.add(f"{where}.{key}")
-    return PacketSettings(name, tables, frozenset(given))
+                set_keys.add(f"{where}.{key}")
+    return PacketSettings(name, tables, frozenset(set_keys))
 
 
 def _hint(key: str, known: Mapping[str, Any]) -> str:
@@ -206,12 +206,12 @@ _EXPECTED: dict[Any, str] = {
 
 
 def _switched(
-    where: str, key: str, present: dict[str, Any] | None, own: dict[str, Any]
+    where: str, key: str, present: dict[str, Any] | None, options: dict[str, Any]
 ) -> dict[str, Any] | None:
     """A table that is there or not, after what was given."""
     name = f"{where}.{key}"
-    on = own.pop("on")
-    values = {inner: value for inner, value in own.items() if value is not None}
+    on = options.pop("on")
+    values = {inner: value for inner, value in options.items() if value is not None}
     if on is False:
         if values:
             raise InputError(

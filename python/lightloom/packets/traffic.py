@@ -43,16 +43,16 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
     pattern = traffic.pattern or ("matrix" if traffic.matrix and not files else None)
     sources = [*files, *([pattern] if pattern else [])]
     if len(sources) != 1:
-        given = "there is none" if not sources else f"{len(sources)} are given"
+        count = "there is none" if not sources else f"{len(sources)} are given"
         raise InputError(
             f"expected {call('flows')} FILE, {call('pattern')} NAME or {call('programs')} FILE, "
-            f"{given}"
+            f"{count}"
         )
     kind = sources[0]
     needed, optional = _READS[kind]
     for key, value in traffic:
-        known = key in {"flows", "pattern", "programs", *needed, *optional}
-        if value is not None and not known:
+        applies = key in {"flows", "pattern", "programs", *needed, *optional}
+        if value is not None and not applies:
             raise InputError(f"{call(key)} does not apply to {_calls(kind, call)}; leave it out")
         if value is None and key in needed:
             raise InputError(f"{call(key)} is missing; {_calls(kind, call)} needs it")

@@ -9,8 +9,9 @@ held against those of ``tests/crosscheck/test_memory_measured.py`` (:data:`ERROR
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import TypeVar, get_args
 
 from lightloom.errors import PlanError, echo, expected_one_of
 from lightloom.models.model import NO_ATTENTION, Model
@@ -32,6 +33,8 @@ from lightloom.parallel.plan import Plan
 from lightloom.practice import ActivationCache, Precision, Recompute, Sharded, StatePrecision
 
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
+
+_Value = TypeVar("_Value")
 
 #: bytes per parameter of Adam: FP32 master copy and two moments in each format
 _OPTIMIZER_BYTES = {"fp32": 12.0, "bf16": 8.0}
@@ -213,10 +216,24 @@ def output_per_gpu(model: Model, plan: Plan) -> float:
     return norm_parameters(model) + count / plan.tp
 
 
+def _by_layer(
+    model: Model, layers: Sequence[int], value: Callable[[int], _Value]
+) -> dict[int, _Value]:
+    """The value of each layer, computed once for those that are alike."""
+    values: dict[int, _Value] = {}
+    for layer in layers:
+        first = model.first_alike[layer]
+        if first not in values:
+            values[first] = value(first)
+    return {layer: values[model.first_alike[layer]] for layer in layers}
+
+
 def stage_parameters(model: Model, plan: Plan, stage: int) -> LayerParameters:
     """Parameters of a pipeline stage that one GPU holds."""
     chunks = plan.layers(model.num_layers)[stage]
-    parts = [layer_parameters(model, plan, layer) for chunk in chunks for layer in chunk]
+    layers = [layer for chunk in chunks for layer in chunk]
+    of_layer = _by_layer(model, layers, lambda layer: layer_parameters(model, plan, layer))
+    parts = [of_layer[layer] for layer in layers]
     dense = sum(part.dense for part in parts)
     if stage == 0:
         dense += embedding_per_gpu(model, plan)
@@ -251,7 +268,8 @@ def stage_memory(
     stages = plan.held_stages(stage)
     by_stage = plan.layers(model.num_layers)
     chunks = [chunk for index in stages for chunk in by_stage[index]]
-    layers = {layer: layer_parameters(model, plan, layer) for chunk in chunks for layer in chunk}
+    held = [layer for chunk in chunks for layer in chunk]
+    layers = _by_layer(model, held, lambda layer: layer_parameters(model, plan, layer))
     counts = _Shards(plan, [stage_parameters(model, plan, index) for index in stages])
     of_layers = _Shards(plan, list(layers.values()))
     largest = max((part.dense + part.expert for part in layers.values()), default=0.0)
@@ -269,7 +287,7 @@ def stage_memory(
     if options.sharded != "states" and plan.zero1:
         # of a layer, until they are reduced
         workspace += largest * options.gradient_bytes
-    sizes = {layer: layer_activations(model, plan, layer, options) for layer in layers}
+    sizes = _by_layer(model, held, lambda layer: layer_activations(model, plan, layer, options))
     weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
     activations = peak_in_flight(plan, stage, weights)
     alternates = plan.overlap_all_to_all == "batch"

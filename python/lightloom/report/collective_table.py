@@ -42,7 +42,7 @@ def print_collectives(
         ),
         soft_wrap=True,
     )
-    repeats = any(abs(one.repeated_s / one.time_s - 1) > SHOWN for one in results)
+    repeats = any(abs(result.repeated_s / result.time_s - 1) > SHOWN for result in results)
     labels, times, carried = _labels(results), _times(results, repeats), _carried(results)
     title = "Time, bandwidth, and what carries how much, per GPU"
     whole = _table(title, labels | times | carried)
@@ -66,9 +66,9 @@ def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
 def _labels(results: Sequence[CollectiveResult]) -> dict[str, list[str]]:
     """What a row is about; no column for what all have in common."""
     columns = {
-        "collective": [one.collective for one in results],
-        "fabric": [_fabric(one) for one in results],
-        "buffer\nper GPU": [show_bytes(one.buffer_bytes) for one in results],
+        "collective": [r.collective for r in results],
+        "fabric": [_fabric(r) for r in results],
+        "buffer\nper GPU": [show_bytes(r.buffer_bytes) for r in results],
     }
     if len(set(columns["collective"])) == 1:
         del columns["collective"]
@@ -77,21 +77,21 @@ def _labels(results: Sequence[CollectiveResult]) -> dict[str, list[str]]:
 
 def _times(results: Sequence[CollectiveResult], repeats: bool) -> dict[str, list[str]]:
     return {
-        "time": [show_time(one.time_s) for one in results],
-        **({"repeated": [show_time(one.repeated_s) for one in results]} if repeats else {}),
-        "algorithm\n[GB/s]": show_column((one.algorithm_bandwidth / 1e9 for one in results), 3),
-        "bus\n[GB/s]": show_column((one.bus_bandwidth / 1e9 for one in results), 3),
-        "of NIC\nrate": [f"{one.nic_share:.0%}" for one in results],
+        "time": [show_time(r.time_s) for r in results],
+        **({"repeated": [show_time(r.repeated_s) for r in results]} if repeats else {}),
+        "algorithm\n[GB/s]": show_column((r.algorithm_bandwidth / 1e9 for r in results), 3),
+        "bus\n[GB/s]": show_column((r.bus_bandwidth / 1e9 for r in results), 3),
+        "of NIC\nrate": [f"{r.nic_share:.0%}" for r in results],
     }
 
 
 def _carried(results: Sequence[CollectiveResult]) -> dict[str, list[str]]:
     return {
         f"{words}\n[MB]": show_column(
-            (one.carried_bytes[name] / one.gpus / 1e6 or None for one in results), 3
+            (r.carried_bytes[name] / r.gpus / 1e6 or None for r in results), 3
         )
         for name, words in CARRIERS.items()
-        if any(one.carried_bytes[name] for one in results)
+        if any(r.carried_bytes[name] for r in results)
     }
 
 
@@ -119,6 +119,6 @@ def _notes(
             "repeated: an equal one that follows at once, with its circuits set and members that"
             " are done early ahead of others"
         )
-    if any(one.left_out for one in results):
+    if any(result.left_out for result in results):
         notes.append("flat all-to-alls of that many uneven flows are tried with --all-to-all flat")
     return notes

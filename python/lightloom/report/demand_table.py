@@ -105,36 +105,36 @@ def print_picture(
     widest = max(len(f"{picture.matrix.max():,}") + 1, len(f"{picture.matrix.sum(axis=0).max():,}"))
     numbers = picture.matrix.shape[1] * (widest + 1) + MARGIN <= console.width
     cell = widest + 1 if numbers else 2
-    drawn = heat_map(picture.matrix, 64, (console.width - MARGIN) // cell)
+    heat = heat_map(picture.matrix, 64, (console.width - MARGIN) // cell)
     console.print(Text(f"columns: {picture.columns}; rows: {picture.rows}; {picture.note}"))
-    if drawn.columns_per_cell > 1 or drawn.rows_per_cell > 1:
-        console.print(f"a cell sums {drawn.rows_per_cell} rows x {drawn.columns_per_cell} columns")
-    print_cells(console, drawn, cell, numbers)
+    if heat.columns_per_cell > 1 or heat.rows_per_cell > 1:
+        console.print(f"a cell sums {heat.rows_per_cell} rows x {heat.columns_per_cell} columns")
+    print_cells(console, heat, cell, numbers)
     if numbers:
         totals = picture.matrix.sum(axis=0)
         line = "".join(f"{total:>{cell},}" for total in totals)
         console.print(Text(f"{'tokens':{MARGIN}}{line}"), no_wrap=True, crop=False)
         line = "".join(f"{_megabytes(total * token_bytes):>{cell}}" for total in totals)
         console.print(Text(f"{'MB':{MARGIN}}{line}"), no_wrap=True, crop=False)
-    _print_legend(console, drawn, token_bytes)
+    _print_legend(console, heat, token_bytes)
     console.print(
         f"MB = 10^6 bytes: {token_bytes:,} bytes per token "
         f"({hidden:,} elements of {element_bytes:g} bytes)"
     )
 
 
-def print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> None:
+def print_cells(console: Console, heat: HeatMap, cell: int, numbers: bool) -> None:
     """Print the cells of a matrix, so many characters wide, with numbers or shades alone."""
-    columns = drawn.values.shape[1]
+    columns = heat.values.shape[1]
     step = max(1, -(-5 // cell))
     heads = "".join(
-        f"{column * drawn.columns_per_cell:<{cell * step}}" if not numbers else f"{column:>{cell}}"
+        f"{column * heat.columns_per_cell:<{cell * step}}" if not numbers else f"{column:>{cell}}"
         for column in range(0, columns, 1 if numbers else step)
     )
     console.print(Text(f"{'':{MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
     shades = shades_of(console.encoding)
-    for row, (values, levels) in enumerate(zip(drawn.values, drawn.levels, strict=True)):
-        line = Text(f"{row * drawn.rows_per_cell:<{MARGIN}}")
+    for row, (values, levels) in enumerate(zip(heat.values, heat.levels, strict=True)):
+        line = Text(f"{row * heat.rows_per_cell:<{MARGIN}}")
         for value, level in zip(values, levels, strict=True):
             shade = shades[level]
             text = f" {shade}{value:>{cell - 2},}" if numbers else shade * cell

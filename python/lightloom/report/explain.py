@@ -69,13 +69,13 @@ def read_comparison(path: Path) -> Comparison:
         If it cannot be read or is no result file of this version.
     """
     try:
-        found = Comparison.from_json(read_results(path))
+        comparison = Comparison.from_json(read_results(path))
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(f"{path}") else f"{path}: {text}") from None
-    if not found.results:
+    if not comparison.results:
         raise InputError(f"{path}: no results in it; expected a file of compare --json")
-    return found
+    return comparison
 
 
 def load_results(path: Path) -> dict[str, dict[str, Any]]:
@@ -90,14 +90,14 @@ def load_results(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _by_fabric(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found = {}
+    by_name = {}
     for result in content["results"]:
         name = result.get("fabric") if isinstance(result, dict) else None
         if not isinstance(name, str) or not name.isprintable():
             raise InputError(f"{path}: a result without a fabric; run compare again")
         _check_result(path, result)
-        found[name] = result
-    return found
+        by_name[name] = result
+    return by_name
 
 
 def _check_result(path: Path, result: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ def files_as_json(paths: tuple[Path, Path]) -> dict[str, Any]:
         If a file is none of results.
     """
     contents = [read_results(path) for path in paths]
-    left, right = (_by_fabric(path, one) for path, one in zip(paths, contents, strict=True))
+    left, right = (_by_fabric(path, content) for path, content in zip(paths, contents, strict=True))
     return {
         "schema_version": 1,
         "files": [str(path) for path in paths],
@@ -216,11 +216,11 @@ def print_files(paths: tuple[Path, Path], fabric: str | None, console: Console) 
         If a file is none of results, or they have no fabric in common.
     """
     contents = [read_results(path) for path in paths]
-    results = [_by_fabric(path, one) for path, one in zip(paths, contents, strict=True)]
+    results = [_by_fabric(path, content) for path, content in zip(paths, contents, strict=True)]
     common = [name for name in results[0] if name in results[1]]
     if fabric is not None:
-        for path, found in zip(paths, results, strict=True):
-            result_of(path, found, fabric)
+        for path, by_name in zip(paths, results, strict=True):
+            result_of(path, by_name, fabric)
     elif not common:
         raise InputError(f"{paths[0]} and {paths[1]} have no fabric in common; name one of each")
     names = [str(path) for path in paths]
@@ -232,7 +232,7 @@ def print_files(paths: tuple[Path, Path], fabric: str | None, console: Console) 
     headers = ["fabric", "first\n[ms]", "second\n[ms]", "difference\n[ms]", "of first\n[%]"]
     table = plain_table("Step time", headers, caption=f"first: {names[0]}; second: {names[1]}")
     for name in common:
-        left, right = (1000 * found[name]["step_time_s"] for found in results)
+        left, right = (1000 * by_name[name]["step_time_s"] for by_name in results)
         share = _share(right - left, left).removesuffix(" %")
         table.add_row(Text(name), f"{left:,.2f}", f"{right:,.2f}", f"{right - left:+,.2f}", share)
     print_table(table, console)
@@ -240,22 +240,22 @@ def print_files(paths: tuple[Path, Path], fabric: str | None, console: Console) 
         fabric = common[0]
     if fabric is not None:
         sides = [f"{fabric} of {name}" for name in names]
-        pairs = [(side, found[fabric]) for side, found in zip(sides, results, strict=True)]
+        pairs = [(side, by_name[fabric]) for side, by_name in zip(sides, results, strict=True)]
         print_difference(pairs[0], pairs[1], console)
 
 
-def changed_inputs(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[str, str]]:
+def changed_inputs(first: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """Keys of the scenarios that differ, and what they have: the first, the second."""
     sides = [
         {row.name: row.value for row in flatten(content.get("inputs", {}).get("scenario", {}))}
-        for content in (one, other)
+        for content in (first, other)
     ]
     keys = dict.fromkeys([*sides[0], *sides[1]])
     return {
-        echo(key, quoted=False): (shown[0], shown[1])
+        echo(key, quoted=False): (texts[0], texts[1])
         for key in keys
-        if (shown := [echo(side.get(key, "not given"), quoted=False) for side in sides])
-        and shown[0] != shown[1]
+        if (texts := [echo(side.get(key, "not given"), quoted=False) for side in sides])
+        and texts[0] != texts[1]
     }
 
 

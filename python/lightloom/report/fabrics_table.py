@@ -54,12 +54,12 @@ def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
 
 def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, Any]:
     """The options of a kind of fabric, or of a file, and its network cost, as plain values."""
-    kind, given = _kind_of(name)
+    kind, values = _kind_of(name)
     options = [
         {
             "option": field.name,
             "default": field.default or ("off" if field.kind is bool else ""),
-            "value": None if given is None else given.get(field.name),
+            "value": None if values is None else values.get(field.name),
             "choices": list(field.choices),
             "meaning": field.sentence(),
         }
@@ -99,11 +99,11 @@ def _largest_parts(cost: Cost) -> str:
 
 def _kind_of(name: str) -> tuple[str, dict[str, Any] | None]:
     """The kind of a fabric, and the options that a file sets."""
-    kind, given = name, None
+    kind, values = name, None
     if name.endswith(".toml"):
         fabric = load_fabric(name)
-        kind, given = fabric.kind, fabric.parameters()
-    return kind, given
+        kind, values = fabric.kind, fabric.parameters()
+    return kind, values
 
 
 def print_options(name: str, cluster: Cluster, prices: Prices, console: Console) -> None:
@@ -114,17 +114,19 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
     FabricError
         If there is no such kind, or the file is no fabric.
     """
-    kind, given = _kind_of(name)
+    kind, values = _kind_of(name)
     cost = _MODEL.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
     its_class = fabric_class(kind)
     console.print(inspect.getdoc(its_class), highlight=False, soft_wrap=True)
-    title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"
-    headers = ["option", "value", "default" if given is None else "here", "meaning"]
+    title = f"Options of {kind}" if values is None else f"Options of {kind} in {name}"
+    headers = ["option", "value", "default" if values is None else "here", "meaning"]
     table = plain_table(title, headers, left=headers, texts=["meaning"])
     for field in describe(its_class):
         value = field.metavar or "on|off"
         default = field.default or ("off" if field.kind is bool else "")
-        here = default if given is None or given.get(field.name) is None else str(given[field.name])
+        here = (
+            default if values is None or values.get(field.name) is None else str(values[field.name])
+        )
         table.add_row(field.name, Text(value), Text(here), Text(field.sentence()))
     print_table(table, console)
     console.print()

@@ -46,8 +46,8 @@ def failure_rows(results: Sequence[FabricResult]) -> list[tuple[str, str, str, s
     rows = []
     for number, first in enumerate(results[0].failures):
         outcomes = [(result.fabric, result.failures[number]) for result in results]
-        for names, one in _by_fabrics(outcomes):
-            rows.append((first.part, ", ".join(names), *_cells(one)))
+        for names, outcome in _by_fabrics(outcomes):
+            rows.append((first.part, ", ".join(names), *_cells(outcome)))
     return rows
 
 
@@ -56,9 +56,9 @@ def _by_fabrics(
 ) -> list[tuple[list[str], FailureResult]]:
     """Outcomes of one part by fabric; those that lack it for the same reason are together."""
     together: dict[str, tuple[list[str], FailureResult]] = {}
-    for fabric, one in outcomes:
-        key = one.response if one.is_unaffected else fabric
-        together.setdefault(key, ([], one))[0].append(fabric)
+    for fabric, outcome in outcomes:
+        key = outcome.response if outcome.is_unaffected else fabric
+        together.setdefault(key, ([], outcome))[0].append(fabric)
     return list(together.values())
 
 

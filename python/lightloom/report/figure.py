@@ -104,11 +104,11 @@ def schedule_figure(comparison: ScheduleComparison) -> Figure:
     ValueError
         If an interrupt left no schedule.
     """
-    drawn = shortest_drawn(comparison)
-    if drawn is None:
+    gantt_chart = shortest_drawn(comparison)
+    if gantt_chart is None:
         raise ValueError("there is no schedule to draw: the comparison was interrupted")
     title = schedule_title(comparison)
-    return Figure(title, str(drawn.drawing(title)), round(drawn.height) + 60)
+    return Figure(title, str(gantt_chart.drawing(title)), round(gantt_chart.height) + 60)
 
 
 def packets_figure(run: PacketRun) -> Figure:
@@ -132,9 +132,9 @@ def circuits_figure(circuits: npt.NDArray[Any], title: str) -> Figure:
     return Figure(title, str(drawn), 480)
 
 
-def permutations_figure(found: PermutationSchedule, demand: npt.NDArray[np.uint64]) -> Figure:
+def permutations_figure(schedule: PermutationSchedule, demand: npt.NDArray[np.uint64]) -> Figure:
     """A schedule of permutations: to whom each of the busiest rows sends when."""
     rows = busiest(demand, MAX_SOURCES)
-    drawn = gantt(port_times(found, demand, rows), rows)
-    title = f"Schedule by {found.chosen}: {show_time(found.length_s)}"
+    drawn = gantt(port_times(schedule, demand, rows), rows)
+    title = f"Schedule by {schedule.chosen}: {show_time(schedule.length_s)}"
     return Figure(title, str(drawn.drawing(title)), round(drawn.height) + 60)

@@ -52,17 +52,17 @@ class Grid:
 
     def best_cells(self) -> set[tuple[int, int]]:
         """Rows and columns that are marked, and of the least values where less is better."""
-        found = set(self.marked)
+        cells = set(self.marked)
         rows = self.texts
         for column, (words, _) in enumerate(self.headers):
             if words.replace("-\n", "").replace("\n", " ") not in self.less_is_better:
                 continue
             values = [_number(row[column]) for row in rows]
-            known = {value for value in values if value is not None}
+            distinct = {value for value in values if value is not None}
             # where all are equal none is better
-            if len(known) > 1:
-                found |= {(row, column) for row, v in enumerate(values) if v == min(known)}
-        return found
+            if len(distinct) > 1:
+                cells |= {(row, column) for row, v in enumerate(values) if v == min(distinct)}
+        return cells
 
 
 def _number(text: str) -> float | None:

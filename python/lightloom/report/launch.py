@@ -75,7 +75,7 @@ def launch_text(job: ModelJob, command: str) -> str:
 
 
 def _array(name: str, of: str, words: Iterator[str]) -> list[str]:
-    return ["", f"# arguments of {of}", f"{name}=(", *(f"    {one}" for one in words), ")"]
+    return ["", f"# arguments of {of}", f"{name}=(", *(f"    {word}" for word in words), ")"]
 
 
 def _flags(arguments: list[Argument]) -> Iterator[str]:

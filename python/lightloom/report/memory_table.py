@@ -93,7 +93,7 @@ def _print_stages(memory: JobMemory, console: Console) -> None:
     by_stage = plan.layers(memory.model.num_layers)
     for peak in memory.fitted.memory:
         layers = sum(
-            len(chunk) for held in plan.held_stages(peak.stage) for chunk in by_stage[held]
+            len(chunk) for stage in plan.held_stages(peak.stage) for chunk in by_stage[stage]
         )
         is_over = peak.total_bytes > limit
         table.add_row(

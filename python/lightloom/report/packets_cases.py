@@ -51,8 +51,9 @@ def _finished(case: PacketCase) -> tuple[PacketRun, dict[str, float], dict[str, 
 
 def cases_grid(cases: Sequence[PacketCase]) -> Grid:
     """A row for each run."""
-    found = [_finished(case) for case in cases]
-    unit_s, unit = time_unit(max((one[1]["max"] for one in found if one is not None), default=1.0))
+    parts = [_finished(case) for case in cases]
+    longest_s = max((part[1]["max"] for part in parts if part is not None), default=1.0)
+    unit_s, unit = time_unit(longest_s)
     totals = [
         {} if case.run is None else {
             name: sum(getattr(layer, name) for layer in case.run.layer_use()) for name in _COUNTS
@@ -62,7 +63,7 @@ def cases_grid(cases: Sequence[PacketCase]) -> Grid:
     counts = [name for name in _COUNTS if any(row.get(name) for row in totals)]
     rows = [
         [case.title, *_cells(one, unit_s), *(f"{row[name]:,}" if row else "-" for name in counts)]
-        for case, one, row in zip(cases, found, totals, strict=True)
+        for case, one, row in zip(cases, parts, totals, strict=True)
     ]
     time_headers = [(f"{name}\ntime", unit) for name in ("p50", "p99", "max")]
     headers = [("run", ""), ("finished", ""), *time_headers]
@@ -82,11 +83,11 @@ def cases_grid(cases: Sequence[PacketCase]) -> Grid:
 
 
 def _cells(
-    found: tuple[PacketRun, dict[str, float], dict[str, float]] | None, unit_s: float
+    results: tuple[PacketRun, dict[str, float], dict[str, float]] | None, unit_s: float
 ) -> list[str | float]:
-    if found is None:
+    if results is None:
         return ["0", *["-"] * 5]
-    run, times, slowdowns = found
+    run, times, slowdowns = results
     total = len(run.flows)
     left = len(run.unfinished)
     finished = f"{total:,}" if not left else f"{total - left:,} of {total:,}"
@@ -99,13 +100,13 @@ def _cells(
 
 def slowest_flows(cases: Sequence[PacketCase], count: int) -> Grid | None:
     """The flows of each run that took longest for their size; nothing if none has finished."""
-    found = [(case, case.run) for case in cases if _finished(case) is not None]
-    largest = max((float(np.nanmax(run.fct_s)) for _, run in found if run is not None), default=0)
-    if not found:
+    ran = [(case, case.run) for case in cases if _finished(case) is not None]
+    largest = max((float(np.nanmax(run.fct_s)) for _, run in ran if run is not None), default=0)
+    if not ran:
         return None
     unit_s, unit = time_unit(largest)
     rows: list[list[str | float]] = []
-    for case, run in found:
+    for case, run in ran:
         assert run is not None
         done = np.flatnonzero(~np.isnan(run.slowdown))
         worst = done[np.argsort(-run.slowdown[done], kind="stable")][:count]
@@ -131,11 +132,11 @@ def slowest_in_runs(cases: Sequence[PacketCase], count: int) -> Grid | None:
     runs = [(case.title, case.run) for case in cases if _finished(case) is not None]
     flows = [run.flows for _, run in runs if run is not None]
     alike = all(
-        len(one) == len(flows[0])
-        and np.array_equal(one.source, flows[0].source)
-        and np.array_equal(one.destination, flows[0].destination)
-        and np.array_equal(one.size_bytes, flows[0].size_bytes)
-        for one in flows
+        len(flow_list) == len(flows[0])
+        and np.array_equal(flow_list.source, flows[0].source)
+        and np.array_equal(flow_list.destination, flows[0].destination)
+        and np.array_equal(flow_list.size_bytes, flows[0].size_bytes)
+        for flow_list in flows
     )
     if len(flows) < 2 or not alike:
         return slowest_flows(cases, count)
@@ -147,7 +148,7 @@ def slowest_in_runs(cases: Sequence[PacketCase], count: int) -> Grid | None:
             f"{flow}",
             f"{nodes[flows[0].source[flow]]} to {nodes[flows[0].destination[flow]]}",
             show_bytes(int(flows[0].size_bytes[flow]), 4),
-            *("-" if np.isnan(one) else one for one in slowed[:, flow].tolist()),
+            *("-" if np.isnan(slowdown) else slowdown for slowdown in slowed[:, flow].tolist()),
         ]
         for flow in np.argsort(-largest, kind="stable")[:count].tolist()
     ]
@@ -158,8 +159,8 @@ def slowest_in_runs(cases: Sequence[PacketCase], count: int) -> Grid | None:
 
 def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
     """The outcome, a sentence each: what is unfinished or stuck, and the shortest tail."""
-    said = [f"{case.title}: stuck: {case.stuck}." for case in cases if case.stuck]
-    said += [
+    lines = [f"{case.title}: stuck: {case.stuck}." for case in cases if case.stuck]
+    lines += [
         f"{case.title}: {sentence}"
         for case in cases
         if case.run is not None and len(case.run.unfinished)
@@ -168,8 +169,8 @@ def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
     tails = {case.title: one[1]["p99"] for case in cases if (one := _finished(case)) is not None}
     if len(tails) > 1:
         best, worst = min(tails, key=tails.__getitem__), max(tails, key=tails.__getitem__)
-        said.append(
+        lines.append(
             f"p99 of completion: shortest with {best} ({show_time(tails[best])}), longest with "
             f"{worst} ({show_time(tails[worst])}, {show_number(tails[worst] / tails[best], 3)}x)."
         )
-    return said
+    return lines

@@ -116,11 +116,11 @@ def _steps(values: npt.NDArray[np.float64], axis: str, unit: float = 1.0) -> dic
     shares = np.arange(1, len(there) + 1) / len(there)
     places = np.unique(np.linspace(0, len(there) - 1, min(len(there), MAX_POINTS)).round())
     kept = places.astype(np.int64)
-    found = spread(there)
-    assert found is not None, "only of what has finished"
+    summary = spread(there)
+    assert summary is not None, "only of what has finished"
     return {
         "axis": axis,
         "unit": unit,
         "points": [[float(there[i]), float(100 * shares[i])] for i in kept.tolist()],
-        "quantiles": {name: found[name] for name in ("p50", "p99")},
+        "quantiles": {name: summary[name] for name in ("p50", "p99")},
     }

@@ -158,13 +158,13 @@ def verdict(run: PacketRun) -> list[str]:
 
 def _slowest(run: PacketRun) -> str:
     """How much longer flows took than alone."""
-    found = spread(run.slowdown)
-    if found is None:
+    times = spread(run.slowdown)
+    if times is None:
         return ""
     if len(run.flows) == 1:
-        return f", in {show_number(found['max'])} times what it takes on an idle network"
+        return f", in {show_number(times['max'])} times what it takes on an idle network"
     return (
-        f"; one in a hundred took at least {show_number(found['p99'])} times as long as on an idle "
+        f"; one in a hundred took at least {show_number(times['p99'])} times as long as on an idle "
         "network"
     )
 
@@ -205,8 +205,8 @@ def settings_lines(run: PacketRun) -> list[str]:
     lines = [f"Parameters of {settings.transport}'s reference{mark}"]
     for table in settings.tables:
         parts = [
-            f"{key.removeprefix(f'{table}.')} {value}{'*' * given}"
-            for key, value, given in settings.rows()
+            f"{key.removeprefix(f'{table}.')} {value}{'*' * is_set}"
+            for key, value, is_set in settings.rows()
             if key.startswith(f"{table}.")
         ]
         if parts:

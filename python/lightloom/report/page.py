@@ -154,14 +154,11 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _model_name(comparison: Comparison) -> str:
-    return str(comparison.inputs.get("model", {}).get("name", "training job"))
-
-
 def _title(comparison: Comparison) -> str:
     scenario = comparison.inputs.get("scenario", {})
     gpus = f" on {scenario['gpus']:,} GPUs" if "gpus" in scenario else ""
-    return f"Which fabric for {_model_name(comparison)}{gpus}?"
+    name = comparison.inputs.get("model", {}).get("name", "training job")
+    return f"Which fabric for {name}{gpus}?"
 
 
 def _heading(comparison: Comparison) -> str:
@@ -195,10 +192,10 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
     by_network = max(results, key=lambda r: r.perf_per_usd)
     by_cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
     rival = [] if advice.rival is None else [f"as fast: {advice.rival.fabric}"]
-    found = [_tile("Build", advice.build, styles, rival)]
+    cards = [_tile("Build", advice.build, styles, rival)]
     if advice.cheaper is not None:
         slower = difference(advice.cheaper.ratio_to(advice.build))
-        found.append(_tile("For less money", advice.cheaper, styles, [slower]))
+        cards.append(_tile("For less money", advice.cheaper, styles, [slower]))
 
     def against(best: FabricResult, of: str) -> tuple[str, ...]:
         """The gain over the other fabrics, in the order in which they were named."""
@@ -208,7 +205,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
         return (*notes, *others)
 
     return [
-        *found,
+        *cards,
         Tile(
             "Best per dollar of network",
             styles[by_network.fabric],
@@ -246,10 +243,10 @@ def _best(results: Iterable[FabricResult]) -> dict[str, float]:
         "perf_per_cluster_usd",
         "tokens_per_s_per_w",
     )
-    known = {name: [getattr(r, name) for r in rows] for name in (*lowest, *highest)}
+    columns = {name: [getattr(r, name) for r in rows] for name in (*lowest, *highest)}
     return {
         name: min(values) if name in lowest else max(values)
-        for name, values in known.items()
+        for name, values in columns.items()
         if None not in values
     }
 

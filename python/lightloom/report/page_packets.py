@@ -79,20 +79,20 @@ def render_cases(cases: Sequence[PacketCase], command: str = "") -> str:
 
 def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
     ran = [(case, case.run) for case in cases if case.run is not None]
-    drawn = [(case, run) for case, run in ran if not np.isnan(run.fct_s).all()]
-    shares = [{**(distributions(run) or {}), "name": case.title} for case, run in drawn]
-    times = [run.fct_s[~np.isnan(run.fct_s)] for _, run in drawn]
-    slowed = [run.slowdown[~np.isnan(run.slowdown)] for _, run in drawn]
-    said = case_verdicts(cases)
+    finished = [(case, run) for case, run in ran if not np.isnan(run.fct_s).all()]
+    shares = [{**(distributions(run) or {}), "name": case.title} for case, run in finished]
+    times = [run.fct_s[~np.isnan(run.fct_s)] for _, run in finished]
+    slowed = [run.slowdown[~np.isnan(run.slowdown)] for _, run in finished]
+    verdicts = case_verdicts(cases)
     return {
         "version": __version__,
-        "title": said[-1] if said else f"{len(cases)} packet simulations",
+        "title": verdicts[-1] if verdicts else f"{len(cases)} packet simulations",
         "heading": case_heading(cases),
-        "verdict": said[:-1],
+        "verdict": verdicts[:-1],
         "charts": {"distributions": shares[0], "runs": shares[1:]} if shares else None,
         "times": distribution(times, "completion time") if times else None,
         "slowdown_shares": slowdown_distribution(slowed) if slowed else None,
-        "runs": legend([case.title for case, _ in drawn]),
+        "runs": legend([case.title for case, _ in finished]),
         "tables": [cases_grid(cases), *filter(None, (slowest_in_runs(cases, MAX_ROWS),))],
         "parameters": [(case.title, run.settings.rows()) for case, run in ran],
         "work": [f"{case.title}: {work_text(run)}" for case, run in ran],
@@ -101,14 +101,14 @@ def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
 
 def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     flows, samples = run.flows, run.samples
-    said = [*verdict(run), *programs_text(run)]
+    lines = [*verdict(run), *programs_text(run)]
     shares = distributions(run)
     done = ~np.isnan(run.fct_s)
     return {
         "version": __version__,
-        "title": said[0],
+        "title": lines[0],
         "heading": heading(run, scenario),
-        "verdict": said[1:],
+        "verdict": lines[1:],
         "tables": [*grids(run), *filter(None, (worst_flows(run), busiest_links(run)))],
         "link_map": link_map(run),
         "charts": None if shares is None else {"distributions": shares},

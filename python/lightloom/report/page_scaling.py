@@ -66,10 +66,10 @@ def _context(scaling: Scaling) -> dict[str, Any]:
         "files": files_of("results", scaling.to_json(), [], ""),
         "tables": [grid for grid in (plans_grid(scaling), scaling_grid(scaling)) if grid],
         "crossovers": [
-            (METRICS[one.metric], _where(scaling, one.fixed), one.below, one.above,
-             f"{one.low:,g} to {one.high:,g} {_UNIT[one.axis]}",
-             f"{float(f'{one.at:.3g}'):,g} {_UNIT[one.axis]}")
-            for one in scaling.crossovers()
+            (METRICS[cross.metric], _where(scaling, cross.fixed), cross.below, cross.above,
+             f"{cross.low:,g} to {cross.high:,g} {_UNIT[cross.axis]}",
+             f"{float(f'{cross.at:.3g}'):,g} {_UNIT[cross.axis]}")
+            for cross in scaling.crossovers()
         ],
         "failures": [(scaling.points[n].title, reason) for n, reason in scaling.failures.items()],
     }  # fmt: skip
@@ -81,7 +81,7 @@ def _heading(scaling: Scaling) -> str:
     texts = []
     for name in points[0].values:
         values = dict.fromkeys(point.values[name] for point in points)
-        *first, last = (ScalingPoint({name: one}, points[0].scenario).title for one in values)
+        *first, last = (ScalingPoint({name: value}, points[0].scenario).title for value in values)
         bare = [text.removesuffix(f" {_UNIT.get(name, '')}") for text in first]
         texts.append(listed([*bare, last]))
     return "; ".join(texts)
@@ -111,10 +111,10 @@ def _curves(
     places = [math.log2(scaling.points[number].values[axis]) for number in line]
     scale = _SCALE[metric]
     values = [
-        {name: scale * one for name, one in scaling.metric(number, metric).items()}
+        {name: scale * value for name, value in scaling.metric(number, metric).items()}
         for number in line
     ]
-    every = [one for row in values for one in row.values()]
+    every = [value for row in values for value in row.values()]
     x = Axis(*padded(places, 0.06), 80, _WIDTH - 16)
     y = Axis(*padded([0.0, *every], 0.06), _HEIGHT - 58, 16)
     below = [

@@ -38,11 +38,11 @@ def write_schedule_drawing(comparison: ScheduleComparison, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    drawn = shortest_drawn(comparison)
-    if drawn is None:
+    chart = shortest_drawn(comparison)
+    if chart is None:
         return
     text = standalone(
-        drawn, schedule_title(comparison), f"{comparison.problem.name}; {_shown(comparison)}"
+        chart, schedule_title(comparison), f"{comparison.problem.name}; {_shown(comparison)}"
     )
     write_text(text + "\n", path)
 
@@ -53,23 +53,23 @@ def render_schedule(comparison: ScheduleComparison, command: str = "") -> str:
 
 
 def _context(comparison: ScheduleComparison) -> dict[str, Any]:
-    rows, said = as_rows(comparison), verdict(comparison)
-    drawn = shortest_drawn(comparison)
+    rows, lines = as_rows(comparison), verdict(comparison)
+    chart = shortest_drawn(comparison)
     demand = comparison.problem.demand
     square = demand.shape[0] == demand.shape[1]
     names = [str(index) for index in range(max(demand.shape))]
     best = comparison.best_allocation
     return {
         "version": __version__,
-        "title": said[0] if said else f"Circuits for {comparison.problem.name}",
+        "title": lines[0] if lines else f"Circuits for {comparison.problem.name}",
         "heading": profile_text(comparison),
-        "verdict": said[1:],
+        "verdict": lines[1:],
         "tables": grids(comparison),
         "files": files_of("schedule", as_json(comparison), rows, "a row per method"),
         "schedule_title": schedule_title(comparison),
         "schedule_note": _shown(comparison),
-        "schedule": None if drawn is None else drawn.drawing(schedule_title(comparison)),
-        "legend": [] if drawn is None else drawn.legend,
+        "schedule": None if chart is None else chart.drawing(schedule_title(comparison)),
+        "legend": [] if chart is None else chart.legend,
         "demand": matrix_drawing(demand, names, show_bytes, "demand") if square else None,
         "circuits": None
         if best is None

@@ -146,13 +146,13 @@ def _passes(spans: Spans, stages: Mapping[int, int], unit_s: float) -> dict[str,
     }
     overlap = False
     for worker, stage in stages.items():
-        found = passes(spans.take(spans.worker == worker))
-        overlap |= found.overlap
-        columns["lane"].append(np.full(len(found.start_s), stage))
-        columns["start_s"].append(found.start_s)
-        columns["end_s"].append(found.end_s)
-        columns["backward"].append(found.backward.astype(np.int64))
-        columns["micro_batch"].append(found.micro_batch)
+        worked = passes(spans.take(spans.worker == worker))
+        overlap |= worked.overlap
+        columns["lane"].append(np.full(len(worked.start_s), stage))
+        columns["start_s"].append(worked.start_s)
+        columns["end_s"].append(worked.end_s)
+        columns["backward"].append(worked.backward.astype(np.int64))
+        columns["micro_batch"].append(worked.micro_batch)
     whole = {name: np.concatenate(parts) for name, parts in columns.items()}
     times = _times(whole.pop("start_s"), whole.pop("end_s"), unit_s)
     numbers = {name: packed(column) for name, column in (whole | times).items()}
@@ -197,10 +197,10 @@ def _regions(pairs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 
     for a, b in pairs:
         root[find(a)] = find(b)
-    found: dict[int, list[tuple[int, int]]] = {}
+    by_root: dict[int, list[tuple[int, int]]] = {}
     for pair in pairs:
-        found.setdefault(find(pair[0]), []).append(pair)
-    return list(found.values())
+        by_root.setdefault(find(pair[0]), []).append(pair)
+    return list(by_root.values())
 
 
 def _changes(circuits: CircuitSpans, pairs: list[tuple[int, int]]) -> int:

@@ -13,9 +13,9 @@ from lightloom.trace.profile import step_times
 def trace_page(imported: Imported) -> str:
     """Text of the page."""
     trace = imported.trace
-    drawn = trace_drawing(imported)
+    drawing = trace_drawing(imported)
     recorded = len(trace.ranks)
-    calls = sum(len(one.calls) for one in trace.ranks.values())
+    calls = sum(len(rank.calls) for rank in trace.ranks.values())
     title = "What streams did when" if imported.spans else "Calls in their order"
     if len(imported.spans) > MAX_RANKS:
         title += f", of the first {MAX_RANKS} of {len(imported.spans)} ranks"
@@ -28,11 +28,11 @@ def trace_page(imported: Imported) -> str:
             f"rank{'s' * (recorded > 1)} of {trace.world_size:,}",
             "verdict": [
                 *_verdict(imported),
-                *(f"{one[:1].upper()}{one[1:]}." for one in imported.remarks),
+                *(f"{remark[:1].upper()}{remark[1:]}." for remark in imported.remarks),
             ],
-            "drawing": drawn.svg,
+            "drawing": drawing.svg,
             "drawing_title": title,
-            "legend": drawn.legend,
+            "legend": drawing.legend,
             "tables": [*time_grids(imported), *volume_grids(imported)],
         },
     )
@@ -40,13 +40,13 @@ def trace_page(imported: Imported) -> str:
 
 def _verdict(imported: Imported) -> list[str]:
     """One sentence on the time that communication takes."""
-    found = step_times(imported.spans)
-    if not found:
+    steps = step_times(imported.spans)
+    if not steps:
         line = computed(imported)
         return [f"{line[:1].upper()}{line[1:]}."] if line else []
-    length = sum(one.length_s for one in found)
-    exposed = sum(one.exposed_s for one in found)
-    communicated = sum(one.communication_s for one in found)
+    length = sum(step.length_s for step in steps)
+    exposed = sum(step.exposed_s for step in steps)
+    communicated = sum(step.communication_s for step in steps)
     if not length or not communicated:
         return ["Nothing is communicated."]
     return [

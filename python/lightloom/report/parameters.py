@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.results import Comparison
 
 #: parts of ``inputs`` with a separate table, and its title
@@ -68,14 +67,14 @@ def parameter_tables(comparison: Comparison) -> list[ParameterTable]:
 
 def _shape(comparison: Comparison) -> list[Parameter]:
     """Widths and counts of the model, from its configuration."""
-    job = comparison.details.get("job")
-    if not isinstance(job, ModelJob):
+    job = comparison.details["job"].of_model if "job" in comparison.details else None
+    if job is None:
         return []
     values = dataclasses.asdict(job.model)
     layers = values.pop("moe_layers")
     values |= {"layers": len(layers), "moe_layers": sum(layers)}
-    for known in ("sources", "notes", "name", "plan"):
-        values.pop(known, None)
+    for key in ("sources", "notes", "name", "plan"):
+        values.pop(key, None)
     source = job.model.sources.get("config", "")
     return [dataclasses.replace(row, source=source) for row in flatten(values)]
 

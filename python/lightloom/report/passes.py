@@ -37,45 +37,45 @@ def passes(spans: Spans) -> Passes:
     (optimizer, reductions) and pipeline waits belong to no pass.
     """
     waits = np.isin(spans.category, ("bubble", "pp"))
-    own = spans.take((spans.stream == OWN) & (spans.micro_batch >= 0) & ~waits)
-    if not len(own):
-        return Passes(own.micro_batch, np.zeros(0, bool), own.start_s, own.end_s)
-    backward = _backward(own)
-    order = np.lexsort((own.start_s, backward, own.micro_batch))
-    own, backward = own.take(order), backward[order]
-    layer = _filled(own.layer, own.layer >= 0)
+    work = spans.take((spans.stream == OWN) & (spans.micro_batch >= 0) & ~waits)
+    if not len(work):
+        return Passes(work.micro_batch, np.zeros(0, bool), work.start_s, work.end_s)
+    backward = _backward(work)
+    order = np.lexsort((work.start_s, backward, work.micro_batch))
+    work, backward = work.take(order), backward[order]
+    layer = _filled(work.layer, work.layer >= 0)
     begins = (
-        (np.diff(own.micro_batch, prepend=-1) != 0)
+        (np.diff(work.micro_batch, prepend=-1) != 0)
         | (np.diff(backward.astype(np.int64), prepend=-1) != 0)
         | (np.abs(np.diff(layer, prepend=layer[0])) > 1)
     )
     first = np.flatnonzero(begins)
-    start, end = own.start_s[first], np.maximum.reduceat(own.end_s, first)
+    start, end = work.start_s[first], np.maximum.reduceat(work.end_s, first)
     by_start = np.argsort(start, kind="stable")
     first, start, end = first[by_start], start[by_start], end[by_start]
-    return Passes(own.micro_batch[first], backward[first], start, end)
+    return Passes(work.micro_batch[first], backward[first], start, end)
 
 
-def _backward(own: Spans) -> Flags:
+def _backward(work: Spans) -> Flags:
     """Whether each span belongs to a backward pass; spans without a layer go with those before."""
-    found = np.zeros(len(own), dtype=bool)
-    with_layer = np.flatnonzero(own.layer >= 0)
+    is_backward = np.zeros(len(work), dtype=bool)
+    with_layer = np.flatnonzero(work.layer >= 0)
     order = with_layer[
-        np.lexsort((own.start_s[with_layer], own.layer[with_layer], own.micro_batch[with_layer]))
+        np.lexsort((work.start_s[with_layer], work.layer[with_layer], work.micro_batch[with_layer]))
     ]
-    same = (np.diff(own.layer[order]) == 0) & (np.diff(own.micro_batch[order]) == 0)
-    pause = own.start_s[order[1:]] - own.end_s[order[:-1]]
+    same = (np.diff(work.layer[order]) == 0) & (np.diff(work.micro_batch[order]) == 0)
+    pause = work.start_s[order[1:]] - work.end_s[order[:-1]]
     for bunch in np.split(np.arange(len(order)), np.flatnonzero(~same) + 1):
         if len(bunch) < 2:
             continue
         inside = pause[bunch[:-1]]
         split = int(inside.argmax()) + 1 if inside.max() > 0 else len(bunch) // 2
-        found[order[bunch[split:]]] = True
-    by_time = np.lexsort((own.start_s, own.micro_batch))
+        is_backward[order[bunch[split:]]] = True
+    by_time = np.lexsort((work.start_s, work.micro_batch))
     # what comes before the first layer of a micro-batch goes forward
-    begins = np.diff(own.micro_batch[by_time], prepend=-1) != 0
-    found[by_time] = _filled(found[by_time], begins | (own.layer[by_time] >= 0))
-    return found
+    begins = np.diff(work.micro_batch[by_time], prepend=-1) != 0
+    is_backward[by_time] = _filled(is_backward[by_time], begins | (work.layer[by_time] >= 0))
+    return is_backward
 
 
 def _filled(values: npt.NDArray[np.generic], known: Flags) -> npt.NDArray[np.generic]:

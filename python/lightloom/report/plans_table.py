@@ -32,22 +32,23 @@ def plans_sentence(comparison: Comparison) -> str | None:
     (first, names), *others = _by_plan(comparison.results)
     if not others:
         return None
-    known = comparison.inputs.get("plan_candidates", ())
+    plans = comparison.inputs.get("plan_candidates", ())
     usual = title(first)
     clauses = [f"{', '.join(names)}: {usual}"]
-    for plan, own in others:
-        ratios = [ratio for name in own if (ratio := _gain(known, first, plan, name)) is not None]
+    for plan, fabrics in others:
+        gains = (_gain(plans, first, plan, name) for name in fabrics)
+        ratios = [ratio for ratio in gains if ratio is not None]
         faster = f" ({min(ratios):.2f}x faster there than {usual})" if ratios else ""
-        clauses.append(f"{', '.join(own)}: {title(plan)}{faster}")
+        clauses.append(f"{', '.join(fabrics)}: {title(plan)}{faster}")
     return f"Each fabric has its best plan. {'; '.join(clauses)}."
 
 
 def _by_plan(results: Sequence[FabricResult]) -> list[tuple[Mapping[str, Any], list[str]]]:
     """The plans of results, each with the fabrics that have it."""
-    found: dict[tuple[Any, ...], tuple[Mapping[str, Any], list[str]]] = {}
+    by_degrees: dict[tuple[Any, ...], tuple[Mapping[str, Any], list[str]]] = {}
     for result in results:
-        found.setdefault(_degrees(result.plan), (result.plan, []))[1].append(result.fabric)
-    return list(found.values())
+        by_degrees.setdefault(_degrees(result.plan), (result.plan, []))[1].append(result.fabric)
+    return list(by_degrees.values())
 
 
 def _degrees(plan: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -56,13 +57,13 @@ def _degrees(plan: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _gain(
     candidates: Sequence[Mapping[str, Any]],
+    first: Mapping[str, Any],
     plan: Mapping[str, Any],
-    candidate: Mapping[str, Any],
     fabric: str,
 ) -> float | None:
     """How many times faster a fabric's own plan is there, as predicted."""
-    times = {_degrees(one): one["predicted_by_fabric_s"].get(fabric) for one in candidates}
-    there, best = times.get(_degrees(plan)), times.get(_degrees(candidate))
+    times = {_degrees(each): each["predicted_by_fabric_s"].get(fabric) for each in candidates}
+    there, best = times.get(_degrees(first)), times.get(_degrees(plan))
     return there / best if there and best else None
 
 
@@ -72,22 +73,22 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] =
     Plans that were only estimated, from few layers, are left out. ``fabrics`` are those with
     another plan than the first, whose steps are there, too.
     """
-    shown = [one for one in candidates if not one["is_screened"]][:SHOWN]
-    per_sequence = [one["predicted_step_time_s"] / _share(one) for one in shown]
-    optional = [name for name in _OFTEN_ONE if any(one[name] > 1 for one in shown)]
+    shown = [plan for plan in candidates if not plan["is_screened"]][:SHOWN]
+    per_sequence = [plan["predicted_step_time_s"] / _share(plan) for plan in shown]
+    optional = [name for name in _OFTEN_ONE if any(plan[name] > 1 for plan in shown)]
     degrees = ["tp", "pp", "ep", *optional, "dp"]
     rows = []
-    for one, each_s in zip(shown, per_sequence, strict=True):
+    for plan, each_s in zip(shown, per_sequence, strict=True):
         seconds = each_s * _share(shown[0])
         rows.append(
             [
-                *(f"{one[name]:,}" for name in degrees),
-                f"{one['micro_batches']:,} x {one['micro_batch_size']}",
-                one["recompute"],
-                one["peak_memory_bytes"] / 1e9,
+                *(f"{plan[name]:,}" for name in degrees),
+                f"{plan['micro_batches']:,} x {plan['micro_batch_size']}",
+                plan["recompute"],
+                plan["peak_memory_bytes"] / 1e9,
                 seconds,
                 f"{each_s / per_sequence[0]:.3f}",
-                *(_on(one, name, seconds / one["predicted_step_time_s"]) for name in fabrics),
+                *(_on(plan, name, seconds / plan["predicted_step_time_s"]) for name in fabrics),
             ]
         )
     return Grid(

@@ -45,11 +45,11 @@ def groups_of(network: Network) -> list[Group]:
     if ocs is not None:
         none = np.iinfo(np.uint32).max
         region = [-1 if r == none else int(r) for r in np.asarray(ocs.region_of_server).tolist()]
-    found: dict[tuple[int, int], list[int]] = {}
+    members: dict[tuple[int, int], list[int]] = {}
     for server in servers:
-        found.setdefault((tor[server], region[server]), []).append(server)
-    groups = [Group(tuple(mine), *key) for key, mine in sorted(found.items())]
-    return groups if len(groups) >= MIN_BOXES else [part for one in groups for part in _parts(one)]
+        members.setdefault((tor[server], region[server]), []).append(server)
+    groups = [Group(tuple(mine), *key) for key, mine in sorted(members.items())]
+    return groups if len(groups) >= MIN_BOXES else [part for box in groups for part in _parts(box)]
 
 
 def _parts(group: Group) -> list[Group]:

@@ -77,7 +77,7 @@ def legend(layers: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _steps(runs: Sequence[Numbers], below: str) -> Markup:
-    ends = [float(one) for values in runs for one in (values.min(), values.max())]
+    ends = [float(end) for values in runs for end in (values.min(), values.max())]
     x = Axis(*padded([min(ends), max(ends)], 0.04), 74, _WIDTH - 18)
     y = Axis(0.0, 100.0, _HEIGHT - 58, 16)
     lines = [
@@ -104,10 +104,10 @@ def _over_time(samples: QueueSamples, values: Numbers, layers: Sequence[str], le
     y = Axis(0.0, max(float(values.max()), 1e-3) * 1.05, _HEIGHT - 58, 16)
     parts = [*grid_lines(x, y), *axis_names(x, y, f"time [{unit}]", left)]
     for number, name in enumerate(layers):
-        own = samples.layer == number
+        in_layer = samples.layer == number
         points = zip(
-            ((samples.begin_s + samples.end_s)[own] / 2 / unit_s).tolist(),
-            values[own].tolist(),
+            ((samples.begin_s + samples.end_s)[in_layer] / 2 / unit_s).tolist(),
+            values[in_layer].tolist(),
             strict=True,
         )
         path = "L".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
@@ -131,9 +131,9 @@ def _log_axis(sizes: npt.NDArray[np.int64]) -> Axis:
 def _powers(x: Axis) -> list[tuple[float, str]]:
     """Round sizes on a logarithmic axis: 1, 2 and 5 times powers of ten, or these alone."""
     factors = (1, 2, 5) if x.high - x.low < 2 else (1,)
-    found = [
+    powers = [
         math.log10(factor) + power
         for power in range(math.floor(x.low), math.ceil(x.high) + 1)
         for factor in factors
     ]
-    return [(at, show_bytes(round(10**at), 3)) for at in found if x.low <= at <= x.high]
+    return [(at, show_bytes(round(10**at), 3)) for at in powers if x.low <= at <= x.high]

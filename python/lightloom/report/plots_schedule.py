@@ -154,15 +154,15 @@ def color(destination: int) -> str:
     return f"#{round(red * shade):02x}{round(green * shade):02x}{round(blue * shade):02x}"
 
 
-def standalone(drawn: Gantt, title: str, note: str) -> str:
+def standalone(chart: Gantt, title: str, note: str) -> str:
     """A drawing as a file of its own, with a title above and a line below."""
-    keys = [f"{'dark' if name == 'dark' else 'gray'}: {text}" for name, text in drawn.legend]
+    keys = [f"{'dark' if name == 'dark' else 'gray'}: {text}" for name, text in chart.legend]
     below = "; ".join([note, "numbers: destinations", *keys])
-    height = drawn.height + 76
+    height = chart.height + 76
     parts = [
         tag("style", Markup(STYLE)),
         tag("text", title, x=16.0, y=28.0, class_="title"),
-        tag("g", *drawn.parts, transform="translate(0 44)"),
+        tag("g", *chart.parts, transform="translate(0 44)"),
         tag("text", below, x=16.0, y=height - 12, class_="note"),
     ]
-    return str(document(parts, drawn.width, height, title))
+    return str(document(parts, chart.width, height, title))

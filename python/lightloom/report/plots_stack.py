@@ -25,10 +25,10 @@ _ROW = 24.0
 
 def stack_drawing(stack: PermutationStack) -> tuple[Markup, float]:
     """The drawing, and its height."""
-    held: dict[str, int] = defaultdict(int)
+    volumes: dict[str, int] = defaultdict(int)
     for call in stack.calls:
-        held[call.group] += call.calls * call.port_bytes
-    names = sorted(held, key=lambda name: -held[name])
+        volumes[call.group] += call.calls * call.port_bytes
+    names = sorted(volumes, key=lambda name: -volumes[name])
     color = {name: f"fabric-{index % NUM_COLORS} mark" for index, name in enumerate(names)}
     bars, top = _bars(stack, color)
     parts = [*bars, *_legend(names, color, top + 30)]
@@ -45,10 +45,10 @@ def stack_drawing(stack: PermutationStack) -> tuple[Markup, float]:
 
 def _longest(stack: PermutationStack) -> list[list[StackedCall]]:
     """Calls of a group and an algorithm together, those that hold ports longest first."""
-    found: dict[tuple[str, str], list[StackedCall]] = defaultdict(list)
+    calls_of: dict[tuple[str, str], list[StackedCall]] = defaultdict(list)
     for call in sorted(stack.calls, key=lambda one: -one.calls * one.port_bytes):
-        found[call.group, call.algorithm].append(call)
-    return list(found.values())[:MAX_MATRICES]
+        calls_of[call.group, call.algorithm].append(call)
+    return list(calls_of.values())[:MAX_MATRICES]
 
 
 def _bars(stack: PermutationStack, color: dict[str, str]) -> tuple[list[Markup], float]:
@@ -60,7 +60,7 @@ def _bars(stack: PermutationStack, color: dict[str, str]) -> tuple[list[Markup],
             call = stack.calls[index]
             by_group[call.group] += int(count) * call.port_bytes
         totals.append(by_group)
-    longest = max((sum(one.values()) for one in totals), default=0) or 1
+    longest = max((sum(volumes.values()) for volumes in totals), default=0) or 1
     axis = Axis(0.0, longest / 1e6, LEFT, WIDTH - 20)
     height = 34 + len(totals) * _ROW
     parts = [tag("text", "What a port is held for, role by role", x=LEFT, y=18.0)]
@@ -90,7 +90,7 @@ def _bars(stack: PermutationStack, color: dict[str, str]) -> tuple[list[Markup],
 
 
 def _columns(names: list[str]) -> int:
-    """Of the legend."""
+    """Keys of the legend."""
     return 2 if max(map(len, names), default=0) > 32 else 3
 
 
@@ -108,8 +108,8 @@ def _matrix(
 ) -> list[Markup]:
     """The permutations of calls together, in bins."""
     left, top = place[0] + 26, place[1] + 40
-    blocks = [block for call in calls for block in call.blocks]
-    counts = _binned(stack.permutations[sorted({i for one in blocks for i in one.permutations})])
+    rows = {i for call in calls for block in call.blocks for i in block.permutations}
+    counts = _binned(stack.permutations[sorted(rows)])
     cell = _CELL / len(counts)
     largest = max(call.slots for call in calls)
     slots = "1 slot" if largest == 1 else f"{largest:,} slots"

@@ -52,11 +52,11 @@ def _streams(imported: Imported) -> TraceDrawing:
     rows: list[tuple[str, dict[int, list[TimelineBar]]]] = []
     end = 0.0
     for rank, spans in list(imported.spans.items())[:MAX_RANKS]:
-        end = max([end, *(one.start_s + one.duration_s for one in spans)])
+        end = max([end, *(span.start_s + span.duration_s for span in spans)])
         by_stream: dict[int, list[Span]] = defaultdict(list)
-        for one in spans:
-            by_stream[one.stream].append(one)
-        busiest = sorted(by_stream, key=lambda s: -sum(one.duration_s for one in by_stream[s]))
+        for span in spans:
+            by_stream[span.stream].append(span)
+        busiest = sorted(by_stream, key=lambda s: -sum(span.duration_s for span in by_stream[s]))
         calls = imported.trace.ranks[rank].calls
         rows += [
             (f"rank {rank}, stream {stream}", _row(by_stream[stream], calls, colors))
@@ -68,44 +68,45 @@ def _streams(imported: Imported) -> TraceDrawing:
     for place, (_, bars) in enumerate(rows):
         for color, several in bars.items():
             parts += _bars(_joined(several, end / MAX_BINS), axis, place * ROW, color)
-    drawn = drawing(WIDTH, len(rows) * ROW + 44, "What streams did when", parts, "schedule")
+    markup = drawing(WIDTH, len(rows) * ROW + 44, "What streams did when", parts, "schedule")
     used = {color for _, bars in rows for color in bars}
     legend = [(color, name) for name, color in colors.items() if color in used]
-    return TraceDrawing(drawn, len(rows) * ROW + 44, legend)
+    return TraceDrawing(markup, len(rows) * ROW + 44, legend)
 
 
 def _row(
     spans: Sequence[Span], calls: Sequence[Call], colors: dict[str, int]
 ) -> dict[int, list[TimelineBar]]:
     """Bars of a stream by color; `colors` gets those of operations that it has not yet."""
-    found: dict[int, list[TimelineBar]] = defaultdict(list)
-    for one in spans:
-        name = {"compute": "computation", "copy": "copies"}.get(one.kind)
-        words = one.name[:80]
+    bars: dict[int, list[TimelineBar]] = defaultdict(list)
+    for s in spans:
+        name = {"compute": "computation", "copy": "copies"}.get(s.kind)
+        words = s.name[:80]
         if name is None:
-            name = "communication" if one.call is None else calls[one.call].op
-            if one.call is not None:
-                call = calls[one.call]
+            name = "communication" if s.call is None else calls[s.call].op
+            if s.call is not None:
+                call = calls[s.call]
                 words = f"{call.op} of {call.group}, {show_bytes(bytes_of(call))}"
         if name not in colors:
             free = [color for color in range(NUM_COLORS) if color not in colors.values()]
             colors[name] = free[0] if free else NUM_COLORS - 1
-        found[colors[name]].append(TimelineBar(one.start_s, one.start_s + one.duration_s, words, 1))
-    return found
+        bars[colors[name]].append(TimelineBar(s.start_s, s.start_s + s.duration_s, words, 1))
+    return bars
 
 
 def _joined(bars: list[TimelineBar], width: float) -> list[TimelineBar]:
     """Bars that are so close that one could not see between them, as one."""
-    found: list[TimelineBar] = []
+    merged: list[TimelineBar] = []
     for bar in sorted(bars):
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if (
             last is not None and bar.start - last.end < width and bar.end - last.start < 40 * width
         ) or (last is not None and bar.end - last.start < width):
-            found[-1] = TimelineBar(last.start, max(last.end, bar.end), last.words, last.number + 1)
+            end = max(last.end, bar.end)
+            merged[-1] = TimelineBar(last.start, end, last.words, last.number + 1)
         else:
-            found.append(bar)
-    return found
+            merged.append(bar)
+    return merged
 
 
 def _bars(bars: list[TimelineBar], axis: Axis, top: float, color: int) -> list[Markup]:
@@ -140,13 +141,13 @@ def _names(names: list[str], axis: Axis) -> list[Markup]:
     parts = []
     for row, name in enumerate(names):
         top = row * ROW
-        shown = name if len(name) <= 22 else f"{name[:21]}…"
+        label = name if len(name) <= 22 else f"{name[:21]}…"
         parts.append(
             tag("rect", x=axis.start, y=top + 3, width=axis.end - axis.start, height=ROW - 6,
                 class_="lane")
         )  # fmt: skip
         parts.append(
-            tag("text", tag("title", name), shown, x=LEFT - 8, y=top + 16, text_anchor="end",
+            tag("text", tag("title", name), label, x=LEFT - 8, y=top + 16, text_anchor="end",
                 class_="tick")
         )  # fmt: skip
     return parts

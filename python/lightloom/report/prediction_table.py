@@ -26,16 +26,16 @@ def print_prediction(
 ) -> None:
     """Print the loads, with the sources of their parameters or not, the scores and remarks."""
     evaluation, inputs = prediction.evaluation, prediction.inputs
-    trace = evaluation.trace
-    kind = "SYNTHETIC loads, drawn by the generator" if trace.synthetic else "log"
+    history = evaluation.history
+    kind = "SYNTHETIC loads, drawn by the generator" if history.synthetic else "log"
     console.print(
         Text(
-            f"{trace.name}: {kind}; {trace.steps} steps x {trace.layers} layers x "
-            f"{trace.experts} experts"
+            f"{history.name}: {kind}; {history.steps} steps x {history.layers} layers x "
+            f"{history.experts} experts"
         ),
         soft_wrap=True,
     )
-    print_provenance(trace.provenance, console, with_sources=with_sources)
+    print_provenance(history.provenance, console, with_sources=with_sources)
     print_table(_table(evaluation, prediction.scores), console)
     console.print()
     for line in _remarks(evaluation, inputs):
@@ -70,7 +70,7 @@ def verdict(scores: Sequence[Score]) -> str:
 
 def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
     """Remarks on the table."""
-    setting, trace = evaluation.setting, evaluation.trace
+    setting, history = evaluation.setting, evaluation.history
     first = "layer 1, the first with a layer before it" if setting.first_layer else "layer 0"
     lines = [
         f"Scores begin at step {setting.first_step} and {first}.",
@@ -82,16 +82,16 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
     lines.append("held: the regret if circuits stay static until the prediction promises a gain")
     if evaluation.equal_sources:
         lines.append("the log does not distinguish servers: each sends the same")
-    if trace.synthetic:
+    if history.synthetic:
         lines.append("synthetic loads: they do not show how predictable a real model is")
     return lines
 
 
 def _table(evaluation: Evaluation, scores: Sequence[Score]) -> Table:
     overlap = f"top-{evaluation.setting.top_k}\noverlap"
-    unit_s, unit = time_unit(max((one.regret_s or 0.0 for one in scores), default=0.0))
+    unit_s, unit = time_unit(max((score.regret_s or 0.0 for score in scores), default=0.0))
     regrets = show_column(
-        (None if one.regret_s is None else one.regret_s / unit_s for one in scores), 3
+        (None if score.regret_s is None else score.regret_s / unit_s for score in scores), 3
     )
     headers = ["predictor", overlap, "L1", f"regret\n[{unit}]", "of opti-\nmum [%]", "worst\n[%]"]
     table = plain_table("Predictors", [*headers, "held\n[%]", "time\n[ms]"])

@@ -23,13 +23,13 @@ def pricing_as_json(pricing: Pricing) -> dict[str, Any]:
         "pue": pricing.ownership.pue.value,
         "fabrics": [
             {
-                **asdict(one),
-                "days": pricing.days(one),
-                "usd": pricing.usd(one),
-                "usd_per_token": pricing.usd(one) / pricing.tokens,
-                "energy_per_token_j": pricing.energy_per_token_j(one),
+                **asdict(fabric),
+                "days": pricing.days(fabric),
+                "usd": pricing.usd(fabric),
+                "usd_per_token": pricing.usd(fabric) / pricing.tokens,
+                "energy_per_token_j": pricing.energy_per_token_j(fabric),
             }
-            for one in pricing.fabrics
+            for fabric in pricing.fabrics
         ],
     }
 
@@ -38,11 +38,11 @@ def print_pricing(pricing: Pricing, console: Console) -> None:
     """Print a row per fabric, and which trains the tokens for the least or in the least time."""
     fabrics, wanted = pricing.fabrics, show_count(pricing.tokens)
     columns = {
-        "GPUs": [f"{one.gpus:,}" for one in fabrics],
-        "network\n[M$]": [f"{one.network_cost_usd / 1e6:,.2f}" for one in fabrics],
-        "cluster\n[M$]": [f"{one.cluster_cost_usd / 1e6:,.2f}" for one in fabrics],
-        "hall\n[MW]": show_column((pricing.hall_w(one) / 1e6 for one in fabrics), 3),
-        "10^9 tok\nper day": show_column((one.tokens_per_day / 1e9 for one in fabrics), 3),
+        "GPUs": [f"{fabric.gpus:,}" for fabric in fabrics],
+        "network\n[M$]": [f"{fabric.network_cost_usd / 1e6:,.2f}" for fabric in fabrics],
+        "cluster\n[M$]": [f"{fabric.cluster_cost_usd / 1e6:,.2f}" for fabric in fabrics],
+        "hall\n[MW]": show_column((pricing.hall_w(fabric) / 1e6 for fabric in fabrics), 3),
+        "10^9 tok\nper day": show_column((fabric.tokens_per_day / 1e9 for fabric in fabrics), 3),
         "J per\ntoken": show_column(map(pricing.energy_per_token_j, fabrics), 3),
         f"days for\n{wanted}": show_column(map(pricing.days, fabrics), 3),
         f"$ for\n{wanted}": show_column(map(pricing.usd, fabrics), 3),
@@ -63,7 +63,7 @@ def sentence(pricing: Pricing) -> str:
     """Which fabric to buy, of those that may be advised: the fastest under a limit, else the
     cheapest per token.
     """
-    fabrics = [one for one in pricing.fabrics if one.is_eligible]
+    fabrics = [fabric for fabric in pricing.fabrics if fabric.is_eligible]
     if pricing.budget_usd is None and pricing.max_power_w is None:
         best = min(fabrics, key=pricing.usd)
         return (
@@ -77,7 +77,7 @@ def sentence(pricing: Pricing) -> str:
         f"For {' and '.join(limits)} buy {best.fabric}: {best.gpus:,} GPUs train "
         f"{show_count(best.tokens_per_day)} tokens a day"
     )
-    others = [one for one in fabrics if one is not best]
+    others = [fabric for fabric in fabrics if fabric is not best]
     if others:
         second = max(others, key=lambda one: one.tokens_per_s)
         more = 100 * (best.tokens_per_s / second.tokens_per_s - 1)

@@ -35,5 +35,5 @@ def check_repeated(content: dict[str, Any], comparison: Comparison, name: str) -
     if not changes:
         return f"the same results as in {name}"
     made_by = echo(str(content.get("inputs", {}).get("lightloom", "?")), quoted=False)
-    made = "" if made_by == __version__ else f" (made by lightloom {made_by}, now {__version__})"
-    return f"other results than in {name}{made}: {'; '.join(changes)}"
+    maker = "" if made_by == __version__ else f" (made by lightloom {made_by}, now {__version__})"
+    return f"other results than in {name}{maker}: {'; '.join(changes)}"

@@ -35,6 +35,6 @@ def column(results: Sequence[FabricResult], name: str) -> list[str]:
     if name.endswith("_cost_usd"):
         return [f"{value:,.2f}" for value in scaled]
     if name == "pace" and max(value or 0.0 for value in scaled) >= 1e7:
-        millions = show_column((None if one is None else one / 1e6 for one in scaled), digits)
+        millions = show_column((None if value is None else value / 1e6 for value in scaled), digits)
         return [f"{text}M" for text in millions]
     return show_column(scaled, digits)

@@ -22,9 +22,9 @@ def print_loads(log: RoutingLog, loads: Sequence[LayerLoad], console: Console) -
         ["layer", "token copies", "experts", "used", "largest over mean", "top quarter [%]"],
         caption="Over all steps and ranks. lightloom demand shows what ranks send each other.",
     )
-    for one in loads:
+    for load in loads:
         table.add_row(
-            str(one.layer), f"{one.copies:,}", f"{one.experts:,}", f"{one.used:,}",
-            f"{one.largest:.2f}", f"{100 * one.top_share:.1f}",
+            str(load.layer), f"{load.copies:,}", f"{load.experts:,}", f"{load.used:,}",
+            f"{load.largest:.2f}", f"{100 * load.top_share:.1f}",
         )  # fmt: skip
     print_table(table, console)

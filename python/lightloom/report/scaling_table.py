@@ -48,7 +48,7 @@ def opening(scaling: Scaling) -> list[str]:
     summaries = [
         scaling.results[number]["inputs"].get("summary", []) for number in sorted(scaling.results)
     ]
-    common = [line for line in summaries[0] if all(line in one for one in summaries)]
+    common = [line for line in summaries[0] if all(line in summary for summary in summaries)]
     return [*common, *([scaling.plans] if scaling.plans else [])] if summaries else []
 
 
@@ -185,7 +185,9 @@ def verdicts(scaling: Scaling) -> list[str]:
     axes = [name for name in scaling.numeric_axes if len(_values(scaling, name)) > 1]
     if not axes:
         return [_over_kinds(scaling, metric) for metric in METRICS] if scaling.results else []
-    changes = {(one.metric, one.axis, tuple(one.fixed.items())) for one in scaling.crossovers()}
+    changes = {
+        (cross.metric, cross.axis, tuple(cross.fixed.items())) for cross in scaling.crossovers()
+    }
     return [
         _sentence(scaling, metric, axis, line)
         for metric in METRICS
@@ -197,7 +199,7 @@ def verdicts(scaling: Scaling) -> list[str]:
 
 def _fixed(scaling: Scaling, axis: str, line: list[int]) -> dict[str, Any]:
     """What all points of a line have in common."""
-    return {name: one for name, one in scaling.points[line[0]].values.items() if name != axis}
+    return {name: value for name, value in scaling.points[line[0]].values.items() if name != axis}
 
 
 def _values(scaling: Scaling, axis: str) -> set[Any]:
@@ -214,9 +216,9 @@ def _sentence(scaling: Scaling, metric: str, axis: str, line: list[int]) -> str:
             runs.append((name, []))
         runs[-1][1].append(number)
     crossed = {
-        one.above: one
-        for one in scaling.crossovers()
-        if one.metric == metric and one.axis == axis and one.fixed == fixed
+        cross.above: cross
+        for cross in scaling.crossovers()
+        if cross.metric == metric and cross.axis == axis and cross.fixed == fixed
     }
     unit = "GPUs" if axis == "gpus" else "Gb/s"
     clauses = []
@@ -226,8 +228,8 @@ def _sentence(scaling: Scaling, metric: str, axis: str, line: list[int]) -> str:
         )
         span = f"at {first} {unit}" if first == last else f"from {first} to {last} {unit}"
         at = ""
-        if place and (one := crossed.get(name)) is not None:
-            at = f" (the two are equal at about {_round(one.at)})"
+        if place and (cross := crossed.get(name)) is not None:
+            at = f" (the two are equal at about {float(f'{cross.at:.2g}'):,.0f})"
         clauses.append(f"{name} {span}{at}")
     lead = f"{where}: " if where else ""
     return f"{lead}{METRICS[metric]} is {'; '.join(clauses)}."
@@ -248,7 +250,3 @@ def _over_kinds(scaling: Scaling, metric: str) -> str:
         for number in sorted(scaling.results)
     ]
     return f"{METRICS[metric]} is {'; '.join(clauses)}."
-
-
-def _round(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.0f}"

@@ -127,17 +127,19 @@ def _schedules(comparison: ScheduleComparison) -> Grid:
 def _bound_bytes(comparison: ScheduleComparison, row: PermutationSchedule) -> int:
     """The largest bound known; what ``auto`` has proved of few lines is one for all methods."""
     return max(
-        one.lower_bound_bytes for one in comparison.schedules.values() if one.partial == row.partial
+        plan.lower_bound_bytes
+        for plan in comparison.schedules.values()
+        if plan.partial == row.partial
     )
 
 
 def _bound_text(comparison: ScheduleComparison) -> str:
     """How long the bound is, and what it is."""
     problem, switches = comparison.problem, comparison.problem.switch_count
-    row = next(one for one in comparison.schedules.values())
+    row = next(plan for plan in comparison.schedules.values())
     bound = _bound_bytes(comparison, row)
     time = show_time(bound * 8 / row.rate_bps)
-    if bound > min(one.lower_bound_bytes for one in comparison.schedules.values()):
+    if bound > min(plan.lower_bound_bytes for plan in comparison.schedules.values()):
         return f"{time}, which auto has proved that no schedule can beat"
     peers = "each of its peers" if problem.partial else "each peer of the port with most peers"
     shared = f", both divided by {switches} switches" if switches > 1 else ""
@@ -380,19 +382,19 @@ def _shortest(comparison: ScheduleComparison, winner: str) -> str:
     return f"{text}, {show_number(over)} times the bound of {limit}."
 
 
-def _kept(comparison: ScheduleComparison, kept: Kept) -> str:
+def _kept(comparison: ScheduleComparison, reuse: Kept) -> str:
     row = comparison.schedules[KEPT]
     text = (
-        f"Kept {kept.matchings:,} of {kept.earlier:,} earlier matchings, with {kept.new:,} new "
+        f"Kept {reuse.matchings:,} of {reuse.earlier:,} earlier matchings, with {reuse.new:,} new "
         f"ones: {show_time(row.length_s)}"
     )
-    if kept.anew is None:
+    if reuse.anew is None:
         return f"{text}."
-    assert kept.length_over_anew is not None
-    assert kept.time_over_anew is not None
+    assert reuse.length_over_anew is not None
+    assert reuse.time_over_anew is not None
     return (
-        f"{text}, {kept.length_over_anew:.3f} x {kept.anew} anew, found in "
-        f"{show_number(kept.time_over_anew, 3)} x its time."
+        f"{text}, {reuse.length_over_anew:.3f} x {reuse.anew} anew, found in "
+        f"{show_number(reuse.time_over_anew, 3)} x its time."
     )
 
 
@@ -429,15 +431,15 @@ def _break_even(comparison: ScheduleComparison) -> str:
 
 
 def _relaying(comparison: ScheduleComparison, row: AllocationRow) -> str:
-    relayed, held = row.relayed, comparison.held_relayed
+    relayed, over_held = row.relayed, comparison.held_relayed
     assert relayed is not None
-    assert held is not None
-    if not relayed.pays and not held.pays:
+    assert over_held is not None
+    if not relayed.pays and not over_held.pays:
         if math.isinf(relayed.one_hop_s):
             return "Relaying does not help: some pairs are more than two circuits apart."
         return f"Relaying does not pay: {relayed.reason}."
     return (
-        f"Relaying: {_never(held.time_s)} instead of {_never(held.one_hop_s)} over "
+        f"Relaying: {_never(over_held.time_s)} instead of {_never(over_held.one_hop_s)} over "
         f"{_held(comparison)}, {_never(relayed.time_s)} over the circuits of {row.method}, where "
         f"{show_bytes(relayed.relayed_bytes)} take two hops{_made(comparison)}."
     )

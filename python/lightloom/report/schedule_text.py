@@ -115,16 +115,16 @@ def print_circuits(circuits: npt.NDArray[np.uint16], title: str, console: Consol
                 line.append(f"{count or '.':>{cell}}", style="" if count else "dim")
             console.print(line, no_wrap=True, crop=False)
         return
-    drawn = heat_map(circuits, 2 * MAX_ROWS, min(console.width, 120) - _MARGIN)
+    heat = heat_map(circuits, 2 * MAX_ROWS, min(console.width, 120) - _MARGIN)
     shades = shades_of(console.encoding)
-    for row, levels in enumerate(drawn.levels.tolist()):
+    for row, levels in enumerate(heat.levels.tolist()):
         shown = "".join(shades[level] for level in levels)
         console.print(
-            Text(f"{row * drawn.rows_per_cell:>{_MARGIN - 1}} {shown}"), no_wrap=True, crop=False
+            Text(f"{row * heat.rows_per_cell:>{_MARGIN - 1}} {shown}"), no_wrap=True, crop=False
         )
     console.print(
         Text(
-            f"darkest: {drawn.bounds[-1]:.0f} circuits in "
-            f"{drawn.rows_per_cell} x {drawn.columns_per_cell} pairs"
+            f"darkest: {heat.bounds[-1]:.0f} circuits in "
+            f"{heat.rows_per_cell} x {heat.columns_per_cell} pairs"
         )
     )

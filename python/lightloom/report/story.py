@@ -169,10 +169,10 @@ def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]
     for load in reference.loads:
         changed = []
         for result in others:
-            own = result.load(load.imbalance)
-            if own is None:
+            run = result.load(load.imbalance)
+            if run is None:
                 continue
-            ratio = own.step_time_s / load.step_time_s
+            ratio = run.step_time_s / load.step_time_s
             if abs(ratio - result.ratio_to(reference)[1]) > CLOSE:
                 changed.append(f"{result.fabric} is {_change(ratio)}")
         if changed:

@@ -73,7 +73,7 @@ def switches_table(results: Sequence[FabricResult]) -> Table:
     )
     for result in results:
         switching = result.switching
-        for number, own in enumerate(switching.switches):
+        for number, switches in enumerate(switching.switches):
             is_first = number == 0
             others = [
                 f"{other.ports} ports ({other.title}, {other.availability}): {other.count:,} in "
@@ -83,10 +83,10 @@ def switches_table(results: Sequence[FabricResult]) -> Table:
             widest = switching.widest_gpus
             table.add_row(
                 Text(result.fabric if is_first else "", style="bold"),
-                f"{own.count:,} {BOXES[own.component][own.count != 1]}",
-                f"{own.ports}",
-                f"{own.tiers}",
-                f"{own.used / max(1, own.used + own.spare):.0%}",
+                f"{switches.count:,} {BOXES[switches.component][switches.count != 1]}",
+                f"{switches.ports}",
+                f"{switches.tiers}",
+                f"{switches.used / max(1, switches.used + switches.spare):.0%}",
                 f"{switching.unused_ports_usd / 1e3:,.0f}" if is_first else "",
                 f"{widest:,}" if is_first and widest is not None else "",
                 "; ".join(others) if is_first else "",

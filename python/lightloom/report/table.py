@@ -45,8 +45,8 @@ _NARROW = {"all-to-all": "all-to-\nall", "stragglers": "strag-\nglers", "reconfi
 
 def grouped(parts: dict[str, float]) -> dict[str, float]:
     """Sum the categories of a breakdown into the columns of :data:`BREAKDOWN`, in seconds."""
-    known = {name for names in BREAKDOWN.values() for name in names}
-    assert parts.keys() <= known, f"categories without a column: {parts.keys() - known}"
+    categories = {name for names in BREAKDOWN.values() for name in names}
+    assert parts.keys() <= categories, f"categories without a column: {parts.keys() - categories}"
     return {column: sum(parts.get(n, 0.0) for n in names) for column, names in BREAKDOWN.items()}
 
 
@@ -169,13 +169,13 @@ def _short_table(comparison: Comparison, console: Console) -> Table:
     results = comparison.results
     columns = _columns(results)
     extra = [name for name in columns if name.startswith(_EXTRA) or name.endswith("k$\nnetwork")]
-    kept = [name for name in columns if name not in extra]
+    shown = [name for name in columns if name not in extra]
     for name in extra:
-        more = [one for one in columns if one in {*kept, name}]
+        more = [column for column in columns if column in {*shown, name}]
         wider = _table(results, "Speed and cost", columns, more)
         if table_width(wider, console) <= console.width:
-            kept = more
-    return _table(results, "Speed and cost", columns, kept)
+            shown = more
+    return _table(results, "Speed and cost", columns, shown)
 
 
 def _table(
@@ -333,13 +333,13 @@ def _policy_table(results: Sequence[FabricResult]) -> Table:
         "policy of the tables above",
     )
     for result in results:
-        own = result.parameters.get("reconfigure")
+        policy_name = result.parameters.get("reconfigure")
         steps = show_column(policy.step_time_s for policy in result.policies)
         for policy, step in zip(result.policies, steps, strict=True):
             never = policy.step_time_s + policy.gain_s
             table.add_row(
                 Text(result.fabric, style="bold"),
-                Text(f"{policy.policy}{' *' if policy.policy == own else ''}"),
+                Text(f"{policy.policy}{' *' if policy.policy == policy_name else ''}"),
                 Text(step),
                 Text(f"{100 * policy.gain_s / never:.2f}" if policy.gain_s else "-"),
                 Text(f"{1e3 * policy.exposed_s:,.1f}" if policy.exposed_s else "-"),

@@ -36,13 +36,13 @@ def choose_window(spans: Spans, stages: Mapping[int, int]) -> TimeWindow | None:
         return None
     by_stage = sorted(stages, key=lambda worker: stages[worker])
     middle = by_stage[len(by_stage) // 2]
-    found = passes(spans.take(spans.worker == middle))
-    if not len(found.start_s):
+    worked = passes(spans.take(spans.worker == middle))
+    if not len(worked.start_s):
         return TimeWindow(float(spans.start_s.min()), float(spans.end_s.max()))
-    backward = np.flatnonzero(found.backward)
-    last = int(backward[len(backward) // 2]) if len(backward) else len(found.start_s) - 1
+    backward = np.flatnonzero(worked.backward)
+    last = int(backward[len(backward) // 2]) if len(backward) else len(worked.start_s) - 1
     first = max(0, last - 1)
-    start, end = float(found.start_s[first]), float(found.end_s[last])
+    start, end = float(worked.start_s[first]), float(worked.end_s[last])
     while len(spans.within(start, end)) > MAX_SPANS:
         end = (start + end) / 2
     return TimeWindow(start, end)

@@ -186,8 +186,8 @@ def _process(pid: int, name: str, done: Any, workload: Any) -> Process:
     for worker in sorted(set(spans.worker.tolist())):
         mine = spans.take(spans.worker == worker)
         role = roles.get(worker, f"worker {worker}")
-        own = lanes[worker] = process.lane(role)
-        _add_spans(process, mine.take(mine.stream == OWN), itertools.repeat(own))
+        lane = lanes[worker] = process.lane(role)
+        _add_spans(process, mine.take(mine.stream == OWN), itertools.repeat(lane))
         _add_concurrent(process, mine.take(mine.stream != OWN), role)
     _add_handovers(process, spans, lanes)
     regions, circuits = _regions(done.network), circuit_spans(done.run)
@@ -209,12 +209,12 @@ def _add_critical_path(process: Process, path: CriticalSpans | None) -> None:
 
 
 def _add_handovers(process: Process, spans: Spans, lanes: Mapping[int, int]) -> None:
-    for one in handovers(spans):
-        direction = "backward" if one.backward else "forward"
+    for handover in handovers(spans):
+        direction = "backward" if handover.backward else "forward"
         # an arrow starts within the span that ends there
-        start = (lanes[one.worker], max(0.0, one.end_s - SAME_INSTANT_S / 2))
-        end = (lanes[one.next_worker], one.start_s)
-        process.arrow(f"micro-batch {one.micro_batch} {direction}", start, end)
+        start = (lanes[handover.worker], max(0.0, handover.end_s - SAME_INSTANT_S / 2))
+        end = (lanes[handover.next_worker], handover.start_s)
+        process.arrow(f"micro-batch {handover.micro_batch} {direction}", start, end)
 
 
 def _add_counters(process: Process, circuits: CircuitSpans, flying: BytesInFlight | None) -> None:

@@ -40,13 +40,13 @@ def handovers(spans: Spans) -> Iterator[Handover]:
     """
     by_batch: dict[tuple[int, bool], list[tuple[float, float, int]]] = {}
     for worker in np.unique(spans.worker).tolist():
-        own = passes(spans.take(spans.worker == worker))
-        rows = (own.micro_batch, own.backward, own.start_s, own.end_s)
+        worked = passes(spans.take(spans.worker == worker))
+        rows = (worked.micro_batch, worked.backward, worked.start_s, worked.end_s)
         for number, backward, start, end in zip(*(r.tolist() for r in rows), strict=True):
             by_batch.setdefault((number, backward), []).append((start, end, worker))
-    for (number, backward), found in sorted(by_batch.items()):
-        found.sort()
-        for (_, end, worker), (start, _, other) in itertools.pairwise(found):
+    for (number, backward), ends in sorted(by_batch.items()):
+        ends.sort()
+        for (_, end, worker), (start, _, other) in itertools.pairwise(ends):
             if worker != other and end <= start + SAME_INSTANT_S:
                 yield Handover(number, backward, worker, end, other, start)
 

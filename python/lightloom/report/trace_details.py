@@ -25,10 +25,10 @@ def print_details(trace: Trace, console: Console) -> None:
     """Print what the first recorded rank does, by group, and when; and the skew of all ranks."""
     rank = min(trace.ranks)
     table = plain_table(f"Rank {rank} by group", ["group", "ranks", "calls", "[MB]", "share [%]"])
-    for one in group_volumes(trace, rank):
+    for group in group_volumes(trace, rank):
         table.add_row(
-            one.group, f"{one.group_size:,}", f"{one.calls:,}", f"{one.input_bytes / 1e6:,.3f}",
-            f"{100 * one.share:.1f}",
+            group.group, f"{group.group_size:,}", f"{group.calls:,}",
+            f"{group.input_bytes / 1e6:,.3f}", f"{100 * group.share:.1f}",
         )  # fmt: skip
     print_table(table, console)
     _print_largest(trace, rank, console)
@@ -57,18 +57,18 @@ def _print_largest(trace: Trace, rank: int, console: Console) -> None:
 
 
 def _print_skew(trace: Trace, console: Console) -> None:
-    found = skews(trace)
-    if not found:
+    groups = skews(trace)
+    if not groups:
         return
     table = plain_table(
         "Skew of all-to-alls",
         ["group", "ranks", "calls", "mean", "largest"],
         caption="Rows to the rank that gets the largest part, over the mean part.",
     )
-    for one in found:
+    for skew in groups:
         table.add_row(
-            one.group, f"{one.group_size:,}", f"{one.calls:,}", f"{one.mean:.2f}",
-            f"{one.largest:.2f}",
+            skew.group, f"{skew.group_size:,}", f"{skew.calls:,}", f"{skew.mean:.2f}",
+            f"{skew.largest:.2f}",
         )  # fmt: skip
     print_table(table, console)
 
@@ -94,17 +94,17 @@ def timeline(calls: tuple[Call, ...]) -> list[str]:
     volumes: dict[tuple[str, int], list[int]] = {}
     for place, cell in enumerate(cells):
         for call in cell:
-            held = volumes.setdefault((call.group, len(call.ranks)), [0] * len(cells))
+            row = volumes.setdefault((call.group, len(call.ranks)), [0] * len(cells))
             # a call without data, such as a barrier, is seen as well
-            held[place] += max(1, bytes_of(call))
+            row[place] += max(1, bytes_of(call))
     shown = sorted(volumes, key=lambda kind: (-sum(volumes[kind]), kind))[:MAX_GROUPS]
-    found = [size for kind in shown for size in volumes[kind] if size]
+    sizes = [size for kind in shown for size in volumes[kind] if size]
     names = {kind: f"{kind[0]} ({kind[1]})" for kind in shown}
     width = max(map(len, names.values()))
     phases = "".join(PHASES.get(cell[0].phase, "?") for cell in cells)
     lines = [f"{'':{width}}  {phases}"]
     for kind in shown:
-        bars = "".join(_height(size, min(found), max(found)) for size in volumes[kind])
+        bars = "".join(_height(size, min(sizes), max(sizes)) for size in volumes[kind])
         lines.append(f"{names[kind]:{width}}  {bars}".rstrip())
     return lines
 

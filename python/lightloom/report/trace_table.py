@@ -17,7 +17,7 @@ def print_trace(trace: Trace, console: Console) -> None:
     """Print the volumes of the first recorded rank, what was invented, and whether ranks agree."""
     recorded = [trace.ranks[rank] for rank in sorted(trace.ranks)]
     first = recorded[0]
-    number = sum(len(one.calls) for one in recorded)
+    number = sum(len(rank.calls) for rank in recorded)
     console.print(
         f"{number:,} calls of {_counted(len(recorded), 'rank')} of {trace.world_size:,}, "
         f"{_counted(first.steps, 'step')}; trace {trace.calls_hash[:16]}",

@@ -28,11 +28,11 @@ def print_times(imported: Imported, console: Console) -> None:
 def computed(imported: Imported) -> str:
     """What the first rank computed, where only durations are known; empty if none are."""
     rank = min(imported.trace.ranks)
-    durations = [one.duration_s for one in imported.trace.ranks[rank].computes]
-    known = [one for one in durations if one is not None]
-    if not known:
+    durations = [compute.duration_s for compute in imported.trace.ranks[rank].computes]
+    timed = [duration for duration in durations if duration is not None]
+    if not timed:
         return ""
-    return f"rank {rank} computes {show_time(sum(known))} in {len(known):,} pieces"
+    return f"rank {rank} computes {show_time(sum(timed))} in {len(timed):,} pieces"
 
 
 def time_grids(imported: Imported) -> list[Grid]:
@@ -47,14 +47,14 @@ def time_grids(imported: Imported) -> list[Grid]:
 
 
 def _steps(imported: Imported) -> Grid:
-    found = step_times(imported.spans)
+    steps = step_times(imported.spans)
     rows: list[list[str | float]] = [
         [
-            str(one.rank), str(one.step), *map(_ms, (
-                one.length_s, one.compute_s, one.communication_s, one.exposed_s,
-            )), f"{100 * one.overlap:.1f}", _ms(one.copy_s), _ms(one.idle_s),
+            str(step.rank), str(step.step), *map(_ms, (
+                step.length_s, step.compute_s, step.communication_s, step.exposed_s,
+            )), f"{100 * step.overlap:.1f}", _ms(step.copy_s), _ms(step.idle_s),
         ]
-        for one in found[:MAX_ROWS]
+        for step in steps[:MAX_ROWS]
     ]  # fmt: skip
     headers = [
         ("rank", ""), ("step", ""), ("length", "ms"), ("computation", "ms"),
@@ -62,21 +62,21 @@ def _steps(imported: Imported) -> Grid:
         ("idle", "ms"),
     ]  # fmt: skip
     caption = "Times in which at least one stream does it; exposed: while no kernel computes"
-    return Grid("Where the time went", headers, rows, -1, caption + _more(len(found)))
+    return Grid("Where the time went", headers, rows, -1, caption + _more(len(steps)))
 
 
 def _collectives(collectives: list[CollectiveTimes]) -> Grid:
-    first = min((one.rank for one in collectives), default=0)
-    found = [one for one in collectives if one.rank == first]
+    first = min((call.rank for call in collectives), default=0)
+    of_rank = [call for call in collectives if call.rank == first]
     rows: list[list[str | float]] = [
         [
-            one.op, one.group, f"{one.group_size:,}", f"{one.calls:,}", _ms(one.duration_s),
-            _ms(one.exposed_s), *(
-                [one.size_bytes / 1e6, one.algorithm_gbps, one.bus_gbps]
-                if one.size_bytes else ["?", "?", "?"]
+            call.op, call.group, f"{call.group_size:,}", f"{call.calls:,}", _ms(call.duration_s),
+            _ms(call.exposed_s), *(
+                [call.size_bytes / 1e6, call.algorithm_gbps, call.bus_gbps]
+                if call.size_bytes else ["?", "?", "?"]
             ),
         ]
-        for one in found[:MAX_ROWS]
+        for call in of_rank[:MAX_ROWS]
     ]  # fmt: skip
     headers = [
         ("operation", ""), ("group", ""), ("ranks", ""), ("calls", ""), ("time", "ms"),
@@ -86,32 +86,32 @@ def _collectives(collectives: list[CollectiveTimes]) -> Grid:
         "Bandwidths as of NCCL's tests, over the time in which kernels run, "
         "waiting for other ranks included"
     )
-    return Grid(f"Collectives of rank {first}", headers, rows, -1, caption + _more(len(found)))
+    return Grid(f"Collectives of rank {first}", headers, rows, -1, caption + _more(len(of_rank)))
 
 
 def _across_ranks(collectives: list[CollectiveTimes]) -> Grid:
     by_kind: dict[tuple[str, str, int], list[tuple[float, int]]] = defaultdict(list)
-    for one in collectives:
-        by_kind[one.op, one.group, one.group_size].append((one.duration_s, one.rank))
-    found = []
+    for call in collectives:
+        by_kind[call.op, call.group, call.group_size].append((call.duration_s, call.rank))
+    spread = []
     for (op, group, size), times in by_kind.items():
         mean = sum(time for time, _ in times) / len(times)
         if len(times) > 1 and mean:
-            found.append((mean, op, group, size, min(times), max(times)))
-    found.sort(key=lambda one: -one[0])
+            spread.append((mean, op, group, size, min(times), max(times)))
+    spread.sort(key=lambda one: -one[0])
     rows: list[list[str | float]] = [
         [
             op, group, f"{size:,}", _ms(mean), _ms(longest[0]), str(longest[1]),
             f"{longest[0] / mean:.2f}", _ms(shortest[0]), str(shortest[1]),
         ]
-        for mean, op, group, size, shortest, longest in found[:MAX_ROWS]
+        for mean, op, group, size, shortest, longest in spread[:MAX_ROWS]
     ]  # fmt: skip
     headers = [
         ("operation", ""), ("group", ""), ("ranks", ""), ("mean", "ms"), ("longest", "ms"),
         ("of rank", ""), ("over mean", ""), ("shortest", "ms"), ("of rank", ""),
     ]  # fmt: skip
     caption = "Who is in a collective for the shortest time is a straggler: others wait for it"
-    return Grid("Time in collectives across ranks", headers, rows, -1, caption + _more(len(found)))
+    return Grid("Time in collectives across ranks", headers, rows, -1, caption + _more(len(spread)))
 
 
 def volume_grids(imported: Imported) -> list[Grid]:
@@ -119,17 +119,17 @@ def volume_grids(imported: Imported) -> list[Grid]:
     rank = min(imported.trace.ranks)
     volumes: list[list[str | float]] = [
         [
-            one.group, f"{one.group_size:,}", f"{one.calls:,}", one.input_bytes / 1e6,
-            f"{100 * one.share:.1f}",
+            volume.group, f"{volume.group_size:,}", f"{volume.calls:,}", volume.input_bytes / 1e6,
+            f"{100 * volume.share:.1f}",
         ]
-        for one in group_volumes(imported.trace, rank)[:MAX_ROWS]
+        for volume in group_volumes(imported.trace, rank)[:MAX_ROWS]
     ]  # fmt: skip
     calls: list[list[str | float]] = [
         [
-            str(one.call_id), one.op, one.group, f"{len(one.ranks):,}",
-            bytes_of(one) / 1e6, one.phase, one.layer,
+            str(call.call_id), call.op, call.group, f"{len(call.ranks):,}",
+            bytes_of(call) / 1e6, call.phase, call.layer,
         ]
-        for one in largest_calls(imported.trace, rank, LARGEST)
+        for call in largest_calls(imported.trace, rank, LARGEST)
     ]  # fmt: skip
     return [
         Grid(

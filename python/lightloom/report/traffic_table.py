@@ -79,7 +79,7 @@ def print_traffic(traffic: JobTraffic, kind: str | None, console: Console) -> No
     _print_map(title, drawn, traffic.matrix.unit, console)
 
 
-def _print_kinds(found: JobTraffic, console: Console) -> None:
+def _print_kinds(job_traffic: JobTraffic, console: Console) -> None:
     headers = [
         "kind",
         "all\n[GB]",
@@ -88,15 +88,15 @@ def _print_kinds(found: JobTraffic, console: Console) -> None:
         "mean GPU\nsends [GB]",
     ]
     table = plain_table("Bytes sent in one step, by kind of parallelism", headers)
-    traffic, gpus = found.workload.traffic, found.job.scenario.gpus
-    network = sum(one.network_bytes for one in traffic.values())
-    sent = {name: one for name, one in traffic.items() if one.total_bytes}
+    traffic, gpus = job_traffic.workload.traffic, job_traffic.job.scenario.gpus
+    network = sum(kind.network_bytes for kind in traffic.values())
+    sent = {name: kind for name, kind in traffic.items() if kind.total_bytes}
     columns = [
         [name.upper() for name in sent],
-        show_column((one.total_bytes / 1e9 for one in sent.values()), 3),
-        show_column((one.network_bytes / 1e9 for one in sent.values()), 3),
-        [f"{one.network_bytes / max(1, network):.1%}" for one in sent.values()],
-        show_column((one.total_bytes / gpus / 1e9 for one in sent.values()), 3),
+        show_column((kind.total_bytes / 1e9 for kind in sent.values()), 3),
+        show_column((kind.network_bytes / 1e9 for kind in sent.values()), 3),
+        [f"{kind.network_bytes / max(1, network):.1%}" for kind in sent.values()],
+        show_column((kind.total_bytes / gpus / 1e9 for kind in sent.values()), 3),
     ]
     for row in zip(*columns, strict=True):
         table.add_row(*row)
@@ -113,18 +113,18 @@ def shown_matrix(traffic: JobTraffic, kind: str | None) -> tuple[str, npt.NDArra
     return "inside the server", traffic.matrix.total
 
 
-def _print_map(title: str, shown: npt.NDArray[np.float64], unit: str, console: Console) -> None:
+def _print_map(title: str, matrix: npt.NDArray[np.float64], unit: str, console: Console) -> None:
     units = {"gpu": "GPU", "server": "server"}[unit]
     size = min(ROWS, (console.width - MARGIN) // CELL)
-    drawn = heat_map(shown, size, size)
+    heat = heat_map(matrix, size, size)
     text = f"{title}; rows: source {units}, columns: destination {units}"
-    if drawn.rows_per_cell > 1:
-        text += f"; a cell is {drawn.rows_per_cell} x {drawn.columns_per_cell} of them"
+    if heat.rows_per_cell > 1:
+        text += f"; a cell is {heat.rows_per_cell} x {heat.columns_per_cell} of them"
     console.print(Text(text), soft_wrap=True)
-    print_cells(console, drawn, CELL, numbers=False)
+    print_cells(console, heat, CELL, numbers=False)
     for level, shade in enumerate(shades_of(console.encoding)[1:], 1):
         legend = Text(shade * 2, style=COLORS[level])
-        legend.append(f" to {show_bytes(drawn.bounds[level], 3)} per cell", "default")
+        legend.append(f" to {show_bytes(heat.bounds[level], 3)} per cell", "default")
         if level == 1:
             legend.append("; blank is none", "default")
         console.print(legend)

@@ -144,11 +144,11 @@ def allocate_by_name(
         See :func:`allocator_by_name` and :func:`allocate_region`.
     """
     allocator = allocator_by_name(name)
-    given = request_of(demand, region, previous)
+    request = request_of(demand, region, previous)
     working = replace(
-        region, ports=given.ports, eps_gbps=np.array(given.eps_bps) / 1e9, failed=None
+        region, ports=request.ports, eps_gbps=np.array(request.eps_bps) / 1e9, failed=None
     )
-    (circuits,) = allocator([AllocationRequest(given.demand, working, given.previous)])
+    (circuits,) = allocator([AllocationRequest(request.demand, working, request.previous)])
     return replace(route(demand, circuits, region), chosen=name)
 
 
@@ -162,14 +162,14 @@ def _admitted(request: AllocationRequest, proposal: npt.ArrayLike) -> npt.NDArra
     return circuits
 
 
-def _request(given: _core.ProposalRequest) -> AllocationRequest:
-    eps_bps = given.eps_bps
+def _request(request: _core.ProposalRequest) -> AllocationRequest:
+    eps_bps = request.eps_bps
     one_rate = len(set(eps_bps)) == 1
     region = Region(
-        ports=given.ports,
-        circuit_gbps=given.circuit_bps / 1e9,
+        ports=request.ports,
+        circuit_gbps=request.circuit_bps / 1e9,
         eps_gbps=eps_bps[0] / 1e9 if one_rate else np.array(eps_bps) / 1e9,
-        split=given.split,
-        allowed=given.allowed,
+        split=request.split,
+        allowed=request.allowed,
     )
-    return AllocationRequest(given.demand, region, given.previous)
+    return AllocationRequest(request.demand, region, request.previous)

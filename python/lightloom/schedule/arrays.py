@@ -19,13 +19,19 @@ _DOUBLE_BYTES = 8
 
 
 def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
-    """Return values as an array; raise ``error`` if rows are of unequal length, or masked."""
+    """Return values as an array of this machine's byte order.
+
+    In another order, NumPy 2.0 to 2.2.1 may crash where a number outside of its type is compared.
+
+    Raises ``error`` if rows are of unequal length, or masked.
+    """
     if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
         raise error(f"{name}: some entries are masked; fill them first, as by .filled(0)")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise error(f"{name}: expected an array, got rows of unequal length") from None
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def flag(value: bool, name: str) -> bool:
@@ -45,49 +51,49 @@ def whole_matrix(
     values: npt.ArrayLike, name: str, maximum: int, error: type[InputError]
 ) -> npt.NDArray[np.uint64]:
     """Return a matrix of whole numbers from 0 to ``maximum``, or raise ``error``."""
-    given = as_array(values, name, error)
-    if given.ndim != 2:
-        raise error(f"{name}: expected a matrix, got shape {given.shape}")
-    if given.dtype.kind in "iu" and _within(given, maximum):
-        return np.ascontiguousarray(given, dtype=np.uint64)
-    if given.dtype.kind not in "iuf" and given.size:
-        raise error(f"{name}: expected whole numbers from 0 to {maximum}, got {given.dtype}")
-    if given.dtype.kind == "f":
-        if given.dtype.itemsize < _DOUBLE_BYTES:
-            given = given.astype(np.float64)  # half precision knows no 2^53
-        whole = np.isfinite(given) & (given == np.floor(given))
+    array = as_array(values, name, error)
+    if array.ndim != 2:
+        raise error(f"{name}: expected a matrix, got shape {array.shape}")
+    if array.dtype.kind in "iu" and _within(array, maximum):
+        return np.ascontiguousarray(array, dtype=np.uint64)
+    if array.dtype.kind not in "iuf" and array.size:
+        raise error(f"{name}: expected whole numbers from 0 to {maximum}, got {array.dtype}")
+    if array.dtype.kind == "f":
+        if array.dtype.itemsize < _DOUBLE_BYTES:
+            array = array.astype(np.float64)  # half precision knows no 2^53
+        whole = np.isfinite(array) & (array == np.floor(array))
         # 2^64 is a float, 2^64 - 1 is not: such a limit rounds up to a number that is too large.
         limit = float(maximum)
-        whole &= (given >= 0) & ((given < limit) if limit > maximum else (given <= limit))
+        whole &= (array >= 0) & ((array < limit) if limit > maximum else (array <= limit))
     else:
-        whole = (given >= 0) & (given <= maximum)
+        whole = (array >= 0) & (array <= maximum)
     if not whole.all():
         row, column = np.argwhere(~whole)[0]
         raise error(
-            f"{name}[{row}, {column}] is {given[row, column]}: "
+            f"{name}[{row}, {column}] is {array[row, column]}: "
             f"expected a whole number from 0 to {maximum}"
         )
     # nothing at all may be of any kind, even one that does not turn into numbers
-    numbers = given if given.size else np.zeros(given.shape)
+    numbers = array if array.size else np.zeros(array.shape)
     return np.ascontiguousarray(numbers.astype(np.uint64))
 
 
-def _within(given: npt.NDArray[Any], maximum: int) -> bool:
+def _within(array: npt.NDArray[Any], maximum: int) -> bool:
     """Whether whole numbers are from 0 to ``maximum``, for most without looking at them."""
-    limits = np.iinfo(given.dtype)
-    if limits.min < 0 and given.size and given.min() < 0:
+    limits = np.iinfo(array.dtype)
+    if limits.min < 0 and array.size and array.min() < 0:
         return False
-    return limits.max <= maximum or not given.size or bool(given.max() <= maximum)
+    return limits.max <= maximum or not array.size or bool(array.max() <= maximum)
 
 
 def square_matrix(
     values: npt.ArrayLike, name: str, maximum: int, error: type[InputError]
 ) -> npt.NDArray[np.uint64]:
     """Return a square matrix of whole numbers from 0 to ``maximum``, or raise ``error``."""
-    given = as_array(values, name, error)
-    if given.ndim != 2 or given.shape[0] != given.shape[1]:
-        raise error(f"{name}: expected a square matrix, got shape {given.shape}")
-    return whole_matrix(given, name, maximum, error)
+    array = as_array(values, name, error)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise error(f"{name}: expected a square matrix, got shape {array.shape}")
+    return whole_matrix(array, name, maximum, error)
 
 
 def whole_list(
@@ -99,19 +105,19 @@ def whole_list(
     """
     kind = np.uint64 if minimum == 0 else np.int64
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise error(f"{name}: expected a list of whole numbers, got nested lists") from None
     as_array(values, name, error)
-    if given.size == 0 and given.ndim == 1:
+    if array.size == 0 and array.ndim == 1:
         return np.zeros(0, dtype=kind)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise error(
-            f"{name}: expected a list of whole numbers, got {given.dtype} of shape {given.shape}"
+            f"{name}: expected a list of whole numbers, got {array.dtype} of shape {array.shape}"
         )
-    if given.min() < minimum or given.max() > maximum:
-        raise error(f"{name}: expected {minimum} to {maximum}, got {span_text(given)}")
-    return np.ascontiguousarray(given.astype(kind))
+    if array.min() < minimum or array.max() > maximum:
+        raise error(f"{name}: expected {minimum} to {maximum}, got {span_text(array)}")
+    return np.ascontiguousarray(array.astype(kind))
 
 
 def whole_number(
@@ -134,11 +140,11 @@ def is_number(value: object, minimum: float, maximum: float = sys.float_info.max
 
 
 def one_of(
-    value: str, name: str, known: Sequence[str], error: type[InputError] = InputError
+    value: str, name: str, choices: Sequence[str], error: type[InputError] = InputError
 ) -> None:
     """Raise ``error`` unless ``value`` is one of the words that are known."""
-    if not isinstance(value, str) or value not in known:
-        raise error(f"{name} {echo(value)}: {expected_one_of(value, known)}")
+    if not isinstance(value, str) or value not in choices:
+        raise error(f"{name} {echo(value)}: {expected_one_of(value, choices)}")
 
 
 def rate_bps(gbps: float, name: str, minimum: float) -> int:
@@ -153,19 +159,19 @@ def optional_seconds(seconds: float | str | None, name: str) -> float | None:
     """Return a time that may be left out, in seconds."""
     if seconds is None:
         return None
-    given = parse_quantity(seconds, "second", name)
-    if given < 0:
-        raise InputError(f"{name}: expected 0 or more, got {given!r}")
-    return given
+    duration_s = parse_quantity(seconds, "second", name)
+    if duration_s < 0:
+        raise InputError(f"{name}: expected 0 or more, got {duration_s!r}")
+    return duration_s
 
 
 def time_bytes(seconds: float | str, name: str, bits_per_s: int, minimum: int = 0) -> int:
     """Return the bytes that a port could send in a time, rounded up; at least ``minimum``."""
-    given = parse_quantity(seconds, "second", name)
-    if given < 0 or (minimum and not given):
+    duration_s = parse_quantity(seconds, "second", name)
+    if duration_s < 0 or (minimum and not duration_s):
         expected = "more than 0" if minimum else "0 or more"
         raise InputError(f"{name}: expected {expected}, got {echo(seconds)}")
     # before it is whole, because not every float has a whole number of picoseconds
-    if given * bits_per_s / 8 > _MAX_TIME_BYTES:
+    if duration_s * bits_per_s / 8 > _MAX_TIME_BYTES:
         raise InputError(f"{name}: {echo(seconds)} is too long")
-    return max(-(-to_ps(given) * bits_per_s // (8 * PS_PER_S)), minimum)
+    return max(-(-to_ps(duration_s) * bits_per_s // (8 * PS_PER_S)), minimum)

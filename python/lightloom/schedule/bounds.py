@@ -107,10 +107,10 @@ def permutation_lower_bound_s(
     switches = switch_count(switches, partial=partial)
     matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
     try:
-        found = _core.schedule_decomposition_bound(matrix, delay_bytes, partial, switches)
+        bound_bytes = _core.schedule_decomposition_bound(matrix, delay_bytes, partial, switches)
     except ValueError as error:
         raise DemandError(str(error)) from None
-    return found * 8 / bits
+    return bound_bytes * 8 / bits
 
 
 def hybrid_lower_bound_s(

@@ -185,14 +185,14 @@ class _Options(Comparable):
             )
         except ValueError as error:
             raise InputError(str(error)) from None
-        held = len(before)
+        present = len(before)
         batches = []
         for delete, create in planned:
             pairs = max(len(delete), len(create))
             if not self.timing.keep_unchanged:
-                pairs += held - len(delete)
+                pairs += present - len(delete)
             batches.append(ChangeBatch(delete, create, self.timing.expected_s(pairs)))
-            held += len(create) - len(delete)
+            present += len(create) - len(delete)
         dark = np.array(pairs_dark, dtype=np.uint32).reshape(-1, 2)
         ordered = [_rows(_set(rows)) for rows in (before, wanted)]
         return CircuitChange(ordered[0], ordered[1], tuple(batches), dark, self)

@@ -67,8 +67,8 @@ class ChunkSchedule(Result):
     --------
     >>> from lightloom.schedule import decompose_chunks
     >>> two = [[[0, 500], [500, 0]]] * 2
-    >>> found = decompose_chunks(two, ["10 ns", "20 ns"], delay_s="4 ns")
-    >>> found.starts_bytes.tolist(), found.holds_bytes.tolist(), found.length_s
+    >>> plan = decompose_chunks(two, ["10 ns", "20 ns"], delay_s="4 ns")
+    >>> plan.starts_bytes.tolist(), plan.holds_bytes.tolist(), plan.length_s
     ([500], [1000], 3e-08)
     """
 
@@ -293,38 +293,38 @@ def chunk_arguments(
 
 def _cube(chunks: npt.ArrayLike) -> Times:
     """Bytes of each chunk as one array."""
-    given = as_array(chunks, "chunks", DemandError)
-    if given.ndim != _DIMENSIONS:
-        raise DemandError(f"chunks: expected chunks x rows x columns, got shape {given.shape}")
-    flat = given.reshape(given.shape[0] * given.shape[1], given.shape[2])
-    return _whole_matrix(flat, "chunks", MAX_BYTES, DemandError).reshape(given.shape)
+    array = as_array(chunks, "chunks", DemandError)
+    if array.ndim != _DIMENSIONS:
+        raise DemandError(f"chunks: expected chunks x rows x columns, got shape {array.shape}")
+    flat = array.reshape(array.shape[0] * array.shape[1], array.shape[2])
+    return _whole_matrix(flat, "chunks", MAX_BYTES, DemandError).reshape(array.shape)
 
 
 def _times(values: Any, name: str, cube: Times, circuit_bps: int, *, up: bool) -> Times:
     """Times of each part in bytes of a circuit, rounded up or down."""
-    given = np.asarray(as_array(values, name, InputError), dtype=object)
-    each = given[:, np.newaxis, np.newaxis] if given.ndim == 1 else given
+    array = np.asarray(as_array(values, name, InputError), dtype=object)
+    each = array[:, np.newaxis, np.newaxis] if array.ndim == 1 else array
     try:
         # numpy would repeat a list of one time as well
-        if given.ndim == 1 and len(given) != len(cube):
+        if array.ndim == 1 and len(array) != len(cube):
             raise ValueError
         each = np.broadcast_to(each, cube.shape)
     except ValueError:
         raise InputError(
             f"{name}: expected {len(cube)} times, one per chunk, or an array that fits "
-            f"{' x '.join(map(str, cube.shape))}, got shape {given.shape}"
+            f"{' x '.join(map(str, cube.shape))}, got shape {array.shape}"
         ) from None
-    known: dict[Any, int] = {}
+    bytes_of: dict[Any, int] = {}
     for value in each.flat:
         if not isinstance(value, int | float | str | np.generic):
             raise InputError(f"{name}: expected numbers or text with a unit, got {echo(value)}")
-        if value not in known:
+        if value not in bytes_of:
             time = value.item() if isinstance(value, np.generic) else value
-            known[value] = time_bytes(time, name, circuit_bps)
+            bytes_of[value] = time_bytes(time, name, circuit_bps)
             if not up:
                 time_ps = to_ps(parse_quantity(time, "second", name))
-                known[value] = time_ps * circuit_bps // (8 * PS_PER_S)
-    times = [known[value] for value in each.flat]
+                bytes_of[value] = time_ps * circuit_bps // (8 * PS_PER_S)
+    times = [bytes_of[value] for value in each.flat]
     return np.array(times, dtype=np.uint64).reshape(cube.shape)
 
 

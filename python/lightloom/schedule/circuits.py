@@ -75,8 +75,8 @@ class Allocation(Result):
     --------
     >>> import lightloom
     >>> demand = [[0, 8_000, 1_000], [2_000, 0, 5_000], [3_000, 4_000, 0]]
-    >>> found = lightloom.allocate(demand, ports=2, circuit_gbps=100, eps_gbps=100)
-    >>> found.circuit_count
+    >>> allocation = lightloom.allocate(demand, ports=2, circuit_gbps=100, eps_gbps=100)
+    >>> allocation.circuit_count
     3
     """
 
@@ -237,10 +237,10 @@ def allocate_region(
     --------
     >>> from lightloom.schedule import Region, allocate_region, changed_pairs
     >>> region = Region(ports=2, circuit_gbps=100, eps_gbps=100)
-    >>> held = allocate_region([[0, 9, 1], [1, 0, 1], [1, 1, 0]], region).circuits
+    >>> built = allocate_region([[0, 9, 1], [1, 0, 1], [1, 1, 0]], region).circuits
     >>> drifted = [[0, 9, 2], [1, 0, 1], [2, 1, 0]]
-    >>> found = allocate_region(drifted, region, previous=held, tolerance=0.5)
-    >>> changed_pairs(held, found.circuits)
+    >>> allocation = allocate_region(drifted, region, previous=built, tolerance=0.5)
+    >>> changed_pairs(built, allocation.circuits)
     0
 
     Raises
@@ -294,22 +294,22 @@ def allocate_each(
     Examples
     --------
     >>> from lightloom.schedule import Region, allocate_each
-    >>> found = allocate_each([[[0, 5], [7, 0]], [[0, 1], [0, 0]]], Region(3, 100, 100))
-    >>> [one.circuit_count for one in found]
+    >>> allocations = allocate_each([[[0, 5], [7, 0]], [[0, 1], [0, 0]]], Region(3, 100, 100))
+    >>> [a.circuit_count for a in allocations]
     [3, 3]
     """
     check_method(method)
-    given = as_array(demands, "demands", DemandError)
-    if given.ndim != 3 or given.shape[1] != given.shape[2]:
-        raise DemandError(f"demands: expected several square matrices, got shape {given.shape}")
-    count, n, _ = given.shape
+    array = as_array(demands, "demands", DemandError)
+    if array.ndim != 3 or array.shape[1] != array.shape[2]:
+        raise DemandError(f"demands: expected several square matrices, got shape {array.shape}")
+    count, n, _ = array.shape
     instance(region, Region, "region", "a Region")
-    rows = whole_matrix(given.reshape(count * n, n), "demands", 2**64 - 1, DemandError)
+    rows = whole_matrix(array.reshape(count * n, n), "demands", 2**64 - 1, DemandError)
     if region.failed is not None:
-        for matrix in rows.reshape(given.shape):
+        for matrix in rows.reshape(array.shape):
             check_demand(matrix, region.failed)
     request = request_of(np.zeros((n, n), np.uint64), region, previous)
-    found = _core.schedule_allocate_each(method, request, rows.reshape(given.shape))
+    found = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
     return [Allocation(**one) for one in found]
 
 
@@ -346,8 +346,8 @@ def allocate_exactly(
     --------
     >>> from lightloom.schedule import Region, allocate_exactly
     >>> region = Region(ports=1, circuit_gbps=100, eps_gbps=100)
-    >>> found = allocate_exactly([[0, 9000, 1000], [1000, 0, 1000], [1000, 1000, 0]], region)
-    >>> found.circuits.tolist(), found.makespan_s == found.bound_s
+    >>> allocation = allocate_exactly([[0, 9000, 1000], [1000, 0, 1000], [1000, 1000, 0]], region)
+    >>> allocation.circuits.tolist(), allocation.makespan_s == allocation.bound_s
     ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], True)
 
     Raises
@@ -371,17 +371,17 @@ def allocate_exactly(
 
     start = exact.Found(known.circuits, known.makespan_s, known.bound_s)
     share = 1.0 if previous is None else 2 / 3
-    found = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
-    circuits, before = found.circuits, request.previous
-    if before is not None and np.isfinite(found.time_s) and changed_pairs(before, circuits):
+    solved = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
+    circuits, before = solved.circuits, request.previous
+    if before is not None and np.isfinite(solved.time_s) and changed_pairs(before, circuits):
         # Nothing to send takes no time: any other will do to ask for the circuits.
-        by = found.time_s or 1.0
+        by = solved.time_s or 1.0
         until = min(started + time_limit_s, time.monotonic() + _STICKY_S)
         near = exact.nearest(lines, by, before, until)
-        if near is not None and rate(near) <= found.time_s * (1 + 1e-9):
+        if near is not None and rate(near) <= solved.time_s * (1 + 1e-9):
             circuits = near
     routed = Allocation(**_core.schedule_route(request, circuits))
-    return dataclasses.replace(routed, chosen="exact", bound_s=found.bound_s)
+    return dataclasses.replace(routed, chosen="exact", bound_s=solved.bound_s)
 
 
 def _lines(request: CircuitRequest) -> exact.Lines:
@@ -501,16 +501,16 @@ def map_nics(
     >>> map_nics([[0, 1], [1, 0]], ports=2, failed=Failures(nics=[(0, 0)])).tolist()
     [[0, 1, 1, 0]]
     """
-    given = check_circuits(circuits, None)
-    available = whole_ports(ports, len(given))
-    given = check_circuits(given, available)
+    checked = check_circuits(circuits, None)
+    available = whole_ports(ports, len(checked))
+    checked = check_circuits(checked, available)
     working = working_nics(available, failed)
-    _expect_nics(given, working)
+    _expect_nics(checked, working)
     nodes = whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES)
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
         old = nic_rows(previous, "previous NICs")
-    return _core.schedule_map_nics(given, available, working, nodes, old)
+    return _core.schedule_map_nics(checked, available, working, nodes, old)
 
 
 def nic_rows(values: npt.ArrayLike, name: str) -> npt.NDArray[np.uint32]:
@@ -638,13 +638,13 @@ def check_circuits(
 
 def whole_ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
     """Return the ports of each server, ``(n,)``; InputError if these cannot be."""
-    given = as_array(ports, "ports", InputError)
-    if given.ndim == 0:
-        given = np.full(servers, given)
-    if given.shape != (servers,):
-        raise InputError(f"ports: expected one number or {servers}, got shape {given.shape}")
-    if given.size and given.dtype.kind not in "iu":
-        raise InputError(f"ports: expected whole numbers, got {given.dtype}")
-    if given.size and (given.min() < 0 or given.max() > _MAX_PORTS):
-        raise InputError(f"ports: expected 0 to {_MAX_PORTS}, got {span_text(given)}")
-    return given.astype(np.uint32)
+    array = as_array(ports, "ports", InputError)
+    if array.ndim == 0:
+        array = np.full(servers, array)
+    if array.shape != (servers,):
+        raise InputError(f"ports: expected one number or {servers}, got shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(f"ports: expected whole numbers, got {array.dtype}")
+    if array.size and (array.min() < 0 or array.max() > _MAX_PORTS):
+        raise InputError(f"ports: expected 0 to {_MAX_PORTS}, got {span_text(array)}")
+    return array.astype(np.uint32)

@@ -140,10 +140,10 @@ def check_coloring(edges: npt.ArrayLike, color_of_edge: npt.ArrayLike) -> int:
         If they do: the two edges.
     """
     pairs = _edges(edges)
-    given = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
-    colors = int(given.max()) + 1 if given.size else 0
+    color_array = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
+    colors = int(color_array.max()) + 1 if color_array.size else 0
     try:
-        _core.schedule_check_coloring(pairs, colors, given)
+        _core.schedule_check_coloring(pairs, colors, color_array)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
     return colors
@@ -200,7 +200,7 @@ def route_permutation(
     hosts = _permutation(permutation)
     shape = _fabric_shape(leaf, tiers, spines, pod, cores)
     try:
-        found = _core.schedule_route_permutation(hosts, shape)
+        routed = _core.schedule_route_permutation(hosts, shape)
     except ValueError as error:
         raise InputError(f"permutation: {error}") from None
     spines = shape["spines"]
@@ -214,8 +214,8 @@ def route_permutation(
         pods = leaves // shape["pod"]
         sizes["spine_switches"] = (spines, pods, shape["pod"] + shape["cores"])
         sizes["core_switches"] = (spines, shape["cores"], pods)
-    shaped = {name: found[name].reshape(size) for name, size in sizes.items()}
-    return FabricRoute(shape=shape, **{**found, **shaped})
+    shaped = {name: routed[name].reshape(size) for name, size in sizes.items()}
+    return FabricRoute(shape=shape, **{**routed, **shaped})
 
 
 def _fabric_shape(
@@ -234,20 +234,20 @@ def _fabric_shape(
 
 
 def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    given = whole_list(permutation, "permutation", 2**31 - 1, InputError, minimum=-1)
-    return given.astype(np.int32)
+    array = whole_list(permutation, "permutation", 2**31 - 1, InputError, minimum=-1)
+    return array.astype(np.int32)
 
 
 def _edges(edges: npt.ArrayLike) -> npt.NDArray[np.uint32]:
-    given = as_array(edges, "edges", InputError)
-    if given.size == 0:
+    array = as_array(edges, "edges", InputError)
+    if array.size == 0:
         return np.zeros((0, 2), dtype=np.uint32)
-    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise InputError(
-            f"edges: expected rows of 2 whole numbers, got {given.dtype} of shape {given.shape}"
+            f"edges: expected rows of 2 whole numbers, got {array.dtype} of shape {array.shape}"
         )
-    if given.min() < 0 or given.max() >= _MAX_VERTICES:
+    if array.min() < 0 or array.max() >= _MAX_VERTICES:
         raise InputError(
-            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {span_text(given)}"
+            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {span_text(array)}"
         )
-    return np.ascontiguousarray(given.astype(np.uint32))
+    return np.ascontiguousarray(array.astype(np.uint32))

@@ -82,43 +82,43 @@ def schedule_of_arrays(
     Examples
     --------
     >>> from lightloom.schedule import schedule_of_arrays
-    >>> found = schedule_of_arrays([[0, 5], [7, 0]], [[1, 0]], [7])
-    >>> found.length_bytes, found.over_bound
+    >>> schedule = schedule_of_arrays([[0, 5], [7, 0]], [[1, 0]], [7])
+    >>> schedule.length_bytes, schedule.over_bound
     (7, 1.0)
     """
     instance(name, str, "name", "text")
     matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
     bounded = decompose(matrix, delay_s=delay_s, rate_gbps=rate_gbps, method="round-robin")
     holds = whole_list(holds_bytes, "holds_bytes", MAX_BYTES, InputError)
-    given = as_array(permutations, "permutations", InputError)
+    array = as_array(permutations, "permutations", InputError)
     shape = (len(holds), len(matrix))
-    if given.size == len(holds) == 0:  # no slots, as a list too
-        given = np.zeros(shape, dtype=np.int32)
-    if given.shape != shape or (given.size and given.dtype.kind not in "iu"):
+    if array.size == len(holds) == 0:  # no slots, as a list too
+        array = np.zeros(shape, dtype=np.int32)
+    if array.shape != shape or (array.size and array.dtype.kind not in "iu"):
         raise InputError(
-            f"permutations: expected whole numbers of shape {shape}, got {given.shape}"
+            f"permutations: expected whole numbers of shape {shape}, got {array.shape}"
         )
-    if given.size and not -1 <= given.min() <= given.max() < min(matrix.shape[1], MAX_LINES):
+    if array.size and not -1 <= array.min() <= array.max() < min(matrix.shape[1], MAX_LINES):
         raise InputError(f"permutations: expected columns below {matrix.shape[1]}, or -1")
-    slots = given.astype(np.int32)
+    slots = array.astype(np.int32)
     _part_idle(matrix, slots, holds)
     length = sum(holds.tolist()) + bounded.delay_bytes * len(holds)
-    found = replace(
+    schedule = replace(
         bounded, slots=(slots, holds.astype(np.uint64)), length_bytes=length, chosen=name
     )
-    found.check(matrix)
-    return found
+    schedule.check(matrix)
+    return schedule
 
 
 def _part_idle(
     demand: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], holds: npt.NDArray[np.uint64]
 ) -> None:
     """Part pairs with nothing left; what is joined twice in a slot stays, for the checker."""
-    left = demand.astype(object)
+    remaining = demand.astype(object)
     for joined, hold in zip(slots, holds.tolist(), strict=True):
         for row in np.flatnonzero(joined >= 0):
-            waiting = left[row, joined[row]]
-            left[row, joined[row]] = max(0, waiting - hold)
+            waiting = remaining[row, joined[row]]
+            remaining[row, joined[row]] = max(0, waiting - hold)
             if waiting == 0:
                 joined[row] = -1
 
@@ -165,7 +165,7 @@ def schedule_by_name(
         permutations, holds = scheduler(matrix.copy(), delay_bytes)
     took = time.perf_counter() - started
     with plugins.SCHEDULERS.in_one_line(name):
-        found = schedule_of_arrays(
+        schedule = schedule_of_arrays(
             matrix, permutations, holds, delay_s=delay_s, rate_gbps=rate_gbps, name=name
         )
-    return replace(found, time_spent_s=took)
+    return replace(schedule, time_spent_s=took)

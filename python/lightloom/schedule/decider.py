@@ -189,9 +189,9 @@ class Decider:
         InputError
             If they take more ports than there are, or cannot be built.
         """
-        given = self._checked(circuits)
+        checked = self._checked(circuits)
         try:
-            return self._core.hold(given)
+            return self._core.hold(checked)
         except ValueError as error:
             raise InputError(f"circuits: {error}") from None
 
@@ -249,13 +249,13 @@ class Decider:
         if self._region.failed is not None and self._region.failed.servers:
             for all_to_all in following:
                 check_demand(all_to_all.demand, self._region.failed)
-        given = None
+        checked = None
         if proposals is not None:
             if not isinstance(proposals, Iterable):
                 raise InputError(f"proposals = {echo(proposals)}: expected a list of circuits")
-            given = [self._checked(circuits) for circuits in proposals]
+            checked = [self._checked(circuits) for circuits in proposals]
         try:
-            return self._core.decide(held, following, given)
+            return self._core.decide(held, following, checked)
         except (ValueError, OverflowError) as error:
             if self._callback is not None and self._callback.raised is error:
                 raise
@@ -266,8 +266,8 @@ class Decider:
 
 
 def _eps_nics(region: Region) -> int:
-    given = region.eps_nics
-    return 0 if given is None else whole_number(given, "eps_nics", 0, _MAX_EPS_NICS)
+    nics = region.eps_nics
+    return 0 if nics is None else whole_number(nics, "eps_nics", 0, _MAX_EPS_NICS)
 
 
 def _upcoming(
@@ -311,12 +311,12 @@ def upcoming_all_to_alls(
     >>> len(upcoming_all_to_alls([[[0, 5], [7, 0]], [[0, 7], [5, 0]]], "1 ms"))
     2
     """
-    given = as_array(demand, "demand", DemandError)
-    if given.ndim not in (2, 3) or len(given) == 0:
+    array = as_array(demand, "demand", DemandError)
+    if array.ndim not in (2, 3) or len(array) == 0:
         raise DemandError(
-            f"demand: expected one matrix or several of equal size, got shape {given.shape}"
+            f"demand: expected one matrix or several of equal size, got shape {array.shape}"
         )
-    matrices = [given] if given.ndim == 2 else given
+    matrices = [array] if array.ndim == 2 else array
     hidden = _hidden_ps(hidden_s, len(matrices))
     return [
         Upcoming(_whole_bytes(matrix), time_ps)

@@ -26,8 +26,6 @@ from scipy.sparse import csr_array, vstack
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-#: circuits ``(n, n)``, False if there are none, None if time ran out
-Proposal = npt.NDArray[np.uint16] | Literal[False] | None
 
 #: Part of a budget that HiGHS may take for nothing (its tolerance is 1e-6): lines are relaxed by
 #: this much, so that "infeasible" is never the work of rounding.
@@ -89,10 +87,10 @@ def closest(start: Found, lines: Lines, rate: Callable[[npt.NDArray[np.uint16]],
         if proposal is False:
             start = Found(start.circuits, high, target)
             continue
-        found = rate(proposal)
-        if found >= high:
+        time_s = rate(proposal)
+        if time_s >= high:
             break
-        start = Found(proposal, found, low)
+        start = Found(proposal, time_s, low)
     return start
 
 
@@ -107,8 +105,8 @@ def _any_time(
     proposal = circuits_by(lines, max(latest, start.bound_s), until)
     if proposal is None or proposal is False:
         return start
-    found = rate(proposal)
-    return Found(proposal, found, start.bound_s) if found < start.time_s else start
+    time_s = rate(proposal)
+    return Found(proposal, time_s, start.bound_s) if time_s < start.time_s else start
 
 
 def circuits_by(
@@ -150,8 +148,8 @@ def nearest(
         return columns(start, np.full(pairs, sign), np.arange(pairs), pairs)
 
     circuits_at, made_at, torn_at = count, count + pairs, count + 2 * pairs
-    ones = np.ones(pairs)
-    used = columns(circuits_at, ones, a, n) + columns(circuits_at, ones, b, n)
+    unit = np.ones(pairs)
+    used = columns(circuits_at, unit, a, n) + columns(circuits_at, unit, b, n)
     takes = columns(0, -units.cost.astype(np.float64), unit_pair, pairs)
     rows = [
         *(_Rows(_widen(row.matrix, width), row.low, row.high) for row in units.loads),
@@ -167,7 +165,7 @@ def nearest(
         wanted = np.flatnonzero(np.maximum(lines.bytes_[a, b], lines.bytes_[b, a]) > 0)
         rows.append(_at_least((has + of_pairs(circuits_at, -1.0))[wanted], 0.0))
     for start in (made_at, torn_at):
-        total = columns(start, -ones, np.zeros(pairs, dtype=np.int64), 1)
+        total = columns(start, -unit, np.zeros(pairs, dtype=np.int64), 1)
         largest = columns(width - 1, np.ones(1), np.zeros(1, dtype=np.int64), 1)
         rows.append(_at_least(total + largest, 0.0))
     cost = np.zeros(width)

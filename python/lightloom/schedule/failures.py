@@ -1,4 +1,4 @@
-"""What of a region has failed, and what that leaves.
+"""Failed parts of a region, and what they leave.
 
 A failed thing is never used: a failed optical NIC takes a port from its server, a failed plane the
 NIC on it from every server (NIC i is on plane i), an EPS NIC its part of the server's EPS rate, a
@@ -48,8 +48,8 @@ class Failures:
             try:
                 pairs = tuple((server, nic) for server, nic in getattr(self, name))
             except (TypeError, ValueError):
-                given = echo(getattr(self, name))
-                raise InputError(f"{name} = {given}: expected pairs of server and NIC") from None
+                text = echo(getattr(self, name))
+                raise InputError(f"{name} = {text}: expected pairs of server and NIC") from None
             object.__setattr__(self, name, pairs)
 
     @property
@@ -99,7 +99,7 @@ def parse_failures(text: str, name: str) -> Failures:
     >>> parse_failures("nic:2/1,server:3", "failed").servers
     [3]
     """
-    found: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in _KINDS}
+    numbers_of: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in _KINDS}
     parts = [part.strip() for part in instance(text, str, name, "text").split(",") if part.strip()]
     for part in parts:
         kind, _, place = part.partition(":")
@@ -109,14 +109,14 @@ def parse_failures(text: str, name: str) -> Failures:
             raise InputError(f"{name} {echo(part)}: {_EXPECTED}{hint}")
         if len(numbers) != _KINDS[kind] or not all(_is_index(number) for number in numbers):
             raise InputError(f"{name} {echo(part)}: {_EXPECTED}")
-        found[kind].append(tuple(int(number) for number in numbers))
+        numbers_of[kind].append(tuple(int(number) for number in numbers))
     if not parts:
         raise InputError(f"{name} {echo(text)}: {_EXPECTED}")
     return Failures(
-        nics=[(server, nic) for server, nic in found["nic"]],
-        eps_nics=[(server, nic) for server, nic in found["eps"]],
-        servers=[server for (server,) in found["server"]],
-        planes=[plane for (plane,) in found["plane"]],
+        nics=[(server, nic) for server, nic in numbers_of["nic"]],
+        eps_nics=[(server, nic) for server, nic in numbers_of["eps"]],
+        servers=[server for (server,) in numbers_of["server"]],
+        planes=[plane for (plane,) in numbers_of["plane"]],
     )
 
 
@@ -157,9 +157,9 @@ def working_eps(
     InputError
         If a server or NIC is named that is not there, or the number of EPS NICs is not known.
     """
-    left = np.ones(servers)
+    share = np.ones(servers)
     if failed is None:
-        return left
+        return share
     if failed.eps_nics:
         if isinstance(eps_nics, bool) or not isinstance(eps_nics, int) or eps_nics < 1:
             raise InputError(
@@ -169,9 +169,9 @@ def working_eps(
         for server, nic in failed.eps_nics:
             row = _index(server, servers, "server of a failed EPS NIC")
             alive[row, _index(nic, eps_nics, f"failed EPS NIC of server {server}")] = False
-        left = alive.mean(axis=1)
-    left[[_index(server, servers, "failed server") for server in failed.servers]] = 0.0
-    return left
+        share = alive.mean(axis=1)
+    share[[_index(server, servers, "failed server") for server in failed.servers]] = 0.0
+    return share
 
 
 def check_demand(demand: npt.NDArray[np.uint64], failed: Failures) -> None:

@@ -70,8 +70,8 @@ def helios_epochs(
     Examples
     --------
     >>> from lightloom.schedule import helios_epochs
-    >>> found = helios_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
-    >>> found.matchings[:, 0].tolist()
+    >>> run = helios_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
+    >>> run.matchings[:, 0].tolist()
     [[-1, 2, 1], [2, -1, 0], [1, 0, -1]]
 
     Raises
@@ -83,10 +83,10 @@ def helios_epochs(
     """
     matrix, options, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        found = _core.schedule_helios(matrix, options)
+        plan = _core.schedule_helios(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return EpochRun(rate_bps=bits, **found)
+    return EpochRun(rate_bps=bits, **plan)
 
 
 def helios_matchings(

@@ -68,8 +68,8 @@ class HybridSchedule(Result):
     Examples
     --------
     >>> from lightloom.schedule import decompose_hybrid
-    >>> found = decompose_hybrid([[0, 80, 6], [6, 0, 80], [80, 6, 0]], eps_gbps=40, delay_s=4e-11)
-    >>> found.holds_bytes.tolist(), int(found.eps_bytes.sum()), found.length_bytes
+    >>> plan = decompose_hybrid([[0, 80, 6], [6, 0, 80], [80, 6, 0]], eps_gbps=40, delay_s=4e-11)
+    >>> plan.holds_bytes.tolist(), int(plan.eps_bytes.sum()), plan.length_bytes
     ([78], 24, 80)
     """
 
@@ -202,10 +202,10 @@ def decompose_hybrid(
     search = optional_seconds(time_limit_s, "time_limit_s"), flag(relay, "relay")
     matrix, ports = hybrid_arguments(demand, eps_gbps, delay_s, rate_gbps)
     try:
-        found = _core.schedule_hybrid_plan(matrix, ports, method, *search)
+        plan = _core.schedule_hybrid_plan(matrix, ports, method, *search)
     except ValueError as error:
         raise DemandError(str(error)) from None
-    return HybridSchedule(method=method, **{**found, **ports})
+    return HybridSchedule(method=method, **{**plan, **ports})
 
 
 def hybrid_arguments(

@@ -169,20 +169,20 @@ def _partners(pairs: npt.NDArray[np.int32], size: int, both: bool) -> npt.NDArra
 
 
 def _weights(weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    given = as_array(weights, "weights", InputError)
-    if given.ndim != 2:
-        raise InputError(f"weights: expected a matrix, got shape {given.shape}")
-    if given.dtype.kind not in "iuf" and given.size:
-        raise InputError(f"weights: expected whole numbers, got {given.dtype}")
-    if given.dtype == np.float16:
-        given = given.astype(np.float64)  # half precision knows no 2^60
-    fits = (given >= -_MAX_WEIGHT) & (given <= _MAX_WEIGHT)
-    if given.dtype.kind == "f":
-        fits &= given == np.floor(given)
+    array = as_array(weights, "weights", InputError)
+    if array.ndim != 2:
+        raise InputError(f"weights: expected a matrix, got shape {array.shape}")
+    if array.dtype.kind not in "iuf" and array.size:
+        raise InputError(f"weights: expected whole numbers, got {array.dtype}")
+    if array.dtype == np.float16:
+        array = array.astype(np.float64)  # half precision knows no 2^60
+    fits = (array >= -_MAX_WEIGHT) & (array <= _MAX_WEIGHT)
+    if array.dtype.kind == "f":
+        fits &= array == np.floor(array)
     if not fits.all():
         row, column = np.argwhere(~fits)[0]
         raise InputError(
-            f"weights[{row}, {column}] is {given[row, column]}: "
+            f"weights[{row}, {column}] is {array[row, column]}: "
             "expected a whole number from -2^60 to 2^60"
         )
-    return np.ascontiguousarray(given.astype(np.int64))
+    return np.ascontiguousarray(array.astype(np.int64))

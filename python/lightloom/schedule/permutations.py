@@ -122,8 +122,8 @@ class PermutationSchedule(Result):
     Examples
     --------
     >>> import lightloom
-    >>> found = lightloom.decompose([[0, 5], [7, 0]], rate_gbps=8)
-    >>> found.length_bytes, found.over_bound
+    >>> schedule = lightloom.decompose([[0, 5], [7, 0]], rate_gbps=8)
+    >>> schedule.length_bytes, schedule.over_bound
     (7, 1.0)
     """
 
@@ -344,11 +344,11 @@ def decompose(  # noqa: PLR0913
     limit_s = optional_seconds(time_limit_s, "time_limit_s")
     try:
         choice = (delay_bytes, partial, method, limit_s, switches, earlier)
-        found = _core.schedule_decompose(matrix, *choice)
+        plan = _core.schedule_decompose(matrix, *choice)
     except ValueError as error:  # views and conversions are checked once the fast path has failed
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
-    return PermutationSchedule(rate_bps=bits, **found)
+    return PermutationSchedule(rate_bps=bits, **plan)
 
 
 def switch_count(switches: int, *, partial: bool) -> int:
@@ -381,8 +381,8 @@ def _earlier(
     if method not in _FROM_PREVIOUS:
         raise InputError(f"previous: expected method {' or '.join(_FROM_PREVIOUS)}, got {method}")
     if partial or switches > 1:
-        given = "partial=True" if partial else f"switches={switches}"
-        raise InputError(f"previous: expected one all-stop switch, got {given}")
+        switching = "partial=True" if partial else f"switches={switches}"
+        raise InputError(f"previous: expected one all-stop switch, got {switching}")
     if previous.slots is None or previous.switches > 1:
         made_for = "transfers" if previous.slots is None else f"{previous.switches} switches"
         raise InputError(f"previous: expected slots of one switch, got {made_for}")
@@ -426,8 +426,8 @@ def decompose_all(
     Examples
     --------
     >>> from lightloom.schedule import decompose_all
-    >>> found = decompose_all([[0, 9, 1], [1, 0, 9], [9, 1, 0]], methods=("bvn", "auto"))
-    >>> {method: schedule.length_bytes for method, schedule in found.items()}
+    >>> schedules = decompose_all([[0, 9, 1], [1, 0, 9], [9, 1, 0]], methods=("bvn", "auto"))
+    >>> {method: schedule.length_bytes for method, schedule in schedules.items()}
     {'bvn': 10, 'auto': 10}
     """
     return {

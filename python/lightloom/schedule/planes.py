@@ -88,13 +88,13 @@ class PlanePlan(Result):
             If a NIC does not work or ends two circuits, if two joined NICs are on no common plane,
             or if a pair has other circuits than stated.
         """
-        given = check_circuits(circuits, None)
-        if len(given) != len(self.working):
+        checked = check_circuits(circuits, None)
+        if len(checked) != len(self.working):
             raise InputError(
-                f"circuits of {len(given)} servers, but the plan is for {len(self.working)}"
+                f"circuits of {len(checked)} servers, but the plan is for {len(self.working)}"
             )
         try:
-            _core.schedule_check_planes(given, self.working, self.duplex, self.nics)
+            _core.schedule_check_planes(checked, self.working, self.duplex, self.nics)
         except ValueError as error:
             raise InputError(f"planes: {error}") from None
 
@@ -152,16 +152,16 @@ def assign_planes(
     >>> assign_planes(wanted, planes=2, previous=before.nics).moves
     0
     """
-    given = check_circuits(circuits, None)
-    working = _working(len(given), planes, failed)
+    checked = check_circuits(circuits, None)
+    working = _working(len(checked), planes, failed)
     duplex = flag(duplex, "duplex")
     steps = whole_number(effort, "effort", 1, 2**32 - 1)
     try:
         old = None if previous is None else nic_rows(previous, "previous NICs")
-        found = _core.schedule_assign_planes(given, working, duplex, steps, old)
+        plan = _core.schedule_assign_planes(checked, working, duplex, steps, old)
     except ValueError as error:
         raise InputError(str(error)) from None
-    return PlanePlan(working=working, duplex=duplex, **found)
+    return PlanePlan(working=working, duplex=duplex, **plan)
 
 
 def allocate_on_planes(
@@ -189,7 +189,8 @@ def allocate_on_planes(
     --------
     >>> from lightloom.schedule import Region, allocate_on_planes
     >>> region = Region(ports=2, circuit_gbps=100, eps_gbps=100)
-    >>> found, nics = allocate_on_planes([[0, 9, 1], [1, 0, 1], [1, 1, 0]], region, method="greedy")
+    >>> demand = [[0, 9, 1], [1, 0, 1], [1, 1, 0]]
+    >>> allocation, nics = allocate_on_planes(demand, region, method="greedy")
     >>> nics.tolist()
     [[0, 0, 1, 0], [0, 1, 2, 1]]
 
@@ -198,22 +199,22 @@ def allocate_on_planes(
     DemandError, InputError
         As :func:`allocate_region`; also if servers differ in ports.
     """
-    found = allocate_region(demand, region, method=method, previous=previous)
-    n = len(found.circuits)
+    allocation = allocate_region(demand, region, method=method, previous=previous)
+    n = len(allocation.circuits)
     ports = whole_ports(region.ports, n)
     if (ports != ports.max(initial=0)).any():
         raise InputError("ports: planes expect one NIC per plane at every server; name failed NICs")
     planes = int(ports.max(initial=0))
     if not planes:
-        return found, np.zeros((0, 4), dtype=np.uint32)
+        return allocation, np.zeros((0, 4), dtype=np.uint32)
     built, nics = _core.schedule_build_on_planes(
         request_of(demand, region, None),
-        found.circuits,
+        allocation.circuits,
         _working(n, planes, region.failed),
         flag(duplex, "duplex"),
     )
-    if np.array_equal(built, found.circuits):
-        return found, nics
+    if np.array_equal(built, allocation.circuits):
+        return allocation, nics
     return route(demand, built, region), nics
 
 

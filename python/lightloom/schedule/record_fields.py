@@ -43,21 +43,21 @@ def record(default: Default | None = None) -> Callable[[type[Kind]], type[Kind]]
 
     def add(kind: type[Kind]) -> type[Kind]:
         name, fields = kind.__name__, _core.record_fields(kind.__name__)
-        kind.__annotations__ = {one.name: _written(one) for one in fields}
-        for one in fields:
+        kind.__annotations__ = {key.name: _written(key) for key in fields}
+        for key in fields:
             if default is not None:
-                setattr(kind, one.name, field(default_factory=partial(default, one.name)))
-            elif not one.required:
-                setattr(kind, one.name, one.default)
+                setattr(kind, key.name, field(default_factory=partial(default, key.name)))
+            elif not key.required:
+                setattr(kind, key.name, key.default)
         described = (
-            f"{one.name}\n{textwrap.indent(textwrap.fill(one.description, 96), '    ')}\n"
-            for one in fields
+            f"{key.name}\n{textwrap.indent(textwrap.fill(key.description, 96), '    ')}\n"
+            for key in fields
         )
         kind.__doc__ = f"{kind.__doc__}\n\nAttributes\n----------\n{''.join(described)}"
 
         def check(self: Any) -> None:
             values = vars(self)
-            values |= {one.name: _read(one, values[one.name]) for one in fields}
+            values |= {key.name: _read(key, values[key.name]) for key in fields}
             try:
                 values |= _core.record_values(name, values)
             except ValueError as error:
@@ -78,20 +78,20 @@ def _written(one: RecordField) -> str:
     return f"{takes} | None" if _may_lack(one) else takes
 
 
-def _read(one: RecordField, value: Any) -> bool | float | None:
+def _read(key: RecordField, value: Any) -> bool | float | None:
     """What is written as the core reads it."""
-    if _may_lack(one) and (value is None or (value == math.inf and not one.whole)):
+    if _may_lack(key) and (value is None or (value == math.inf and not key.whole)):
         return None
-    if one.limits is None:
+    if key.limits is None:
         # numpy is not imported for it: a flag of its own says so by its name
         if not isinstance(value, bool) and type(value).__name__ not in {"bool", "bool_"}:
-            raise InputError(f"{one.name}: expected True or False, got {echo(value)}")
+            raise InputError(f"{key.name}: expected True or False, got {echo(value)}")
         return bool(value)
-    if not one.whole:
-        return parse_quantity(value, unit_of(one.name), one.name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= one.limits[1]:
-        most = f"2^{math.log2(one.limits[1]):g}"
-        raise InputError(f"{one.name}: expected a whole number from 0 to {most}, got {echo(value)}")
+    if not key.whole:
+        return parse_quantity(value, unit_of(key.name), key.name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= key.limits[1]:
+        most = f"2^{math.log2(key.limits[1]):g}"
+        raise InputError(f"{key.name}: expected a whole number from 0 to {most}, got {echo(value)}")
     return value
 
 
@@ -110,25 +110,25 @@ def keys_of(
         The value of a key that is not given, by its name; the core's by default.
     """
     keys: dict[str, Any] = {}
-    for one in _core.record_fields(name):
+    for key in _core.record_fields(name):
         takes: Any = Switch
-        if one.limits is not None:
-            limits = Field(ge=one.limits[0], le=one.limits[1])
+        if key.limits is not None:
+            limits = Field(ge=key.limits[0], le=key.limits[1])
             takes = (
                 Annotated[int, Field(strict=True), limits]
-                if one.whole
-                else Annotated[float, quantity(unit_of(one.name)), limits]
+                if key.whole
+                else Annotated[float, quantity(unit_of(key.name)), limits]
             )
-        if _may_lack(one):
+        if _may_lack(key):
             takes |= None
         if default is not None:
             declared = Field(
-                default_factory=partial(default, one.name), description=one.description
+                default_factory=partial(default, key.name), description=key.description
             )
         else:
-            given = ... if one.required else one.default
-            declared = Field(given, description=one.description)
-        keys[one.name] = (takes, declared)
+            fallback = ... if key.required else key.default
+            declared = Field(fallback, description=key.description)
+        keys[key.name] = (takes, declared)
     return keys | dict(instead or {})
 
 

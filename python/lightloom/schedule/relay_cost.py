@@ -34,7 +34,7 @@ def relay_defaults() -> dict[str, Provenance]:
 
 def relay_default(name: str) -> float | int | None:
     """Return the value that is assumed; ``None`` if nothing is."""
-    found = relay_defaults().get(name)
-    if found is None:
+    value = relay_defaults().get(name)
+    if value is None:
         return None
-    return int(found.value) if name.endswith("_bytes") else found.value
+    return int(value.value) if name.endswith("_bytes") else value.value

@@ -72,13 +72,13 @@ def solve_program(request: RoutingRequest) -> Solved:
     if charges.memory_limit_bytes is not None:
         above = vstack([above, hstack([uses[-n:], csr_array((n, 1))])])
         right = np.concatenate([right, np.full(n, charges.memory_limit_bytes / scale)])
-    one = (np.ones(len(paths)), (pair_of, np.arange(len(paths))))
+    path_sums = (np.ones(len(paths)), (pair_of, np.arange(len(paths))))
     solver: Any = linprog  # its type stubs know no sparse matrices
     solved = solver(
         np.append(np.zeros(len(paths)), 1.0),
         A_ub=above,
         b_ub=right,
-        A_eq=coo_array(one, (len(pairs), len(paths) + 1)),
+        A_eq=coo_array(path_sums, (len(pairs), len(paths) + 1)),
         b_eq=wanted / scale,
         method="highs",
     )

@@ -171,8 +171,8 @@ def relay(
     >>> from lightloom.schedule import Region, relay
     >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
     >>> star = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
-    >>> found = relay([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], star, region)
-    >>> found.pays, found.makespan_s < found.one_hop_s
+    >>> relayed = relay([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], star, region)
+    >>> relayed.pays, relayed.makespan_s < relayed.one_hop_s
     (True, True)
 
     Raises
@@ -278,8 +278,8 @@ def allocate_relayed(
     --------
     >>> from lightloom.schedule import Region, allocate_relayed
     >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
-    >>> found = allocate_relayed([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], region)
-    >>> found.circuits.tolist()
+    >>> plan = allocate_relayed([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], region)
+    >>> plan.circuits.tolist()
     [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
 
     Raises
@@ -295,14 +295,14 @@ def allocate_relayed(
     routing = relay_request(demand, none, region, cost)
     if servers > _MAX_SERVERS:
         raise InputError(f"demand of {servers} servers: at most {_MAX_SERVERS} can relay")
-    found = _core.schedule_allocate_relayed(
+    plan = _core.schedule_allocate_relayed(
         request._replace(demand=routing.demand),
         routing.charges,
         min(evaluations, _MAX_EVALUATIONS),
     )
-    routed = found["routing"]
+    routed = plan["routing"]
     routed = Relayed(**{**routed, "loads": RelayLoads(**routed["loads"])})
-    return RelayedAllocation(**{**found, "routing": routed})
+    return RelayedAllocation(**{**plan, "routing": routed})
 
 
 def relay_loads(
@@ -325,8 +325,8 @@ def relay_loads(
     >>> from lightloom.schedule import Region, relay, relay_loads
     >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
     >>> demand, star = [[0, 9, 9], [0, 0, 9], [0, 0, 0]], [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
-    >>> found = relay(demand, star, region)
-    >>> relay_loads(demand, star, region, found).makespan_s == found.makespan_s
+    >>> relayed = relay(demand, star, region)
+    >>> relay_loads(demand, star, region, relayed).makespan_s == relayed.makespan_s
     True
 
     Raises
@@ -356,10 +356,10 @@ def relay_request(
     matrix, eps_bps = request.demand, int(request.eps_bps.max(initial=0))
     if (request.eps_bps != eps_bps).any():
         raise InputError("eps_gbps: relaying expects one EPS rate for all servers")
-    given = check_circuits(circuits, request.ports)
+    checked = check_circuits(circuits, request.ports)
     total = int(matrix.sum(dtype=object)) - int(np.trace(matrix.astype(object)))
     if total > 2**63:
         raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
     np.fill_diagonal(matrix, 0)
     cost = RelayCost() if cost is None else instance(cost, RelayCost, "cost", "a RelayCost")
-    return RoutingRequest(matrix, given, request.circuit_bps, eps_bps, cost)
+    return RoutingRequest(matrix, checked, request.circuit_bps, eps_bps, cost)

@@ -51,12 +51,12 @@ class Result(Comparable, Shown):
         raise NotImplementedError
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return bool(np.array_equal(one, other))
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return bool(one == other)
+def _equal(first: Any, other: Any) -> bool:
+    if isinstance(first, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(first, other))
+    if isinstance(first, tuple) and isinstance(other, tuple):
+        return len(first) == len(other) and all(map(_equal, first, other))
+    return bool(first == other)
 
 
 def summary(title: str, **values: str) -> ResultTable:

@@ -141,8 +141,8 @@ def rotornet_schedule(
     Examples
     --------
     >>> from lightloom.schedule import rotornet_schedule
-    >>> found = rotornet_schedule([[0, 9, 1], [1, 0, 9], [9, 1, 0]], held=True)
-    >>> found.holds_bytes.tolist()
+    >>> run = rotornet_schedule([[0, 9, 1], [1, 0, 9], [9, 1, 0]], held=True)
+    >>> run.holds_bytes.tolist()
     [9, 1]
 
     Raises
@@ -192,10 +192,10 @@ def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     options, bits = rotor_options(rotor)
     try:
-        found = _core.schedule_rotornet(matrix, options)
+        run = _core.schedule_rotornet(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return RotorSchedule(rate_bps=bits, **found, **options)
+    return RotorSchedule(rate_bps=bits, **run, **options)
 
 
 def rotor_options(rotor: RotorSwitches) -> tuple[dict[str, Any], int]:

@@ -176,10 +176,10 @@ def helios_step(
     matrix, options = _arguments(estimate, periods, "estimate")
     before = None if held is None else _peers(held, (options["switches"], len(matrix)))
     try:
-        found = _core.schedule_helios_step(matrix, before, options, _thousandths(hysteresis))
+        step = _core.schedule_helios_step(matrix, before, options, _thousandths(hysteresis))
     except ValueError as error:
         raise InputError(f"held: {error}") from None
-    return HeliosStep(**found)
+    return HeliosStep(**step)
 
 
 def xnest_step(
@@ -237,12 +237,12 @@ def xnest_step(
         raise InputError(f"held: expected pairs of whole numbers, got {echo(held)}")
     before = [(int(one), int(which)) for one, which in rows] if rows.size else []
     try:
-        found = _core.schedule_xnest_step(
+        step = _core.schedule_xnest_step(
             matrix, before, options, reading, turning, _thousandths(hysteresis)
         )
     except ValueError as error:
         raise InputError(f"held: {error}") from None
-    return XnestStep(**found)
+    return XnestStep(**step)
 
 
 def rotor_slot(
@@ -295,10 +295,10 @@ def rotor_slot(
         raise InputError(f"relayed: expected rows of 4, got shape {waiting.shape}")
     turn = whole_number(turn, "turn", 0, MAX_BYTES)
     try:
-        found = _core.schedule_rotor_slot(matrix, waiting, options, turn)
+        slot = _core.schedule_rotor_slot(matrix, waiting, options, turn)
     except ValueError as error:
         raise InputError(f"rotor: {error}") from None
-    return RotorSlot(**found)
+    return RotorSlot(**slot)
 
 
 def serve_over_time(
@@ -351,12 +351,12 @@ def serve_over_time(
     """
     one_of(system, "system", _SYSTEMS)
     one_of(estimator, "estimator", tuple(ESTIMATORS))
-    given = as_array(arrivals, "arrivals", DemandError)
-    if given.ndim != 3 or given.shape[1] != given.shape[2]:
-        raise DemandError(f"arrivals: expected (periods, n, n), got shape {given.shape}")
+    array = as_array(arrivals, "arrivals", DemandError)
+    if array.ndim != 3 or array.shape[1] != array.shape[2]:
+        raise DemandError(f"arrivals: expected (periods, n, n), got shape {array.shape}")
     matrices = [
         square_matrix(period, f"arrivals[{index}]", MAX_BYTES, DemandError)
-        for index, period in enumerate(given)
+        for index, period in enumerate(array)
     ]
     if not is_number(weight, 0.001, 1):
         raise InputError(f"weight: expected 0.001 to 1, got {echo(weight)}")
@@ -364,10 +364,10 @@ def serve_over_time(
     _, options = _arguments(nothing, periods, "arrivals")
     thousandths = round(1000 * weight), _thousandths(hysteresis)
     try:
-        found = _core.schedule_over_time(matrices, options, system, estimator, *thousandths)
+        served = _core.schedule_over_time(matrices, options, system, estimator, *thousandths)
     except ValueError as error:
         raise DemandError(f"arrivals: {error}") from None
-    return OverTime(**found)
+    return OverTime(**served)
 
 
 def _arguments(
@@ -381,12 +381,12 @@ def _arguments(
 
 
 def _peers(held: npt.ArrayLike, shape: tuple[int, int]) -> npt.NDArray[np.int32]:
-    given = as_array(held, "held", InputError)
-    if given.shape != shape or given.dtype.kind not in "iu":
-        raise InputError(f"held: expected whole numbers of shape {shape}, got {given.shape}")
-    if given.min(initial=0) < -1 or given.max(initial=0) >= 2**31:
+    array = as_array(held, "held", InputError)
+    if array.shape != shape or array.dtype.kind not in "iu":
+        raise InputError(f"held: expected whole numbers of shape {shape}, got {array.shape}")
+    if array.min(initial=0) < -1 or array.max(initial=0) >= 2**31:
         raise InputError(f"held: expected nodes from 0 to {shape[1] - 1}, or -1")
-    return np.ascontiguousarray(given.astype(np.int32))
+    return np.ascontiguousarray(array.astype(np.int32))
 
 
 def _thousandths(hysteresis: float | None) -> int | None:

@@ -136,8 +136,8 @@ def cycles_in_order(topology: TopoOptTopology, rings: Sequence[Ring]) -> Cycles:
     """
     instance(topology, TopoOptTopology, "topology", "what topoopt_topology returns")
     kinds, counts = np.unique(topology.cycles, axis=0, return_counts=True)
-    known = isinstance(rings, Sequence) and all(isinstance(ring, Ring) for ring in rings)
-    if not known or len(rings) <= max(kinds[:, 0].tolist(), default=-1):
+    are_rings = isinstance(rings, Sequence) and all(isinstance(ring, Ring) for ring in rings)
+    if not are_rings or len(rings) <= max(kinds[:, 0].tolist(), default=-1):
         raise DemandError(
             f"rings: expected the list of Ring that the topology was found for, got {echo(rings)}"
         )
@@ -190,8 +190,8 @@ def topoopt_topology(
     Examples
     --------
     >>> from lightloom.schedule import Ring, topoopt_topology
-    >>> found = topoopt_topology(6, 4, rings=[Ring(range(6), 1_000)])
-    >>> found.cycles.tolist(), len(found.routed_edges)
+    >>> topology = topoopt_topology(6, 4, rings=[Ring(range(6), 1_000)])
+    >>> topology.cycles.tolist(), len(topology.routed_edges)
     ([[0, 1], [0, 1]], 0)
 
     Raises
@@ -210,12 +210,12 @@ def topoopt_topology(
     numbers = _checked_phases(phases, len(columns[2]))
     groups = _checked_rings(rings, servers)
     try:
-        found = _core.schedule_topoopt(
+        topology = _core.schedule_topoopt(
             servers, degree, max_routes, groups, strides, columns, numbers
         )
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
-    return TopoOptTopology(**found)
+    return TopoOptTopology(**topology)
 
 
 def _checked_demand(

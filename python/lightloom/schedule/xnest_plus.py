@@ -142,7 +142,7 @@ def xnest_plan(
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     reading = _known(reading)
-    held = None
+    settings = None
     if previous is not None:
         rows = as_array(previous, "previous", InputError)
         fits = rows.shape == (switches, 2) and rows.dtype.kind in "iu"
@@ -150,12 +150,12 @@ def xnest_plan(
             raise InputError(
                 f"previous: expected {switches} pairs of whole numbers, got {echo(previous)}"
             )
-        held = [(int(matrix_id), int(which)) for matrix_id, which in rows]
+        settings = [(int(matrix_id), int(which)) for matrix_id, which in rows]
     try:
-        found = _core.schedule_xnest_plan(matrix, switches, reading, held)
+        plan = _core.schedule_xnest_plan(matrix, switches, reading, settings)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return XnestPlan(**found)
+    return XnestPlan(**plan)
 
 
 def xnest_epochs(
@@ -185,8 +185,8 @@ def xnest_epochs(
     Examples
     --------
     >>> from lightloom.schedule import xnest_epochs
-    >>> found = xnest_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
-    >>> found.turned, len(found.matchings)
+    >>> run = xnest_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
+    >>> run.turned, len(run.matchings)
     (4, 2)
 
     Raises
@@ -199,10 +199,10 @@ def xnest_epochs(
     reading = _known(reading)
     matrix, options, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        found = _core.schedule_xnest_plus(matrix, options, reading)
+        plan = _core.schedule_xnest_plus(matrix, options, reading)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return EpochRun(rate_bps=bits, **found)
+    return EpochRun(rate_bps=bits, **plan)
 
 
 def _known(reading: str) -> str:

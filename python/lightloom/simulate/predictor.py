@@ -97,11 +97,11 @@ class PredictorCallback:
             raise
 
     def _predict(self, request: _core.PredictionRequest) -> Tokens | None:
-        for seen in request.seen:
-            members = round(len(seen.tokens) ** 0.5)
+        for observed in request.seen:
+            members = round(len(observed.tokens) ** 0.5)
             if request.group not in self._groups:
                 self._groups[request.group] = _Group(self._factory(members))
-            square = seen.tokens.reshape(members, members)
-            self._groups[request.group].observe(seen.layer, seen.index, square)
+            square = observed.tokens.reshape(members, members)
+            self._groups[request.group].observe(observed.layer, observed.index, square)
         state = self._groups.get(request.group)
         return None if state is None else state.predict(request.layer, request.index)

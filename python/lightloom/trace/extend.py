@@ -93,10 +93,10 @@ def micro_batch_programs(
             "of the job, rising, such as 9,10,64"
         )
     first, second = micro_batches[:2]
-    for wanted in micro_batches[2:]:
-        if (wanted - first) % (second - first):
+    for number in micro_batches[2:]:
+        if (number - first) % (second - first):
             raise InputError(
-                f"--micro-batches {numbers}: {wanted} is not {first} and a multiple of the "
+                f"--micro-batches {numbers}: {number} is not {first} and a multiple of the "
                 f"{second - first} that {second} adds"
             )
     return [tuple(word.replace(PLACEHOLDER, str(n)) for word in program) for n in micro_batches]

@@ -198,14 +198,14 @@ def record_roles(
         As by :func:`record`.
     """
     left = [rank for rank in range(1, job.world_size) if rank not in others]
-    drawn = random.Random(job.seed).sample(left, min(random_ranks, len(left)))
+    sampled = random.Random(job.seed).sample(left, min(random_ranks, len(left)))
     ranks, wanted = [0], [0]
     with Recorder(programs, job, many=True) as recorder:
         while wanted:
             recorder.record([(0, rank) for rank in wanted], progress)
             wanted = missing_ranks(recorder.trace(0, ranks))
             if len(ranks) == 1:
-                wanted = sorted({*wanted, *others, *drawn} - {0})
+                wanted = sorted({*wanted, *others, *sampled} - {0})
             ranks = [*ranks, *wanted]
         more = [(number, rank) for number in range(1, len(programs)) for rank in ranks]
         recorder.record(more, progress)

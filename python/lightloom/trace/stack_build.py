@@ -87,7 +87,7 @@ class _Builder:
         #: of groups that act alike, their members by server and the rounds of each size
         self.servers: dict[tuple[int, int], Ints | None] = {}
         self.rounds: dict[tuple[object, ...], tuple[str, list[GroupRound]]] = {}
-        self.made: dict[bytes, int] = {}
+        self.numbers: dict[bytes, int] = {}
         self.permutations: list[npt.NDArray[np.int32]] = []
         #: rounds of some groups as blocks
         self.blocks: dict[tuple[object, ...], tuple[tuple[int, ...], int]] = {}
@@ -100,7 +100,7 @@ class _Builder:
         #: of messages from a role, kind by kind in the order in which they are sent
         self.messages: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
         #: the kind of each call that has been met
-        self.met: dict[_Instance, int] = {}
+        self.collective_of: dict[_Instance, int] = {}
         self.sequences: list[list[int]] = []
         #: per family: the groups that act alike, and of each group which those are
         self.alike = [groups_alike(family.groups, job.role_of_rank) for family in job.families]
@@ -138,11 +138,11 @@ class _Builder:
             groups_of_role[family, groups] = group
             instance = _Instance(family, groups, seen[family, group])
             seen[family, group] += 1
-            if instance not in self.met:
+            if instance not in self.collective_of:
                 alike = self._same_call(rank, place, call)
-                self.met[instance] = self._collective(family, groups, alike)
-                self.counts[self.met[instance]] += 1
-            sequence.append(self.met[instance])
+                self.collective_of[instance] = self._collective(family, groups, alike)
+                self.counts[self.collective_of[instance]] += 1
+            sequence.append(self.collective_of[instance])
         self.sequences.append(sequence)
         for (family, groups), index in groups_of_role.items():
             self.issued[family, groups][role] = seen[family, index]
@@ -254,7 +254,7 @@ class _Builder:
         """The index of a permutation."""
         permutation = np.full(self.job.world_size, IDLE, dtype=np.int32)
         permutation[edges[:, 0]] = edges[:, 1]
-        index = self.made.setdefault(permutation.tobytes(), len(self.permutations))
+        index = self.numbers.setdefault(permutation.tobytes(), len(self.permutations))
         if index == len(self.permutations):
             if (index + 1) * self.job.world_size > MAX_ENTRIES:
                 raise InputError(

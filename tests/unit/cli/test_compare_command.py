@@ -163,7 +163,7 @@ def example(request):
 
 def test_the_example_study_runs_from_anywhere(lightloom, example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = lightloom(f"run {example} --json r.json")
+    done = lightloom(f"run {example} --set plan.source=published --json r.json")
     assert done.status == 0, done.err
     results = load_results(Path("r.json"))
     assert list(results) == ["fat-tree", "mixnet", "mixnet-4"]
@@ -294,10 +294,10 @@ def test_a_full_disk_leaves_no_half_file_and_still_shows_the_table(spawn, tmp_pa
 def test_progress_on_a_terminal_and_nowhere_else(spawn):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    process = spawn(SMALL.replace("--seeds 1", "--seeds 12"), stdout=subprocess.PIPE)
+    process = spawn(SMALL.replace("--seeds 1", "--seeds 6"), stdout=subprocess.PIPE)
     out, err = process.communicate(timeout=120)
     assert b"left:" not in out + err
-    command = SMALL.replace("--seeds 1", "--seeds 12").split()
+    command = SMALL.replace("--seeds 1", "--seeds 6").split()
     import sys
 
     with subprocess.Popen(

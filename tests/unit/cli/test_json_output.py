@@ -24,7 +24,7 @@ from lightloom.trace.trace import read_trace
 #: what each command is called with, and a key of what it writes; ``control`` has a region
 CALLS = {
     "compare": (SMALL, "results"),
-    "run": ("run {study}", "results"),
+    "run": ("run {study} --seeds 1 --set plan.source=published", "results"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
     "memory": ("memory mixtral-8x7b", "memory"),

@@ -7,10 +7,14 @@ import os
 import signal
 import time
 
+import pytest
+
 SMALL = (
-    "compare mixtral-8x7b --plan published --micro-batches 4 --seeds 1 "
+    "compare mixtral-8x7b --plan published --micro-batches 1 --seeds 1 "
     "--fabrics fat-tree,mixnet --no-policies --no-imbalances --compute-spread 0"
 )
+BATCHES = SMALL.replace("--micro-batches 1", "--tp 4 --pp 4 --ep 8 --micro-batch-size 1")
+BATCHES += " --gpus 128,256 --rate 400"
 
 
 def test_lists_make_one_table_one_page_and_one_file(lightloom, tmp_path):
@@ -35,30 +39,27 @@ def test_lists_make_one_table_one_page_and_one_file(lightloom, tmp_path):
     assert done.out.rstrip().endswith(".")
 
 
-def test_batches_go_with_numbers_of_gpus(lightloom, refused, tmp_path):
-    small = SMALL.replace("--micro-batches 4", "--tp 4 --pp 4 --ep 8 --micro-batch-size 1")
+@pytest.mark.parametrize(("given", "expected"), [("16", [16, 16]), ("16,32", [16, 32])])
+def test_batches_go_with_numbers_of_gpus(lightloom, tmp_path, given, expected):
     file = tmp_path / "r.json"
-    batches = {"128": [128, 128], "128,256": [128, 256]}
-    for given, expected in batches.items():
-        done = lightloom(
-            f"{small} --gpus 128,256 --rate 400 --global-batch-size {given} --json {file}"
-        )
-        assert done.status == 0, done.err
-        content = json.loads(file.read_text())
-        inputs = [point["comparison"]["inputs"] for point in content["points"]]
-        assert [one["sequences_per_step"] for one in inputs] == expected
-        assert content["plans"] == "plans: as given"
-        assert content["command"].startswith("lightloom")
-        assert done.out.startswith("mixtral-8x7b: 32 layers")
-        assert "Plans and scaling" in done.out
-    assert "has 3 values, --gpus 2: give one" in refused(
-        f"{small} --gpus 128,256 --rate 400 --global-batch-size 64,128,256"
-    )
+    done = lightloom(f"{BATCHES} --global-batch-size {given} --json {file}")
+    assert done.status == 0, done.err
+    content = json.loads(file.read_text())
+    inputs = [point["comparison"]["inputs"] for point in content["points"]]
+    assert [one["sequences_per_step"] for one in inputs] == expected
+    assert content["plans"] == "plans: as given"
+    assert content["command"].startswith("lightloom")
+    assert done.out.startswith("mixtral-8x7b: 32 layers")
+    assert "Plans and scaling" in done.out
+
+
+def test_wrong_batches_are_refused(refused):
+    assert "has 3 values, --gpus 2: give one" in refused(f"{BATCHES} --global-batch-size 16,32,64")
     assert "has 2 values, --gpus 1: give one" in refused(
-        f"{small} --gpus 128 --rate 400 --global-batch-size 64,128"
+        f"{BATCHES.replace('128,256', '128')} --global-batch-size 16,32"
     )
     assert "--global-batch-size x: expected a whole number" in refused(
-        f"{small} --gpus 128,256 --rate 400 --global-batch-size 64,x"
+        f"{BATCHES} --global-batch-size 16,x"
     )
 
 

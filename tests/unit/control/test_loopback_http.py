@@ -25,7 +25,7 @@ async def listening(pages=PAGES, request_s=5.0):
         await server.close()
 
 
-async def exchange(port, content):
+async def response_to(port, content):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(content)
     try:
@@ -55,7 +55,7 @@ async def exchange(port, content):
 def test_requests_and_their_answers(request_line, status, body):
     async def scenario():
         async with listening() as port:
-            return await exchange(port, request_line + b"\r\nHost: x\r\n\r\n")
+            return await response_to(port, request_line + b"\r\nHost: x\r\n\r\n")
 
     head, _, content = asyncio.run(scenario()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 " + status)
@@ -73,7 +73,7 @@ def test_half_sent_requests_make_no_threads_and_lock_nobody_out():
                 writer.write(b"GET /metrics HT")
                 writers.append(writer)
             assert threading.active_count() == before
-            assert (await exchange(port, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(b"up 1\n")
+            assert (await response_to(port, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(b"up 1\n")
             for writer in writers:
                 writer.transport.abort()
 
@@ -85,7 +85,7 @@ def test_who_sends_or_reads_too_slowly_is_cut_off():
         large = {"/": lambda: Page("text/plain", bytes(1 << 26))}
         async with listening(large, request_s=0.1) as port:
             began = time.monotonic()
-            assert await exchange(port, b"GET / HTTP/1.1\r\n") == b""
+            assert await response_to(port, b"GET / HTTP/1.1\r\n") == b""
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
             writer.transport.pause_reading()
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
@@ -108,7 +108,7 @@ def test_the_metrics_are_served_and_those_of_ports_that_are_gone_vanish():
         async with metrics.served(None) as nowhere:
             assert nowhere is None
         async with metrics.served(0) as port:
-            return (await exchange(port, b"GET /metrics HTTP/1.1\r\n\r\n")).decode()
+            return (await response_to(port, b"GET /metrics HTTP/1.1\r\n\r\n")).decode()
 
     metrics.observe_ports(
         {

@@ -41,7 +41,7 @@ def test_the_token_of_a_job_is_no_operators(path, control):
     async def ask_as_job():
         address = f"unix:{path.parent / 'region.sock'}"
         async with ControlClient(address, token_for(path.parent / "region.token")) as client:
-            ops = ("plan", "apply", "pause", "continue", "clients", "remove")
+            ops = ("plan", "apply", "pause", "continue", "remove")
             return [(await client.request(op))["error"] for op in ops]
 
     with served(path):

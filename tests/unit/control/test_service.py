@@ -13,10 +13,11 @@ from tests.control_regions import controlled, pairs
 
 from lightloom.control import service as service_module
 from lightloom.control.client import ControlClient
+from lightloom.control.members import ServiceMember
 from lightloom.control.refusals import RegionFileError, RequestError, ServiceError
 from lightloom.control.region_file import ServeSection
 from lightloom.control.service import ControlService
-from lightloom.control.session import RegionSession, ServiceMember
+from lightloom.control.session import RegionSession
 from lightloom.control.token import TokenFile
 from lightloom.control.wire import Frame, encode, read_frame
 

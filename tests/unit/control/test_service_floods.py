@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 from tests.unit.control.test_service import HELLO, TOKEN, demand, raw, served
 
-from lightloom.control import connections, session
+from lightloom.control import connections, members
 from lightloom.control.client import ControlClient
 from lightloom.control.connections import UnknownConnections
 from lightloom.control.refusals import ServiceError
@@ -129,7 +129,7 @@ def test_a_client_that_never_reads_costs_little_and_is_cut_off(tmp_path):
                 await flood(writer, request * 100)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-            assert peak < 8 * session.MAX_UNREAD_BYTES
+            assert peak < 8 * members.MAX_UNREAD_BYTES
             assert control.members() == []
             writer.close()
             async with ControlClient(service.address, TOKEN) as client:
@@ -139,7 +139,7 @@ def test_a_client_that_never_reads_costs_little_and_is_cut_off(tmp_path):
 
 
 def test_events_for_a_member_that_never_reads_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "MAX_UNREAD_BYTES", 1 << 14)
+    monkeypatch.setattr(members, "MAX_UNREAD_BYTES", 1 << 14)
 
     async def scenario():
         async with served(tmp_path) as (service, control, _switch):
@@ -150,7 +150,7 @@ def test_events_for_a_member_that_never_reads_are_bounded(tmp_path, monkeypatch)
                 await read_frame(reader, 2**20, 0)
             writer.transport.pause_reading()
             for _ in range(10_000):
-                control._announce("ready", control._members, control._circuits())
+                control._members.announce("ready", control._circuits())
                 if not control.members():
                     break
                 await asyncio.sleep(0)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lightloom.demand.load_trace import trace_of_log
+from lightloom.demand.load_history import history_of_log
 from lightloom.demand.log_formats import Limits, read_routing_log
 from lightloom.demand.routing_log import replay
 from lightloom.demand.source import Shape
@@ -86,7 +86,7 @@ def test_it_is_demand_and_loads_as_any_stream_is(log):
     shape = Shape(ranks=2, experts=4, tokens_per_rank=4, top_k=2)
     matrix = replay(read, shape).tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0]
     assert matrix.tolist() == [[2, 2, 2, 2], [2, 2, 2, 2]]
-    trace = trace_of_log(read, experts=4, tokens_per_step=2)
+    trace = history_of_log(read, experts=4, tokens_per_step=2)
     assert trace.counts.shape == (4, 2, 1, 4)
     assert trace.counts.sum() == 8 * 2 * 2
 

@@ -9,6 +9,7 @@ from lightloom.fabric import Chronos, Counting, Rail, load_fabric
 from lightloom.fabric.chronos import METHODS
 from lightloom.fabric.network import Crossbars, Eps
 from lightloom.hardware import decision_times, load_power, load_prices
+from lightloom.schedule import Failures
 
 QUICK = [name for name in METHODS if name != "critical"]
 
@@ -108,7 +109,7 @@ def test_what_fails_is_replaced_while_there_are_spare_parts(cluster):
     assert both == tuple((server, 5) for server in range(128))
     # the NIC of a server that is replaced does not matter
     assert part_of(cluster, failed="server:3,nic:3/1", spare_servers=1).failed == ()
-    more = Chronos(failed=("nic:1/1",)).without(["nic:0/0"])
+    more = Chronos(failed=("nic:1/1",)).without(Failures(nics=[(0, 0)]))
     assert (more.failed, more.name) == (("nic:1/1", "nic:0/0"), "chronos")
     for missing in ("nic:128/0", "nic:0/8", "plane:8"):
         with pytest.raises(FabricError, match="expected parts of 128 servers and 8 planes"):

@@ -119,6 +119,7 @@ def test_spaces_divide_cells_only_where_asked():
 def test_the_error_is_of_the_class_that_was_asked_for():
     with pytest.raises(DemandError, match="x: 2 rows exceed the limit of 1"):
         parse_rows(b"1\n2", "x", "numbers", DemandError, max_rows=1)
+    assert len(parse_rows(b"1\n2", "x", "numbers", DemandError, max_rows=2).rows) == 2
     table = parse_table(b"a\nz", "x", Columns("things", needed=("a",)), DemandError)
     with pytest.raises(DemandError, match="x, line 2, cell 1: expected a number, got 'z'"):
         table.numbers("a")

@@ -8,7 +8,7 @@ from lightloom.packets.scenario import ROUTINGS
 
 
 def times_us(seed=1, **network):
-    """Of four flows of 100 packets at line rate over four spines."""
+    """Four flows of 100 packets run at line rate over four spines."""
     keys = {"hosts": 8, "topology": "leaf-spine", "hosts_per_leaf": 4, "spines": 4}
     table = NetworkTable(rate_gbps=100, **keys, **network)
     flows = make_flows([0, 1, 2, 3], [4, 5, 6, 7], 100 * 4096, [0.0] * 4)

@@ -94,3 +94,10 @@ def test_wrong_answers_are_seen():
 def test_wrong_weights(weights, message):
     with pytest.raises(InputError, match=message):
         max_weight_matching(weights, bipartite=False)
+
+
+def test_weights_may_be_in_the_byte_order_of_another_machine():
+    weights = np.array([[0, 5, 7], [5, 0, 1], [7, 1, 0]])
+    kinds = ("<i4", ">i4")
+    found = [max_weight_matching(weights.astype(kind), bipartite=False) for kind in kinds]
+    assert [one.pairs.tolist() for one in found] == [[[0, 2]], [[0, 2]]]

@@ -89,7 +89,7 @@ pub(super) fn wait(fabric: &Fabric, link: PacketLinkId, now: Time) -> (bool, Dur
     (all.is_stopped(link), all.free_at(link).since(now) + all.rate(link).transmission(queued))
 }
 
-/// The link that could first begin to send one more packet. Of equal ones the first from that of
+/// The link that could first begin to send one more packet. Among equals the first from that of
 /// the hash on, so that switches do not all prefer the same.
 fn first_free(
     fabric: &Fabric,

@@ -31,7 +31,7 @@ pub(super) struct Crossing {
     half: Half,
     links: Arc<[PacketLinkId]>,
     messages: Vec<Message>,
-    /// Those of packets, in the same order, where there is telemetry.
+    /// Stamps of packets, in the same order, where there is telemetry.
     stamps: Vec<Stamps>,
 }
 

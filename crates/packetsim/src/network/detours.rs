@@ -52,7 +52,7 @@ pub(super) struct Detours {
 }
 
 impl Detours {
-    /// Those of a configuration, if it has any.
+    /// The detours of a configuration, if it has any.
     ///
     /// # Errors
     /// If switches would pause links of a dragonfly, or packets take detours elsewhere.

@@ -7,7 +7,7 @@ use crate::memory::prefetch;
 use crate::topology::PacketLinkId;
 use lightloom_model::Time;
 
-/// Of every flow, what routing its packets takes.
+/// What routing the packets of a flow takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RouteKey {
     pub(super) endpoints: Endpoints,

@@ -97,10 +97,10 @@ struct KnownSize {
 
 impl Class {
     fn new(rate: Rate, delay: Duration, config: &Config) -> Self {
-        let known =
+        let known_size =
             |bytes: u16| KnownSize { bytes, time: rate.transmission(Bytes(u64::from(bytes))) };
-        let full = known(config.packet_bytes() as u16);
-        Self { rate, delay, full, control: known(config.control_bytes as u16) }
+        let full = known_size(config.packet_bytes() as u16);
+        Self { rate, delay, full, control: known_size(config.control_bytes as u16) }
     }
 
     /// Transmission time, rounded up to a picosecond.

@@ -161,7 +161,7 @@ struct Runner<'a, T> {
     meeting: &'a Meeting,
     lookahead: Duration,
     limit: Time,
-    /// Of each half, when it last told.
+    /// The work of each half, when it last told.
     work: [Work; 2],
 }
 

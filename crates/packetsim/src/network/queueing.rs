@@ -198,7 +198,7 @@ mod tests {
     fn a_choice_depends_on_all_that_it_is_about() {
         let (packet, time) = chances().nth(1_000).unwrap();
         let draw = |chance: Chance| chance.draw(1);
-        let one = draw(at(&packet, time));
+        let drawn_once = draw(at(&packet, time));
         let other_flow = Packet { flow: PacketFlowId(9), ..packet };
         let other_sequence = Packet { sequence: 9, ..packet };
         let others = [
@@ -208,8 +208,8 @@ mod tests {
             draw(at(&other_flow, time)),
             draw(at(&other_sequence, time)),
         ];
-        assert!(!others.contains(&one));
-        assert_eq!(one, draw(at(&packet, time)));
+        assert!(!others.contains(&drawn_once));
+        assert_eq!(drawn_once, draw(at(&packet, time)));
     }
 
     fn limited() -> Config {

@@ -115,13 +115,13 @@ impl Routing {
         let mut table = vec![0_u16; switches.len() * roots.len()];
         // Per switch, first of all no link at all.
         let mut choices = vec![vec![Choice::default()]; switches.len()];
-        let mut known: FxHashMap<Vec<PacketLinkId>, u16> = FxHashMap::default();
+        let mut number_of: FxHashMap<Vec<PacketLinkId>, u16> = FxHashMap::default();
         let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
             let distance = distances(topology, out, root);
             for (row, &node) in switches.iter().enumerate() {
-                let own = distance[node];
-                if own == UNREACHABLE || own == 0 {
+                let hops = distance[node];
+                if hops == UNREACHABLE || hops == 0 {
                     continue;
                 }
                 links.clear();
@@ -129,27 +129,29 @@ impl Routing {
                     let to = topology.links()[link.index()].to;
                     let forwards = !topology.is_host(to) || to == root;
                     let rest = distance[to.index()];
-                    forwards && rest < own && rest + topology.cost(*link) == own
+                    forwards && rest < hops && rest + topology.cost(*link) == hops
                 }));
-                let choice = known.get(&links).copied().unwrap_or_else(|| {
+                let choice = number_of.get(&links).copied().unwrap_or_else(|| {
                     choices[row].push(self.choice(&links));
                     let choice = (choices[row].len() - 1) as u16;
-                    known.insert(links.clone(), choice);
+                    number_of.insert(links.clone(), choice);
                     choice
                 });
                 table[row * roots.len() + group] = choice;
             }
         }
-        let mut known: FxHashMap<Vec<u16>, u32> = FxHashMap::default();
-        for ((&node, own), row) in switches.iter().zip(choices).zip(table.chunks_mut(roots.len())) {
+        let mut number_of: FxHashMap<Vec<u16>, u32> = FxHashMap::default();
+        for ((&node, choice), row) in
+            switches.iter().zip(choices).zip(table.chunks_mut(roots.len()))
+        {
             let node = &mut self.nodes[node];
             node.first_choice = self.choices.len() as u32;
-            self.choices.extend(own);
+            self.choices.extend(choice);
             if node.group != NO_GROUP {
                 // Its own NICs are reached by their downlinks, so any entry will do.
                 row[node.group as usize] = row[usize::from(node.group == 0).min(row.len() - 1)];
             }
-            node.row = *known.entry(row.to_vec()).or_insert_with(|| {
+            node.row = *number_of.entry(row.to_vec()).or_insert_with(|| {
                 self.rows.extend_from_slice(row);
                 (self.rows.len() - row.len()) as u32
             });
@@ -234,16 +236,16 @@ fn distances(topology: &Topology, out: &[Vec<PacketLinkId>], root: NodeId) -> Ve
     distance[root.index()] = 0;
     // Nodes by their distance, some too early.
     let mut reached = vec![vec![root]];
-    let mut own = 0;
-    while own < reached.len() {
-        for node in std::mem::take(&mut reached[own]) {
-            let is_late = distance[node.index()] as usize != own;
+    let mut count = 0;
+    while count < reached.len() {
+        for node in std::mem::take(&mut reached[count]) {
+            let is_late = distance[node.index()] as usize != count;
             if is_late || topology.is_host(node) && node != root {
                 continue;
             }
             for &link in &out[node.index()] {
                 let other = topology.links()[link.index()].to;
-                let next = own as u32 + topology.cost(link);
+                let next = count as u32 + topology.cost(link);
                 if next < distance[other.index()] {
                     distance[other.index()] = next;
                     reached.resize_with(reached.len().max(next as usize + 1), Vec::new);
@@ -251,7 +253,7 @@ fn distances(topology: &Topology, out: &[Vec<PacketLinkId>], root: NodeId) -> Ve
                 }
             }
         }
-        own += 1;
+        count += 1;
     }
     distance
 }

@@ -1,7 +1,7 @@
 //! In-band telemetry (INT): what switches write into data packets, and receivers echo.
 //!
-//! A switch writes when it begins to send a packet. Of a path only the first [`MAX_STAMPS`]
-//! switches write; no preset has longer ones.
+//! A switch writes when it begins to send a packet. Only the first [`MAX_STAMPS`] switches of a
+//! path write; no preset has longer ones.
 
 use crate::packet::PacketId;
 use lightloom_model::{Rate, Time};
@@ -34,7 +34,7 @@ pub(super) struct Stamps {
 pub(super) struct Telemetry {
     /// By slot of the packet.
     packets: Vec<Stamps>,
-    /// Of the packet that was delivered last.
+    /// Stamps of the packet that was delivered last.
     delivered: Stamps,
 }
 

@@ -74,11 +74,11 @@ fn a_marked_window_of_data_shrinks_the_window_by_half_of_alpha() {
         let expected = alpha + gain * (1.0 - alpha);
         assert!((bench.transport.alpha(FLOW) - expected).abs() < 1e-6);
         let window = f64::from(20.0 * (1.0 - expected / 2.0));
-        let found = bench.transport.window(FLOW);
+        let reached = bench.transport.window(FLOW);
         // And it grows by at most its share of a packet.
-        assert!((window..window + 0.1).contains(&found), "{found} for {window}");
+        assert!((window..window + 0.1).contains(&reached), "{reached} for {window}");
         // No packet is sent until the window has room again.
-        let in_flight = 19.0 - found;
+        let in_flight = 19.0 - reached;
         let quiet = in_flight.floor().max(0.0) as usize;
         acknowledge(&mut bench, &sent[1..=quiet], false);
         assert!(bench.burst(0, 999).len() <= 2, "{quiet} were in excess");

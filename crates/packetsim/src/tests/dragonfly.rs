@@ -119,10 +119,10 @@ fn minimal_paths_share_one_link_where_groups_send_to_the_next() {
 /// send to the next, that link itself is idle, and the others carry 16 / 7: 7 / 16.
 #[test]
 fn valiant_reaches_half_of_the_rate_whoever_sends_to_whom() {
-    let found = throughput(Balancing::Valiant, &adversarial(1_000), 1_000);
-    assert!((0.41..0.4375).contains(&found), "{found}");
-    let found = throughput(Balancing::Valiant, &uniform(8), 8 * 71);
-    assert!((0.5..0.6).contains(&found), "a ninth stays in its group: {found}");
+    let reached = throughput(Balancing::Valiant, &adversarial(1_000), 1_000);
+    assert!((0.41..0.4375).contains(&reached), "{reached}");
+    let reached = throughput(Balancing::Valiant, &uniform(8), 8 * 71);
+    assert!((0.5..0.6).contains(&reached), "a ninth stays in its group: {reached}");
 }
 
 /// Minimal paths suffice for uniform traffic, and UGAL mostly keeps to them. Where they do not, it

@@ -26,7 +26,7 @@ fn drops<T: Transport>(simulation: &Simulation<T>, hosts: u32) -> u64 {
 }
 
 /// Two flows of five packets to one host, whose port holds one packet in addition to the one in
-/// service. Of the second flow, every packet but one finds it full.
+/// service. Every packet of the second flow but one finds it full.
 #[test]
 fn a_lost_tail_comes_after_the_timeout() {
     let config = Config { queue_bytes: 4160, control_priority: true, ..plain() };

@@ -16,7 +16,7 @@ const PACKET: u64 = 4160;
 
 #[derive(Debug, Clone)]
 struct World {
-    /// Of every sender: packets, delay of its cable in ps.
+    /// Packets of every sender, delay of its cable in ps.
     senders: Vec<(u64, u64)>,
     host_gbps: u64,
     receiver_gbps: u64,
@@ -158,12 +158,12 @@ impl World {
         };
         let flows: Vec<FlowSpec> = self.senders.iter().enumerate().map(flow).collect();
         let (simulation, done) = run(topology, config, LineRate::new, &flows);
-        let found = |(sender, flow): (usize, &super::Finished)| {
+        let times = |(sender, flow): (usize, &super::Finished)| {
             let counters = simulation.core().link_counters(PacketLinkId(2 * sender as u32));
             assert_eq!(counters.drops, 0, "nothing is lost");
             (flow.received_at, counters.pauses, counters.paused.0)
         };
-        done.iter().enumerate().map(found).collect()
+        done.iter().enumerate().map(times).collect()
     }
 }
 

@@ -60,7 +60,7 @@ fn one_flow_over_all_planes_is_as_fast_as_over_one_but_for_its_last_packet() {
     }
 }
 
-/// Of 300 packets each port sends its share, to a packet; acknowledgements return by all ports.
+/// Each port sends its share of 300 packets, to a packet; acknowledgements return by all ports.
 #[test]
 fn ports_share_packets_evenly() {
     let (simulation, _) = play(sprayed(4), &[flow((2, 9), 300 * 4096)]);
@@ -134,15 +134,15 @@ fn a_flow_on_one_plane_has_its_rate() {
 #[test]
 fn planes_are_copies_that_share_hosts_alone() {
     let fabric = Preset::FatTree { radix: 4, cable: cable(1) };
-    let one = fabric.build(HOSTS).unwrap();
+    let star = fabric.build(HOSTS).unwrap();
     for (planes, topology, hosts) in [
         (3, fabric.build_planes(HOSTS, 3).unwrap(), HOSTS as usize),
         (5, fabric.build_sprayed_planes(HOSTS, 5).unwrap(), 2 * HOSTS as usize),
     ] {
-        let switches = one.node_count() - HOSTS as usize;
+        let switches = star.node_count() - HOSTS as usize;
         assert_eq!(topology.node_count(), planes * switches + hosts);
         let nics = if hosts > HOSTS as usize { 2 * HOSTS as usize } else { 0 };
-        assert_eq!(topology.links().len(), planes * one.links().len() + nics);
+        assert_eq!(topology.links().len(), planes * star.links().len() + nics);
         let plane_of = |node| {
             let title = topology.title(node);
             title.split_once('/').map(|(plane, _)| plane.to_owned())

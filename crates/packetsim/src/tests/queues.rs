@@ -118,8 +118,8 @@ fn a_full_data_queue_trims_where_it_would_drop() {
     assert_eq!(total(&simulation, |link| link.drops + link.control_drops), 0);
 }
 
-/// Of two senders to one port, each link buffers half of what waits. With a threshold of exactly k
-/// packets, k of them are not too many.
+/// The links of two senders to one port buffer half of what waits each. With a threshold of exactly
+/// k packets, k of them are not too many.
 #[test]
 fn pfc_pauses_above_its_threshold_and_not_at_it() {
     let sent = 20;
@@ -194,10 +194,10 @@ fn a_leafs_uplinks_have_the_rate_of_spines_and_its_downlinks_that_of_hosts() {
     let topology = leaf_spine(10, 4, 2, host, spine, Duration(7)).unwrap();
     let count = |layer: &str, rate: Rate| {
         let links = topology.links().iter();
-        let found = links.filter(|link| {
+        let paused = links.filter(|link| {
             topology.layers()[usize::from(link.layer)] == layer && link.rate == rate
         });
-        found.count()
+        paused.count()
     };
     assert_eq!(["host up", "host down"].map(|layer| count(layer, host)), [10, 10]);
     // Three leaves, the last one with two hosts, on two spines.

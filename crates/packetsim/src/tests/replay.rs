@@ -99,9 +99,9 @@ impl World {
             hosts.clone().flat_map(|host| self.cross(self.host_gbps, self.sent(host))).collect();
         let spine = self.cross(self.spine_gbps, up);
         let data = self.down(&spine, there);
-        let mut found = vec![(0, 0); self.flows.len()];
+        let mut ends = vec![(0, 0); self.flows.len()];
         for packet in &data {
-            let last = &mut found[packet.flow].0;
+            let last = &mut ends[packet.flow].0;
             *last = packet.time.max(*last);
         }
         let bytes = u64::from(self.config.control_bytes);
@@ -117,25 +117,25 @@ impl World {
                 .extend(self.cross(self.spine_gbps, up.iter().filter(under).copied().collect()));
         }
         for ack in self.down(&climbing, from) {
-            let last = &mut found[ack.flow].1;
+            let last = &mut ends[ack.flow].1;
             *last = ack.time.max(*last);
         }
-        found
+        ends
     }
 
     /// From the spine over the leaves to hosts.
     fn down(&self, spine: &[Passing], to: impl Fn(&Passing) -> u32) -> Vec<Passing> {
-        let mut found = Vec::new();
+        let mut ports = Vec::new();
         for leaf in 0..3 {
             let under: Vec<Passing> =
                 spine.iter().copied().filter(|packet| to(packet) / PER_LEAF == leaf).collect();
             let under = self.cross(self.spine_gbps, under);
             for host in leaf * PER_LEAF..(leaf + 1) * PER_LEAF {
                 let own = under.iter().copied().filter(|packet| to(packet) == host).collect();
-                found.extend(self.cross(self.host_gbps, own));
+                ports.extend(self.cross(self.host_gbps, own));
             }
         }
-        found
+        ports
     }
 }
 

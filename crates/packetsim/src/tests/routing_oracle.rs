@@ -56,17 +56,17 @@ fn walks(topology: &Topology, from: NodeId, to: NodeId, links: usize) -> Vec<Vec
         return Vec::new();
     }
     let leaving = topology.link_ids().filter(|link| topology.links()[link.0 as usize].from == from);
-    let mut found = Vec::new();
+    let mut routes = Vec::new();
     for link in leaving {
         let next = topology.links()[link.0 as usize].to;
         if topology.is_host(next) && next != to {
             continue;
         }
         for rest in walks(topology, next, to, links - 1) {
-            found.push([vec![link], rest].concat());
+            routes.push([vec![link], rest].concat());
         }
     }
-    found
+    routes
 }
 
 /// All paths that are as short as any.
@@ -96,10 +96,10 @@ proptest! {
                 continue;
             }
             // A path has a probability of 1/27 at the least if three switches choose among three.
-            let taken: BTreeSet<_> = (0..400).map(|entropy| path(entropy).unwrap()).collect();
-            prop_assert!(taken.is_subset(&expected));
+            let paths: BTreeSet<_> = (0..400).map(|entropy| path(entropy).unwrap()).collect();
+            prop_assert!(paths.is_subset(&expected));
             if expected.len() <= 9 {
-                prop_assert_eq!(taken.len(), expected.len());
+                prop_assert_eq!(paths.len(), expected.len());
             }
         }
     }

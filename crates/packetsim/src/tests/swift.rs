@@ -133,9 +133,9 @@ fn a_window_below_a_packet_paces() {
     let mut simulation = incast(1, parameters, 1_000);
     let trip = simulation.core().round_trip(PacketFlowId(0)).0 as f64 / US as f64;
     let expected = 1_000.0 / (4.0 * trip);
-    let found = received(&simulation, 1)[0];
-    assert!((found - expected).abs() <= 1.0, "{found} packets instead of {expected}");
+    let received_at = received(&simulation, 1)[0];
+    assert!((received_at - expected).abs() <= 1.0, "{received_at} packets instead of {expected}");
     advance(&mut simulation, 2_000);
-    let found = received(&simulation, 1)[0];
-    assert!((found - 2.0 * expected).abs() <= 1.0, "{found} packets in twice the time");
+    let received_at = received(&simulation, 1)[0];
+    assert!((received_at - 2.0 * expected).abs() <= 1.0, "{received_at} packets in twice the time");
 }

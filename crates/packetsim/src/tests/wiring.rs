@@ -10,26 +10,26 @@ const DELAY: Duration = Duration(500);
 
 /// The cables by the names of their ends, and the number of each.
 fn cables(topology: &Topology) -> BTreeMap<(String, String), usize> {
-    let mut found = BTreeMap::new();
+    let mut count_of = BTreeMap::new();
     for link in topology.link_ids().step_by(2) {
         let spec = topology.links()[link.0 as usize];
         let back = topology.links()[link.reverse().0 as usize];
         assert_eq!((back.from, back.to), (spec.to, spec.from));
         assert_eq!((back.rate, back.delay), (spec.rate, spec.delay));
-        *found.entry((topology.title(spec.from), topology.title(spec.to))).or_default() += 1;
+        *count_of.entry((topology.title(spec.from), topology.title(spec.to))).or_default() += 1;
     }
-    found
+    count_of
 }
 
 /// Number of cables at each switch whose name begins so.
 fn ports(topology: &Topology, kind: &str) -> BTreeMap<String, usize> {
-    let mut found = BTreeMap::new();
+    let mut count_of = BTreeMap::new();
     for ((a, b), count) in cables(topology) {
         for end in [a, b].into_iter().filter(|end| end.starts_with(kind)) {
-            *found.entry(end).or_default() += count;
+            *count_of.entry(end).or_default() += count;
         }
     }
-    found
+    count_of
 }
 
 /// Al-Fares et al.: host h under ToR h / (k / 2); the aggregation switch at position p of a pod

@@ -45,7 +45,7 @@ pub struct HpccParameters {
 }
 
 impl HpccParameters {
-    /// Those of the paper, whose increase is 80 B for NICs of 100 Gb/s.
+    /// The parameters of the paper, whose increase is 80 B for NICs of 100 Gb/s.
     pub fn of_rate(rate: Rate) -> Self {
         Self {
             utilization: 0.95,

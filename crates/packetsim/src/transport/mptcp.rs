@@ -192,10 +192,11 @@ impl Mptcp {
     }
 
     /// Acknowledgements for which the window of a subflow grows by one packet: LIA.
-    fn acknowledgements_per_packet(&self, core: &Core, own: Subflow) -> f64 {
-        let senders = self.subflows(core, self.flow(own)).map(|it| &self.senders[PacketFlowId(it)]);
+    fn acknowledgements_per_packet(&self, core: &Core, subflow: Subflow) -> f64 {
+        let senders =
+            self.subflows(core, self.flow(subflow)).map(|it| &self.senders[PacketFlowId(it)]);
         let windows = senders.filter(|it| it.rtt > 0).map(|it| (it.own_window(), it.rtt));
-        coupled(self.senders[own].window, windows)
+        coupled(self.senders[subflow].window, windows)
     }
 
     /// Gives to a subflow what its window has room for.
@@ -324,17 +325,17 @@ impl Mptcp {
     }
 }
 
-/// RFC 6356: `min(alpha / total, 1 / own)` of a packet per acknowledgement, turned upside down, of
-/// windows in packets and round trips.
+/// RFC 6356: `min(alpha / total, 1 / own_window)` of a packet per acknowledgement, turned upside
+/// down, of windows in packets and round trips.
 ///
 /// With `alpha = total max(w / rtt^2) / (sum w / rtt)^2`, `total` cancels.
-fn coupled(own: f64, subflows: impl Iterator<Item = (f64, u32)>) -> f64 {
+fn coupled(own_window: f64, subflows: impl Iterator<Item = (f64, u32)>) -> f64 {
     let add = |(rate, best): (f64, f64), (window, rtt): (f64, u32)| {
-        let own = window / f64::from(rtt);
-        (rate + own, best.max(own / f64::from(rtt)))
+        let pace = window / f64::from(rtt);
+        (rate + pace, best.max(pace / f64::from(rtt)))
     };
     let (rate, best) = subflows.fold((0.0, 0.0), add);
-    if best > 0.0 { own.max(rate * rate / best) } else { own }
+    if best > 0.0 { own_window.max(rate * rate / best) } else { own_window }
 }
 
 impl Transport for Mptcp {

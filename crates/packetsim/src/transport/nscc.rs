@@ -79,7 +79,7 @@ impl Parameters for NsccParameters {
 
 /// As [`trimming`], with what `htsim_uec` sets for a three-tier tree of links of 1 us: queues of
 /// what such a round trip takes, marks from a fifth of that on, more and more up to four fifths.
-/// Of 64 paths.
+/// A network with 64 paths.
 pub(super) fn network(rate: Rate) -> Config {
     let network = trimming(false);
     let packet = network.packet_bytes();

@@ -66,10 +66,10 @@ proptest! {
     fn columns_are_shares_and_no_feasible_direction_leads_down((experts, pairs) in pairs()) {
         let window = window_of(&pairs, experts);
         let problem = Problem::new(&window);
-        let found = minimize(&problem, uniform(experts), Effort::MINIMUM);
-        let mut slope = found.clone();
-        problem.slope(&found, &mut slope);
-        for (column, slopes) in found.chunks(experts).zip(slope.chunks(experts)) {
+        let solution = minimize(&problem, uniform(experts), Effort::MINIMUM);
+        let mut slope = solution.clone();
+        problem.slope(&solution, &mut slope);
+        for (column, slopes) in solution.chunks(experts).zip(slope.chunks(experts)) {
             prop_assert!(column.iter().all(|&entry| entry >= 0.0));
             prop_assert!((column.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             // a linear function has its minimum over the simplex at a vertex
@@ -77,7 +77,8 @@ proptest! {
             prop_assert!(dot(column, slopes) - minimum < 1e-5);
         }
         let quick = minimize(&problem, uniform(experts), Effort::QUICK);
-        let (start, minimum) = (objective(&window, &uniform(experts)), objective(&window, &found));
+        let start = objective(&window, &uniform(experts));
+        let minimum = objective(&window, &solution);
         prop_assert!(objective(&window, &quick) - minimum <= 0.05 * (start - minimum) + 1e-12);
     }
 }

@@ -8,7 +8,7 @@
 //! As printed, every pair with demand starts at T = infinity, so the choice among them is open.
 //! Here the larger demand goes first: on the one public routing matrix that gives 1.95 times the
 //! port bound, against 2.18 for the order of indices, and it is what the text says ("the longest
-//! transfers"). Of equal demands the pair goes first that holds most circuits now, then the one of
+//! transfers"). Among equal demands the pair with most circuits now goes first, then the one of
 //! lower indices. A pair without demand has T = 0 and gets nothing: the loop ends when no other
 //! pair is left.
 
@@ -70,7 +70,7 @@ struct Queue<'p> {
 
 impl<'p> Queue<'p> {
     fn new(problem: &Problem, previous: Option<&'p [u16]>) -> Self {
-        let held = |a: usize, b: usize| previous.map_or(0, |count| count[a * problem.n + b]);
+        let before = |a: usize, b: usize| previous.map_or(0, |count| count[a * problem.n + b]);
         let mut keys = Vec::with_capacity(problem.n * problem.n / 2);
         for a in 0..problem.n {
             if problem.request.ports[a] == 0 {
@@ -80,7 +80,7 @@ impl<'p> Queue<'p> {
                 let need = problem.sum(a, b);
                 let can = problem.request.ports[b] > 0 && problem.may_join(a, b);
                 if need > 0.0 && can {
-                    keys.push(key(true, need, held(a, b), (a, b)));
+                    keys.push(key(true, need, before(a, b), (a, b)));
                 }
             }
         }
@@ -103,8 +103,8 @@ impl<'p> Queue<'p> {
 
 const INFINITE: u64 = 1 << 63;
 
-fn key(infinite: bool, need: f64, held: u16, (a, b): (usize, usize)) -> u128 {
+fn key(infinite: bool, need: f64, before: u16, (a, b): (usize, usize)) -> u128 {
     let rank = need.to_bits() | if infinite { INFINITE } else { 0 };
     let pair = !(((a as u32) << 16) | b as u32);
-    u128::from(rank) << 48 | u128::from(held) << 32 | u128::from(pair)
+    u128::from(rank) << 48 | u128::from(before) << 32 | u128::from(pair)
 }

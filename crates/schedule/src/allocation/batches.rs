@@ -58,10 +58,10 @@ pub fn plan_batches(
     for first in 0..start.create.len().max(1) {
         let mut transition = start.clone();
         transition.create.rotate_left(first);
-        let found = transition.run(max_pairs);
-        let is_better = best.as_ref().is_none_or(|best| found.dark.len() < best.dark.len());
+        let batches = transition.run(max_pairs);
+        let is_better = best.as_ref().is_none_or(|best| batches.dark.len() < best.dark.len());
         if is_better {
-            best = Some(found);
+            best = Some(batches);
         }
         if best.as_ref().is_some_and(|best| best.dark.is_empty()) {
             break;
@@ -113,14 +113,14 @@ impl Transition {
     }
 
     fn run(mut self, max_pairs: usize) -> ChangeBatches {
-        let mut found = ChangeBatches::default();
+        let mut batches = ChangeBatches::default();
         while !self.delete.is_empty() || !self.create.is_empty() {
             let mut batch = self.displace(max_pairs);
             self.sweep(&mut batch, max_pairs);
             if batch.pairs() == 0 {
                 // Pairs wait for each other.
                 let circuit = *self.delete.first().expect("what a new circuit waits for");
-                found.dark.push(pair(&circuit));
+                batches.dark.push(pair(&circuit));
                 self.remove(&circuit, &mut batch);
             }
             for circuit in &batch.create {
@@ -130,11 +130,11 @@ impl Transition {
             }
             batch.delete.sort_unstable();
             batch.create.sort_unstable();
-            found.batches.push(batch);
+            batches.batches.push(batch);
         }
-        found.dark.sort_unstable();
-        found.dark.dedup();
-        found
+        batches.dark.sort_unstable();
+        batches.dark.dedup();
+        batches
     }
 
     /// New circuits whose NICs are free, or become so by what may be deleted.

@@ -16,9 +16,9 @@ const PATIENCE: usize = 3;
 /// exact, and another start may lead to another end. Where the parametric one is proved, these can
 /// only be as fast. Small regions are searched for the optimum, as far as that ends.
 pub(super) fn best(problem: &Problem) -> Candidate {
-    let found = parametric(problem);
-    if found.stays(problem) {
-        return found;
+    let best = parametric(problem);
+    if best.stays(problem) {
+        return best;
     }
     let rate = |chosen, circuits| Candidate::new(problem, chosen, circuits);
     let previous = problem.request.previous;
@@ -28,19 +28,19 @@ pub(super) fn best(problem: &Problem) -> Candidate {
             .or(rate(Allocator::Reference, algorithm1::reference(problem, previous)))
             .or(rate(Allocator::Paper, algorithm1::paper(problem, previous)));
     }
-    if found.is_proved() {
-        return found.or(others).settled(problem);
+    if best.is_proved() {
+        return best.or(others).settled(problem);
     }
     if problem.n <= MAX_SERVERS {
-        let fastest = enumerate(problem, found.clone().or(others.clone()), Allocator::Best);
+        let fastest = enumerate(problem, best.clone().or(others.clone()), Allocator::Best);
         if fastest.is_proved() {
             return fastest.settled(problem);
         }
     }
-    let mut found = found.or(shorten(problem, others, Allocator::Best, PATIENCE));
+    let mut best = best.or(shorten(problem, others, Allocator::Best, PATIENCE));
     if held(problem, Allocator::Best).is_some() {
         let unaware = rate(Allocator::Greedy, greedy::skip(problem, None));
-        found = found.or(shorten(problem, unaware, Allocator::Best, PATIENCE));
+        best = best.or(shorten(problem, unaware, Allocator::Best, PATIENCE));
     }
-    found.settled(problem)
+    best.settled(problem)
 }

@@ -20,30 +20,30 @@ pub(super) const MAX_SERVERS: usize = 5;
 const MAX_NODES: u32 = 5_000;
 
 /// The fastest circuits, if that many sets suffice to find them; then they are proved.
-pub(super) fn enumerate(problem: &Problem, mut found: Candidate, name: Allocator) -> Candidate {
+pub(super) fn enumerate(problem: &Problem, mut best: Candidate, name: Allocator) -> Candidate {
     let mut nodes = MAX_NODES;
-    while !found.is_proved() && !problem.reaches_bound(found.time) {
+    while !best.is_proved() && !problem.reaches_bound(best.time) {
         let target =
-            if found.time.is_finite() { found.time * (1.0 - CLOSE) } else { longest(problem) };
+            if best.time.is_finite() { best.time * (1.0 - CLOSE) } else { longest(problem) };
         let mut tree = Tree::new(problem, target, nodes);
         let verdict = tree.descend(0);
         nodes = tree.nodes;
         match verdict {
             Some(true) => {
                 let next = Candidate::new(problem, name, tree.circuits);
-                if next.time >= found.time {
+                if next.time >= best.time {
                     break;
                 }
-                found = found.or(next);
+                best = best.or(next);
             }
             Some(false) => {
-                found.bound = found.time;
+                best.bound = best.time;
                 break;
             }
             None => break,
         }
     }
-    found
+    best
 }
 
 /// A time that circuits finish by if they ever do: one carries any pair, and the EPS everything.

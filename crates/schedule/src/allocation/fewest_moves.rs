@@ -81,7 +81,7 @@ struct Held<'a> {
     planes: usize,
     working: &'a [bool],
     fibers: Fibers,
-    /// Of each NIC, n x planes.
+    /// The circuit of each NIC, n x planes.
     holders: Vec<Option<Holder>>,
     /// Circuits without NICs: lower server, higher server.
     waiting: Vec<(usize, usize)>,
@@ -223,12 +223,12 @@ impl<'a> Held<'a> {
         // The circuit with fewest options first: if it has none, nothing else need be tried.
         let (mut index, mut options) = (0, None::<Vec<(u32, usize)>>);
         for (place, &(low, high)) in self.waiting.iter().enumerate() {
-            let found: Vec<(u32, usize)> = (0..self.planes)
+            let planes: Vec<(u32, usize)> = (0..self.planes)
                 .filter_map(|nic| Some((self.cost(low, high, nic)?, nic)))
                 .filter(|option| option.0 <= budget)
                 .collect();
-            if options.as_ref().is_none_or(|fewest| found.len() < fewest.len()) {
-                (index, options) = (place, Some(found));
+            if options.as_ref().is_none_or(|fewest| planes.len() < fewest.len()) {
+                (index, options) = (place, Some(planes));
             }
         }
         let mut options = options.unwrap_or_default();
@@ -265,7 +265,7 @@ impl<'a> Held<'a> {
 
     /// The circuits on NICs, sorted.
     fn placed(&self) -> Vec<NicCircuit> {
-        let mut found = Vec::new();
+        let mut circuits = Vec::new();
         for low in 0..self.n {
             for nic in 0..self.planes {
                 let holder = self.holders[low * self.planes + nic];
@@ -274,10 +274,10 @@ impl<'a> Held<'a> {
                 };
                 let end =
                     |server: usize, nic: usize| NicEnd { server: server as u32, nic: nic as u32 };
-                found.push(NicCircuit { a: end(low, nic), b: end(peer, self.partner(nic)) });
+                circuits.push(NicCircuit { a: end(low, nic), b: end(peer, self.partner(nic)) });
             }
         }
-        found.sort_unstable();
-        found
+        circuits.sort_unstable();
+        circuits
     }
 }

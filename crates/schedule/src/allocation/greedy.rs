@@ -60,14 +60,14 @@ pub(super) fn skip(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
     }
     queues.push(first);
     while !circuits.is_full() {
-        let Some((held, pair)) = neediest(&mut queues) else { break };
+        let Some((queue, pair)) = neediest(&mut queues) else { break };
         let (a, b) = pair.ends();
         if circuits.has_room(a, b) {
             circuits.add(a, b);
-            if held + 1 == queues.len() {
+            if queue + 1 == queues.len() {
                 queues.push(Queue::default());
             }
-            queues[held + 1].waiting.push(pair);
+            queues[queue + 1].waiting.push(pair);
         }
     }
     circuits

@@ -284,12 +284,12 @@ impl<'p, 'r> Packing<'p, 'r> {
                     let short = f64::from((need - free).min(spare.need));
                     (spare.damage / short, spare.far)
                 };
-                let known = |far: usize| {
+                let may_evict = |far: usize| {
                     !self.evicted.contains(&(server, far)) && !self.evicted.contains(&(far, server))
                 };
                 let cheapest = self.spare[end]
                     .iter()
-                    .filter(|spare| known(spare.far))
+                    .filter(|spare| may_evict(spare.far))
                     .map(|spare| (per_circuit(spare), spare))
                     .min_by(|(x, _), (y, _)| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
                 let Some((_, spare)) = cheapest else { return f64::INFINITY };

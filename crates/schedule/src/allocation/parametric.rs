@@ -84,12 +84,12 @@ impl Candidate {
         };
         let (chosen, time) = (self.chosen, self.time);
         let (near, _) = search(problem, problem.adopt(previous), time, 0);
-        let found = self.or(Self::new(problem, chosen, near));
-        if found.changed == 0 {
-            return found;
+        let candidate = self.or(Self::new(problem, chosen, near));
+        if candidate.changed == 0 {
+            return candidate;
         }
-        let circuits = settle(problem, previous, found.circuits, found.time);
-        Self { bound: found.bound, ..Self::new(problem, chosen, circuits) }
+        let circuits = settle(problem, previous, candidate.circuits, candidate.time);
+        Self { bound: candidate.bound, ..Self::new(problem, chosen, circuits) }
     }
 }
 
@@ -149,67 +149,67 @@ pub(super) fn shorten(
 
 /// Looks for whole bundles that finish by ever shorter times, and for the proof that there are
 /// none; as far as branching decides.
-fn prove(problem: &Problem, mut found: Candidate, name: Allocator) -> Candidate {
-    let mut target = found.bound * (1.0 + ROUNDING);
-    while !found.is_proved() {
-        let last = found.time <= found.bound * (1.0 + PRECISION);
+fn prove(problem: &Problem, mut candidate: Candidate, name: Allocator) -> Candidate {
+    let mut target = candidate.bound * (1.0 + ROUNDING);
+    while !candidate.is_proved() {
+        let last = candidate.time <= candidate.bound * (1.0 + PRECISION);
         if last {
-            target = found.time * (1.0 - CLOSE);
+            target = candidate.time * (1.0 - CLOSE);
         }
         match branch(problem, target, BRANCHES) {
             Verdict::Possible(circuits) => {
                 let next = Candidate::new(problem, name, circuits);
-                if next.time >= found.time {
+                if next.time >= candidate.time {
                     break;
                 }
-                found = found.or(next);
+                candidate = candidate.or(next);
             }
-            Verdict::Impossible => found.bound = if last { found.time } else { target },
+            Verdict::Impossible => candidate.bound = if last { candidate.time } else { target },
             Verdict::Unknown => break,
         }
-        target = f64::midpoint(found.bound, found.time);
+        target = f64::midpoint(candidate.bound, candidate.time);
     }
-    found
+    candidate
 }
 
 /// Looks for circuits that finish by ever shorter times, by bisection between the time reached and
 /// a time that cannot be, or was not, reached. Returns that, too.
 fn bisect(
     problem: &Problem,
-    mut found: Candidate,
+    mut candidate: Candidate,
     name: Allocator,
     (mut failed, patience): (f64, usize),
 ) -> (Candidate, f64) {
     let mut target = failed * (1.0 + ROUNDING);
-    while found.time > failed * (1.0 + PRECISION) {
-        let (circuits, in_time) = attempt(problem, &mut found, name, (target, patience));
+    while candidate.time > failed * (1.0 + PRECISION) {
+        let (circuits, in_time) = attempt(problem, &mut candidate, name, (target, patience));
         let next = Candidate::new(problem, name, circuits);
         if !in_time {
             failed = target;
-        } else if next.time >= found.time {
+        } else if next.time >= candidate.time {
             break;
         }
-        found = found.or(next);
+        candidate = candidate.or(next);
         let skew = if problem.request.split { 0.5 } else { SKEW };
-        target = failed + skew * (found.time - failed);
+        target = failed + skew * (candidate.time - failed);
     }
-    (found, failed)
+    (candidate, failed)
 }
 
 /// Looks for circuits that finish by this time.
 fn attempt(
     problem: &Problem,
-    found: &mut Candidate,
+    candidate: &mut Candidate,
     name: Allocator,
     (target, patience): (f64, usize),
 ) -> (Circuits, bool) {
-    let start = found.circuits.clone();
+    let start = candidate.circuits.clone();
     let (circuits, in_time) = search(problem, start, target, patience);
     if in_time || problem.request.split {
         return (circuits, in_time);
     }
     let missed = Candidate::new(problem, name, circuits);
-    *found = found.clone().or(missed);
+    *candidate = candidate.clone().or(missed);
     let (circuits, in_time) = pack(problem, target, patience);
     if in_time {
         return (circuits, true);

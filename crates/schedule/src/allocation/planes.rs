@@ -441,7 +441,7 @@ impl<'a> Board<'a> {
     /// Sets of servers that circuits join, directly or not.
     fn components(&self, circuits: &[u16]) -> Vec<Vec<usize>> {
         let mut seen = vec![false; self.n];
-        let mut found = Vec::new();
+        let mut sets = Vec::new();
         for start in 0..self.n {
             let mut set = Vec::new();
             let mut open = vec![start];
@@ -452,9 +452,9 @@ impl<'a> Board<'a> {
                 }
             }
             set.sort_unstable();
-            found.push(set);
+            sets.push(set);
         }
-        found
+        sets
     }
 }
 
@@ -472,15 +472,15 @@ pub fn check_planes(
     let refuse = |text: String| Err(lightloom_model::Invalid(text));
     let n = circuits.len().isqrt();
     let planes = working.len().checked_div(n).unwrap_or(0);
-    let mut taken = vec![false; working.len()];
-    let mut found = vec![0_u16; circuits.len()];
+    let mut used = vec![false; working.len()];
+    let mut nics = vec![0_u16; circuits.len()];
     for NicCircuit { a, b } in assigned {
         for end in [a, b] {
             let (server, nic) = (end.server as usize, end.nic as usize);
             if server >= n || nic >= planes || !working[server * planes + nic] {
                 return refuse(format!("NIC {nic} of server {server} does not work"));
             }
-            if std::mem::replace(&mut taken[server * planes + nic], true) {
+            if std::mem::replace(&mut used[server * planes + nic], true) {
                 return refuse(format!("NIC {nic} of server {server} ends two circuits"));
             }
         }
@@ -488,12 +488,12 @@ pub fn check_planes(
             return refuse(format!("NICs {} and {} are on no common plane", a.nic, b.nic));
         }
         let (low, high) = (a.server as usize, b.server as usize);
-        found[low * n + high] += 1;
-        found[high * n + low] += 1;
+        nics[low * n + high] += 1;
+        nics[high * n + low] += 1;
     }
-    match (0..n * n).find(|&cell| found[cell] != circuits[cell]) {
+    match (0..n * n).find(|&cell| nics[cell] != circuits[cell]) {
         Some(cell) => {
-            let (stated, there) = (circuits[cell], found[cell]);
+            let (stated, there) = (circuits[cell], nics[cell]);
             refuse(format!("{there} of {stated} circuits join {} and {}", cell / n, cell % n))
         }
         None => Ok(()),

@@ -52,11 +52,11 @@ impl Request<'_> {
     pub fn validate(&self) -> Result<(), Invalid> {
         let n = self.servers;
         let cells = n * n;
-        let expect = |name: &str, found: usize, wanted: usize| {
-            if found == wanted {
+        let expect = |name: &str, length: usize, wanted: usize| {
+            if length == wanted {
                 Ok(())
             } else {
-                Err(Invalid(format!("{name} has {found} entries, expected {wanted}")))
+                Err(Invalid(format!("{name} has {length} entries, expected {wanted}")))
             }
         };
         if n > MAX_SERVERS {
@@ -163,13 +163,13 @@ pub fn changed_pairs(previous: &[u16], next: &[u16]) -> u32 {
     assert_eq!(previous.len(), next.len(), "circuits of two different regions");
     let n = previous.len().isqrt();
     assert_eq!(n * n, previous.len(), "circuits are n x n");
-    let (mut made, mut torn) = (0, 0);
+    let (mut added, mut torn) = (0, 0);
     for a in 0..n {
         for b in a + 1..n {
             let (old, new) = (u32::from(previous[a * n + b]), u32::from(next[a * n + b]));
-            made += new.saturating_sub(old);
+            added += new.saturating_sub(old);
             torn += old.saturating_sub(new);
         }
     }
-    made.max(torn)
+    added.max(torn)
 }

@@ -430,16 +430,16 @@ impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
         let row = server * self.problem.n..(server + 1) * self.problem.n;
         let bytes = self.problem.tx[row.clone()].iter().zip(&self.problem.rx[row.clone()]);
         let peers = self.circuits.count[row].iter().zip(bytes).zip(&self.loads);
-        let own = &self.loads[server];
+        let near = &self.loads[server];
         for (peer, ((&count, (&out, &back)), load)) in peers.enumerate() {
             let carried = f64::from(count) * self.carry;
             let wants = out > carried || back > carried;
             if wants && self.problem.may_join(server, peer) && self.problem.request.ports[peer] > 0
             {
                 let more = self.change_of([out, back], count, count + 1);
-                let alone = own.cost(more.out, more.back)
+                let alone = near.cost(more.out, more.back)
                     + load.cost(more.back, more.out)
-                    + (own.weight + load.weight) * more.unsplit;
+                    + (near.weight + load.weight) * more.unsplit;
                 if alone < -self.slack {
                     wishes.push(Wish { alone: alone.to_bits(), peer });
                 }
@@ -515,9 +515,9 @@ impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
     #[inline]
     fn lowest_cost(&self, server: usize, more: Change) -> f64 {
         let own_load = &self.loads[server];
-        let own = own_load.cost(more.out, more.back);
+        let cost = own_load.cost(more.out, more.back);
         if self.circuits.free[server] > 0 {
-            return own;
+            return cost;
         }
         let (mut unsplit, mut far) = (0.0, 0.0);
         for (peer, less) in self.joined.of(server) {
@@ -526,7 +526,7 @@ impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
             let spared = own_load.weight * less.unsplit;
             unsplit = if !SPLIT && spared < unsplit { spared } else { unsplit };
         }
-        own + unsplit - far
+        cost + unsplit - far
     }
 
     /// What the first of these can do to get a port for a circuit to the other, as far as it
@@ -542,17 +542,17 @@ impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
         end.sides.clear();
         let own_load = &self.loads[server];
         if self.circuits.free[server] > 0 {
-            let own = own_load.cost(more.out, more.back);
-            end.sides.push(Side { cost: own, min_cost: own, given_up: None });
+            let spent = own_load.cost(more.out, more.back);
+            end.sides.push(Side { cost: spent, min_cost: spent, given_up: None });
             return;
         }
         for (index, other) in end.given_up.iter().enumerate() {
             let less = other.less;
-            let own = own_load.cost(more.out + less.out, more.back + less.back)
+            let spent = own_load.cost(more.out + less.out, more.back + less.back)
                 + own_load.weight * less.unsplit;
-            let min_cost = own - other.excess;
+            let min_cost = spent - other.excess;
             if beats(min_cost) && other.far != peer {
-                let cost = own + other.suffers;
+                let cost = spent + other.suffers;
                 end.sides.push(Side { cost, min_cost, given_up: Some(index) });
             }
         }

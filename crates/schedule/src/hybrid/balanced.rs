@@ -27,16 +27,16 @@ const SMALL: usize = 32;
 
 /// The best slots that the budget allows; packets alone if it allows none.
 pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Slots {
-    let mut found = vec![Slots::default()];
+    let mut options = vec![Slots::default()];
     for urgent in URGENT {
-        found.push(by_targets(demand, urgent, budget));
+        options.push(by_targets(demand, urgent, budget));
     }
     if demand.rows.max(demand.columns) <= SMALL {
-        found.extend(eclipse::slots(demand, budget));
+        options.extend(eclipse::slots(demand, budget));
     }
-    found.extend(solstice::slots(demand, budget));
-    found.sort_by_key(|slots| length_of(demand, slots));
-    refine(demand, found, budget)
+    options.extend(solstice::slots(demand, budget));
+    options.sort_by_key(|slots| length_of(demand, slots));
+    refine(demand, options, budget)
 }
 
 /// The shortest schedule over a few target lengths.
@@ -50,12 +50,12 @@ fn by_targets(demand: &HybridDemand, urgent: f64, budget: &HybridBudget) -> Slot
         }
         let target = low + (shortest - low) / 2;
         let Some(slots) = for_target(demand, target, urgent, budget) else { break };
-        let found = length_of(demand, &slots);
-        if found > target {
+        let length = length_of(demand, &slots);
+        if length > target {
             low = target + 1;
         }
-        if found < shortest {
-            (shortest, best) = (found, slots);
+        if length < shortest {
+            (shortest, best) = (length, slots);
         }
     }
     best
@@ -128,12 +128,12 @@ impl<'a> Work<'a> {
         }
         self.keys.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
         let mut matching = vec![-1; demand.rows];
-        let mut taken = vec![false; demand.columns];
+        let mut used = vec![false; demand.columns];
         for &(_, cell) in &self.keys {
             let (row, column) = (cell / demand.columns, cell % demand.columns);
-            if matching[row] < 0 && !taken[column] {
+            if matching[row] < 0 && !used[column] {
                 matching[row] = column as i32;
-                taken[column] = true;
+                used[column] = true;
             }
         }
         matching

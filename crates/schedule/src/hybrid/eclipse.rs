@@ -80,10 +80,10 @@ fn fastest_slot(demand: &HybridDemand, left: &[u64]) -> (Vec<i32>, u64) {
     let mut best: Option<(Pace, Vec<u32>, u64)> = None;
     let mut rate = |hold: u64| {
         let weights: Vec<i64> = left.iter().map(|&bytes| bytes.min(hold).cast_signed()).collect();
-        let found = assign(demand.rows, demand.columns, &weights).expect("bytes are weights");
-        let rate = Pace { bytes: found.weight, time: hold + demand.delay };
+        let assignment = assign(demand.rows, demand.columns, &weights).expect("bytes are weights");
+        let rate = Pace { bytes: assignment.weight, time: hold + demand.delay };
         if best.as_ref().is_none_or(|known| !rate.is_below(known.0)) {
-            best = Some((rate, found.column_of, hold));
+            best = Some((rate, assignment.column_of, hold));
         }
         rate
     };
@@ -136,10 +136,10 @@ mod tests {
             let (matching, hold) = fastest_slot(&demand, &bytes);
             let cells = matching.iter().enumerate().filter(|pair| *pair.1 >= 0);
             let sent = cells.map(|(row, &column)| bytes[row * 3 + column as usize].min(hold));
-            let found = sent.sum::<u64>() as f64 / (hold + demand.delay) as f64;
+            let rate = sent.sum::<u64>() as f64 / (hold + demand.delay) as f64;
             // bisection may miss a second peak, never by half
             let best = all.fold(0.0, f64::max);
-            assert!(found <= best + 1e-9 && found >= 0.5 * best, "{found} of {best}");
+            assert!(rate <= best + 1e-9 && rate >= 0.5 * best, "{rate} of {best}");
         }
     }
 
@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn the_window_ends_when_packets_are_done() {
         let bytes = [0, 80, 6, 6, 0, 80, 80, 6, 0];
-        let found = all_slots(&demand(&bytes, 2));
-        assert_eq!((found.matchings.as_slice(), found.holds.len()), (&[1, 2, 0][..], 1));
+        let slots = all_slots(&demand(&bytes, 2));
+        assert_eq!((slots.matchings.as_slice(), slots.holds.len()), (&[1, 2, 0][..], 1));
         // 80 - h + 6 bytes as packets by h + 2: h >= 78
-        assert_eq!(found.holds, [78]);
+        assert_eq!(slots.holds, [78]);
     }
 
     /// Without a delay a hold of one byte sends as much per time as the longest.

@@ -76,27 +76,27 @@ impl Search<'_> {
         if self.budget.is_spent() {
             return None;
         }
-        let given = length_of(self.demand, &slots);
+        let before = length_of(self.demand, &slots);
         let mut work = 0;
-        let mut found = self.solve(&slots, &mut work)?;
-        if found.length > given {
-            (found.slots, found.length) = (slots, given);
+        let mut refined = self.solve(&slots, &mut work)?;
+        if refined.length > before {
+            (refined.slots, refined.length) = (slots, before);
         }
-        found.work = work;
-        self.offer(&found);
-        Some(found)
+        refined.work = work;
+        self.offer(&refined);
+        Some(refined)
     }
 
     /// Improves a start until nothing helps, or as much work as this is done.
     fn advance(&mut self, start: &mut Candidate, shortest: usize, work: usize) {
         while start.work < work && !start.slots.holds.is_empty() && !self.budget.is_spent() {
             let mut done = start.work;
-            let found = self.with_fewer(start, shortest, &mut done);
-            let found = found.or_else(|| self.with_another(start, &mut done));
+            let next = self.with_fewer(start, shortest, &mut done);
+            let next = next.or_else(|| self.with_another(start, &mut done));
             start.work = done;
-            let Some(found) = found else { break };
-            self.offer(&found);
-            *start = Candidate { work: done, ..found };
+            let Some(next) = next else { break };
+            self.offer(&next);
+            *start = Candidate { work: done, ..next };
         }
     }
 
@@ -110,11 +110,11 @@ impl Search<'_> {
     fn solve(&self, slots: &Slots, work: &mut usize) -> Option<Candidate> {
         let (demand, count) = (self.demand, slots.holds.len());
         let pivots = 6 * count + 4 * demand.lines();
-        let (found, steps) = best_holds(demand, slots, pivots, self.budget)?;
+        let (holds, steps) = best_holds(demand, slots, pivots, self.budget)?;
         *work += (steps + 1) * (demand.bytes.len() + count * count);
-        let slots = with_holds(demand, slots, &found.holds);
+        let slots = with_holds(demand, slots, &holds.holds);
         let length = length_of(demand, &slots);
-        Some(Candidate { slots, length, values: found.values, work: 0 })
+        Some(Candidate { slots, length, values: holds.values, work: 0 })
     }
 
     /// A shorter schedule without one of the shortest slots.
@@ -133,12 +133,12 @@ impl Search<'_> {
         let shortest = (0..best.slots.holds.len()).min_by_key(|&slot| best.slots.holds[slot]);
         let fewer = shortest.map(|slot| without(self.demand.rows, &best.slots, slot));
         let bases = [Some(best.slots.clone()), fewer].into_iter().flatten();
-        let mut found = bases.map_while(|mut slots| {
+        let mut candidates = bases.map_while(|mut slots| {
             slots.matchings.extend(&matching);
             slots.holds.push(1);
             self.solve(&slots, work)
         });
-        found.find(|found| found.length < best.length)
+        candidates.find(|candidates| candidates.length < best.length)
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn solve(
     let mut state = State::new(&program);
     let (mut sum, mut start) = (state.zero(), state.clone());
     let (mut weight, mut count, mut steps) = (1.0_f64, 0_usize, 0_usize);
-    let mut known = f64::INFINITY;
+    let mut lowest = f64::INFINITY;
     while steps < STEPS {
         program.step(&mut state, weight);
         sum.add(&state);
@@ -104,11 +104,11 @@ pub(super) fn solve(
             return None;
         }
         let average = sum.scaled(1.0 / count as f64);
-        let (own, mean) = (program.error(&state), program.error(&average));
-        let error = own.min(mean);
-        let is_stale = error < 0.8 * known && count >= 10 * LOOK || count >= 10 * LOOK + steps / 3;
-        if error < 0.2 * known || error < TOLERANCE || is_stale {
-            if mean < own {
+        let (current, mean) = (program.error(&state), program.error(&average));
+        let error = current.min(mean);
+        let is_stale = error < 0.8 * lowest && count >= 10 * LOOK || count >= 10 * LOOK + steps / 3;
+        if error < 0.2 * lowest || error < TOLERANCE || is_stale {
+            if mean < current {
                 state = average;
             }
             let (primal, dual) = program.distance(&state, &start);
@@ -117,7 +117,7 @@ pub(super) fn solve(
             }
             start = state.clone();
             sum = state.zero();
-            (count, known) = (0, error);
+            (count, lowest) = (0, error);
         }
         if error < TOLERANCE {
             break;

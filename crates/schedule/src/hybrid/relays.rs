@@ -94,13 +94,13 @@ impl Search<'_> {
         let mut order: Vec<usize> = (0..best.slots.len()).collect();
         order.sort_by_key(|&slot| best.slots.holds[slot]);
         let groups = order.windows(fewer).take(shortest);
-        let mut found = groups.map_while(|group| {
+        let mut candidates = groups.map_while(|group| {
             let mut group = group.to_vec();
             group.sort_unstable_by(|x, y| y.cmp(x));
             let less = |slots: Slots, slot| without(self.demand.rows, &slots, slot);
             self.solve(&group.into_iter().fold(best.slots.clone(), less))
         });
-        found.find(|found| found.length < best.length)
+        candidates.find(|candidates| candidates.length < best.length)
     }
 }
 
@@ -174,7 +174,7 @@ impl Fill {
     }
 
     /// Holds as long as they are used; slots and pairs that are not used are left out.
-    fn finish(&self, demand: &HybridDemand, given: &Slots, paths: &[Path]) -> Candidate {
+    fn finish(&self, demand: &HybridDemand, before: &Slots, paths: &[Path]) -> Candidate {
         let mut used = vec![0; self.ports.len()];
         for (path, bytes) in paths.iter().zip(&self.bytes) {
             let [first, second] = self.ports_of(path);
@@ -184,12 +184,12 @@ impl Fill {
             }
         }
         let mut slots = Slots::default();
-        let mut index_of = vec![0; given.len()];
+        let mut index_of = vec![0; before.len()];
         for (slot, used) in used.chunks_exact(self.rows).enumerate() {
             index_of[slot] = slots.len() as u32;
             let hold = used.iter().copied().max().unwrap_or(0);
             if hold > 0 {
-                let matching = &given.matchings[slot * self.rows..(slot + 1) * self.rows];
+                let matching = &before.matchings[slot * self.rows..(slot + 1) * self.rows];
                 let columns = matching.iter().zip(used);
                 slots
                     .matchings

@@ -16,7 +16,7 @@ pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Option<Slot
     let lines = demand.rows.max(demand.columns);
     let mut stuffed = quick_stuff(demand, lines);
     let mut left = demand.bytes.to_vec();
-    let mut found = Slots::default();
+    let mut slots = Slots::default();
     let largest = stuffed.iter().copied().max().unwrap_or(0);
     let mut threshold = (largest / 2 + 1).next_power_of_two();
     let mut slicer = Slicer::new(lines);
@@ -45,10 +45,10 @@ pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Option<Slot
             }
         }
         time += hold + demand.delay;
-        found.matchings.extend(matching);
-        found.holds.push(hold);
+        slots.matchings.extend(matching);
+        slots.holds.push(hold);
     }
-    Some(found)
+    Some(slots)
 }
 
 /// A square matrix, no entry of which is smaller, whose lines are all as long as the longest.

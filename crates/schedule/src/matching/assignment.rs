@@ -38,18 +38,18 @@ pub fn assign(rows: usize, columns: usize, weights: &[i64]) -> Result<Assignment
     // Fewer searches: the shorter side is added.
     let flipped: Vec<i64> =
         (0..columns * rows).map(|cell| weights[cell % rows * columns + cell / rows]).collect();
-    let found = Paths::new(columns, rows, &flipped).solve();
+    let assignment = Paths::new(columns, rows, &flipped).solve();
     let mut column_of = vec![NONE; rows];
-    for (column, &row) in (0..).zip(&found.column_of) {
+    for (column, &row) in (0..).zip(&assignment.column_of) {
         if row != NONE {
             column_of[row as usize] = column;
         }
     }
     Ok(Assignment {
         column_of,
-        weight: found.weight,
-        row_duals: found.column_duals,
-        column_duals: found.row_duals,
+        weight: assignment.weight,
+        row_duals: assignment.column_duals,
+        column_duals: assignment.row_duals,
     })
 }
 
@@ -96,10 +96,10 @@ impl<'a> Paths<'a> {
         let mut weight = 0;
         for (row, column) in self.column_of.iter_mut().enumerate() {
             if *column != NONE {
-                let own = self.weights[row * self.columns + *column as usize];
-                weight += i128::from(own.max(0));
+                let pair_weight = self.weights[row * self.columns + *column as usize];
+                weight += i128::from(pair_weight.max(0));
                 // Tight at 0 or less: both duals are 0, either may be alone.
-                *column = if own > 0 { *column } else { NONE };
+                *column = if pair_weight > 0 { *column } else { NONE };
             }
         }
         Assignment {

@@ -14,17 +14,17 @@ pub fn check_assignment(
     rows: usize,
     columns: usize,
     weights: &[i64],
-    found: &Assignment,
+    assignment: &Assignment,
 ) -> Result<(), Invalid> {
     check_weights(rows, columns, weights)?;
-    let (row_duals, column_duals) = (&found.row_duals, &found.column_duals);
-    check_length("rows", rows, found.column_of.len().max(row_duals.len()))?;
-    check_length("rows", rows, found.column_of.len().min(row_duals.len()))?;
+    let (row_duals, column_duals) = (&assignment.row_duals, &assignment.column_duals);
+    check_length("rows", rows, assignment.column_of.len().max(row_duals.len()))?;
+    check_length("rows", rows, assignment.column_of.len().min(row_duals.len()))?;
     check_length("columns", columns, column_duals.len())?;
-    let mut taken = vec![false; columns];
+    let mut used = vec![false; columns];
     let mut weight = 0;
-    for (row, &column) in found.column_of.iter().enumerate().filter(|cell| *cell.1 != NONE) {
-        match taken.get_mut(column as usize) {
+    for (row, &column) in assignment.column_of.iter().enumerate().filter(|cell| *cell.1 != NONE) {
+        match used.get_mut(column as usize) {
             Some(seen) if !*seen => *seen = true,
             _ => return Err(Invalid(format!("row {row} is matched to {column}, which is taken"))),
         }
@@ -37,7 +37,7 @@ pub fn check_assignment(
         }
     }
     let duals = row_duals.iter().chain(column_duals);
-    check_values(weight, found.weight, duals.clone().map(|&dual| i128::from(dual)).sum())?;
+    check_values(weight, assignment.weight, duals.clone().map(|&dual| i128::from(dual)).sum())?;
     check_not_negative(duals)
 }
 
@@ -48,15 +48,15 @@ pub fn check_assignment(
 pub fn check_general(
     vertices: usize,
     weights: &[i64],
-    found: &GeneralMatching,
+    matching: &GeneralMatching,
 ) -> Result<(), Invalid> {
     check_weights(vertices, vertices, weights)?;
-    let duals = &found.doubled_duals;
-    check_length("vertices", vertices, found.mate.len())?;
+    let duals = &matching.doubled_duals;
+    check_length("vertices", vertices, matching.mate.len())?;
     check_length("vertices", vertices, duals.len())?;
     let mut doubled = 0;
-    for (vertex, &mate) in (0..).zip(&found.mate).filter(|pair| *pair.1 != NONE) {
-        if mate == vertex || found.mate.get(mate as usize) != Some(&vertex) {
+    for (vertex, &mate) in (0..).zip(&matching.mate).filter(|pair| *pair.1 != NONE) {
+        if mate == vertex || matching.mate.get(mate as usize) != Some(&vertex) {
             return Err(Invalid(format!("vertex {vertex} is matched to {mate}, not in turn")));
         }
         doubled += i128::from(weights[vertex as usize * vertices + mate as usize]);
@@ -64,7 +64,7 @@ pub fn check_general(
     let mut value: i128 = duals.iter().map(|&dual| i128::from(dual)).sum();
     let mut cover: Vec<i64> =
         duals.iter().flat_map(|one| duals.iter().map(move |other| one + other)).collect();
-    for blossom in &found.blossoms {
+    for blossom in &matching.blossoms {
         let mut members = blossom.members.clone();
         members.sort_unstable();
         members.dedup();
@@ -85,15 +85,15 @@ pub fn check_general(
         let (one, other) = (cell / vertices, cell % vertices);
         return Err(Invalid(format!("the duals of vertices {one} and {other} are low")));
     }
-    check_values(doubled, 2 * found.weight, value)?;
-    check_not_negative(duals.iter().chain(found.blossoms.iter().map(|blossom| &blossom.dual)))
+    check_values(doubled, 2 * matching.weight, value)?;
+    check_not_negative(duals.iter().chain(matching.blossoms.iter().map(|blossom| &blossom.dual)))
 }
 
-fn check_length(name: &str, expected: usize, given: usize) -> Result<(), Invalid> {
-    if expected == given {
+fn check_length(name: &str, expected: usize, length: usize) -> Result<(), Invalid> {
+    if expected == length {
         return Ok(());
     }
-    Err(Invalid(format!("{expected} {name} in the weights but {given} in the result")))
+    Err(Invalid(format!("{expected} {name} in the weights but {length} in the result")))
 }
 
 fn check_values(primal: i128, stated: i128, dual: i128) -> Result<(), Invalid> {

@@ -171,11 +171,11 @@ impl Forest {
         self.base[node as usize] = vertex;
         self.rotate(nodes[0], vertex);
         for index in (1..nodes.len()).step_by(2) {
-            let [one, other] = links[index];
-            self.rotate(nodes[index], one);
+            let [near, other] = links[index];
+            self.rotate(nodes[index], near);
             self.rotate(nodes[index + 1], other);
-            self.mate[one as usize] = other;
-            self.mate[other as usize] = one;
+            self.mate[near as usize] = other;
+            self.mate[other as usize] = near;
         }
     }
 

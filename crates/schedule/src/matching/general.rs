@@ -40,10 +40,10 @@ pub struct GeneralMatching {
 /// [`super::MAX_WEIGHT`].
 pub fn match_general(vertices: usize, weights: &[i64]) -> Result<GeneralMatching, Invalid> {
     check_weights(vertices, vertices, weights)?;
-    for one in 0..vertices {
-        for other in 0..one {
-            if weights[one * vertices + other] != weights[other * vertices + one] {
-                let text = format!("weights of ({one}, {other}) and ({other}, {one}) differ");
+    for vertex in 0..vertices {
+        for other in 0..vertex {
+            if weights[vertex * vertices + other] != weights[other * vertices + vertex] {
+                let text = format!("weights of ({vertex}, {other}) and ({other}, {vertex}) differ");
                 return Err(Invalid(text));
             }
         }
@@ -56,12 +56,12 @@ pub fn match_general(vertices: usize, weights: &[i64]) -> Result<GeneralMatching
 fn read(forest: &Forest) -> GeneralMatching {
     let mut mate = forest.mate.clone();
     let mut fourfold = 0;
-    for (vertex, own) in (0..).zip(&mut mate) {
-        if *own != NONE {
-            let weight = forest.doubled_weight(vertex, *own);
+    for (vertex, partner) in (0..).zip(&mut mate) {
+        if *partner != NONE {
+            let weight = forest.doubled_weight(vertex, *partner);
             fourfold += i128::from(weight);
             // A pair of weight 0 is tight only if all its duals are 0: both may be alone.
-            *own = if weight > 0 { *own } else { NONE };
+            *partner = if weight > 0 { *partner } else { NONE };
         }
     }
     let mut blossoms: Vec<Blossom> = forest

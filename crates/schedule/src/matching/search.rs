@@ -84,13 +84,13 @@ impl Search<'_> {
     /// Looks at the edges of new outer vertices.
     fn scan(&mut self) {
         while let Some(vertex) = self.open.pop() {
-            let own = self.forest.top[vertex as usize];
+            let node = self.forest.top[vertex as usize];
             let dual = self.forest.duals[vertex as usize];
             let row = self.forest.doubled_row(vertex);
             let ends = row.iter().zip(&self.forest.duals).zip(&self.forest.top);
             for (other, ((weight, other_dual), &top)) in (0..).zip(ends) {
                 let slack = dual + other_dual - weight;
-                if slack < self.slack[top as usize] && top != own {
+                if slack < self.slack[top as usize] && top != node {
                     self.slack[top as usize] = slack;
                     self.best[top as usize] = [vertex, other];
                 }
@@ -223,13 +223,13 @@ impl Search<'_> {
 
     /// A tight edge between outer nodes: improves the matching, or shrinks a cycle.
     fn join(&mut self, edge: Link) -> bool {
-        let [one, other] = edge.map(|vertex| self.forest.top[vertex as usize]);
-        let Some(ancestor) = self.common_ancestor(one, other) else {
+        let [near, other] = edge.map(|vertex| self.forest.top[vertex as usize]);
+        let Some(ancestor) = self.common_ancestor(near, other) else {
             self.flip(edge[0], edge[1]);
             self.flip(edge[1], edge[0]);
             return true;
         };
-        let (mut nodes, mut links) = self.path_up(one, ancestor);
+        let (mut nodes, mut links) = self.path_up(near, ancestor);
         nodes.reverse();
         links.reverse();
         for link in &mut links {

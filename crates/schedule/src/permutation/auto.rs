@@ -265,11 +265,11 @@ impl Search<'_> {
 
     /// Keeps what is shorter, or as short with fewer slots.
     fn offer(&mut self, method: Method, plan: Matchings) {
-        let found = Schedule::of(method, plan, self.demand, self.best.lower_bound);
+        let schedule = Schedule::of(method, plan, self.demand, self.best.lower_bound);
         let (length, slots) = (self.best.length, self.best.plan.configurations());
-        let fewer = !self.demand.partial && found.plan.configurations() < slots;
-        if found.length < length || (found.length == length && fewer) {
-            self.best = found;
+        let fewer = !self.demand.partial && schedule.plan.configurations() < slots;
+        if schedule.length < length || (schedule.length == length && fewer) {
+            self.best = schedule;
         }
     }
 }

@@ -22,29 +22,29 @@ pub fn check(demand: &Demand, schedule: &Schedule) -> Result<(), Invalid> {
     if length != schedule.length {
         return Err(wrong(&format!("it says length {}, but lasts {length}", schedule.length)));
     }
-    let (bound, said) = (demand.lower_bound(), schedule.lower_bound);
-    if said < bound || bound > length {
-        return Err(wrong(&format!("it says bound {said}, but {bound} of {length} holds")));
+    let (bound, stated) = (demand.lower_bound(), schedule.lower_bound);
+    if stated < bound || bound > length {
+        return Err(wrong(&format!("it says bound {stated}, but {bound} of {length} holds")));
     }
-    if said > bound { check_proved(demand, said, length) } else { Ok(()) }
+    if stated > bound { check_proved(demand, stated, length) } else { Ok(()) }
 }
 
 /// How many times as many evaluations a proof may take as those of `auto`.
 const PATIENCE: u32 = 4;
 
 /// A bound above the one of a formula is proved anew by a search.
-fn check_proved(demand: &Demand, said: u64, length: u64) -> Result<(), Invalid> {
-    if demand.partial || demand.delay == 0 || said > length {
-        return Err(wrong(&format!("it says bound {said} of {length}, which is not one")));
+fn check_proved(demand: &Demand, stated: u64, length: u64) -> Result<(), Invalid> {
+    if demand.partial || demand.delay == 0 || stated > length {
+        return Err(wrong(&format!("it says bound {stated} of {length}, which is not one")));
     }
-    let found = optimum::search(demand, said, PATIENCE, &Budget::unlimited());
+    let found = optimum::search(demand, stated, PATIENCE, &Budget::unlimited());
     match found {
         Found { slots: Some(slots), .. } => {
             let shorter = slots.length(demand.delay);
-            Err(wrong(&format!("it says bound {said}, but there is a schedule of {shorter}")))
+            Err(wrong(&format!("it says bound {stated}, but there is a schedule of {shorter}")))
         }
-        Found { lower_bound, .. } if lower_bound < said => {
-            Err(wrong(&format!("it says bound {said}, but only {lower_bound} is proved")))
+        Found { lower_bound, .. } if lower_bound < stated => {
+            Err(wrong(&format!("it says bound {stated}, but only {lower_bound} is proved")))
         }
         Found { .. } => Ok(()),
     }
@@ -62,7 +62,7 @@ fn check_slots(demand: &Demand, slots: &Slots) -> Result<(), Invalid> {
         return Err(wrong(&text));
     }
     let mut left = demand.bytes.to_vec();
-    let mut taken = vec![usize::MAX; columns];
+    let mut used = vec![usize::MAX; columns];
     for (slot, &hold) in slots.holds.iter().enumerate() {
         if hold == 0 {
             return Err(wrong(&format!("slot {slot} is held for nothing")));
@@ -75,10 +75,10 @@ fn check_slots(demand: &Demand, slots: &Slots) -> Result<(), Invalid> {
             let Some(column) = usize::try_from(column).ok().filter(|&c| c < columns) else {
                 return Err(wrong(&format!("slot {slot}, row {row}: no column {column}")));
             };
-            if taken[column] == slot {
+            if used[column] == slot {
                 return Err(wrong(&format!("slot {slot}: column {column} twice")));
             }
-            taken[column] = slot;
+            used[column] = slot;
             let cell = &mut left[row * columns + column];
             if *cell == 0 {
                 let text = format!("slot {slot}: row {row} has nothing for column {column}");

@@ -158,13 +158,13 @@ impl<'a> Work<'a> {
         let (rows, columns) = (self.demand.rows, self.demand.columns);
         let lines = rows.max(columns);
         for row in 0..rows {
-            let own = f64::from(self.suitors.row_extra[row]);
+            let extra = f64::from(self.suitors.row_extra[row]);
             let left = &self.left[row * columns..(row + 1) * columns];
             let weights = &mut assignment.weights[row * lines..row * lines + columns];
             for ((weight, &left), &other) in
                 weights.iter_mut().zip(left).zip(&self.suitors.column_extra)
             {
-                *weight = if left > 0 { left as f64 + own + f64::from(other) } else { 0.0 };
+                *weight = if left > 0 { left as f64 + extra + f64::from(other) } else { 0.0 };
             }
         }
         let assigned = assignment.solve();

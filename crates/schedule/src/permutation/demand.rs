@@ -115,12 +115,12 @@ mod tests {
             let cell = |cell: u64| cell.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (largest + 1);
             let bytes: Vec<u64> = (0..lines * lines).map(cell).collect();
             let lines = lines as usize;
-            let found = Demand::new(lines, lines, &bytes, 1, false).unwrap().largest_pairs();
+            let pairs = Demand::new(lines, lines, &bytes, 1, false).unwrap().largest_pairs();
             let mut expected: Vec<(Reverse<u64>, u32)> =
                 bytes.iter().map(|&bytes| Reverse(bytes)).zip(0..).collect();
             expected.retain(|pair| pair.0.0 > 0);
             expected.sort_unstable();
-            assert!(found.iter().map(|&(bytes, cell)| (Reverse(bytes), cell)).eq(expected));
+            assert!(pairs.iter().map(|&(bytes, cell)| (Reverse(bytes), cell)).eq(expected));
         }
     }
 }

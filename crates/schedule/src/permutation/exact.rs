@@ -70,12 +70,12 @@ impl<const L: usize, const W: usize> Side<L, W> {
             let name = usize::from(names[line]);
             due.set(line, end - sums[name]);
             masks[line] = u64::MAX;
-            let mut own = Lines::all(0);
-            for (other, (bytes, own)) in bytes(name).zip(own.iter_mut()).enumerate() {
-                *own = if bytes > 0 { pack::<L>(other, bytes) } else { 0 };
+            let mut sums = Lines::all(0);
+            for (other, (bytes, sums)) in bytes(name).zip(sums.iter_mut()).enumerate() {
+                *sums = if bytes > 0 { pack::<L>(other, bytes) } else { 0 };
             }
-            wanted[line] = positive(own.as_array());
-            left.push(own);
+            wanted[line] = positive(sums.as_array());
+            left.push(sums);
         }
         left.resize(L, Lines::all(0));
         Self {
@@ -363,7 +363,7 @@ impl<const L: usize, const W: usize> State<L, W> {
     /// that, in the place of the line of its own side that has most slack.
     fn augment(&mut self, side: usize, root: usize) -> bool {
         let [rows, columns] = &self.sides;
-        let (own, others) = if side == ROWS { (rows, columns) } else { (columns, rows) };
+        let (lines, others) = if side == ROWS { (rows, columns) } else { (columns, rows) };
         let mut fresh = Bits::below(others.count);
         self.queue[0] = root as u16;
         self.reached = 1;
@@ -371,7 +371,7 @@ impl<const L: usize, const W: usize> State<L, W> {
         while head < self.reached {
             let line = usize::from(self.queue[head]);
             head += 1;
-            let reached = own.wanted[line].and(&fresh);
+            let reached = lines.wanted[line].and(&fresh);
             if let Some(end) = reached.and(&others.free).first() {
                 self.from[end] = line as u16;
                 self.flip(side, root, end);
@@ -385,7 +385,7 @@ impl<const L: usize, const W: usize> State<L, W> {
             });
         }
         let Some(line) = self.slackest(side) else { return false };
-        let other = usize::from(own.partner[line]);
+        let other = usize::from(lines.partner[line]);
         let (row, column) = pair(side, line, other);
         self.part(row, column);
         self.flip(side, root, other);
@@ -394,12 +394,12 @@ impl<const L: usize, const W: usize> State<L, W> {
 
     /// The line with most slack, and no less than must remain, of those that a search has reached.
     fn slackest(&self, side: usize) -> Option<usize> {
-        let own = &self.sides[side];
+        let lines = &self.sides[side];
         let (mut largest, mut slackest) = (self.within - 1, None);
         for &line in &self.queue.as_array()[1..self.reached] {
             let line = usize::from(line);
-            let row = if side == ROWS { line } else { usize::from(own.partner[line]) };
-            let slack = own.due.of(line).saturating_sub(self.finish.of(row));
+            let row = if side == ROWS { line } else { usize::from(lines.partner[line]) };
+            let slack = lines.due.of(line).saturating_sub(self.finish.of(row));
             if slack > largest {
                 (largest, slackest) = (slack, Some(line));
             }

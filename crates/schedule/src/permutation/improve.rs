@@ -145,19 +145,19 @@ impl Work {
     /// Makes the best swap between two slots, if it saves time.
     fn swap(&mut self, first: usize, second: usize) {
         self.find_paths(first, second);
-        let mut found = Swap { large: 0, small: 0, divisible: 0 };
+        let mut swap = Swap { large: 0, small: 0, divisible: 0 };
         for path in &self.paths {
             let [a, b] = path.bytes;
             if path.divisible {
-                found.divisible = found.divisible.max(a + b);
+                swap.divisible = swap.divisible.max(a + b);
             } else {
-                found.large = found.large.max(a.max(b));
-                found.small = found.small.max(a.min(b));
+                swap.large = swap.large.max(a.max(b));
+                swap.small = swap.small.max(a.min(b));
             }
         }
         let now = self.slots[first].hold + self.slots[second].hold + 2 * self.delay;
-        if found.time(self.delay) < now {
-            self.apply(first, second, &found);
+        if swap.time(self.delay) < now {
+            self.apply(first, second, &swap);
         }
     }
 

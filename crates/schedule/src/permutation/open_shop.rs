@@ -98,19 +98,19 @@ impl<'a, const L: usize, const W: usize> Shop<'a, L, W> {
         let [row_side, column_side] = &mut sides;
         let mut pairs = 0;
         for (row, cells) in demand.bytes.chunks_exact(columns.max(1)).enumerate() {
-            let mut own = Line { wants: Bits::EMPTY, load: 0 };
+            let mut line = Line { wants: Bits::EMPTY, load: 0 };
             for (column, (&bytes, other)) in
                 cells.iter().zip(column_side.lines.iter_mut()).enumerate()
             {
                 let wanted = bytes > 0;
                 let time = if wanted { bytes + delay } else { 0 };
-                own.load += time;
+                line.load += time;
                 other.load += time;
-                own.wants.insert_if(column, wanted);
+                line.wants.insert_if(column, wanted);
                 other.wants.insert_if(row, wanted);
                 pairs += usize::from(wanted);
             }
-            row_side.lines[row] = own;
+            row_side.lines[row] = line;
         }
         let transfers = Vec::with_capacity(pairs);
         Self {

@@ -58,16 +58,16 @@ fn replace(demand: &Demand, slots: &Slots, group: &[usize], budget: &Budget) -> 
     let mut now = 0;
     for (slot, &hold) in slots.holds.iter().enumerate() {
         let matching = &slots.matchings[slot * rows..(slot + 1) * rows];
-        let taken = group.contains(&slot);
+        let in_group = group.contains(&slot);
         for (row, &column) in matching.iter().enumerate().filter(|pair| *pair.1 >= 0) {
             let cell = row * columns + column as usize;
             let sent = hold.min(left[cell]);
             left[cell] -= sent;
-            if taken {
+            if in_group {
                 bytes[cell] += sent;
             }
         }
-        if taken {
+        if in_group {
             now += hold + demand.delay;
         } else {
             kept.push(matching, hold);
@@ -77,17 +77,17 @@ fn replace(demand: &Demand, slots: &Slots, group: &[usize], budget: &Budget) -> 
     if part.simple_bound() >= now {
         return None;
     }
-    let mut found: Option<Slots> = None;
+    let mut rebuilt: Option<Slots> = None;
     for rule in RULES {
         let slots = by_rule(&part, rule, budget)?;
         let length = slots.length(demand.delay);
         if length < now {
             now = length;
-            found = Some(slots);
+            rebuilt = Some(slots);
         }
     }
-    let found = found?;
-    for (matching, &hold) in found.matchings.chunks_exact(rows).zip(&found.holds) {
+    let rebuilt = rebuilt?;
+    for (matching, &hold) in rebuilt.matchings.chunks_exact(rows).zip(&rebuilt.holds) {
         kept.push(matching, hold);
     }
     Some(served(demand, &kept))

@@ -30,7 +30,7 @@ pub(super) struct Suitors {
 impl Suitors {
     pub(super) fn new(rows: usize, columns: usize, bytes: &[u64]) -> Self {
         let stride = columns.next_multiple_of(LANES);
-        let mut own = Self {
+        let mut suitors = Self {
             stride,
             columns,
             bytes: vec![NOTHING; rows * stride],
@@ -40,9 +40,9 @@ impl Suitors {
             suitor: vec![NOBODY; columns],
         };
         for (cell, &bytes) in bytes.iter().enumerate() {
-            own.set(cell, bytes);
+            suitors.set(cell, bytes);
         }
-        own
+        suitors
     }
 
     /// Sets the bytes of a pair, numbered row after row.
@@ -91,16 +91,16 @@ impl Suitors {
         for (group, ((bytes, column), weight)) in bytes.iter().zip(columns).zip(weights).enumerate()
         {
             // Masks instead of branches, so that the lanes stay together.
-            let own: [f32; LANES] = std::array::from_fn(|i| bytes[i] + extra + column[i]);
+            let values: [f32; LANES] = std::array::from_fn(|i| bytes[i] + extra + column[i]);
             let floor: [f32; LANES] =
                 std::array::from_fn(
                     |i| if weight[i] > heaviest[i] { weight[i] } else { heaviest[i] },
                 );
             let mask: [u32; LANES] =
-                std::array::from_fn(|i| if own[i] > floor[i] { u32::MAX } else { 0 });
+                std::array::from_fn(|i| if values[i] > floor[i] { u32::MAX } else { 0 });
             let choose = |i: usize, new: u32, old: u32| new & mask[i] | old & !mask[i];
             heaviest = std::array::from_fn(|i| {
-                f32::from_bits(choose(i, own[i].to_bits(), heaviest[i].to_bits()))
+                f32::from_bits(choose(i, values[i].to_bits(), heaviest[i].to_bits()))
             });
             at = std::array::from_fn(|i| choose(i, group as u32, at[i]));
         }

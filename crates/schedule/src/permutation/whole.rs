@@ -4,7 +4,7 @@
 //! slot at a time would find, in one pass over the sorted pairs. Sorting takes longest, and the
 //! slots of a line are bits, so that it is the fastest way to slots that take sizes into account.
 //! There are fewer than twice as many slots as the busiest line has peers. Best with delays that
-//! keep the slots few. Of equal pairs the lower row and column come first, so that relabelling may
+//! keep the slots few. The lower row and column of equal pairs come first, so that relabelling may
 //! change the length a little.
 
 use std::cmp::Reverse;
@@ -45,13 +45,15 @@ pub(super) fn of_pieces(demand: &Demand, pieces: &[(u64, u32)]) -> Slots {
         (vec![0_u64; rows * words], vec![0_u64; columns * words]);
     for &(bytes, cell) in pieces {
         let (row, column) = place(cell);
-        let own = &mut row_slots[row * words..(row + 1) * words];
+        let words_of_row = &mut row_slots[row * words..(row + 1) * words];
         let others = &mut column_slots[column * words..(column + 1) * words];
-        let taken = own.iter_mut().zip(others).enumerate();
-        let free = |(_, (own, other)): &(usize, (&mut u64, &mut u64))| **own | **other != u64::MAX;
-        let (word, (own, other)) = { taken }.find(free).expect("there are slots enough");
-        let bit = (*own | *other).trailing_ones() as usize;
-        *own |= 1 << bit;
+        let taken = words_of_row.iter_mut().zip(others).enumerate();
+        let free = |(_, (words_of_row, other)): &(usize, (&mut u64, &mut u64))| {
+            **words_of_row | **other != u64::MAX
+        };
+        let (word, (words_of_row, other)) = { taken }.find(free).expect("there are slots enough");
+        let bit = (*words_of_row | *other).trailing_ones() as usize;
+        *words_of_row |= 1 << bit;
         *other |= 1 << bit;
         let slot = 64 * word + bit;
         if slot == slots.len() {

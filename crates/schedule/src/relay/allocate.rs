@@ -65,10 +65,10 @@ pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) ->
     let mut best: Option<RelayedAllocation> = None;
     let mut looked: u32 = 0;
     for (origin, circuits) in candidates(request) {
-        let found = judge(request, cost, circuits, origin);
+        let judged = judge(request, cost, circuits, origin);
         looked += 1;
-        if best.as_ref().is_none_or(|best| found.time() < BETTER * best.time()) {
-            best = Some(found);
+        if best.as_ref().is_none_or(|best| judged.time() < BETTER * best.time()) {
+            best = Some(judged);
         }
         if best.as_ref().is_some_and(|best| best.time() <= aim) {
             break;
@@ -124,12 +124,13 @@ fn relay_request<'a>(
 
 /// Candidates, made one by one: most demands need only the first.
 fn candidates<'a>(request: &'a Request) -> impl Iterator<Item = (Origin, Vec<u16>)> + 'a {
-    let held = request.previous.map(|circuits| (Origin::Held, fitting(request, circuits)));
+    let start = request.previous.map(|circuits| (Origin::Held, fitting(request, circuits)));
     let one_hop = |allocator| {
         let found = allocate(allocator, &Request { split: true, ..*request });
         (Origin::Allocator(allocator), found.circuits)
     };
-    held.into_iter()
+    start
+        .into_iter()
         .chain(std::iter::once(Allocator::Static).map(one_hop))
         .chain(std::iter::once_with(|| (Origin::Expander, expander(request))))
         .chain([Allocator::Best, Allocator::Reference].into_iter().map(one_hop))
@@ -194,21 +195,21 @@ fn swaps(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Vec<Ve
     }
     pairs.sort_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
     // The busiest circuits want company; the idlest ones can be spared.
-    let mut found = Vec::new();
+    let mut candidates = Vec::new();
     for (rank, &(_, a, b)) in pairs.iter().enumerate() {
         for &(_, c, d) in pairs[rank + 1..].iter().rev().take(SPARED) {
             for (c, d) in [(c, d), (d, c)] {
                 let distinct = a != c && a != d && b != c && b != d;
                 if distinct && allowed(request, a, c) && allowed(request, b, d) {
-                    found.push(swap_ends(&best.circuits, n, [a, b], [c, d]));
+                    candidates.push(swap_ends(&best.circuits, n, [a, b], [c, d]));
                 }
             }
         }
-        if found.len() >= MAX_SWAPS {
+        if candidates.len() >= MAX_SWAPS {
             break;
         }
     }
-    found
+    candidates
 }
 
 /// The circuits with one of a - b and one of c - d replaced by a - c and b - d.

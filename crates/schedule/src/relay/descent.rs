@@ -291,13 +291,13 @@ impl<'a> Descent<'a> {
     fn slot_for(&self, index: usize, via: Via) -> (usize, Uses) {
         let pair = &self.pairs[index];
         let used = 0..pair.used;
-        let known = used.clone().find(|&slot| pair.vias[slot] == via);
-        if known.is_none() && pair.used < SLOTS {
+        let same = used.clone().find(|&slot| pair.vias[slot] == via);
+        if same.is_none() && pair.used < SLOTS {
             return (pair.used, self.resources.uses(pair.from as usize, pair.to as usize, via));
         }
         let cost = |slot: usize| self.cost(&pair.uses[slot]);
         let cheapest = || used.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
-        let slot = known.or_else(cheapest).expect("every pair uses some way");
+        let slot = same.or_else(cheapest).expect("every pair uses some way");
         (slot, pair.uses[slot])
     }
 

@@ -79,7 +79,7 @@ fn makespan(request: &RelayRequest, paths: &[RelayPath]) -> f64 {
 /// The best routing over one hop.
 fn one_hop(resources: &RegionResources) -> Vec<PathShare> {
     let request = &resources.request;
-    let found = allocation::route(
+    let routing = allocation::route(
         &Request {
             servers: resources.n,
             demand: request.demand,
@@ -96,7 +96,7 @@ fn one_hop(resources: &RegionResources) -> Vec<PathShare> {
     for from in 0..resources.n {
         for to in 0..resources.n {
             let bytes = resources.demand(from, to);
-            let spilled = found.eps_bytes[from * resources.n + to];
+            let spilled = routing.eps_bytes[from * resources.n + to];
             for (via, bytes) in [(Via::CIRCUIT, bytes - spilled.min(bytes)), (Via::EPS, spilled)] {
                 if bytes > 0 {
                     let bytes = bytes as f64;

@@ -66,13 +66,13 @@ pub fn verify(request: &RelayRequest, paths: &[RelayPath]) -> Result<Loads, Inva
 
 fn check_path(request: &RelayRequest, path: &RelayPath) -> Result<(), Invalid> {
     let (n, from, to) = (request.servers, path.source as usize, path.destination as usize);
-    let known = |server: usize| server < n;
-    if !known(from) || !known(to) || from == to {
+    let exists = |server: usize| server < n;
+    if !exists(from) || !exists(to) || from == to {
         return Err(Invalid(format!("no path leads from {from} to {to}")));
     }
     let relayed = path.kind.is_relayed();
     let relay = path.relay.map(|relay| relay as usize);
-    if relayed != relay.is_some() || relay.is_some_and(|k| !known(k) || k == from || k == to) {
+    if relayed != relay.is_some() || relay.is_some_and(|k| !exists(k) || k == from || k == to) {
         return Err(Invalid(format!("a path from {from} to {to} has a wrong relay: {relay:?}")));
     }
     let (first, last) = (relay.unwrap_or(to), relay.unwrap_or(from));

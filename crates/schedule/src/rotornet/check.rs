@@ -10,26 +10,26 @@ use rustc_hash::FxHashMap;
 ///
 /// # Errors
 /// If not: the first thing that is wrong.
-pub fn check(demand: &[u64], rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
+pub fn check(demand: &[u64], rotor: &Rotor, schedule: &RotorSchedule) -> Result<(), Invalid> {
     let lines = check_square(demand, rotor.nodes)?;
     rotor.check_sizes()?;
-    check_slots(rotor, found)?;
-    if found.largest_line != lines.largest {
-        let text = format!("the largest line is {}, not {}", lines.largest, found.largest_line);
+    check_slots(rotor, schedule)?;
+    if schedule.largest_line != lines.largest {
+        let text = format!("the largest line is {}, not {}", lines.largest, schedule.largest_line);
         return Err(Invalid(text));
     }
     let n = rotor.nodes as u32;
     let stranger = |m: &&Move| [m.from, m.to, m.source, m.destination].iter().any(|&x| x >= n);
-    if let Some(wrong) = found.moves.iter().find(stranger) {
+    if let Some(wrong) = schedule.moves.iter().find(stranger) {
         return Err(Invalid(format!("{wrong:?} is not among {n} nodes")));
     }
     let mut delivered = vec![0_u64; demand.len()];
     // Bytes at (node, source, destination), and those that arrive in the present slot.
     let mut stored: FxHashMap<(u32, u32, u32), u64> = FxHashMap::default();
     let mut first = 0;
-    for (slot, (&turn, &hold)) in (0..).zip(found.turns.iter().zip(&found.holds)) {
-        let end = found.moves[first..].iter().position(|m| m.slot != slot);
-        let moves = &found.moves[first..end.map_or(found.moves.len(), |end| first + end)];
+    for (slot, (&turn, &hold)) in (0..).zip(schedule.turns.iter().zip(&schedule.holds)) {
+        let end = schedule.moves[first..].iter().position(|m| m.slot != slot);
+        let moves = &schedule.moves[first..end.map_or(schedule.moves.len(), |end| first + end)];
         first += moves.len();
         check_room(rotor, turn, hold, moves)?;
         for m in moves.iter().filter(|m| m.from != m.source) {
@@ -48,7 +48,7 @@ pub fn check(demand: &[u64], rotor: &Rotor, found: &RotorSchedule) -> Result<(),
             }
         }
     }
-    if first < found.moves.len() {
+    if first < schedule.moves.len() {
         return Err(Invalid::new("moves are not sorted by slot"));
     }
     let wanted = (0..demand.len() as u32).filter(|cell| cell / n != cell % n);
@@ -62,8 +62,8 @@ pub fn check(demand: &[u64], rotor: &Rotor, found: &RotorSchedule) -> Result<(),
     }
 }
 
-fn check_slots(rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
-    let (turns, holds) = (&found.turns, &found.holds);
+fn check_slots(rotor: &Rotor, schedule: &RotorSchedule) -> Result<(), Invalid> {
+    let (turns, holds) = (&schedule.turns, &schedule.holds);
     let ordered = turns.windows(2).all(|pair| pair[0] < pair[1]);
     let skips = turns.iter().zip(0..).any(|(&turn, slot)| turn != slot);
     if turns.len() != holds.len() || !ordered || (skips && !rotor.held) {
@@ -76,8 +76,8 @@ fn check_slots(rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
         return Err(Invalid::new("slots are not equally long"));
     }
     let length = length_of(holds.iter().map(|&hold| rotor.time(hold)))?;
-    if length != found.length {
-        return Err(Invalid(format!("slots take {length}, not {}", found.length)));
+    if length != schedule.length {
+        return Err(Invalid(format!("slots take {length}, not {}", schedule.length)));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub fn serve_over_time(
     let mut waiting = vec![0_u64; n * n];
     let mut measured = vec![0_u64; n * n];
     let mut held: Vec<Vec<u32>> = Vec::new();
-    let mut found = OverTime { backlog: vec![], carried: vec![], turned: 0 };
+    let mut run = OverTime { backlog: vec![], carried: vec![], turned: 0 };
     for arrived in arrivals {
         check_square(arrived, n)?;
         let expected = estimate.update(&measured, arrived);
@@ -46,12 +46,12 @@ pub fn serve_over_time(
         let before: u64 = waiting.iter().sum();
         for (matching, &turned) in next.matchings.iter().zip(&next.turned) {
             serve(&mut waiting, matching, sizes.epoch + if turned { 0 } else { sizes.delay });
-            found.turned += u64::from(turned);
+            run.turned += u64::from(turned);
         }
         let after: u64 = waiting.iter().sum();
-        found.backlog.push(after);
-        found.carried.push(before - after);
+        run.backlog.push(after);
+        run.carried.push(before - after);
         held = next.matchings;
     }
-    Ok(found)
+    Ok(run)
 }

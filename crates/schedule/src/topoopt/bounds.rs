@@ -123,15 +123,15 @@ fn bound(job: &Job) -> f64 {
             received[to as usize] += send.bytes;
         }
         let mut hops = 0.0;
-        for own in &mut sent {
-            own.sort_by(|x, y| y.total_cmp(x));
+        for share in &mut sent {
+            share.sort_by(|x, y| y.total_cmp(x));
             let distance = |place: usize| match place {
                 _ if place < degree => 1.0,
                 _ if place < degree * degree => 2.0,
                 _ => 3.0,
             };
             hops +=
-                own.iter().enumerate().map(|(place, bytes)| bytes * distance(place)).sum::<f64>();
+                share.iter().enumerate().map(|(place, bytes)| bytes * distance(place)).sum::<f64>();
         }
         let ends = sent.iter().map(|own| own.iter().sum::<f64>()).chain(received);
         sum += ends.fold(hops / servers as f64, f64::max) / degree as f64;
@@ -219,11 +219,11 @@ proptest! {
 #[test]
 fn equal_demand_gets_equal_ports() {
     for groups in [2, 4] {
-        let found = Job::training(groups, 4, |_, _| 90_000).plan().0;
-        let inside = found.links.circuits().into_iter().filter(|c| c.a / 4 == c.b / 4);
+        let plan = Job::training(groups, 4, |_, _| 90_000).plan().0;
+        let inside = plan.links.circuits().filter(|c| c.a / 4 == c.b / 4);
         assert!(inside.clone().all(|circuit| circuit.count >= 2), "{groups} groups");
         assert_eq!(inside.count() as u32, groups * 6);
-        assert!((found.busiest[2] - 45_000.0).abs() < 1e-6);
+        assert!((plan.busiest[2] - 45_000.0).abs() < 1e-6);
     }
     for (servers, degree) in [(3, 4), (4, 6), (5, 8), (8, 7), (5, 4), (9, 8)] {
         let pairs = (0..servers).flat_map(|a| (0..servers).map(move |b| (a, b, 1_000)));
@@ -231,8 +231,8 @@ fn equal_demand_gets_equal_ports() {
         let (rings, phases, max_routes) = (vec![], vec![], 4);
         let job = Job { servers, degree, rings, demand, phases, max_routes };
         let each = degree / (servers - 1);
-        let circuits = job.plan().0.links.circuits();
-        assert!(circuits.iter().all(|circuit| circuit.count == each), "{servers} servers");
+        let plan = job.plan().0;
+        assert!(plan.links.circuits().all(|circuit| circuit.count == each), "{servers} servers");
     }
 }
 
@@ -244,10 +244,10 @@ fn the_indivisible_rest_is_one_circuit() {
         let demand = pairs.filter(|entry| entry.0 != entry.1).collect();
         let (rings, phases, max_routes) = (vec![], vec![], 4);
         let job = Job { servers: 4, degree, rings, demand, phases, max_routes };
-        let circuits = job.plan().0.links.circuits();
-        let counts = circuits.iter().map(|circuit| circuit.count);
-        let (minimum, largest) = (counts.clone().min().unwrap(), counts.max().unwrap());
-        assert_eq!((circuits.len(), minimum), (6, degree / 3), "{degree} ports");
+        let plan = job.plan().0;
+        let counts: Vec<u32> = plan.links.circuits().map(|circuit| circuit.count).collect();
+        let (minimum, largest) = (*counts.iter().min().unwrap(), *counts.iter().max().unwrap());
+        assert_eq!((counts.len(), minimum), (6, degree / 3), "{degree} ports");
         assert!(largest <= minimum + 1, "{degree} ports: {minimum} to {largest}");
     }
 }

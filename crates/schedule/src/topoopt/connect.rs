@@ -26,12 +26,12 @@ pub(super) fn connect(
         if parts.find(a) == parts.find(b) {
             continue;
         }
-        let (one, other) = (give_port(a, links, &wants), give_port(b, links, &wants));
-        match (one, other) {
-            (Some(one), Some(other)) => {
-                links.add(one.0, other.0);
+        let (near, other) = (give_port(a, links, &wants), give_port(b, links, &wants));
+        match (near, other) {
+            (Some(near), Some(other)) => {
+                links.add(near.0, other.0);
                 // The far ends of two circuits that were given up can be joined, too.
-                if let (Some(x), Some(y)) = (one.1, other.1) {
+                if let (Some(x), Some(y)) = (near.1, other.1) {
                     links.add(x, y);
                 }
             }
@@ -71,7 +71,6 @@ fn give_port(
     }
     let mut bundles: Vec<(f64, u32, u32, u32)> = links
         .circuits()
-        .iter()
         .filter(|circuit| seen[circuit.a as usize])
         .map(|c| (wants.get(&(c.a, c.b)).copied().unwrap_or(0.0), c.a, c.b, c.count))
         .collect();

@@ -1,20 +1,24 @@
 //! Circuits under construction, never more at a server than it has ports.
 
-use std::collections::BTreeMap;
-
 use lightloom_model::Circuit;
 
-#[derive(Clone)]
+/// A search copies these with each swap, hence a row of as many places as ports for each server
+/// rather than a tree.
+#[derive(Clone, PartialEq)]
 pub(super) struct Links {
-    /// Parallel circuits by pair, lower server first.
-    count: BTreeMap<(u32, u32), u32>,
+    /// Of each server its neighbors, sorted, with the parallel circuits to each.
+    rows: Vec<(u32, u32)>,
+    /// Neighbors of each server.
+    neighbors: Vec<u32>,
     free: Vec<u32>,
     degree: u32,
 }
 
 impl Links {
     pub(super) fn new(servers: u32, degree: u32) -> Self {
-        Self { count: BTreeMap::new(), free: vec![degree; servers as usize], degree }
+        let n = servers as usize;
+        let rows = vec![(0, 0); n * degree as usize];
+        Self { rows, neighbors: vec![0; n], free: vec![degree; n], degree }
     }
 
     /// Ports of all servers.
@@ -22,9 +26,22 @@ impl Links {
         self.degree * self.free.len() as u32
     }
 
+    /// The neighbors of a server, sorted, with the parallel circuits to each.
+    fn row(&self, server: u32) -> &[(u32, u32)] {
+        let start = server as usize * self.degree as usize;
+        &self.rows[start..start + self.neighbors[server as usize] as usize]
+    }
+
+    /// Where a neighbor is in the row of a server, or would be.
+    fn place(&self, server: u32, peer: u32) -> Result<usize, usize> {
+        let start = server as usize * self.degree as usize;
+        let place = self.row(server).binary_search_by_key(&peer, |&(peer, _)| peer);
+        place.map(|index| start + index).map_err(|index| start + index)
+    }
+
     /// Parallel circuits of a pair.
     pub(super) fn count(&self, a: u32, b: u32) -> u32 {
-        self.count.get(&(a.min(b), a.max(b))).copied().unwrap_or(0)
+        self.place(a, b).map_or(0, |place| self.rows[place].1)
     }
 
     pub(super) fn servers(&self) -> usize {
@@ -41,25 +58,45 @@ impl Links {
 
     pub(super) fn add(&mut self, a: u32, b: u32) {
         assert!(self.has_room(a, b), "no port left for a circuit {a} - {b}");
-        *self.count.entry((a.min(b), a.max(b))).or_insert(0) += 1;
-        self.free[a as usize] -= 1;
-        self.free[b as usize] -= 1;
+        for (server, peer) in [(a, b), (b, a)] {
+            match self.place(server, peer) {
+                Ok(place) => self.rows[place].1 += 1,
+                Err(place) => {
+                    let end = self.end(server);
+                    self.rows.copy_within(place..end, place + 1);
+                    self.rows[place] = (peer, 1);
+                    self.neighbors[server as usize] += 1;
+                }
+            }
+            self.free[server as usize] -= 1;
+        }
     }
 
     pub(super) fn remove(&mut self, a: u32, b: u32) {
-        let pair = (a.min(b), a.max(b));
-        let count = self.count.get_mut(&pair).expect("a circuit that is there");
-        *count -= 1;
-        if *count == 0 {
-            self.count.remove(&pair);
+        for (server, peer) in [(a, b), (b, a)] {
+            let place = self.place(server, peer).expect("a circuit that is there");
+            self.rows[place].1 -= 1;
+            if self.rows[place].1 == 0 {
+                let end = self.end(server);
+                self.rows.copy_within(place + 1..end, place);
+                self.rows[end - 1] = (0, 0);
+                self.neighbors[server as usize] -= 1;
+            }
+            self.free[server as usize] += 1;
         }
-        self.free[a as usize] += 1;
-        self.free[b as usize] += 1;
+    }
+
+    /// Where the row of a server ends.
+    fn end(&self, server: u32) -> usize {
+        server as usize * self.degree as usize + self.neighbors[server as usize] as usize
     }
 
     /// Bundles, sorted.
-    pub(super) fn circuits(&self) -> Vec<Circuit> {
-        self.count.iter().map(|(&(a, b), &count)| Circuit { a, b, count }).collect()
+    pub(super) fn circuits(&self) -> impl Iterator<Item = Circuit> + Clone {
+        (0..self.servers() as u32).flat_map(move |a| {
+            let upward = self.row(a).iter().filter(move |&&(b, _)| a < b);
+            upward.map(move |&(b, count)| Circuit { a, b, count })
+        })
     }
 
     /// Whether there is a path between the two of every pair.
@@ -70,27 +107,20 @@ impl Links {
 
     /// Distinct neighbors of every server, sorted, as one array and its offsets.
     pub(super) fn neighbors(&self) -> Neighbors {
-        let n = self.servers();
-        let mut offsets = vec![0_u32; n + 1];
-        for &(a, b) in self.count.keys() {
-            offsets[a as usize + 1] += 1;
-            offsets[b as usize + 1] += 1;
-        }
-        for server in 0..n {
-            offsets[server + 1] += offsets[server];
-        }
-        let mut next = offsets.clone();
-        let mut servers = vec![0; offsets[n] as usize];
-        for &(a, b) in self.count.keys() {
-            for (from, to) in [(a, b), (b, a)] {
-                servers[next[from as usize] as usize] = to;
-                next[from as usize] += 1;
-            }
-        }
-        for server in 0..n {
-            servers[offsets[server] as usize..offsets[server + 1] as usize].sort_unstable();
+        let mut offsets = Vec::with_capacity(self.servers() + 1);
+        offsets.push(0);
+        let mut servers = Vec::with_capacity(self.rows.len());
+        for server in 0..self.servers() as u32 {
+            servers.extend(self.row(server).iter().map(|&(peer, _)| peer));
+            offsets.push(servers.len() as u32);
         }
         Neighbors { offsets, servers }
+    }
+
+    /// Parallel circuits to each of these neighbors.
+    pub(super) fn counts(&self) -> Vec<u32> {
+        let rows = (0..self.servers() as u32).flat_map(|server| self.row(server));
+        rows.map(|&(_, count)| count).collect()
     }
 }
 
@@ -108,11 +138,6 @@ impl Neighbors {
 
     pub(super) fn servers(&self) -> usize {
         self.offsets.len() - 1
-    }
-
-    /// Number of bundles, each counted once per direction.
-    pub(super) fn directed(&self) -> usize {
-        self.servers.len()
     }
 
     /// Index of the bundle between two neighbors, in this direction.

@@ -106,13 +106,13 @@ fn heaviest(demand: &PairDemand, open: &[usize], servers: usize) -> Vec<usize> {
 fn greedy(demand: &PairDemand, open: &mut [usize], servers: usize) -> Vec<usize> {
     let weight = |pair: usize| demand.pairs[pair].2;
     open.sort_by(|&x, &y| weight(y).total_cmp(&weight(x)).then(x.cmp(&y)));
-    let mut taken = vec![false; servers];
+    let mut used = vec![false; servers];
     let mut matched = Vec::new();
     for &pair in open.iter() {
         let (a, b, _) = demand.pairs[pair];
-        if !taken[a as usize] && !taken[b as usize] {
-            taken[a as usize] = true;
-            taken[b as usize] = true;
+        if !used[a as usize] && !used[b as usize] {
+            used[a as usize] = true;
+            used[b as usize] = true;
             matched.push(pair);
         }
     }
@@ -157,8 +157,7 @@ mod tests {
         let mut links = Links::new(4, 3);
         serve(&mut demand, &mut links);
         // 0-1 and 2-3, then 1-2 alone, then 0-1 and 2-3 again; 1 and 2 have no port left
-        let bundles: Vec<(u32, u32, u32)> =
-            links.circuits().iter().map(|c| (c.a, c.b, c.count)).collect();
+        let bundles: Vec<(u32, u32, u32)> = links.circuits().map(|c| (c.a, c.b, c.count)).collect();
         assert_eq!(bundles, [(0, 1, 2), (1, 2, 1), (2, 3, 2)]);
         assert_eq!(demand.pairs, [(0, 1, 15.0), (1, 2, 50.0), (2, 3, 15.0)]);
     }
@@ -184,15 +183,11 @@ mod tests {
     }
 
     /// The largest sum over all matchings of these pairs, from the definition.
-    fn largest_sum(pairs: &[(u32, u32, f64)], taken: u32) -> f64 {
+    fn largest_sum(pairs: &[(u32, u32, f64)], used: u32) -> f64 {
         let Some((&(a, b, bytes), rest)) = pairs.split_first() else { return 0.0 };
-        let without = largest_sum(rest, taken);
+        let without = largest_sum(rest, used);
         let ends = 1 << a | 1 << b;
-        if taken & ends > 0 {
-            without
-        } else {
-            without.max(bytes + largest_sum(rest, taken | ends))
-        }
+        if used & ends > 0 { without } else { without.max(bytes + largest_sum(rest, used | ends)) }
     }
 
     proptest! {

@@ -67,7 +67,7 @@ pub struct TopoOptTopology {
 pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     let (plan, cycles) = plan(request)?;
     Ok(TopoOptTopology {
-        circuits: plan.links.circuits(),
+        circuits: plan.links.circuits().collect(),
         routed_edges: rings::routed_edges(request, &cycles, &plan.links),
         cycles,
         routes: plan.routes,

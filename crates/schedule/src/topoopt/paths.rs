@@ -1,6 +1,6 @@
 //! Shortest paths between the servers that talk to each other.
 
-use super::links::{Links, Neighbors};
+use super::links::Neighbors;
 
 /// Paths of several pairs in one array.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,14 +36,14 @@ impl Routes {
 const FAR: u32 = u32::MAX;
 
 /// Up to `max_routes` shortest paths of every pair; pairs are sorted. All of them can be reached.
-pub(super) fn shortest(links: &Links, pairs: &[(u32, u32)], max_routes: u32) -> Routes {
-    let neighbors = links.neighbors();
-    let mut search = Search::new(&neighbors);
+pub(super) fn shortest(neighbors: &Neighbors, pairs: &[(u32, u32)], max_routes: u32) -> Routes {
+    let mut search = Search::new(neighbors);
     let mut routes = Routes { offsets: vec![0], servers: Vec::new() };
+    let mut path = Vec::new();
     for from_one in pairs.chunk_by(|x, y| x.0 == y.0) {
         search.run(from_one[0].0, from_one);
         for &(_, to) in from_one {
-            search.collect(to, max_routes as usize, &mut routes);
+            search.walk_back(to, max_routes as usize, &mut path, &mut routes);
         }
     }
     routes
@@ -54,7 +54,6 @@ struct Search<'a> {
     distance: Vec<u32>,
     queue: Vec<u32>,
     wanted: Vec<bool>,
-    path: Vec<u32>,
 }
 
 impl<'a> Search<'a> {
@@ -65,7 +64,6 @@ impl<'a> Search<'a> {
             distance: vec![FAR; n],
             queue: Vec::with_capacity(n),
             wanted: vec![false; n],
-            path: Vec::new(),
         }
     }
 
@@ -97,36 +95,26 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Appends up to `max_routes` shortest paths to `to`.
-    fn collect(&mut self, to: u32, max_routes: usize, routes: &mut Routes) {
-        self.path.clear();
-        self.walk_back(to, max_routes, routes);
-    }
-
-    /// Extends the path, which is held back to front, by `server`; divides the paths that may
-    /// still be made among the servers before it, beginning with another one for each
-    /// destination so that destinations do not crowd on one relay.
-    fn walk_back(&mut self, server: u32, max_routes: usize, routes: &mut Routes) {
-        self.path.push(server);
+    /// Extends the path, which is held back to front, by `server`, and appends up to `max_routes`
+    /// shortest paths that end so; divides them among the servers before it, beginning with
+    /// another one for each destination so that destinations do not crowd on one relay.
+    fn walk_back(&self, server: u32, max_routes: usize, path: &mut Vec<u32>, routes: &mut Routes) {
+        path.push(server);
         let distance = self.distance[server as usize];
         if distance == 0 {
-            routes.servers.extend(self.path.iter().rev());
+            routes.servers.extend(path.iter().rev());
             routes.offsets.push(routes.servers.len() as u32);
         } else {
-            let neighbors = self.neighbors;
-            let before: Vec<u32> = neighbors
-                .of(server)
-                .iter()
-                .copied()
-                .filter(|&peer| self.distance[peer as usize] == distance - 1)
-                .collect();
-            let used = before.len().min(max_routes);
-            for index in 0..used {
+            let peers = self.neighbors.of(server).iter().copied();
+            let before = peers.filter(|&peer| self.distance[peer as usize] == distance - 1);
+            let all = before.clone().count();
+            let used = all.min(max_routes);
+            let first = path[0] as usize % all;
+            for (index, peer) in before.cycle().skip(first).take(used).enumerate() {
                 let share = max_routes / used + usize::from(index < max_routes % used);
-                let peer = before[(index + self.path[0] as usize) % before.len()];
-                self.walk_back(peer, share, routes);
+                self.walk_back(peer, share, path, routes);
             }
         }
-        self.path.pop();
+        path.pop();
     }
 }

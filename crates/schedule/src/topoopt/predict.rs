@@ -6,7 +6,7 @@
 //! narrowest hops, and a ring is divided among its cycles in proportion to what the narrowest hop
 //! of each can carry, as the network does that runs them.
 //!
-//! Of several equally busy circuits a change relieves one at a time. So that this counts, a phase
+//! A change relieves one of several equally busy circuits at a time. So that this counts, a phase
 //! costs a small part ([`EVENNESS`]) of the power mean of its loads, too.
 
 use super::links::{Links, Neighbors};
@@ -52,8 +52,9 @@ pub(super) struct Loads {
 impl Plan {
     /// Routes all traffic over circuits that connect all who talk.
     pub(super) fn of(links: Links, traffic: &Traffic, max_routes: u32) -> Self {
-        let routes = paths::shortest(&links, &traffic.pairs, max_routes);
-        let mut loads = Loads::new(&links, &routes, traffic);
+        let neighbors = links.neighbors();
+        let routes = paths::shortest(&neighbors, &traffic.pairs, max_routes);
+        let mut loads = Loads::new(neighbors, links.counts(), &routes, traffic);
         loads.carry(&routes, traffic.phases);
         let ports = f64::from(links.ports());
         let bundles = loads.counts.len();
@@ -82,13 +83,7 @@ impl Plan {
 }
 
 impl Loads {
-    fn new(links: &Links, routes: &Routes, traffic: &Traffic) -> Self {
-        let neighbors = links.neighbors();
-        let mut counts = vec![0; neighbors.directed()];
-        for circuit in links.circuits() {
-            counts[neighbors.index(circuit.a, circuit.b)] = circuit.count;
-            counts[neighbors.index(circuit.b, circuit.a)] = circuit.count;
-        }
+    fn new(neighbors: Neighbors, counts: Vec<u32>, routes: &Routes, traffic: &Traffic) -> Self {
         let mut routes_of = Vec::with_capacity(traffic.pairs.len() + 1);
         let mut hops = Vec::with_capacity(routes.servers.len() - routes.len());
         let mut narrowest = Vec::with_capacity(routes.len());
@@ -194,22 +189,22 @@ mod tests {
     #[test]
     fn phases_add_up_and_directions_do_not() {
         let demand = [(0, 1, 8), (1, 0, 4), (0, 1, 6)];
-        let found = plan(&request(4, &[], &demand, &[0, 0, 1]), &[], &[(0, 1), (0, 1)]);
-        assert_eq!(found.busiest, [4.0, 3.0]);
+        let predicted = plan(&request(4, &[], &demand, &[0, 0, 1]), &[], &[(0, 1), (0, 1)]);
+        assert_eq!(predicted.busiest, [4.0, 3.0]);
         let (one, two) = ((4_f64.powi(4) + 2_f64.powi(4)) / 8.0, 3_f64.powi(4) / 8.0);
         let cost = 7.0 + EVENNESS * (one.powf(0.25) + two.powf(0.25));
-        assert!((found.cost - cost).abs() < 1e-12);
+        assert!((predicted.cost - cost).abs() < 1e-12);
     }
 
     /// Around a square, two circuits wide on one side and one on the other: 20 and 10 bytes.
     #[test]
     fn routes_share_by_their_narrowest_hops() {
         let circuits = [(0, 1), (0, 1), (1, 2), (1, 2), (2, 3), (3, 0)];
-        let found = plan(&request(4, &[], &[(0, 2, 30)], &[]), &[], &circuits);
-        assert_eq!(found.busiest, [10.0]);
+        let predicted = plan(&request(4, &[], &[(0, 2, 30)], &[]), &[], &circuits);
+        assert_eq!(predicted.busiest, [10.0]);
         let one = TopoRequest { max_routes: 1, ..request(4, &[], &[(0, 2, 30)], &[]) };
-        let found = plan(&one, &[], &circuits);
-        assert!([15.0, 30.0].contains(&found.busiest[0]), "{:?}", found.busiest);
+        let predicted = plan(&one, &[], &circuits);
+        assert!([15.0, 30.0].contains(&predicted.busiest[0]), "{:?}", predicted.busiest);
     }
 
     /// 60 bytes over two cycles, in both directions: 15 in each; a hop whose circuit is gone

@@ -48,19 +48,25 @@ pub(super) fn best(starts: &[Start], max_routes: u32) -> (usize, Plan) {
     let servers = starts[0].links.servers();
     let rounds = (SINGLE / servers.pow(3)).clamp(SINGLE_ROUNDS.0, SINGLE_ROUNDS.1);
     let each = Effort { rounds: rounds / 2 / starts.len(), seed: 0 };
-    let found = starts.iter().map(|start| {
+    let search = |start: &Start| {
         let plan = Plan::of(start.links.clone(), &start.traffic, max_routes);
         let many = swap_many(plan.clone(), &start.traffic, max_routes);
         let plan = cheapest([plan, many].into_iter(), |plan| plan.cost);
         swap_one(plan, &start.traffic, max_routes, &each)
-    });
-    let mut found: Vec<(usize, Plan)> = found.enumerate().collect();
-    let (first, _) = cheapest(found.iter().enumerate(), |(_, (_, plan))| plan.cost);
+    };
+    let mut plans: Vec<(usize, Plan)> = Vec::with_capacity(starts.len());
+    for (index, start) in starts.iter().enumerate() {
+        // A search of the same leads to the same.
+        let before = starts[..index].iter().position(|other| other.is_same(start));
+        let plan = before.map_or_else(|| search(start), |other| plans[other].1.clone());
+        plans.push((index, plan));
+    }
+    let (first, _) = cheapest(plans.iter().enumerate(), |(_, (_, plan))| plan.cost);
     // The earlier start comes first of equals, there and in this stable sort.
-    found[..=first].rotate_right(1);
-    found[1..].sort_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost));
-    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, found.len());
-    let again = found.into_iter().take(restarts).zip(1..).map(|((which, plan), seed)| {
+    plans[..=first].rotate_right(1);
+    plans[1..].sort_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost));
+    let restarts = (rounds / 2 / PATIENCE as usize).clamp(1, plans.len());
+    let again = plans.into_iter().take(restarts).zip(1..).map(|((which, plan), seed)| {
         let rest = Effort { rounds: rounds / 2 / restarts, seed };
         (which, swap_one(plan, &starts[which].traffic, max_routes, &rest))
     });
@@ -141,30 +147,30 @@ fn swap(
 ) -> (Links, Vec<(u32, u32)>) {
     let prices = Prices::new(plan);
     let mut links = plan.links.clone();
-    let mut taken = FxHashSet::default();
+    let mut used = FxHashSet::default();
     let mut pairs = Vec::new();
     for (pain, a, b) in suffering(plan, traffic, &prices) {
         if pairs.len() == batch {
             break;
         }
-        if taken.contains(&a) || taken.contains(&b) || futile.contains(&(a, b)) {
+        if used.contains(&a) || used.contains(&b) || futile.contains(&(a, b)) {
             continue;
         }
-        let given = |server: u32, peer: u32| {
-            let far = given_up(plan, &links, server, peer).filter(|far| !taken.contains(far));
+        let port_of = |server: u32, peer: u32| {
+            let far = given_up(plan, &links, server, peer).filter(|far| !used.contains(far));
             far.map(|far| (prices.of_circuit(plan, server, far), far))
                 .min_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)))
         };
-        let given = [given(a, b), given(b, a)];
-        let ends = [(a, given[0]), (b, given[1])]
+        let ports = [port_of(a, b), port_of(b, a)];
+        let ends = [(a, ports[0]), (b, ports[1])]
             .map(|(server, far)| End { server, far: far.map(|far| far.1) });
-        let cost: f64 = given.iter().flatten().map(|far| far.0).sum();
+        let cost: f64 = ports.iter().flatten().map(|far| far.0).sum();
         if !ends.iter().all(|end| end.has_port(&links)) || pain * OTHERS <= cost {
             continue;
         }
         join(&mut links, ends);
-        taken.extend([a, b]);
-        taken.extend(ends.iter().filter_map(|end| end.far));
+        used.extend([a, b]);
+        used.extend(ends.iter().filter_map(|end| end.far));
         pairs.push((a, b));
     }
     matching::join_leftovers(&mut links);
@@ -226,17 +232,17 @@ fn suffering(plan: &Plan, traffic: &Traffic, prices: &Prices) -> Vec<(f64, u32, 
             pain[send.pair] += share * price / f64::from(kept + 1);
         }
     }
-    let mut found: Vec<(f64, u32, u32)> = traffic
+    let mut pairs: Vec<(f64, u32, u32)> = traffic
         .pairs
         .iter()
         .zip(pain)
         .filter(|(_, pain)| *pain > 0.0)
         .map(|(&(from, to), pain)| (pain, from.min(to), from.max(to)))
         .collect();
-    found.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    pairs.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
     let mut seen = FxHashSet::default();
-    found.retain(|&(_, a, b)| seen.insert((a, b)));
-    found
+    pairs.retain(|&(_, a, b)| seen.insert((a, b)));
+    pairs
 }
 
 /// How long single swaps are tried, and which.

@@ -17,6 +17,13 @@ pub(super) struct Start {
     pub traffic: Traffic,
 }
 
+impl Start {
+    /// Whether a search from here is one from there: cycles and circuits decide the traffic.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.cycles == other.cycles && self.links == other.links
+    }
+}
+
 /// `TopoOpt`'s ports for rings and matchings for the rest; then direct circuits for what fits, with
 /// each number of ports that rings may have.
 ///
@@ -77,7 +84,7 @@ mod tests {
     use super::super::request::examples::{group, request};
     use super::*;
 
-    /// Of two rings the one that has a cycle wants no other circuits.
+    /// A ring that has a cycle wants no other circuits.
     #[test]
     fn rings_without_a_cycle_want_circuits_with_everything_else() {
         let rings = [group(&[0, 1, 2], 8, 0), group(&[1, 2, 3], 50, 0)];

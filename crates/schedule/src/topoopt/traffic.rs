@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn a_pair_sends_in_several_phases() {
         let demand = [(0, 1, 10), (1, 1, 9), (0, 1, 30), (3, 4, 0), (1, 0, 7), (0, 1, 5)];
-        let found = Traffic::of(&request(8, &[], &demand, &[7, 7, 7, 7, 3, 3]), &[]);
-        assert_eq!(found.pairs, [(0, 1), (1, 0)]);
+        let traffic = Traffic::of(&request(8, &[], &demand, &[7, 7, 7, 7, 3, 3]), &[]);
+        assert_eq!(traffic.pairs, [(0, 1), (1, 0)]);
         let sends = [(0, 0, 5.0), (0, 1, 40.0), (1, 0, 7.0)];
-        assert_eq!(found.sends, sends.map(|(pair, phase, bytes)| Send { pair, phase, bytes }));
+        assert_eq!(traffic.sends, sends.map(|(pair, phase, bytes)| Send { pair, phase, bytes }));
         let one = Traffic::of(&request(8, &[], &demand, &[]), &[]);
         assert_eq!((one.sends.len(), one.phases), (2, 1));
     }
@@ -154,15 +154,15 @@ mod tests {
     fn rings_have_phases_of_their_own() {
         let rings = [group(&[5, 3, 6], 8, 4), group(&[6, 7, 5], 0, 1), group(&[1, 2], 9, 4)];
         let cycle = |group| RingCycle { group, stride: 1 };
-        let found = Traffic::of(&request(8, &rings, &[], &[]), &[cycle(2), cycle(2)]);
-        assert_eq!(found.phases, 3);
-        assert_eq!(found.pairs, [(1, 2), (2, 1), (3, 5), (3, 6), (5, 3), (5, 6), (6, 3), (6, 5)]);
-        let first = &found.rings[0];
+        let traffic = Traffic::of(&request(8, &rings, &[], &[]), &[cycle(2), cycle(2)]);
+        assert_eq!(traffic.phases, 3);
+        assert_eq!(traffic.pairs, [(1, 2), (2, 1), (3, 5), (3, 6), (5, 3), (5, 6), (6, 3), (6, 5)]);
+        let first = &traffic.rings[0];
         assert_eq!((first.phase, first.bytes, first.cycles.len()), (2, 8.0, 1));
         let places: Vec<(usize, usize)> =
             first.cycles[0].iter().map(|edge| (edge.forth, edge.back)).collect();
         assert_eq!(places, [(4, 2), (3, 6), (7, 5)]);
         let edge = Edge { forth: 0, back: 1, parallel: 2 };
-        assert_eq!(found.rings[1].cycles, [[edge], [edge]]);
+        assert_eq!(traffic.rings[1].cycles, [[edge], [edge]]);
     }
 }

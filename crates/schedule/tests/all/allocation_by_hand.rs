@@ -156,7 +156,7 @@ fn idle_servers_change_no_time() {
     }
 }
 
-/// Of pairs in equal need those come first that hold circuits now: only 0 - 2 is there, and 1 - 3
+/// Pairs in equal need that hold circuits now come first: only 0 - 2 is there, and 1 - 3
 /// is what it leaves room for.
 #[test]
 fn ties_go_to_the_circuits_that_are_there() {

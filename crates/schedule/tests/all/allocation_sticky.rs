@@ -187,7 +187,7 @@ fn results_are_those_of_their_circuits() {
     }
 }
 
-/// Of equal pairs 2 - 4 holds a circuit and comes first; the others are as fast in any order.
+/// Pair 2 - 4 holds a circuit and comes first of equals; the others are as fast in any order.
 #[test]
 fn pairs_that_hold_circuits_come_before_others_in_equal_need() {
     let case = Case { split: false, ..Case::new(6, vec![1_000_000; 36], 1) };

@@ -27,7 +27,7 @@ fn relays(found: &HybridSchedule) -> &[HybridRelay] {
     found.relays.as_deref().expect("relaying was allowed")
 }
 
-/// Of n servers each sends these bytes to the next one, the one after it, and so on.
+/// Each of n servers sends these bytes to the next one, the one after it, and so on.
 fn shifts(n: usize, sizes: &[u64]) -> Vec<u64> {
     let cell = |cell: usize| {
         let step = (cell % n + n - cell / n) % n;

@@ -116,7 +116,7 @@ fn joined(a: (u32, u32), b: (u32, u32)) -> NicCircuit {
     NicCircuit { a: NicEnd { server: a.0, nic: a.1 }, b: NicEnd { server: b.0, nic: b.1 } }
 }
 
-/// Of two circuits that are said to be on one NIC, the first stays, whichever end it is.
+/// The first of two circuits that are said to be on one NIC stays, whichever end it is.
 #[test]
 fn no_nic_is_kept_for_two_circuits() {
     let wanted = joined_pairs(3, &[(0, 1), (0, 2), (1, 2)]);
@@ -169,7 +169,7 @@ fn bundles_choose_before_single_circuits() {
     assert_eq!(mapped, [joined((0, 0), (2, 0)), joined((0, 1), (1, 0)), joined((0, 2), (2, 1))]);
 }
 
-/// Of four NICs on two nodes the first is out of order: node 1 has more to spare.
+/// The first of four NICs on two nodes is out of order: node 1 has more to spare.
 #[test]
 fn nics_that_failed_are_nothing_to_spare() {
     let working = [false, true, true, true, true, true, true, true];

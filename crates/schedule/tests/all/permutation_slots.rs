@@ -58,7 +58,7 @@ proptest! {
         }
     }
 
-    /// Of the times after which a pair has finished, a slot of greedy matchings lasts the one that
+    /// A slot of greedy matchings lasts the time after which a pair has finished that
     /// wastes least of it, its delay included; the longest of equals.
     #[test]
     fn greedy_holds_as_long_as_it_pays_for_the_largest_load(case in crossbar(6, 60)) {

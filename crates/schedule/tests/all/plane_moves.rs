@@ -133,7 +133,7 @@ fn what_is_wanted_stays_where_it_is() {
     }
 }
 
-/// Of two circuits of a pair, the one in the way is given up, not the first.
+/// A pair gives up the one of its two circuits that is in the way, not the first.
 #[test]
 fn a_pair_gives_up_the_circuit_that_others_need() {
     let previous = [joined(0, 1, [0, 0]), joined(0, 1, [1, 1]), joined(2, 3, [0, 0])];

@@ -14,7 +14,7 @@ from lightloom.cli.control.target import (
     run_until_complete,
     target_panel,
 )
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import confirm
 from lightloom.errors import InputError
@@ -60,8 +60,8 @@ def command() -> Command:
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, ApplyOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, ApplyOptions)
     options.check_one()
     if options.plan is not None and options.conflicts is not None:
         raise InputError("--conflicts: the plan says it; plan again to change it")

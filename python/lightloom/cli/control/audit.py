@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.control.target import RegionArgument, outputs_and_options
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output, say_written
 from lightloom.cli.terminal import command_line
 from lightloom.inputs.strict import Whole
@@ -42,13 +42,13 @@ def command() -> Command:
     return Command(panels=(panel, output), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.control.show import entry_line
     from lightloom.control.journal import Journal, entry_as_json
     from lightloom.control.refusals import JournalError
     from lightloom.control.region_file import read_region
 
-    outputs, options = outputs_and_options(given, AuditOptions)
+    outputs, options = outputs_and_options(call, AuditOptions)
     file = read_region(options.region)
     path = options.region.parent / file.journal
     if not path.exists():

@@ -12,7 +12,7 @@ from lightloom.cli.control.target import (
     outputs_and_options,
     run_until_complete,
 )
-from lightloom.cli.options import Command, Given, Option, Panel, option
+from lightloom.cli.options import Command, CommandCall, Option, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Name
 
@@ -62,8 +62,8 @@ def command() -> Command:
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, DrainOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, DrainOptions)
     run_until_complete(_drain(options, outputs))
 
 

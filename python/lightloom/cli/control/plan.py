@@ -11,7 +11,7 @@ from lightloom.cli.control.target import (
     read_wanted,
     target_panel,
 )
-from lightloom.cli.options import Command, Given
+from lightloom.cli.options import Command, CommandCall
 from lightloom.cli.outputs import Outputs, json_panel
 
 EXAMPLES = (
@@ -31,8 +31,8 @@ def command() -> Command:
     return Command(panels=(target_panel(), json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, TargetOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, TargetOptions)
     options.check_one()
     asyncio.run(_plan(options, outputs))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lightloom.cli.control.drain import PartsOptions, parts_panel, say_response
 from lightloom.cli.control.target import log_of_command, outputs_and_options, run_until_complete
-from lightloom.cli.options import Command, Given
+from lightloom.cli.options import Command, CommandCall
 from lightloom.cli.outputs import Outputs, json_panel
 
 EXAMPLES = ("lightloom control resume region.toml nic:2/1",)
@@ -17,8 +17,8 @@ def command() -> Command:
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, PartsOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, PartsOptions)
     run_until_complete(_resume(options, outputs))
 
 

@@ -12,7 +12,7 @@ from lightloom.cli.control.target import (
     outputs_and_options,
     run_until_complete,
 )
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch
 
@@ -48,8 +48,8 @@ def command() -> Command:
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, RollbackOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, RollbackOptions)
     run_until_complete(_roll_back(options, outputs))
 
 

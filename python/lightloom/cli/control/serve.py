@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from lightloom.cli.control.target import RegionArgument, outputs_and_options, region_argument
-from lightloom.cli.options import Command, Given
+from lightloom.cli.options import Command, CommandCall
 from lightloom.cli.outputs import json_panel
 
 EXAMPLES = (
@@ -26,10 +26,10 @@ def command() -> Command:
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.control.running import open_region, serve
 
-    outputs, options = outputs_and_options(given, RegionArgument)
+    outputs, options = outputs_and_options(call, RegionArgument)
     region = open_region(options.region, sys.stderr)
 
     def ready(address: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lightloom.cli.control.target import RegionArgument, outputs_and_options
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Name, Switch, Whole
@@ -54,8 +54,8 @@ def command() -> Command:
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, ServiceOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, ServiceOptions)
     asked = [options.pause is not None, options.go_on, options.remove is not None]
     if sum([*asked, options.break_lease]) > 1:
         raise InputError("expected one of --pause, --go-on, --remove, --break-lease")
@@ -112,5 +112,5 @@ def _break_lease(options: ServiceOptions, outputs: Outputs) -> None:
         holder = Lease(region.journal).break_lease()
     finally:
         region.journal.close()
-    outputs.say(f"the lease of {holder} is free" if holder else "nobody holds the lease")
+    outputs.say(f"the lease of {holder} is free")
     outputs.write_json({"holder": holder})

@@ -31,8 +31,8 @@ def region_line(region: Document) -> str:
 
 def change_lines(change: Document) -> Iterator[str]:
     """A change in a few lines, with the light of its circuits."""
-    made = [*change["creates"], *change["moves"], *change["deletes"], *change["replaced"]]
-    if not made:
+    pairs = [*change["creates"], *change["moves"], *change["deletes"], *change["replaced"]]
+    if not pairs:
         stay = "stays" if len(change["unchanged"]) == 1 else "stay"
         yield f"nothing changes: {show_things(len(change['unchanged']), 'circuit')} {stay}"
         return
@@ -76,13 +76,13 @@ def plan_lines(document: Document) -> Iterator[str]:
 
 def report_lines(report: Document) -> Iterator[str]:
     """What came of a change."""
-    held = show_things(len(report["after"]), "circuit")
+    circuits = show_things(len(report["after"]), "circuit")
     if report["result"] == "adopted":
-        yield f"adopted: {held}"
+        yield f"adopted: {circuits}"
         return
     seconds = sum(report["timings"].values())
     number = "" if report["number"] is None else f" (change {report['number']})"
-    yield f"{report['result']}{number} in {show_time(seconds)}: {held}"
+    yield f"{report['result']}{number} in {show_time(seconds)}: {circuits}"
     for circuit, problem in report["failed"].items():
         yield f"  {circuit}: {problem}"
 

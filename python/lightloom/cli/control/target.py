@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from pydantic import Field
 
-from lightloom.cli.options import Given, Option, Panel, option
+from lightloom.cli.options import CommandCall, Option, Panel, option
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.terminal import terminal
 from lightloom.errors import InputError
@@ -100,13 +100,13 @@ class _Nowhere(io.StringIO):
         return len(text)
 
 
-def outputs_and_options(given: Given, kind: type[Kind]) -> tuple[Outputs, Kind]:
+def outputs_and_options(call: CommandCall, kind: type[Kind]) -> tuple[Outputs, Kind]:
     """Outputs and options of a command on a region; no file of the region is replaced."""
     from lightloom.control.region_file import read_region
 
-    outputs = given.take(Outputs, "output")
-    outputs.check(given.tables)
-    options = given.build(kind)
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(kind)
     if outputs.files():
         outputs.check(read_region(options.region).files(options.region.parent))
     return outputs, options

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Strict
 
@@ -33,13 +33,13 @@ def command() -> Command:
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.control.journal import entry_as_json
     from lightloom.control.tour import tour
 
-    outputs = given.take(Outputs, "output")
+    outputs = call.take(Outputs, "output")
     outputs.check()
-    seed = given.build(TourOptions).seed
+    seed = call.build(TourOptions).seed
     lines: list[str] = []
 
     def say(line: str) -> None:

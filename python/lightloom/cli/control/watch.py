@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lightloom.cli.control.target import RegionArgument, log_of_command, outputs_and_options
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch, quantity
 
@@ -54,8 +54,8 @@ def command() -> Command:
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
-def _run(given: Given) -> None:
-    outputs, options = outputs_and_options(given, WatchOptions)
+def _run(call: CommandCall) -> None:
+    outputs, options = outputs_and_options(call, WatchOptions)
     asyncio.run(_watch(options, outputs))
 
 

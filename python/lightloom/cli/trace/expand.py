@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole
@@ -85,7 +85,7 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import check_all_writable, write_text
     from lightloom.output.progress import TerminalMonitor
@@ -94,8 +94,8 @@ def _run(given: Given) -> None:
     from lightloom.trace.importers.open import read_any
     from lightloom.trace.job import find_job
 
-    outputs = given.take(Outputs, "output")
-    options = given.build(ExpandOptions)
+    outputs = call.take(Outputs, "output")
+    options = call.build(ExpandOptions)
     outputs.check({"trace": options.trace, "map": options.map})
     if options.chakra is not None and options.chakra.exists():
         raise InputError(f"--chakra {options.chakra}: is there already; name a new folder")
@@ -128,13 +128,13 @@ def _ranks(options: ExpandOptions, expansion: Expansion) -> list[int]:
 
 def _check_number(calls: int, ranks: int, outputs: Outputs, options: ExpandOptions) -> None:
     """Refuse what would not fit into memory, or a disk."""
-    held = bool(outputs.json_target or outputs.parquet or options.goal)
+    whole = bool(outputs.json_target or outputs.parquet or options.goal)
     streamed = bool(outputs.csv_target or options.chakra)
-    limit = MAX_CALLS if held else MAX_STREAMED
-    if (held or streamed) and calls > limit:
+    limit = MAX_CALLS if whole else MAX_STREAMED
+    if (whole or streamed) and calls > limit:
         raise InputError(
             f"{calls:,} calls of {ranks:,} ranks: expected at most {limit:,}"
-            f"{'; --csv and --chakra take more' if held and calls <= MAX_STREAMED else ''}; write "
+            f"{'; --csv and --chakra take more' if whole and calls <= MAX_STREAMED else ''}; write "
             "one rank of each role by --only-ranks roles, and which ranks it stands for by --map"
         )
 

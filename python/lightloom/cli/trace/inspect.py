@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Strict, Whole
@@ -59,7 +59,7 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import write_json, write_text
     from lightloom.output.progress import TerminalMonitor
@@ -70,8 +70,8 @@ def _run(given: Given) -> None:
     from lightloom.trace.importers.open import Form, form_of, read_any
     from lightloom.trace.summary import imported_as_json
 
-    outputs = given.take(Outputs, "output")
-    options = given.build(InspectOptions)
+    outputs = call.take(Outputs, "output")
+    options = call.build(InspectOptions)
     outputs.check(vars(options))
     console = remarks_console() if outputs.on_stdout else results_console()
     if form_of(options.trace) is Form.ROUTING:
@@ -110,5 +110,5 @@ def _inspect_log(options: InspectOptions, outputs: Outputs, console: Console) ->
     loads = layer_loads(log)
     print_loads(log, loads, console)
     if outputs.json_target is not None:
-        content = {"form": "routing log", "log": log.form, "layers": [asdict(one) for one in loads]}
-        write_json(content, outputs.json_target)
+        layers = [asdict(load) for load in loads]
+        write_json({"form": "routing log", "log": log.form, "layers": layers}, outputs.json_target)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lightloom.cli.options import Command, Given, Option, Panel, option
+from lightloom.cli.options import Command, CommandCall, Option, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.inputs.strict import File, Number, Strict, Whole, quantity
 
@@ -139,15 +139,15 @@ def routed(stack: PermutationStack, sizes: FabricSizes) -> LocalStack | None:
     return local
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import write_binary, write_text
     from lightloom.report.stack_table import print_local, print_stack, stack_page
     from lightloom.trace.stack_files import stack_as_json, stack_as_npz
 
-    outputs = given.take(Outputs, "output")
-    sizes = given.take(FabricSizes, "fabric")
-    options = given.build(StackOptions)
+    outputs = call.take(Outputs, "output")
+    sizes = call.take(FabricSizes, "fabric")
+    options = call.build(StackOptions)
     outputs.check(vars(options))
     stack = expanded(options, options.overhead_bytes)
     delivered = stack.check()

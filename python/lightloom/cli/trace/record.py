@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Number, Strict, Whole, quantity
@@ -106,7 +106,7 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.output.files import write_json
     from lightloom.output.progress import TerminalMonitor
@@ -116,9 +116,9 @@ def _run(given: Given) -> None:
     from lightloom.trace.job import find_job
     from lightloom.trace.record import TracedJob
 
-    outputs = given.take(Outputs, "output")
+    outputs = call.take(Outputs, "output")
     outputs.check()
-    options = given.build(RecordOptions)
+    options = call.build(RecordOptions)
     for folder in options.writable:
         if not folder.is_dir():
             raise InputError(f"--writable {folder}: expected a folder that exists")
@@ -151,15 +151,15 @@ def _recorded(options: RecordOptions, job: TracedJob, progress: Progress) -> Tra
     from lightloom.trace import record
     from lightloom.trace.extend import extend, micro_batch_programs
 
-    by_role, ranks, drawn = record.parse_roles(options.rank, options.world_size)
+    by_role, ranks, random_ranks = record.parse_roles(options.rank, options.world_size)
     if options.micro_batches is None:
         if by_role:
-            return record.record_roles([options.program], job, ranks, progress, drawn)[0]
+            return record.record_roles([options.program], job, ranks, progress, random_ranks)[0]
         return record.record(options.program, job, ranks, progress)
     numbers = record.parse_numbers(options.micro_batches, "--micro-batches")
     programs = micro_batch_programs(options.program, numbers)
     if by_role:
-        traces = record.record_roles(programs[:-1], job, ranks, progress, drawn)
+        traces = record.record_roles(programs[:-1], job, ranks, progress, random_ranks)
     else:
         traces = record.record_programs(programs[:-1], job, ranks, progress)
     return extend(traces, numbers)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_output
 from lightloom.cli.trace.permutations import (
     FabricSizes,
@@ -72,14 +72,14 @@ def command() -> Command:
     )
 
 
-def _run(given: Given) -> None:
+def _run(call: CommandCall) -> None:
     from lightloom.cli.terminal import remarks_console, results_console
     from lightloom.report.slots_table import print_slots, slots_as_json
     from lightloom.trace.slots import SlotTiming, best_slots, smallest_chunk, transfers_of
 
-    outputs = given.take(Outputs, "output")
-    sizes = given.take(FabricSizes, "fabric")
-    options = given.build(SlotOptions)
+    outputs = call.take(Outputs, "output")
+    sizes = call.take(FabricSizes, "fabric")
+    options = call.build(SlotOptions)
     outputs.check(vars(options))
     tiers = 1 if sizes.leaf is None else 2 if sizes.pod is None else 3
     given_s = options.latency_s or (1e-6,)
@@ -89,12 +89,12 @@ def _run(given: Given) -> None:
             + (f", or once for each of {tiers} tiers" if tiers > 1 else "; --leaf has tiers")
         )
     latencies = given_s * (tiers if len(given_s) == 1 else 1)
-    timings = [SlotTiming(options.rate_gbps, one, options.guard_s) for one in latencies]
+    timings = [SlotTiming(options.rate_gbps, latency, options.guard_s) for latency in latencies]
     stack = expanded(options, timings[-1].overhead_bytes)
     stack.check()
-    found = []
+    tables = []
     for transfers in transfers_of(stack, routed(stack, sizes)):
         timing = timings[transfers.tier - 1]
-        found.append((best_slots(transfers, timing), smallest_chunk(transfers, timing)))
-    print_slots(found, tiers, remarks_console() if outputs.on_stdout else results_console())
-    outputs.write_json(slots_as_json(found))
+        tables.append((best_slots(transfers, timing), smallest_chunk(transfers, timing)))
+    print_slots(tables, tiers, remarks_console() if outputs.on_stdout else results_console())
+    outputs.write_json(slots_as_json(tables))

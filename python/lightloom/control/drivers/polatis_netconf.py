@@ -24,6 +24,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from xml.etree.ElementTree import Element
 
 from lightloom.control.drivers.changes import (
     ChangeCommand,
@@ -251,7 +252,7 @@ class PolatisNetconf:
 
         return lambda: self._call(edit)
 
-    async def _get(self, container: str, entry: str = "") -> list[Any]:
+    async def _get(self, container: str, entry: str = "") -> list[Element]:
         """Return the entries of a list of the module, or the container itself."""
         inner = f"<{entry}/>" if entry else ""
         filter_ = f'<{container} xmlns="{OPTICAL_SWITCH}">{inner}</{container}>'
@@ -307,35 +308,35 @@ def _has_old_names(capabilities: Iterable[str]) -> bool:
     return False
 
 
-def _local(element: Any) -> str:
+def _local(element: Element) -> str:
     """Return an element's name without its namespace; comments have none."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def _text(element: Any) -> str:
+def _text(element: Element) -> str:
     return (element.text or "").strip()
 
 
-def _leaf(element: Any, name: str) -> str:
+def _leaf(element: Element, name: str) -> str:
     """Return the text of a leaf at any depth, empty if there is none."""
     return next((_text(node) for node in element.iter() if _local(node) == name), "")
 
 
-def _port(element: Any, name: str) -> Port:
+def _port(element: Element, name: str) -> Port:
     text = _leaf(element, name)
     if not (text.isascii() and text.isdecimal() and len(text) <= 6):
         raise SwitchProtocolError(f"the switch sent {text[:20]!r} as {name}")
     return str(int(text))
 
 
-def _number(element: Any, name: str) -> float:
+def _number(element: Element, name: str) -> float:
     try:
         return float(_leaf(element, name))
     except ValueError:
         raise SwitchProtocolError(f"the switch sent no number as {name}") from None
 
 
-def _event(notification: Any) -> SwitchEvent:
+def _event(notification: Element) -> SwitchEvent:
     """Return what a notification says, as the text of its elements."""
     content = [node for node in notification if _local(node) != "eventTime"]
     words = [text for node in content for part in node.itertext() if (text := part.strip())]

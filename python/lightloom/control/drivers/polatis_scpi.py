@@ -202,7 +202,7 @@ class PolatisScpi:
         SwitchDeniedError
             If the switch refuses it.
         """
-        async with self._exchange(text) as answered:
+        async with self._conversation(text) as answered:
             await self._write(f"*cls\n{text}\n*opc?\n:syst:err:all?\n")
             if (await self._line()).strip() != "1":
                 raise SwitchProtocolError("the switch answered a command")
@@ -210,7 +210,7 @@ class PolatisScpi:
 
     async def _query(self, text: str) -> str | None:
         """Return the answer to a query; None if the switch knows it and has nothing to say."""
-        async with self._exchange(text) as answered:
+        async with self._conversation(text) as answered:
             await self._write(f"{text}\n*opc?\n")
             answer = (await self._line()).strip()
             if answer != "1":
@@ -222,8 +222,8 @@ class PolatisScpi:
         return None
 
     @contextlib.asynccontextmanager
-    async def _exchange(self, text: str) -> AsyncIterator[Callable[[str], None]]:
-        """Bound the time of an exchange, and end the connection if it does not end as it should."""
+    async def _conversation(self, text: str) -> AsyncIterator[Callable[[str], None]]:
+        """Bound the time until all answers are there; end the connection if they are not right."""
         shown = text if len(text) <= 60 else f"{text[:57]}..."
 
         def check(errors: str) -> None:

@@ -111,8 +111,8 @@ Driver = TypeVar("Driver", bound=_Connecting)
 
 
 def within_connect_time(
-    connect: Callable[[Driver], Coroutine[Any, Any, SwitchDescription]],
-) -> Callable[[Driver], Coroutine[Any, Any, SwitchDescription]]:
+    connect: Callable[[Driver], Coroutine[None, None, SwitchDescription]],
+) -> Callable[[Driver], Coroutine[None, None, SwitchDescription]]:
     """Bound the time of a driver's ``connect``: to connect, log in and ask a switch what it is.
 
     It raises :class:`SwitchUnreachableError` if all of that together takes longer than

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lightloom.control.emulator.faults import Fault, FaultKind, FaultScript
 from lightloom.control.emulator.matrix import MatrixRefusalError, OpticalMatrix
@@ -276,7 +276,7 @@ class EmulatedSwitch:
             with contextlib.suppress(MatrixRefusalError):
                 self.matrix.change((), [(pair[0], pair[1])])
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Start what goes on beside the commands; it ends with the switch at the latest."""
         task = asyncio.create_task(work)
         self._tasks.add(task)

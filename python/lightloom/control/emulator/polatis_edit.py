@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from xml.etree.ElementTree import Element
 
 from lightloom.control.emulator.polatis_model import (
     CROSS_CONNECTS,
@@ -51,7 +51,7 @@ class CircuitEdit:
     creates: list[tuple[int, int]] = field(default_factory=list)
 
 
-def edit_of(operation: Any, model: PolatisModel, *, is_replaced: bool = False) -> CircuitEdit:
+def edit_of(operation: Element, model: PolatisModel, *, is_replaced: bool = False) -> CircuitEdit:
     """Return what an ``edit-config`` asks for.
 
     Parameters
@@ -104,7 +104,7 @@ def _circuits(model: PolatisModel) -> Iterable[tuple[int, int]]:
 
 
 def _edit_circuits(
-    node: Any,
+    node: Element,
     operation: str,
     model: PolatisModel,
     circuits: dict[int, int],
@@ -160,7 +160,7 @@ def _edit_pair(
         raise RpcError("missing-element", "no egress", **{"bad-element": "egress"})
 
 
-def _container_of(node: Any, containers: dict[str, ModelContainer]) -> ModelContainer:
+def _container_of(node: Element, containers: dict[str, ModelContainer]) -> ModelContainer:
     if namespace(node) not in MODULES.values():
         raise RpcError(
             "unknown-namespace",
@@ -173,7 +173,7 @@ def _container_of(node: Any, containers: dict[str, ModelContainer]) -> ModelCont
     return container
 
 
-def _operation_of(node: Any, inherited: str) -> str:
+def _operation_of(node: Element, inherited: str) -> str:
     """Return what an element asks for: ``operation`` with the namespace of NETCONF or without."""
     operation = str(node.get(f"{{{BASE}}}operation", node.get("operation", inherited)))
     if operation not in _OPERATIONS | {inherited}:
@@ -185,7 +185,7 @@ def _operation_of(node: Any, inherited: str) -> str:
     return operation
 
 
-def _leaf(pair: Any, name: str) -> int | None:
+def _leaf(pair: Element, name: str) -> int | None:
     """Return a port of a pair, None if it is not there."""
     for leaf in elements(pair):
         if local(leaf) not in {"ingress", "egress"} or namespace(leaf) != namespace(pair):

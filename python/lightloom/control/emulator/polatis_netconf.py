@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 from lightloom.control.drivers.options import optional_import
@@ -172,7 +173,7 @@ class NetconfServer:
         self._model = PolatisModel(switch)
         self._numbers = itertools.count(1)
         self._sessions: dict[int, _NetconfSession] = {}
-        self._operations: dict[str, Callable[[Any, _NetconfSession], Awaitable[str]]] = {
+        self._operations: dict[str, Callable[[Element, _NetconfSession], Awaitable[str]]] = {
             "get": self._get,
             "get-config": self._get_config,
             "edit-config": self._edit_config,
@@ -215,7 +216,7 @@ class NetconfServer:
             if self._switch.locked_by == session.number:
                 self._switch.locked_by = 0
 
-    async def _take(self, root: Any, session: _NetconfSession) -> None:
+    async def _take(self, root: Element, session: _NetconfSession) -> None:
         """Take a greeting or a request."""
         if local(root) == "hello" and not session.is_greeted:
             agreed = {text(node) for node in root.iter() if local(node) == "capability"}
@@ -227,15 +228,16 @@ class NetconfServer:
             raise ValueError("no request")
         await self._reply(root, session)
 
-    def _parsed(self, message: bytes) -> Any:
+    def _parsed(self, message: bytes) -> Element:
         """Return a message's element; entities are not resolved."""
         parser = self._etree.XMLParser(resolve_entities=False, no_network=True)
         try:
-            return self._etree.fromstring(message.strip(), parser)
+            root: Element = self._etree.fromstring(message.strip(), parser)
         except self._etree.XMLSyntaxError as error:
             raise ValueError("not XML") from error
+        return root
 
-    async def _reply(self, rpc: Any, session: _NetconfSession) -> None:
+    async def _reply(self, rpc: Element, session: _NetconfSession) -> None:
         """Execute one request and send its reply."""
         operation = next(iter(elements(rpc)), None)
 
@@ -264,7 +266,9 @@ class NetconfServer:
         session.send(reply, in_pieces=in_pieces)
         await session.process.stdout.drain()
 
-    async def _execute(self, rpc: Any, operation: Any, session: _NetconfSession) -> str:
+    async def _execute(
+        self, rpc: Element, operation: Element | None, session: _NetconfSession
+    ) -> str:
         if rpc.get("message-id") is None:
             info = {"bad-attribute": "message-id", "bad-element": "rpc"}
             raise RpcError("missing-attribute", "no message-id", **info)
@@ -280,23 +284,23 @@ class NetconfServer:
             raise RpcError("operation-not-supported", f"no operation {name[:40]}")
         return await self._operations[name](operation, session)
 
-    async def _get(self, operation: Any, _: _NetconfSession) -> str:
+    async def _get(self, operation: Element, _: _NetconfSession) -> str:
         return self._data(operation, list(self._model.containers().values()))
 
-    async def _get_config(self, operation: Any, _: _NetconfSession) -> str:
+    async def _get_config(self, operation: Element, _: _NetconfSession) -> str:
         _check_running(operation, "source")
         containers = self._model.containers().values()
         configured = [part.configured() for part in containers if not part.is_state]
         return self._data(operation, configured)
 
-    async def _edit_config(self, operation: Any, session: _NetconfSession) -> str:
+    async def _edit_config(self, operation: Element, session: _NetconfSession) -> str:
         _check_running(operation, "target")
         self._check_lock(session)
         edit = edit_of(operation, self._model)
         await self._switch.change(edit.deletes, edit.creates)
         return "<ok/>"
 
-    async def _copy_config(self, operation: Any, session: _NetconfSession) -> str:
+    async def _copy_config(self, operation: Element, session: _NetconfSession) -> str:
         _check_running(operation, "target")
         self._check_lock(session)
         sources = [child for child in elements(operation) if local(child) == "source"]
@@ -306,10 +310,10 @@ class NetconfServer:
         await self._switch.change(edit.deletes, edit.creates)
         return "<ok/>"
 
-    async def _delete_config(self, _: Any, __: _NetconfSession) -> str:
+    async def _delete_config(self, _: Element, __: _NetconfSession) -> str:
         raise RpcError("invalid-value", "the running configuration cannot be deleted")
 
-    async def _lock(self, operation: Any, session: _NetconfSession) -> str:
+    async def _lock(self, operation: Element, session: _NetconfSession) -> str:
         _check_running(operation, "target")
         holder = self._switch.locked_by
         if holder:
@@ -318,18 +322,18 @@ class NetconfServer:
         self._switch.locked_by = session.number
         return "<ok/>"
 
-    async def _unlock(self, operation: Any, session: _NetconfSession) -> str:
+    async def _unlock(self, operation: Element, session: _NetconfSession) -> str:
         _check_running(operation, "target")
         if self._switch.locked_by != session.number:
             raise RpcError("operation-failed", "this session does not hold the lock")
         self._switch.locked_by = 0
         return "<ok/>"
 
-    async def _close_session(self, _: Any, session: _NetconfSession) -> str:
+    async def _close_session(self, _: Element, session: _NetconfSession) -> str:
         session.is_closed = True
         return "<ok/>"
 
-    async def _kill_session(self, operation: Any, session: _NetconfSession) -> str:
+    async def _kill_session(self, operation: Element, session: _NetconfSession) -> str:
         numbers = [text(child) for child in elements(operation) if local(child) == "session-id"]
         other = next(
             (one for one in self._sessions.values() if [str(one.number)] == numbers), session
@@ -347,7 +351,7 @@ class NetconfServer:
         session.emulated.send_report = lambda report: session.send(_notification(report))
         return "<ok/>"
 
-    def _set_ports(self, operation: Any) -> None:
+    def _set_ports(self, operation: Element) -> None:
         """Open and close shutters."""
         ports: dict[str, list[int]] = {"port-enab": [], "port-disab": []}
         for leaf in elements(operation):
@@ -362,7 +366,7 @@ class NetconfServer:
         if self._switch.locked_by not in {0, session.number}:
             raise RpcError("in-use", f"session {self._switch.locked_by} holds the lock")
 
-    def _data(self, operation: Any, containers: list[ModelContainer]) -> str:
+    def _data(self, operation: Element, containers: list[ModelContainer]) -> str:
         """Return what the filter of a request selects."""
         tree = self._etree.Element("data")
         for container in containers:
@@ -376,7 +380,7 @@ class NetconfServer:
             selected = select(tree, filters[0])
         return f"<data>{''.join(self._etree.tostring(part).decode() for part in selected)}</data>"
 
-    def _append(self, tree: Any, container: ModelContainer) -> None:
+    def _append(self, tree: Element, container: ModelContainer) -> None:
         """Add a container that is not empty to a tree."""
         if not container.rows:
             return
@@ -388,7 +392,7 @@ class NetconfServer:
                 entry = self._etree.SubElement(node, f"{{{space}}}{container.entry}")
             self._fill(entry, row, space)
 
-    def _fill(self, node: Any, row: Row, space: str) -> None:
+    def _fill(self, node: Element, row: Row, space: str) -> None:
         for name, value in row.items():
             leaf = self._etree.SubElement(node, f"{{{space}}}{name}")
             if isinstance(value, str | int):
@@ -397,7 +401,7 @@ class NetconfServer:
                 self._fill(leaf, value, space)
 
 
-def _check_running(operation: Any, role: str) -> None:
+def _check_running(operation: Element, role: str) -> None:
     """Check that a request is about the running configuration, the only one."""
     named = [child for child in elements(operation) if local(child) == role]
     stores = [local(child) for child in elements(named[0])] if named else []

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl
+from xml.etree.ElementTree import Element
 
 from lightloom.control.drivers.options import optional_import
 from lightloom.control.emulator.device import EmulatedSwitch
@@ -317,7 +318,7 @@ def _xml_rows(body: bytes, container: ModelContainer, is_list: bool) -> Iterator
         raise _malformed() from None
     names = {f"{{{container.namespace}}}", ""}
 
-    def is_named(node: Any, name: str) -> bool:
+    def is_named(node: Element, name: str) -> bool:
         return isinstance(node.tag, str) and node.tag in {space + name for space in names}
 
     if not is_named(root, container.entry if is_list else container.name):

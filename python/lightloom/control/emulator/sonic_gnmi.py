@@ -14,7 +14,7 @@ from lightloom.control.emulator.device import (
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
-from lightloom.control.emulator.sonic_tree import MODULES, SonicPathError, SonicTree, Step
+from lightloom.control.emulator.sonic_tree import MODULES, PathStep, SonicPathError, SonicTree
 from lightloom.control.emulator.tls import Identity
 
 #: how often subscribed tables are looked at
@@ -131,18 +131,18 @@ class SonicGnmiService:
 
         return await self._execute(run, context, is_change=True)
 
-    def _steps(self, prefix: Any, path: Any) -> list[Step]:
+    def _steps(self, prefix: Any, path: Any) -> list[PathStep]:
         """Return the steps of a path; its module may be its origin, as pygnmi sends it."""
         elements = [*prefix.elem, *path.elem]
-        steps = [Step(element.name, dict(element.key)) for element in elements]
+        steps = [PathStep(element.name, dict(element.key)) for element in elements]
         origin = path.origin or prefix.origin
         if origin in MODULES and steps and ":" not in steps[0].name:
-            steps[0] = Step(f"{origin}:{steps[0].name}", steps[0].keys)
+            steps[0] = PathStep(f"{origin}:{steps[0].name}", steps[0].keys)
         elif origin not in {"", "openconfig", "rfc7951"}:
             raise SonicPathError(f"origin {origin[:40]} is unknown")
         return steps
 
-    def _given(self, steps: list[Step], update: Any) -> list[tuple[int, int]]:
+    def _given(self, steps: list[PathStep], update: Any) -> list[tuple[int, int]]:
         """Return the cross-connects that a value gives."""
         value = update.val
         kind = value.WhichOneof("value")

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from lightloom.control.emulator.device import EmulatedSwitch
 from lightloom.control.emulator.http import HttpApplication, HttpRequest, HttpResponse
 from lightloom.control.emulator.matrix import MatrixRefusalError
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
-from lightloom.control.emulator.sonic_tree import MODULES, SonicPathError, SonicTree, Step
+from lightloom.control.emulator.sonic_tree import MODULES, PathStep, SonicPathError, SonicTree
 
 MEDIA_TYPE = "application/yang-data+json"
 _DATA, _BULK = "/restconf/data/", f"/restconf/operations/{MODULES[0]}:bulk-update"
@@ -96,21 +95,21 @@ class SonicRestconfApplication(HttpApplication):
         return _response(200, {f"{MODULES[0]}:output": counts})
 
 
-def _step(part: str) -> Step:
+def _step(part: str) -> PathStep:
     match = _STEP.fullmatch(part)
     if match is None:
         raise KeyError(part)
     if match[2] is None:
-        return Step(match[1], {})
-    return Step(match[1], {_KEYS[match[1].rpartition(":")[2]]: match[2]})
+        return PathStep(match[1], {})
+    return PathStep(match[1], {_KEYS[match[1].rpartition(":")[2]]: match[2]})
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytes) -> object:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise SonicPathError("the body is not JSON") from None
 
 
-def _response(status: int, content: Any) -> HttpResponse:
+def _response(status: int, content: object) -> HttpResponse:
     return HttpResponse(status, json.dumps(content).encode(), {"content-type": MEDIA_TYPE})

@@ -25,7 +25,7 @@ class SonicPathError(Exception):
     """A path or a value is wrong, whatever the switch holds."""
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step of a path: a name, and the keys of an entry."""
 
     name: str
@@ -44,7 +44,7 @@ class SonicTree:
     def __init__(self, tables: SonicTables) -> None:
         self._tables = tables
 
-    def read(self, steps: list[Step]) -> Any:
+    def read(self, steps: list[PathStep]) -> Any:
         """Return what is below a path as JSON; raise KeyError if there is nothing."""
         if not steps:
             return {f"{module}:{module}": self._module(module) for module in MODULES}
@@ -65,7 +65,7 @@ class SonicTree:
             return {f"{module}:{leaf[0].name}": rows[0][leaf[0].name]}
         return {f"{module}:{entry.name}": rows}
 
-    def below(self, steps: list[Step]) -> list[tuple[int, int]]:
+    def below(self, steps: list[PathStep]) -> list[tuple[int, int]]:
         """Return the configured cross-connects below a path.
 
         Raises
@@ -78,7 +78,7 @@ class SonicTree:
             return self._tables.configured()
         return self._pairs([names[1].keys[_KEYS[CROSS_CONNECTS]]])
 
-    def given(self, steps: list[Step], value: Any) -> list[tuple[int, int]]:
+    def given(self, steps: list[PathStep], value: object) -> list[tuple[int, int]]:
         """Return the cross-connects that a value gives to a path.
 
         Raises
@@ -101,19 +101,19 @@ class SonicTree:
                 raise SonicPathError(f"the value is not that of {wanted[:40]}")
         return pairs
 
-    def pairs_of(self, rows: Any) -> list[tuple[int, int]]:
+    def pairs_of(self, rows: object) -> list[tuple[int, int]]:
         """Return the cross-connects of a list of rows."""
         if not isinstance(rows, list):
             raise SonicPathError("expected a list of cross-connects")
         return [self._pair_of(row) for row in rows]
 
-    def named(self, names: Any) -> list[tuple[int, int]]:
+    def named(self, names: object) -> list[tuple[int, int]]:
         """Return the cross-connects of a list of names."""
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise SonicPathError("expected a list of names")
         return self._pairs(names)
 
-    def _pair_of(self, row: Any) -> tuple[int, int]:
+    def _pair_of(self, row: object) -> tuple[int, int]:
         prefix = f"{MODULES[0]}:"
         if not isinstance(row, dict):
             raise SonicPathError("a cross-connect is no object")
@@ -139,13 +139,13 @@ class SonicTree:
                 raise SonicPathError(str(error)) from None
         return pairs
 
-    def _located(self, steps: list[Step]) -> tuple[str, list[Step]]:
+    def _located(self, steps: list[PathStep]) -> tuple[str, list[PathStep]]:
         """Return the module of a path and the steps below its container; KeyError if unknown."""
         first, *names = steps
         module, _, container = first.name.rpartition(":")
         if container not in MODULES or module not in {"", container} or first.keys:
             raise KeyError(first.name)
-        names = [Step(step.name.removeprefix(f"{container}:"), step.keys) for step in names]
+        names = [PathStep(step.name.removeprefix(f"{container}:"), step.keys) for step in names]
         if len(names) > 3 or (names and (names[0].name not in _KEYS or names[0].keys)):
             raise KeyError(names[0].name)
         if len(names) > 1:
@@ -156,7 +156,7 @@ class SonicTree:
                 raise KeyError(names[2].name)
         return container, names
 
-    def _configurable(self, steps: list[Step]) -> list[Step]:
+    def _configurable(self, steps: list[PathStep]) -> list[PathStep]:
         """Return the steps below the container of configured cross-connects."""
         module, names = self._located(steps) if steps else ("", [])
         is_table = len(names) in {1, 2} and names[0].name == CROSS_CONNECTS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from copy import copy, deepcopy
-from typing import Any
+from xml.etree.ElementTree import Element
 
 
-def select(tree: Any, filter_: Any) -> list[Any]:
+def select(tree: Element, filter_: Element) -> list[Element]:
     """Return what a filter selects of the children of a tree, as copies.
 
     A filter element without a namespace stands for that name in all namespaces.
@@ -20,32 +20,32 @@ def select(tree: Any, filter_: Any) -> list[Any]:
     return selected
 
 
-def elements(node: Any) -> list[Any]:
+def elements(node: Element) -> list[Element]:
     """Return the children that are elements: no comments, no instructions."""
     return [child for child in node if isinstance(child.tag, str)]
 
 
-def local(node: Any) -> str:
+def local(node: Element) -> str:
     """Return an element's name without its namespace."""
     return node.tag.rpartition("}")[2] if isinstance(node.tag, str) else ""
 
 
-def namespace(node: Any) -> str:
+def namespace(node: Element) -> str:
     """Return an element's namespace, empty if it has none."""
     return node.tag[1:].rpartition("}")[0] if node.tag.startswith("{") else ""
 
 
-def text(node: Any) -> str:
+def text(node: Element) -> str:
     """Return an element's text without the blanks around it."""
     return (node.text or "").strip()
 
 
-def matches(node: Any, wanted: Any) -> bool:
+def matches(node: Element, wanted: Element) -> bool:
     """Whether an element has the name that another one asks for."""
     return local(node) == local(wanted) and namespace(wanted) in {"", namespace(node)}
 
 
-def _part(node: Any, wanted: Any) -> Any:
+def _part(node: Element, wanted: Element) -> Element | None:
     """Return the part of an element that a filter element of the same name selects, or None."""
     inner = elements(wanted)
     if not inner:
@@ -53,7 +53,7 @@ def _part(node: Any, wanted: Any) -> Any:
         return None if is_other else deepcopy(node)
     children = elements(node)
     conditions = [leaf for leaf in inner if not elements(leaf) and text(leaf)]
-    parts: dict[int, Any] = {}
+    parts: dict[int, Element] = {}
     for leaf in conditions:
         equal = {
             index: deepcopy(child)

@@ -65,7 +65,7 @@ class CollectiveResult:
     fabric, setting
         Where, and what the fabric chose; ``None`` where it leaves nothing open.
     buffer_bytes
-        Of each GPU, what stays with it included. Of tokens that are sent once to each server (to
+        Bytes of each GPU, what stays with it included; for tokens sent once to each server (to
         each GPU of a single one), these, as DeepEP counts them.
     time_s, repeated_s
         Alone, from the common start until the last member is done, switching of circuits included;
@@ -373,17 +373,17 @@ def _folded(scenario: CollectiveScenario, task: _Task, plan: Plan, workers: Work
     """The token copies between GPUs and servers; balanced unless the scenario says otherwise."""
     assert task.layer is not None
     model, options = task.layer.model, task.layer.options
-    given = scenario.demand
-    name = given.name
-    if given.source is None:
+    demand = scenario.demand
+    name = demand.name
+    if demand.source is None:
         name = (model.gate if scenario.model is not None else None) or "balanced"
     source = open_demand(
         name,
         demand_shape(model, plan),
         seed=scenario.seed,
-        resample=given.resample,
-        scale=given.scale,
-        capacity_factor=given.capacity_factor,
+        resample=demand.resample,
+        scale=demand.scale,
+        capacity_factor=demand.capacity_factor,
     )
     return fold_demand(model, plan, workers, source, options, step=0)
 

@@ -66,9 +66,9 @@ def eligible(results: Sequence[FabricResult]) -> Sequence[FabricResult]:
 
 def _cheapest(results: Iterable[FabricResult]) -> FabricResult:
     """The one whose network costs the least; of equals the fat-tree, or the first."""
-    found = list(results)
-    minimum = min(r.network_cost_usd for r in found)
-    alike = [r for r in found if r.network_cost_usd <= minimum * SAME]
+    cheapest = list(results)
+    minimum = min(r.network_cost_usd for r in cheapest)
+    alike = [r for r in cheapest if r.network_cost_usd <= minimum * SAME]
     return next((r for r in alike if r.kind == REFERENCE), alike[0])
 
 

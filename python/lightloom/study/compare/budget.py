@@ -51,7 +51,7 @@ class Budget:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._model_job = job if isinstance(job, ModelJob) else None
+        self._model_job = job.of_model
 
     @cached_property
     def tries_candidates(self) -> bool:

@@ -56,7 +56,7 @@ class Workloads:
 
 def size_of(*workloads: StepWorkload) -> int:
     """Bytes of the tasks, token counts and tables of workloads; what they share counts once."""
-    arrays = {id(array): array for one in workloads for array in _arrays(one)}
+    arrays = {id(array): array for workload in workloads for array in _arrays(workload)}
     return sum(array.nbytes for array in arrays.values())
 
 
@@ -65,7 +65,7 @@ def _arrays(workload: StepWorkload) -> Iterable[npt.NDArray[Any]]:
     for role in graph.roles:
         yield from (getattr(role.program, name) for name in COLUMNS)
     for demand in graph.demands:
-        yield from (one for one in (demand.counts, demand.rank_counts) if one is not None)
+        yield from (array for array in (demand.counts, demand.rank_counts) if array is not None)
     yield from (table.values for table in graph.tables)
 
 

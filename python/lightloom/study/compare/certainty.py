@@ -89,11 +89,11 @@ def _prices(
 ) -> npt.NDArray[np.float64]:
     """Price of each cluster in each draw."""
     parts = [_parts(result) for result in results]
-    drawn = {}
-    for name in sorted({name for own in parts for name in own}):
+    factors = {}
+    for name in sorted({name for bill in parts for name in bill}):
         widest = np.log(MACHINES if name == "machines" else PARTS)
-        drawn[name] = np.exp(random.uniform(-widest, widest, draws))
-    rows = (sum(usd * drawn[name] for name, usd in own.items()) for own in parts)
+        factors[name] = np.exp(random.uniform(-widest, widest, draws))
+    rows = (sum(usd * factors[name] for name, usd in bill.items()) for bill in parts)
     return np.array(list(rows))
 
 
@@ -106,7 +106,7 @@ def _steps(
     overlap = random.uniform(1 - OVERLAP, 1 + OVERLAP, draws)
     rows = []
     for result in results:
-        times_s = [result.step_time_s, *(one.step_time_s for one in result.loads)]
+        times_s = [result.step_time_s, *(load.step_time_s for load in result.loads)]
         share = _exposed(result)
         error = np.exp(random.normal(0.0, communication_deviation(), draws))
         rows.append(np.array(times_s)[load] * (1 - share + share * overlap * error))

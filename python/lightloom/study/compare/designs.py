@@ -156,7 +156,7 @@ class _Tuning:
                 tried.append(design)
                 if design.step_usd < best.step_usd * (1 - WORTH):
                     best = design
-        return [dataclasses.replace(one, is_chosen=one is best) for one in tried]
+        return [dataclasses.replace(design, is_chosen=design is best) for design in tried]
 
     def _design(self, fabric: Fabric, options: dict[str, Any]) -> Design:
         costs = costs_of(fabric, self._job.installed, self._job.gpu, self._job.rates)

@@ -21,6 +21,7 @@ from lightloom.errors import InputError
 from lightloom.fabric import Cluster, Fabric
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.hardware import load_failure_rates
+from lightloom.schedule import Failures
 from lightloom.study.compare.lost_parts import (
     EXPECTED,
     KINDS,
@@ -39,13 +40,40 @@ _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
+class NamedPart:
+    """A part by the name that a user gave it.
+
+    ``part`` is without a server where it is the NIC or GPU of its index among all of a network, as
+    ``nic:13``.
+    """
+
+    name: str
+    part: RegionPart
+
+    @property
+    def kind(self) -> PartKind:
+        """What fails."""
+        return self.part.kind
+
+    def of(self, cluster: Cluster) -> RegionPart:
+        """Return which part of a cluster it is."""
+        part = self.part
+        if part.server >= 0 or part.kind not in (PartKind.NIC, PartKind.GPU):
+            return part
+        is_nic = part.kind is PartKind.NIC
+        each = cluster.nics_per_server if is_nic else cluster.gpus_per_server
+        server, number = divmod(part.number, each)
+        return part._replace(server=server, number=number)
+
+
+@dataclass(frozen=True)
 class Failure:
     """What one failure means for a fabric.
 
     Attributes
     ----------
-    part, kind
-        As it was given, and its kind.
+    part
+        What fails.
     response
         What takes its place, or why the fabric has no such part, in words.
     variant, fabric
@@ -56,8 +84,7 @@ class Failure:
         How many such parts of the fabric are out at a time, on average, if a rate is known.
     """
 
-    part: str
-    kind: PartKind
+    part: NamedPart
     response: str
     variant: FabricVariant = OWN
     fabric: Fabric | None = None
@@ -72,9 +99,8 @@ class Failure:
         share = None if without_s is None else without_s / step_time_s - 1
         is_unaffected = self.fabric is None and not self.stops
         words = UNAFFECTED + self.response if is_unaffected else self.response
-        return FailureResult(
-            self.part, self.kind, words, without_s, share, self.mean_out, is_unaffected
-        )
+        name, kind = self.part.name, self.part.kind
+        return FailureResult(name, kind, words, without_s, share, self.mean_out, is_unaffected)
 
 
 @dataclass(frozen=True)
@@ -87,27 +113,38 @@ class FabricOfJob:
     graph: TaskGraph
 
 
-def check_names(texts: Sequence[str]) -> None:
-    """Refuse what names no part of a network, before anything is read or planned.
+def named_parts(texts: Sequence[str]) -> list[NamedPart]:
+    """Return the parts of a network that texts name.
 
     Raises
     ------
     InputError
         If one is no such part.
     """
+    parts = []
     for text in texts:
-        _read(text, {"nic": 1, "gpu": 1})
+        index = _INDEX.fullmatch(text)
+        if index is not None:
+            part = RegionPart(PartKind(index[1]), number=int(index[2]))
+        else:
+            part = parse_part(text, "fail")
+        if part.kind not in KINDS:
+            raise InputError(
+                f"fail {text}: the failure of a {part.kind} is not simulated; {EXPECTED}"
+            )
+        parts.append(NamedPart(text, part))
+    return parts
 
 
-def check_servers(clusters: Mapping[str, Cluster], texts: Sequence[str]) -> None:
+def check_servers(clusters: Mapping[str, Cluster], parts: Sequence[NamedPart]) -> None:
     """Refuse servers, and their GPUs and NICs, that no fabric has, before a step is built.
 
     Parameters
     ----------
     clusters
         The servers of each fabric, by its name.
-    texts
-        The parts.
+    parts
+        What fails.
 
     Raises
     ------
@@ -117,11 +154,13 @@ def check_servers(clusters: Mapping[str, Cluster], texts: Sequence[str]) -> None
     fabrics = [
         _Parts(name, cluster, counts_of_servers(cluster)) for name, cluster in clusters.items()
     ]
-    for text in texts:
-        _check(fabrics, text)
+    for named in parts:
+        _check(fabrics, named)
 
 
-def failures_of(compared: Sequence[FabricOfJob], texts: Sequence[str]) -> dict[str, list[Failure]]:
+def failures_of(
+    compared: Sequence[FabricOfJob], parts: Sequence[NamedPart]
+) -> dict[str, list[Failure]]:
     """Return what each failure means for each fabric, by the fabric's name.
 
     Raises
@@ -130,24 +169,13 @@ def failures_of(compared: Sequence[FabricOfJob], texts: Sequence[str]) -> dict[s
         If a part is none of any fabric, or the job does not use a failed GPU.
     """
     failures: dict[str, list[Failure]] = {each.fabric.name: [] for each in compared}
-    for text in texts:
-        _check([_parts(each) for each in compared], text)
+    for named in parts:
+        _check([_parts(each) for each in compared], named)
         for each in compared:
-            failure = dataclasses.replace(_failure(each, text), mean_out=_mean_out(each, text))
+            mean_out = _mean_out(each, named.kind)
+            failure = dataclasses.replace(_failure(each, named), mean_out=mean_out)
             failures[each.fabric.name].append(failure)
     return failures
-
-
-def _read(text: str, counts: Mapping[str, int]) -> RegionPart:
-    """The part that a text names; ``nic:13`` is that of this index among all."""
-    placed = _INDEX.fullmatch(text)
-    if placed is not None:
-        server, place = divmod(int(placed[2]), counts[placed[1]])
-        text = f"{placed[1]}:{server}/{place}"
-    part = parse_part(text, "fail")
-    if part.kind not in KINDS:
-        raise InputError(f"fail {text}: the failure of a {part.kind} is not simulated; {EXPECTED}")
-    return part
 
 
 @dataclass(frozen=True)
@@ -158,79 +186,72 @@ class _Parts:
     cluster: Cluster
     counts: Mapping[PartKind, Counts]
 
-    def part(self, text: str) -> RegionPart:
-        """The part that a text names."""
-        cluster = self.cluster
-        return _read(text, {"nic": cluster.nics_per_server, "gpu": cluster.gpus_per_server})
-
-    def has(self, text: str) -> bool | None:
+    def has(self, named: NamedPart) -> bool | None:
         """Whether the part is there; ``None`` if there is none of the kind."""
-        part = self.part(text)
+        part = named.of(self.cluster)
         counts = self.counts.get(part.kind)
         if counts is None:
             return None
-        named = [index for index in (part.server, part.number) if index >= 0]
-        return all(index < count for index, count in zip(named, counts, strict=True))
+        place = [index for index in (part.server, part.number) if index >= 0]
+        return all(index < count for index, count in zip(place, counts, strict=True))
 
-    def range(self, text: str) -> str:
-        """All parts of the kind that a text names, such as ``nic:0/0 to nic:15/7``."""
-        kind = self.part(text).kind
+    def range(self, kind: PartKind) -> str:
+        """All parts of a kind, such as ``nic:0/0 to nic:15/7``."""
         counts = self.counts[kind]
         first = "/".join("0" for _ in counts)
         last = "/".join(str(count - 1) for count in counts)
         return f"{kind}:{first} to {kind}:{last}"
 
 
-def _parts(one: FabricOfJob) -> _Parts:
-    return _Parts(one.fabric.name, one.cluster, counts_of(one.network, one.cluster))
+def _parts(there: FabricOfJob) -> _Parts:
+    return _Parts(there.fabric.name, there.cluster, counts_of(there.network, there.cluster))
 
 
-def _check(fabrics: Sequence[_Parts], text: str) -> None:
+def _check(fabrics: Sequence[_Parts], named: NamedPart) -> None:
     """Refuse a part that no fabric has, unless they have none of its kind."""
-    has = [parts.has(text) for parts in fabrics]
-    server = max(parts.part(text).server for parts in fabrics)
+    has = [parts.has(named) for parts in fabrics]
+    server = max(named.of(parts.cluster).server for parts in fabrics)
     servers = max(parts.cluster.servers for parts in fabrics)
     if True in has or (False not in has and server < servers):
         return
     if False not in has:
-        raise InputError(f"fail {text}: there are {servers:,} servers, counted from 0")
+        raise InputError(f"fail {named.name}: there are {servers:,} servers, counted from 0")
     ranges: dict[str, list[str]] = {}
     for parts, is_there in zip(fabrics, has, strict=True):
         if is_there is False:
-            ranges.setdefault(parts.range(text), []).append(parts.fabric)
+            ranges.setdefault(parts.range(named.kind), []).append(parts.fabric)
     clauses = [
         f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {places}"
         for places, names in ranges.items()
     ]
-    raise InputError(f"fail {text}: {'; '.join(clauses)}")
+    raise InputError(f"fail {named.name}: {'; '.join(clauses)}")
 
 
-def _mean_out(there: FabricOfJob, text: str) -> float | None:
+def _mean_out(there: FabricOfJob, kind: PartKind) -> float | None:
+    number = math.prod(_parts(there).counts.get(kind, (0,)))
+    return load_failure_rates().mean_out(kind, number)
+
+
+def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
     parts = _parts(there)
-    kind = parts.part(text).kind
-    return load_failure_rates().mean_out(kind, math.prod(parts.counts.get(kind, (0,))))
-
-
-def _failure(there: FabricOfJob, text: str) -> Failure:
-    parts = _parts(there)
-    part = parts.part(text)
-    if parts.has(text) is False:
-        return Failure(text, part.kind, f"it has {parts.range(text)}")
+    part = named.of(there.cluster)
+    if parts.has(named) is False:
+        return Failure(named, f"it has {parts.range(named.kind)}")
     ocs = there.network.part(Ocs)
     if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
-        return _with_backup(there, text, part)
+        return _with_backup(there, named, part)
     if part.kind is PartKind.GPU:
         backup_traffic(there.graph, part.server, part.number)
     loss = loss_of(part, there.network, there.cluster, there.graph.gpus_per_worker)
-    if loss.stops or not loss.names:
-        return Failure(text, part.kind, loss.response, stops=loss.stops)
-    without = there.fabric.without(loss.names)
+    if loss.lost is None:
+        return Failure(named, loss.response, stops=loss.stops)
+    without = there.fabric.without(loss.lost)
     if without is None:
-        return Failure(text, part.kind, "failures of its parts are not known")
-    return Failure(text, part.kind, loss.response, Failed(text), without)
+        return Failure(named, "failures of its parts are not known")
+    return Failure(named, loss.response, Failed(named.name), without)
 
 
-def _with_backup(there: FabricOfJob, text: str, part: RegionPart) -> Failure:
+def _with_backup(there: FabricOfJob, named: NamedPart, part: RegionPart) -> Failure:
     """A spare GPU takes over, over the EPS or circuits of the failed one's server."""
     eps, ocs = there.network.part(Eps), there.network.part(Ocs)
     assert eps is not None
@@ -240,16 +261,15 @@ def _with_backup(there: FabricOfJob, text: str, part: RegionPart) -> Failure:
     circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
     backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
     path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
-    lost = [f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits)]
-    without = there.fabric.without(lost)
-    return Failure(text, part.kind, path, Failed(text, backup, path), without)
+    lost = Failures(nics=[(part.server, ocs.degree - 1 - nic) for nic in range(circuits)])
+    return Failure(named, path, Failed(named.name, backup, path), there.fabric.without(lost))
 
 
 def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:
     """Return how many circuits of a server its backup GPU gets; 0 if the EPS serves it better.
 
     What is taken for the backup all-to-alls lack: the sum of both times is least, at line rate and
-    as if the server held all others up. Of equals the fewest.
+    as if the server held all others up. Equals go to the fewest.
 
     Parameters
     ----------

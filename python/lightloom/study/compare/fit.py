@@ -161,8 +161,8 @@ def remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions, plan
         with contextlib.suppress(PlanError):
             changed = scenario.model_copy(update={"plan": tried, "gpus": gpus})
             if _planned(changed, model, gpu, options).misfit is None:
-                given = {"gpus": gpus} if gpus != scenario.gpus else {}
-                flags = ((name.replace("_", "-"), n) for name, n in (given | change).items())
+                gpu_count = {"gpus": gpus} if gpus != scenario.gpus else {}
+                flags = ((name.replace("_", "-"), n) for name, n in (gpu_count | change).items())
                 return f"{text}; {' '.join(f'--{flag} {n}' for flag, n in flags)} does"
     return f"{text}: give smaller micro-batches, more GPUs, or a GPU with more memory"
 

@@ -85,10 +85,10 @@ class _Sizes:
         """The sizes of a step that has ``ratio`` times as many all-to-alls."""
         graph = workload.graph
         tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
-        counts = [one for demand in graph.demands for one in (demand.counts, demand.rank_counts)]
+        counts = [table for d in graph.demands for table in (d.counts, d.rank_counts)]
         return cls(
-            ratio * sum(array.nbytes for array in tasks),
-            ratio * sum(array.nbytes for array in counts if array is not None),
+            ratio * sum(counts.nbytes for counts in tasks),
+            ratio * sum(counts.nbytes for counts in counts if counts is not None),
             ratio * sum(table.values.nbytes for table in graph.tables),
         )
 
@@ -168,10 +168,10 @@ def forecast(budget: Budget) -> Requirements | None:
     return requirements
 
 
-def _cpu_s(work: Callable[..., object], *given: object) -> float:
+def _cpu_s(work: Callable[..., object], *arguments: object) -> float:
     """Time of all cores that it takes."""
     began = time.process_time()
-    work(*given)
+    work(*arguments)
     return time.process_time() - began
 
 

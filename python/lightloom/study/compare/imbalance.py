@@ -32,5 +32,5 @@ def is_load_of(job: Job, name: str) -> bool:
     """Whether a load is a job's own, by this or by another name."""
     if not job.is_drawn:
         return False
-    own = job.scenario.demand.name
-    return ALIASES.get(str(own), own) == ALIASES.get(name, name)
+    source = job.scenario.demand.name
+    return ALIASES.get(str(source), source) == ALIASES.get(name, name)

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
@@ -112,6 +112,11 @@ class Job(ABC):
     @abstractmethod
     def name(self) -> str:
         """What is trained."""
+
+    @property
+    def of_model(self) -> ModelJob | None:
+        """Itself, if it trains a model, whose plan and layers may be changed; else ``None``."""
+        return None
 
     @property
     @abstractmethod
@@ -252,6 +257,11 @@ class ModelJob(Job):
     def name(self) -> str:
         """The model's."""
         return self.model.name
+
+    @property
+    def of_model(self) -> Self:
+        """Itself."""
+        return self
 
     @property
     def has_routing(self) -> bool:
@@ -650,10 +660,10 @@ def fabrics_of(
                 f"it to the fabrics, or leave the option out"
             )
     fabrics: list[Fabric] = [
-        load_fabric(given, {**shared, **options.get(given, {})})
-        if isinstance(given, str)
-        else given
-        for given in listed
+        load_fabric(fabric, {**shared, **options.get(fabric, {})})
+        if isinstance(fabric, str)
+        else fabric
+        for fabric in listed
     ]
     names = [fabric.name for fabric in fabrics]
     for name in names:

@@ -15,6 +15,7 @@ from lightloom.control.failures import PartKind, RegionPart
 from lightloom.fabric import Cluster
 from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs
 from lightloom.fabric.regions import NO_REGION
+from lightloom.schedule import Failures
 
 #: parts of one NIC: each takes all of it
 _OF_NIC = (PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER)
@@ -35,11 +36,11 @@ Counts = tuple[int, ...]
 class Loss:
     """What a network loses: what follows in words, and parts that a fabric is then without.
 
-    Without names the fabric has no such part, or the job stops.
+    Where none are ``lost`` the fabric has no such part, or the job stops.
     """
 
     response: str
-    names: tuple[str, ...] = ()
+    lost: Failures | None = None
     stops: bool = False
 
 
@@ -109,15 +110,15 @@ _ABSENT = {
 def _of_tree(part: RegionPart, network: Network, eps: Eps) -> Loss:
     server, number = part.server, part.number
     if part.kind in _OF_NIC and eps.nics > 1:
-        return Loss(f"{eps.nics - 1} of {eps.nics} NICs left", (f"nic:{server}/{number}",))
+        return Loss(f"{eps.nics - 1} of {eps.nics} NICs left", Failures(nics=[(server, number)]))
     if part.kind is PartKind.PLANE:
-        return Loss(f"{eps.planes - 1} of {eps.planes} planes left", (f"plane:{number}",))
+        return Loss(f"{eps.planes - 1} of {eps.planes} planes left", Failures(planes=[number]))
     if part.kind is PartKind.TOR:
-        return _of_tor(number, network, eps, "nic")
-    return Loss("a spare server under another ToR", (f"server:{server}",))
+        return _of_tor(number, network, eps, has_circuits=False)
+    return Loss("a spare server under another ToR", Failures(servers=[server]))
 
 
-def _of_tor(number: int, network: Network, eps: Eps, nic_name: str) -> Loss:
+def _of_tor(number: int, network: Network, eps: Eps, *, has_circuits: bool) -> Loss:
     """Its NICs of the servers below; where these have no others, spare servers replace them."""
     sets = -(-network.servers // eps.servers_per_tor)
     group, rail = divmod(number, eps.rails)
@@ -127,14 +128,12 @@ def _of_tor(number: int, network: Network, eps: Eps, nic_name: str) -> Loss:
         return Loss("it joins all servers", stops=True)
     if eps.rails == 1:
         count = "spare server" if len(below) == 1 else "spare servers"
-        return Loss(
-            f"{len(below)} {count} under another ToR", tuple(f"server:{one}" for one in below)
-        )
+        return Loss(f"{len(below)} {count} under another ToR", Failures(servers=below))
     each = eps.nics // eps.rails
-    nics = range(rail * each, (rail + 1) * each)
+    nics = [(server, rail * each + nic) for server in below for nic in range(each)]
     return Loss(
         f"{len(below)} servers with {eps.nics - each} of {eps.nics} NICs left",
-        tuple(f"{nic_name}:{one}/{nic}" for one in below for nic in nics),
+        Failures(eps_nics=nics) if has_circuits else Failures(nics=nics),
     )
 
 
@@ -144,20 +143,21 @@ def _of_region(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Loss:
     if part.kind in _OF_NIC:
         of_eps, number = number >= ocs.degree, number - ocs.degree * (number >= ocs.degree)
     if of_eps and eps.nics > 1:
-        names = (f"eps:{server}/{number}",)
-        return Loss(f"{eps.nics - 1} of {eps.nics} NICs on packet switches left", names)
+        lost = Failures(eps_nics=[(server, number)])
+        return Loss(f"{eps.nics - 1} of {eps.nics} NICs on packet switches left", lost)
     if part.kind in _OF_NIC and not of_eps:
-        return Loss(f"{ocs.degree - 1} of {ocs.degree} circuits left", (f"nic:{server}/{number}",))
+        lost = Failures(nics=[(server, number)])
+        return Loss(f"{ocs.degree - 1} of {ocs.degree} circuits left", lost)
     if part.kind is PartKind.PLANE:
-        return Loss(f"{ocs.degree - 1} of {ocs.degree} planes left", (f"plane:{number}",))
+        return Loss(f"{ocs.degree - 1} of {ocs.degree} planes left", Failures(planes=[number]))
     if part.kind is PartKind.TOR:
-        return _of_tor(number, network, eps, "eps")
+        return _of_tor(number, network, eps, has_circuits=True)
     if part.kind is PartKind.OCS:
         return _of_chassis(number, ocs)
     where = "on packet switches alone (spare_servers = 1 joins one to the circuit switch)"
     if ocs.spare_servers:
         where = "on the same circuit switch"
-    return Loss(f"a spare server {where}", (f"server:{server}",))
+    return Loss(f"a spare server {where}", Failures(servers=[server]))
 
 
 def _chassis(ocs: Ocs) -> int:
@@ -178,26 +178,26 @@ def _of_chassis(number: int, ocs: Ocs) -> Loss:
     left = f"{ocs.degree - len(nics)} of {ocs.degree} circuits left"
     return Loss(
         f"{len(set(region[inside].tolist()))} regions, {len(servers)} servers with {left}",
-        tuple(f"nic:{server}/{nic}" for server in servers for nic in nics),
+        Failures(nics=[(server, nic) for server in servers for nic in nics]),
     )
 
 
 def _of_crossbars(part: RegionPart, crossbars: Crossbars, worker_nics: int) -> Loss:
     if part.kind is PartKind.PLANE:
-        names = (f"plane:{part.number}",)
+        lost = Failures(planes=[part.number])
         if crossbars.spare_planes:
-            return Loss("a spare plane", names)
+            return Loss("a spare plane", lost)
         if worker_nics == 1:
             return Loss("a worker has one NIC; spare_planes = 1 replaces its plane", stops=True)
-        return Loss(f"{crossbars.nics - 1} of {crossbars.nics} planes left", names)
+        return Loss(f"{crossbars.nics - 1} of {crossbars.nics} planes left", lost)
     if part.kind in _OF_NIC and worker_nics > 1:
         left = f"{worker_nics - 1} of {worker_nics} NICs of a worker left"
-        return Loss(left, (f"nic:{part.server}/{part.number}",))
-    return Loss("a spare server in its place", (f"server:{part.server}",))
+        return Loss(left, Failures(nics=[(part.server, part.number)]))
+    return Loss("a spare server in its place", Failures(servers=[part.server]))
 
 
 def _of_panel(part: RegionPart, cluster: Cluster) -> Loss:
     if part.kind in _OF_NIC:
-        nics = cluster.nics_per_server
-        return Loss(f"{nics - 1} of {nics} circuits left", (f"nic:{part.server}/{part.number}",))
-    return Loss("a spare server patched into its place", (f"server:{part.server}",))
+        nics, lost = cluster.nics_per_server, Failures(nics=[(part.server, part.number)])
+        return Loss(f"{nics - 1} of {nics} circuits left", lost)
+    return Loss("a spare server patched into its place", Failures(servers=[part.server]))

@@ -96,18 +96,18 @@ def one_replica(model: Model, plan: PlanOptions) -> tuple[int, PlanOptions]:
     """
     published = model.plan
     names = ("tp", "pp", "ep")
-    given = {name: getattr(plan, name) for name in names}
+    degrees = {name: getattr(plan, name) for name in names}
     if published is None:
-        if not any(given.values()):
+        if not any(degrees.values()):
             raise PlanError(
                 f"{model.name} has no published plan: give --gpus, or degrees such as --tp 2 --pp 4"
             )
-        given = {name: degree or 1 for name, degree in given.items()}
-    tp, pp, ep = (given[name] or getattr(published, name) for name in names)
+        degrees = {name: degree or 1 for name, degree in degrees.items()}
+    tp, pp, ep = (degrees[name] or getattr(published, name) for name in names)
     etp = plan.etp or (published and tp == published.tp and published.etp) or None
     cp, dp = plan.cp or 1, plan.dp or 1
     gpus = tp * cp * ep * dp * pp
     if plan.expert_mode == "folded" or (etp is not None and etp != tp):
         # dense and expert layers divide the same GPUs in two ways
         gpus = math.lcm(tp * cp, (etp or 1) * ep * dp) * pp
-    return gpus, plan.model_copy(update=given)
+    return gpus, plan.model_copy(update=degrees)

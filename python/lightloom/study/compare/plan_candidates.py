@@ -156,15 +156,15 @@ class Candidates:
                     yield {"tp": tp, "pp": pp, "ep": ep}
 
     def _context_degrees(self) -> list[int]:
-        given = self._scenario.plan.cp
-        if given:
-            return [given]
+        degree = self._scenario.plan.cp
+        if degree:
+            return [degree]
         length = self._scenario.plan.seq_len or _published_length(self._model)
         return [2**power for power in range(max(1, length // MIN_CP_TOKENS).bit_length())]
 
     def _expert_modes(self, tp: int) -> list[dict[str, Any]]:
-        given = self._scenario.plan
-        if given.expert_mode or given.etp:
+        plan = self._scenario.plan
+        if plan.expert_mode or plan.etp:
             return [{}]
         modes: list[dict[str, Any]] = [{"expert_mode": "axis", "etp": tp}]
         if self._model.num_moe_layers:

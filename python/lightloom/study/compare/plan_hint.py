@@ -29,8 +29,8 @@ def with_plan_hint(comparison: Comparison, monitor: Monitor[Any]) -> Comparison:
     KeyboardInterrupt
         If the monitor stopped the search.
     """
-    job = comparison.details["job"]
-    if not isinstance(job, ModelJob) or job.candidates or not _is_published(job):
+    job = comparison.details["job"].of_model
+    if job is None or job.candidates or not _is_published(job):
         return comparison
     if job.model.num_layers * job.scenario.gpus > QUICK:
         hint: str | None = "the plan is the published one; --plan search may find a faster one"

@@ -5,7 +5,7 @@ for long sequences; of the best of them also larger micro-batches, and chunks pe
 are simulated on a fat-tree, in rounds:
 
 1. screened with balanced load, few stages, layers and replicas, one and two micro-batches: each
-   takes as long in a whole step. Of plans that differ in EP alone, larger ones
+   takes as long in a whole step. Among plans that differ in EP alone, larger ones
    are tried as long as they are faster: they send more, but have larger products of matrices;
 2. those that would be fastest without a bubble: larger micro-batches, as long as these are faster,
    and chunks, which divide the bubble of a screened step by their number;
@@ -161,12 +161,12 @@ class _Search:
         leading = sorted(screened, key=self._without_bubble)[:LEADING]
         screened += self._with_larger_micro_batches(leading)
         leading = sorted(screened, key=self._without_bubble)[:LEADING]
-        chunked = [more for one in leading for more in self._candidates.with_chunks(one)]
+        chunked = [more for choice in leading for more in self._candidates.with_chunks(choice)]
         screened += self._screened(chunked)
         published = self._candidates.published()
         stated = [] if published is None else [published]
         others = sorted(screened, key=lambda choice: choice.order)
-        others = [one for one in others if all(one.plan != it.plan for it in stated)]
+        others = [choice for choice in others if all(choice.plan != it.plan for it in stated)]
         exact = [*stated, *others[:FINALISTS]]
         exact += _best_of_other(exact, others, "ep", OTHER_EP)
         if self._others:
@@ -176,8 +176,8 @@ class _Search:
         if self._others:
             there = functools.partial(_elsewhere, fabrics=self._others)
             finalists = self._pool.map(there, finalists, "comparing plans by fabric")
-        ids = {id(one) for one in exact}
-        return [*finalists, *(one for one in others if id(one) not in ids)]
+        ids = {id(choice) for choice in exact}
+        return [*finalists, *(choice for choice in others if id(choice) not in ids)]
 
     def _with_growing_ep(self, choices: Iterable[PredictedPlan]) -> list[PredictedPlan]:
         """Screen choices; of those that differ in EP alone, up to the fastest one."""
@@ -191,13 +191,13 @@ class _Search:
         round_of = {key: ones[:2] for key, ones in waiting.items()}
         while any(round_of.values()):
             keys = [key for key, ones in round_of.items() for _ in ones]
-            tried = self._screened([one for ones in round_of.values() for one in ones])
+            tried = self._screened([choice for group in round_of.values() for choice in group])
             screened += tried
             going = set()
-            for key, one in zip(keys, tried, strict=True):
+            for key, candidate in zip(keys, tried, strict=True):
                 going.discard(key)
-                if key not in best or one.step_time_s <= best[key].step_time_s:
-                    best[key] = one
+                if key not in best or candidate.step_time_s <= best[key].step_time_s:
+                    best[key] = candidate
                     going.add(key)
             waiting = {k: ones[len(round_of[k]) :] for k, ones in waiting.items() if k in going}
             round_of = {key: ones[:1] for key, ones in waiting.items()}
@@ -207,7 +207,7 @@ class _Search:
         """Screen choices with larger and larger micro-batches, as long as they are faster."""
         screened: list[PredictedPlan] = []
         while choices:
-            pairs = [(one, self._candidates.with_larger_micro_batches(one)) for one in choices]
+            pairs = [(c, self._candidates.with_larger_micro_batches(c)) for c in choices]
             larger = [(one, more) for one, more in pairs if more is not None]
             faster = self._screened([more for _, more in larger])
             screened += faster
@@ -228,10 +228,10 @@ class _Search:
 
     def _screened(self, choices: Sequence[PredictedPlan]) -> list[PredictedPlan]:
         """Predicted from few layers and replicas."""
-        new = {key: one for one in choices if (key := _few(one)[0]) not in self._paces}
+        new = {key: choice for choice in choices if (key := _few(choice)[0]) not in self._paces}
         paces = self._pool.map(_pace, list(new.values()), SCREENING)
         self._paces.update(zip(new, paces, strict=True))
-        return [self._estimated(one) for one in choices]
+        return [self._estimated(choice) for choice in choices]
 
     def _estimated(self, choice: PredictedPlan) -> PredictedPlan:
         pace, plan = self._paces[_few(choice)[0]], choice.plan
@@ -421,8 +421,9 @@ def _searched(
         text = f"search: of {len(predicted)} plans that fit, the shortest predicted step"
         if len(predicted) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
-        given = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in _given(scenario))
-        provenance = (text, f"given: {given}") if given else (text,)
+        degrees = sorted(scenario.plan.degrees.items())
+        stated = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in degrees)
+        provenance = (text, f"given: {stated}") if stated else (text,)
         plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
         kept = tuple(fabric for fabric in job.fabrics if fabric in kept_by)
@@ -451,7 +452,3 @@ def _by_plan(
             chosen.append((best, [fabric]))
     used = [pair for pair in chosen if pair[1]]
     return sorted(used, key=lambda pair: fabrics.index(pair[1][0]))
-
-
-def _given(scenario: Scenario) -> list[tuple[str, Any]]:
-    return sorted(scenario.plan.degrees.items())

@@ -269,9 +269,9 @@ class FabricResult:
         Of parts of one kind the mean counts; ``None`` where no rate is known of any.
         """
         shares: dict[str, list[float]] = {}
-        for one in self.failures:
-            if (share := one.lost_share) is not None:
-                shares.setdefault(one.kind, []).append(share)
+        for failure in self.failures:
+            if (share := failure.lost_share) is not None:
+                shares.setdefault(failure.kind, []).append(share)
         return sum(map(stats.fmean, shares.values())) if shares else None
 
     @property

@@ -33,9 +33,9 @@ from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     Failure,
-    check_names,
     check_servers,
     failures_of,
+    named_parts,
 )
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
@@ -144,7 +144,7 @@ class _Case:
             )
             for fabric in fabrics
         ]
-        self._failures[fabrics] = failures_of(compared, self.job.scenario.fail)
+        self._failures[fabrics] = failures_of(compared, named_parts(self.job.scenario.fail))
         return self._failures[fabrics]
 
     def check_failures(self) -> None:
@@ -157,8 +157,8 @@ class _Case:
             of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
             if of_region or (eps is not None and eps.failed):
                 raise InputError(
-                    f"fail {failure.part}: NICs of packet switches fail in flows only: leave out"
-                    " the part, or simulate no packets"
+                    f"fail {failure.part.name}: NICs of packet switches fail in flows only: leave"
+                    " out the part, or simulate no packets"
                 )
 
     def choose(self, done: Sequence[Done], slower: strategies.Slower) -> list[Done]:
@@ -167,12 +167,12 @@ class _Case:
         ``slower`` are those that a short step has ruled out. Packets are simulated for
         what was fastest as flows, so that no run is left over then.
         """
-        kept = strategies.fastest(done)
-        for name, trial in kept.items():
+        fastest = strategies.fastest(done)
+        for name, trial in fastest.items():
             reason = strategies.reason(trial, done, slower.get(name, {}))
             self.networks.explain(trial.attempt.fabric, trial.attempt.variant, reason)
         fabrics = [
-            kept[fabric.name].attempt.fabric if fabric.name in kept else fabric
+            fastest[fabric.name].attempt.fabric if fabric.name in fastest else fabric
             for fabric in self.job.fabrics
         ]
         self.job = dataclasses.replace(self.job, fabrics=tuple(fabrics))
@@ -180,7 +180,7 @@ class _Case:
             return []
         return [
             strategies.as_chosen(trial, self.networks.get(trial.attempt.fabric))
-            for trial in kept.values()
+            for trial in fastest.values()
         ]
 
 
@@ -214,7 +214,7 @@ def compare(
         first.
     """
     watcher: Monitor[Row] = monitor or Monitor()
-    check_names(scenario.fail)
+    named_parts(scenario.fail)
     _begin(watcher, "reading")
     if scenario.workload is None:
         jobs: list[Job] = list(planned_jobs(scenario, watcher))
@@ -260,7 +260,7 @@ class _Work:
         """Refuse failures of servers and NICs that no fabric has."""
         case, job = self._case, self._case.job
         clusters = {fabric.name: case.networks.cluster(fabric) for fabric in job.fabrics}
-        check_servers(clusters, job.scenario.fail)
+        check_servers(clusters, named_parts(job.scenario.fail))
 
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""
@@ -290,7 +290,7 @@ class _Work:
         total = sum(map(self._cost, attempts)) + self._trials_cost("")
         if self._part is not None:
             # every sample, and every load, on a part of the step
-            runs = [Attempt(fabric, one) for fabric in job.fabrics for one in job.samples()]
+            runs = [Attempt(fabric, sample) for fabric in job.fabrics for sample in job.samples()]
             runs += [Attempt(f, job.samples()[0]) for f in job.fabrics for _ in self._loads_to_run]
             return total + self._part.share * sum(map(self._cost, runs))
         sample = job.samples()[0]
@@ -349,7 +349,7 @@ def _run_case(
     if phases:
         counted = RunProgress(watcher, Tally(len(attempts)))
         survey = dataclasses.replace(runner, progress=counted, phases=phases, is_survey=True)
-        flows = {met.attempt: met.run for met in run_all(_of(survey, attempts), counted)}
+        flows = {done.attempt: done.run for done in run_all(_of(survey, attempts), counted)}
         watcher.remark(prediction(phases))
         check_size(case.job.scenario, phases)
     runner = dataclasses.replace(runner, phases=phases)
@@ -368,7 +368,7 @@ def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:
 
 def _rest(case: _Case, chosen: Sequence[Done]) -> list[Attempt]:
     """What is still to run of a case."""
-    have = {one.attempt for one in chosen}
+    have = {done.attempt for done in chosen}
     return [attempt for attempt in case.attempts() if attempt not in have]
 
 
@@ -396,10 +396,10 @@ def _run_divided(
     own_runs = {each.attempt.fabric.name: each for each in chosen}
 
     def known(attempt: Attempt) -> Done | None:
-        own = own_runs.get(attempt.fabric.name)
-        if own is None or not as_never(attempt.variant, own.attempt.fabric, own.run):
+        never = own_runs.get(attempt.fabric.name)
+        if never is None or not as_never(attempt.variant, never.attempt.fabric, never.run):
             return None
-        return dataclasses.replace(own, attempt=attempt)
+        return dataclasses.replace(never, attempt=attempt)
 
     # other loads and seeds, which are the last, take longer than other speeds of computation
     for finished in run_all([*work, *reversed(parts)], progress, known):
@@ -458,8 +458,8 @@ def _all(
 
 def _predictor(scenario: Scenario, plugins: Plugins) -> str | PredictorFactory | None:
     """Name of a predictor or what makes one; an unknown name is refused before anything runs."""
-    given = plugins.predictor or scenario.predictor
-    return None if given is None else check_predictor(given)
+    predictor = plugins.predictor or scenario.predictor
+    return None if predictor is None else check_predictor(predictor)
 
 
 def _begin(monitor: Monitor[Row], activity: str) -> None:

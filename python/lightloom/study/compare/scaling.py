@@ -112,12 +112,12 @@ class Scaling:
     def crossovers(self) -> list[Crossover]:
         """Where the best fabric changes, along every line and by every metric."""
         return [
-            found
+            crossover
             for metric in METRICS
             for axis in self.numeric_axes
             for line in self.lines(axis)
             for low, high in itertools.pairwise(line)
-            if (found := self._crossover(metric, axis, low, high)) is not None
+            if (crossover := self._crossover(metric, axis, low, high)) is not None
         ]
 
     def _crossover(self, metric: str, axis: str, low: int, high: int) -> Crossover | None:
@@ -125,7 +125,7 @@ class Scaling:
         below, above = max(first, key=first.__getitem__), max(second, key=second.__getitem__)
         if below not in second or above not in first or second[below] * SAME >= second[above]:
             return None
-        start, end = (math.log(one[below] / one[above]) for one in (first, second))
+        start, end = (math.log(ratio[below] / ratio[above]) for ratio in (first, second))
         places = [float(self.points[number].values[axis]) for number in (low, high)]
         share = start / (start - end)
         at = math.exp(math.log(places[0]) + share * math.log(places[1] / places[0]))
@@ -146,7 +146,7 @@ class Scaling:
                 }
                 for number, point in enumerate(self.points)
             ],
-            "crossovers": [vars(one) for one in self.crossovers()],
+            "crossovers": [vars(crossover) for crossover in self.crossovers()],
             "interrupted": self.interrupted,
         }
 

@@ -504,9 +504,9 @@ class Scenario(Strict):
     @model_validator(mode="after")
     def _one_job(self) -> Self:
         if (self.model is None) == (self.workload is None):
-            given = "no job is" if self.model is None else "two jobs are"
+            jobs = "no job is" if self.model is None else "two jobs are"
             raise ValueError(
-                f"{given} given: expected a model (a name from 'lightloom models', or the path of "
+                f"{jobs} given: expected a model (a name from 'lightloom models', or the path of "
                 "a config.json) or a workload (the path of a trace)"
             )
         if self.model is not None and not self.gpus:

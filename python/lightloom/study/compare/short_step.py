@@ -69,7 +69,7 @@ def with_layers(model: Model, moe_layers: tuple[bool, ...]) -> Model:
         return dataclasses.replace(
             few, attention_by_layer=last, ffn_by_layer=model.ffn_by_layer[-count:]
         )
-    mixing = tuple(one for one in model.attention_by_layer if one != NO_ATTENTION)
+    mixing = tuple(kind for kind in model.attention_by_layer if kind != NO_ATTENTION)
     whole = (mixing * -(-count // len(mixing)))[:count] if mixing else (NO_ATTENTION,) * count
     return dataclasses.replace(few, attention_by_layer=whole, ffn_by_layer=())
 

@@ -91,10 +91,10 @@ def joined(comparisons: Sequence[Comparison], jobs: Sequence[Job]) -> Comparison
     resolves (:data:`SAME`). What is of one plan alone, as the demand, is that of the first.
     """
     first = comparisons[0]
-    results = {result.fabric: result for one in comparisons for result in one.results}
+    results = {result.fabric: result for part in comparisons for result in part.results}
     names = [fabric.name for fabric in load_fabrics(jobs[0].scenario)]
     ordered = _with_ties([results[name] for name in names])
-    owners = {result.fabric: one.details for one in comparisons for result in one.results}
+    owners = {result.fabric: part.details for part in comparisons for result in part.results}
     details = {
         "runs": {name: owners[name]["runs"][name] for name in names},
         "workloads": {name: owners[name]["workload"] for name in names},
@@ -105,7 +105,7 @@ def joined(comparisons: Sequence[Comparison], jobs: Sequence[Job]) -> Comparison
         first,
         inputs=first.inputs | {"summary": [*first.inputs["summary"], *more]},
         results=tuple(_with_load_ratios(ordered)),
-        warnings=tuple(dict.fromkeys(text for one in comparisons for text in one.warnings)),
+        warnings=tuple(dict.fromkeys(text for part in comparisons for text in part.warnings)),
         details=first.details | details,
     )
 

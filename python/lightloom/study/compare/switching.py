@@ -73,9 +73,9 @@ class SwitchGear:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """What :meth:`to_json` made plain values of."""
         return cls(
-            switches=tuple(Switches(**one) for one in content["switch_kinds"]),
+            switches=tuple(Switches(**values) for values in content["switch_kinds"]),
             unused_ports_usd=content["unused_ports_usd"],
-            others=tuple(OtherSwitch(**one) for one in content["other_switches"]),
+            others=tuple(OtherSwitch(**values) for values in content["other_switches"]),
             widest_gpus=content["widest_gpus"],
             panel_saving_usd=content["panel_saving_usd"],
         )
@@ -90,8 +90,8 @@ class SwitchGear:
             "widest_gpus": self.widest_gpus,
             "unused_ports_usd": self.unused_ports_usd,
             "panel_saving_usd": self.panel_saving_usd,
-            "switch_kinds": [asdict(one) for one in self.switches],
-            "other_switches": [asdict(one) for one in self.others],
+            "switch_kinds": [asdict(switches) for switches in self.switches],
+            "other_switches": [asdict(switch) for switch in self.others],
         }
 
 

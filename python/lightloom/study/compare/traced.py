@@ -67,7 +67,7 @@ class TraceJob(Job):
     @property
     def name(self) -> str:
         """The program's, or that of the file where another tool wrote it."""
-        program = [one for one in self.step.trace.program if one.endswith(".py")]
+        program = [part for part in self.step.trace.program if part.endswith(".py")]
         if program or self.scenario.workload is None:
             return program[0].rpartition("/")[2] if program else self.form
         return self.scenario.workload.name
@@ -159,8 +159,8 @@ class TraceJob(Job):
         if not self.is_recorded:
             return super().demand_line()
         rows = "as recorded; of other ranks as the recorded ones say"
-        known = rows if self.has_routing else "none"
-        return f"demand: {known}; {len(self.samples())} samples per fabric"
+        routing = rows if self.has_routing else "none"
+        return f"demand: {routing}; {len(self.samples())} samples per fabric"
 
     def inputs(self) -> dict[str, Any]:
         """The program and its trace."""

@@ -1,9 +1,10 @@
-"""Score several predictors on one trace; what an interrupt leaves is kept."""
+"""Score several predictors on one history; what an interrupt leaves is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lightloom.demand.predictors import DemandPredictor
@@ -20,12 +21,12 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Shown):
-    """How good predictors of expert loads are on one trace.
+    """How good predictors of expert loads are on one history.
 
     Attributes
     ----------
     evaluation
-        The trace, and what it was scored by.
+        The history, and what it was scored by.
     scores
         One per predictor, static circuits last.
     inputs
@@ -51,8 +52,8 @@ class Prediction(Shown):
             key=lambda score: score.l1 or 0.0,
             default=None,
         )
-        found = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
-        return f"Prediction({self.evaluation.trace.name}: {len(self.scores)} scores, {found})"
+        summary = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
+        return f"Prediction({self.evaluation.history.name}: {len(self.scores)} scores, {summary})"
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per predictor."""
@@ -83,7 +84,7 @@ def score_predictors(
     Parameters
     ----------
     evaluation
-        The trace and the region.
+        The history and the region.
     predictors
         By name.
     window
@@ -116,18 +117,16 @@ def _scores(
 ) -> Iterator[Score]:
     parts = len(predictors) + 1
 
-    def follow(steps: Iterator[float | Score], part: int, activity: str) -> Iterator[Score]:
-        for item in steps:
-            if isinstance(item, Score):
-                monitor.finished(item.as_row())
-                yield item
-            elif monitor.progress((part + item) / parts, activity) is False:
-                raise KeyboardInterrupt
+    def follow(part: int, activity: str, share: float) -> None:
+        if monitor.progress((part + share) / parts, activity) is False:
+            raise KeyboardInterrupt
 
-    yield from follow(evaluation.prepare(), 0, "circuits for the truth")
+    evaluation.prepare(partial(follow, 0, "circuits for the truth"))
     static = evaluation.static()
-    for place, (name, predictor) in enumerate(predictors.items()):
-        yield from follow(evaluation.run(name, predictor), place + 1, name)
+    for part, (name, predictor) in enumerate(predictors.items(), 1):
+        score = evaluation.run(name, predictor, partial(follow, part, name))
+        monitor.finished(score.as_row())
+        yield score
     if static is not None:
         monitor.finished(static.as_row())
         yield static

@@ -1,7 +1,7 @@
 """How good predictors of expert loads are: top-k overlap, L1, and the time lost to circuits.
 
 Circuits for the first all-to-all of a layer must be chosen before its loads are known. Each
-predictor is told the loads of a trace in the order of a step and predicts each layer before it
+predictor is told the loads of a history in the order of a step and predicts each layer before it
 is told. Three things are measured:
 
 - *top-k overlap*: how many of the k busiest experts it finds (MixNet's Figure 19);
@@ -14,8 +14,8 @@ is told. Three things are measured:
 
 The same regret of the *static* circuits, demand-oblivious ones, says whether prediction matters.
 
-Assumed: the experts lie on the servers of one region in order; a source of the trace sits on a
-server, or, where the trace does not tell, every server sends the same. Times are at line rate, of
+Assumed: the experts lie on the servers of one region in order; a source of the history sits on a
+server, or, where the history does not tell, every server sends the same. Times are at line rate, of
 dispatch alone; the delay of reconfiguring is not in them. The allocator ``best`` is near the
 optimum but not exact, so that a regret may come out slightly negative.
 """
@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.load_trace import LoadTrace
+from lightloom.demand.load_history import LoadHistory
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.predictors import DemandPredictor, Loads
 from lightloom.demand.source import shown_divisors, whole
@@ -115,44 +115,44 @@ class ScoringRange:
     first_layer: int
 
     @classmethod
-    def of(cls, trace: LoadTrace, *, top_k: int | None, window: int) -> ScoringRange:
-        """The setting for a trace: scored once windows are full, or from its middle on.
+    def of(cls, history: LoadHistory, *, top_k: int | None, window: int) -> ScoringRange:
+        """The setting for a history: scored once windows are full, or from its middle on.
 
         Raises
         ------
         DemandError
-            If the trace has a single step, or ``top_k`` is not a number of its experts.
+            If the history has a single step, or ``top_k`` is not a number of its experts.
         """
-        if trace.steps < 2:
+        if history.steps < 2:
             raise DemandError(
-                f"{trace.name}: a log of one step, of which nothing can be predicted; expected "
+                f"{history.name}: a log of one step, of which nothing can be predicted; expected "
                 f"{MIN_STEPS} steps and more (--tokens-per-step cuts a stream into steps)"
             )
         if top_k is None:
-            top_k = max(1, trace.experts // 4)
-        if not whole(top_k) or not 1 <= top_k <= trace.experts:
-            raise DemandError(f"top-k: expected 1 to {trace.experts} experts, got {echo(top_k)}")
-        return cls(top_k, min(window + 1, trace.steps // 2), min(1, trace.layers - 1))
+            top_k = max(1, history.experts // 4)
+        if not whole(top_k) or not 1 <= top_k <= history.experts:
+            raise DemandError(f"top-k: expected 1 to {history.experts} experts, got {echo(top_k)}")
+        return cls(top_k, min(window + 1, history.steps // 2), min(1, history.layers - 1))
 
-    def scored_steps(self, trace: LoadTrace) -> int:
+    def scored_steps(self, history: LoadHistory) -> int:
         """Steps that count."""
-        return trace.steps - self.first_step
+        return history.steps - self.first_step
 
-    def places(self, trace: LoadTrace) -> int:
+    def places(self, history: LoadHistory) -> int:
         """Predictions that count."""
-        return self.scored_steps(trace) * (trace.layers - self.first_layer)
+        return self.scored_steps(history) * (history.layers - self.first_layer)
 
 
-def shortcomings(trace: LoadTrace, setting: ScoringRange) -> list[str]:
-    """Why a trace is too short to judge a predictor by, in words; empty if it is not."""
+def shortcomings(history: LoadHistory, setting: ScoringRange) -> list[str]:
+    """Why a history is too short to judge a predictor by, in words; empty if it is not."""
     reasons = []
-    steps = setting.scored_steps(trace)
+    steps = setting.scored_steps(history)
     if steps < MIN_STEPS:
         reasons.append(
-            f"{steps} scored step{'s' * (steps > 1)} of {trace.steps}, "
+            f"{steps} scored step{'s' * (steps > 1)} of {history.steps}, "
             f"at least {MIN_STEPS} are needed"
         )
-    copies = trace.copies_per_step / trace.experts
+    copies = history.copies_per_step / history.experts
     if copies < MIN_COPIES_PER_EXPERT:
         reasons.append(
             f"{copies:.3g} token copies per expert and step, at least {MIN_COPIES_PER_EXPERT} are "
@@ -232,8 +232,8 @@ class Truth:
         sent = self.rows[place].sum(axis=1)
         guess = region_demand(sent[:, np.newaxis] * predicted, options.token_bytes)
         previous = self.static if held else None
-        found = allocate_region(guess, options.region, method=options.method, previous=previous)
-        taken = route(self.demands[place], found.circuits, options.region).makespan_s
+        plan = allocate_region(guess, options.region, method=options.method, previous=previous)
+        taken = route(self.demands[place], plan.circuits, options.region).makespan_s
         return taken - self.best_s[place]
 
     def score(self, lost_s: Sequence[float], held_s: Sequence[float]) -> dict[str, float]:
@@ -258,42 +258,42 @@ class Truth:
 
 
 class Evaluation:
-    """Scores predictors on one trace, one after the other.
+    """Scores predictors on one history, one after the other.
 
     Parameters
     ----------
-    trace
+    history
         Loads of at least two steps.
     top_k
         Busiest experts to be found; a quarter of them by default.
     window
-        Steps that pass before any is scored, as long as half of the trace is left.
+        Steps that pass before any is scored, as long as half of the history is left.
     options
         The region, for regret; none is computed without.
 
     Raises
     ------
     InputError
-        If the trace is a single step, or the region does not fit its experts.
+        If the history is a single step, or the region does not fit its experts.
     """
 
     def __init__(
         self,
-        trace: LoadTrace,
+        history: LoadHistory,
         *,
         top_k: int | None = None,
         window: int = 32,
         options: RegionOptions | None = None,
     ) -> None:
-        self.trace = trace
-        self.setting = ScoringRange.of(trace, top_k=top_k, window=window)
-        self.servers = 0 if options is None else _servers(trace, options)
+        self.history = history
+        self.setting = ScoringRange.of(history, top_k=top_k, window=window)
+        self.servers = 0 if options is None else _servers(history, options)
         self.truth = None if options is None else Truth(options)
-        loads = trace.counts.sum(axis=2)
+        loads = history.counts.sum(axis=2)
         self._shares: npt.NDArray[np.float64] = loads / loads.sum(axis=-1, keepdims=True)
 
-    def prepare(self) -> Iterator[float]:
-        """Allocate circuits for the truth; yields the share that is done.
+    def prepare(self, progress: Callable[[float], None] = lambda _: None) -> None:
+        """Allocate circuits for the truth; ``progress`` is told the share that is done.
 
         Raises
         ------
@@ -302,10 +302,10 @@ class Evaluation:
         """
         if self.truth is None:
             return
-        total = self.setting.places(self.trace)
+        total = self.setting.places(self.history)
         for step, layer in self._places():
-            self.truth.add(self.trace.counts[step, layer], self.servers)
-            yield len(self.truth.best_s) / total
+            self.truth.add(self.history.counts[step, layer], self.servers)
+            progress(len(self.truth.best_s) / total)
         if not np.isfinite(self.truth.best_s).all():
             raise InputError(
                 "some servers cannot reach each other: more peers than circuits, and no EPS; "
@@ -313,18 +313,20 @@ class Evaluation:
             )
 
     def _places(self) -> Iterator[tuple[int, int]]:
-        setting, trace = self.setting, self.trace
-        for step in range(setting.first_step, trace.steps):
-            for layer in range(setting.first_layer, trace.layers):
+        setting, history = self.setting, self.history
+        for step in range(setting.first_step, history.steps):
+            for layer in range(setting.first_layer, history.layers):
                 yield step, layer
 
-    def run(self, name: str, predictor: DemandPredictor) -> Iterator[float | Score]:
-        """Score a predictor; yields the share that is done, and its score at the end.
-
-        Only :meth:`prepare` must have been exhausted before.
-        """
+    def run(
+        self,
+        name: str,
+        predictor: DemandPredictor,
+        progress: Callable[[float], None] = lambda _: None,
+    ) -> Score:
+        """Score a predictor, after :meth:`prepare`; ``progress`` is told the share that is done."""
         tally = _Tally()
-        steps, layers = self.trace.steps, self.trace.layers
+        steps, layers = self.history.steps, self.history.layers
         for step in range(steps):
             for layer in range(layers):
                 actual = self._shares[step, layer]
@@ -335,8 +337,8 @@ class Evaluation:
                 if step >= self.setting.first_step and layer >= self.setting.first_layer:
                     self._score(tally, predicted, actual)
                     tally.time_s.append(spent_s)
-            yield (step + 1) / steps
-        yield tally.score(name, self.truth)
+            progress((step + 1) / steps)
+        return tally.score(name, self.truth)
 
     def _score(self, tally: _Tally, predicted: Loads, actual: Loads) -> None:
         if self.truth is not None:
@@ -349,7 +351,7 @@ class Evaluation:
     @property
     def equal_sources(self) -> bool:
         """Whether every server is taken to send the same."""
-        return bool(self.servers and self.trace.sources % self.servers)
+        return bool(self.servers and self.history.sources % self.servers)
 
     def optimum_s(self) -> float:
         """Mean time of the circuits for the truth, s; NaN without a region."""
@@ -385,34 +387,31 @@ class _Tally:
 
 
 def score(
-    trace: LoadTrace,
+    history: LoadHistory,
     predictors: Mapping[str, DemandPredictor],
     *,
     top_k: int | None = None,
     window: int = 32,
     options: RegionOptions | None = None,
 ) -> list[Score]:
-    """Score predictors on a trace; with a region, static circuits come last.
+    """Score predictors on a history; with a region, static circuits come last.
 
     See :class:`Evaluation` for the arguments and errors.
     """
-    evaluation = Evaluation(trace, top_k=top_k, window=window, options=options)
-    for _ in evaluation.prepare():
-        pass
-    found = []
-    for name, predictor in predictors.items():
-        found += [item for item in evaluation.run(name, predictor) if isinstance(item, Score)]
+    evaluation = Evaluation(history, top_k=top_k, window=window, options=options)
+    evaluation.prepare()
+    scores = [evaluation.run(name, predictor) for name, predictor in predictors.items()]
     static = evaluation.static()
-    return found if static is None else [*found, static]
+    return scores if static is None else [*scores, static]
 
 
-def _servers(trace: LoadTrace, options: RegionOptions) -> int:
-    experts, per_server = trace.experts, options.experts_per_server
+def _servers(history: LoadHistory, options: RegionOptions) -> int:
+    experts, per_server = history.experts, options.experts_per_server
     if not whole(per_server):
         raise DemandError(f"experts_per_server: expected a whole number, got {echo(per_server)}")
     if not whole(options.token_bytes) or not 1 <= options.token_bytes <= MAX_TOKEN_BYTES:
-        given = echo(options.token_bytes)
-        raise DemandError(f"token_bytes: expected 1 to {MAX_TOKEN_BYTES:,}, got {given}")
+        text = echo(options.token_bytes)
+        raise DemandError(f"token_bytes: expected 1 to {MAX_TOKEN_BYTES:,}, got {text}")
     if per_server < 1 or experts % per_server or experts // per_server < 2:
         raise DemandError(
             f"{experts} experts do not fill two or more servers of {per_server} experts each; "
@@ -423,18 +422,18 @@ def _servers(trace: LoadTrace, options: RegionOptions) -> int:
 
 def inputs_of(evaluation: Evaluation) -> dict[str, Any]:
     """What was scored, as plain data."""
-    trace, setting = evaluation.trace, evaluation.setting
+    history, setting = evaluation.history, evaluation.setting
     return {
-        "trace": trace.name,
-        "synthetic": trace.synthetic,
-        "provenance": trace.provenance,
-        "steps": trace.steps,
-        "layers": trace.layers,
-        "sources": trace.sources if trace.sources_known else None,
-        "experts": trace.experts,
+        "trace": history.name,
+        "synthetic": history.synthetic,
+        "provenance": history.provenance,
+        "steps": history.steps,
+        "layers": history.layers,
+        "sources": history.sources if history.sources_known else None,
+        "experts": history.experts,
         "first_scored_step": setting.first_step,
         "first_scored_layer": setting.first_layer,
         "top_k": setting.top_k,
-        "sampling_noise_l1": trace.sampling_noise(),
-        "too_short": shortcomings(trace, setting),
+        "sampling_noise_l1": history.sampling_noise(),
+        "too_short": shortcomings(history, setting),
     }

@@ -140,14 +140,14 @@ def priced(
     )
     is_limited = budget_usd is not None or max_power_w is not None
     fabrics = {fabric.name: fabric for fabric in load_fabrics(scenario)}
-    found, advised = [], eligible(comparison.results)
+    priced_fabrics, advised = [], eligible(comparison.results)
     for result in comparison.results:
         fabric = fabrics[result.fabric]
         quantum = _quantum(result.plan, scenario)
         gpus = site.largest(fabric, quantum) if is_limited else scenario.gpus
         costs, cluster = site.costs(fabric, gpus)
         assert result.tokens_per_s is not None
-        found.append(
+        priced_fabrics.append(
             PricedFabric(
                 fabric=fabric.name,
                 gpus=gpus,
@@ -159,7 +159,7 @@ def priced(
                 is_eligible=result in advised,
             )
         )
-    return Pricing(tuple(found), ownership, tokens, budget_usd, max_power_w)
+    return Pricing(tuple(priced_fabrics), ownership, tokens, budget_usd, max_power_w)
 
 
 def _quantum(plan: Mapping[str, Any], scenario: Scenario) -> int:

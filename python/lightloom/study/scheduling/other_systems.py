@@ -70,7 +70,7 @@ def other_system(name: str, demand: Bytes, fabric: SystemFabric) -> SystemRow:
 
 def _rotornet(demand: Bytes, fabric: SystemFabric, *, held: bool, relay: bool) -> SystemRow:
     started = time.perf_counter()
-    found = schedule.rotornet_schedule(
+    turns = schedule.rotornet_schedule(
         demand,
         switches=fabric.switches,
         delay_s=fabric.delay_s,
@@ -79,8 +79,8 @@ def _rotornet(demand: Bytes, fabric: SystemFabric, *, held: bool, relay: bool) -
         relay=relay,
     )
     took = time.perf_counter() - started
-    slots = len(found.holds_bytes)
-    return SystemRow(found.length_s, found.over_bound, slots, None, found.relayed_bytes, took)
+    slots = len(turns.holds_bytes)
+    return SystemRow(turns.length_s, turns.over_bound, slots, None, turns.relayed_bytes, took)
 
 
 def _epochs(
@@ -91,7 +91,7 @@ def _epochs(
     for share in _EPOCHS:
         epoch_s = max(share * line_s, 1e-9)
         started = time.perf_counter()
-        found = run(
+        epochs = run(
             demand,
             epoch_s=epoch_s,
             switches=fabric.switches,
@@ -100,7 +100,7 @@ def _epochs(
         )
         took = time.perf_counter() - started
         rows.append(
-            SystemRow(found.length_s, found.over_bound, len(found.matchings), epoch_s, 0, took)
+            SystemRow(epochs.length_s, epochs.over_bound, len(epochs.matchings), epoch_s, 0, took)
         )
     return min(rows, key=lambda row: row.length_s)
 

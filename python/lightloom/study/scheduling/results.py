@@ -102,11 +102,11 @@ class ScheduleComparison(Shown):
 
     def __repr__(self) -> str:
         of, name = self.profile, self.winner
-        found = "no schedule"
+        summary = "no schedule"
         if name is not None:
-            found = f"shortest {name}, {show_time(self.schedules[name].length_s)}"
+            summary = f"shortest {name}, {show_time(self.schedules[name].length_s)}"
         size = f"{of.sources} x {of.destinations}, {show_bytes(of.total_bytes)}"
-        return f"ScheduleComparison({self.problem.name}: {size}; {found})"
+        return f"ScheduleComparison({self.problem.name}: {size}; {summary})"
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per scheduler."""

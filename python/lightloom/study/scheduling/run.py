@@ -91,16 +91,16 @@ def compare_schedules(
         If the problem or a method cannot be used.
     """
     check(problem, choice)
-    found = ScheduleComparison(problem, profile_of(problem.demand, problem.name))
-    steps = list(_steps(found, choice))
+    comparison = ScheduleComparison(problem, profile_of(problem.demand, problem.name))
+    steps = list(_steps(comparison, choice))
     try:
         for number, (title, step) in enumerate(steps):
             if progress is not None and progress(number / len(steps), title) is False:
                 raise KeyboardInterrupt
             _interruptibly(step)
     except KeyboardInterrupt:
-        found.interrupted = True
-    return found
+        comparison.interrupted = True
+    return comparison
 
 
 def _interruptibly(step: Callable[[], None]) -> None:
@@ -156,14 +156,14 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
     permutations = (*schedule.PERMUTATION_METHODS, "auto", *plugins.SCHEDULERS.installed())
     allocators = (*schedule.ALLOCATION_METHODS, *plugins.ALLOCATORS.installed())
-    for what, names, known in (
+    for what, names, choices in (
         ("method", choice.methods, permutations),
         ("circuits", choice.allocators, allocators),
     ):
-        wrong = next((name for name in names if name not in known), None)
+        wrong = next((name for name in names if name not in choices), None)
         if wrong is not None:
-            hint = did_you_mean(wrong, known)
-            raise InputError(f"{what} '{wrong}': expected of {', '.join(known)}{hint}")
+            hint = did_you_mean(wrong, choices)
+            raise InputError(f"{what} '{wrong}': expected of {', '.join(choices)}{hint}")
     unknown = next((name for name in choice.systems if name not in SYSTEMS), None)
     if unknown is not None:
         raise InputError(f"system {echo(unknown)}: {expected_one_of(unknown, SYSTEMS)}")
@@ -224,7 +224,7 @@ def _steps(
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
     clock = _Clock(choice.time_limit_s)
-    if clock.given:  # within a limit nothing promises as much
+    if clock.is_limited:  # within a limit nothing promises as much
         names.sort(key=lambda name: name != "auto")
     if problem.earlier is not None:
         names.insert(0, KEPT)
@@ -272,7 +272,7 @@ class _Clock:
 
     def __init__(self, limit_s: float | None) -> None:
         self._limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
-        self.given = limit_s is not None
+        self.is_limited = limit_s is not None
         self._started: float | None = None
 
     def left_s(self, factor: float = 1.0) -> float:
@@ -284,7 +284,7 @@ class _Clock:
 
 def _decompose(comparison: ScheduleComparison, method: str, clock: _Clock) -> None:
     """The schedule of one method; the first one is begun in any case."""
-    long = method == "auto" and not clock.given
+    long = method == "auto" and not clock.is_limited
     left_s = clock.left_s(1.0 + _AUTO_TAKES if long else 1.0)
     if comparison.schedules and left_s <= 0:
         comparison.not_begun.append(method)
@@ -300,7 +300,7 @@ def _decompose(comparison: ScheduleComparison, method: str, clock: _Clock) -> No
         delay_s=problem.delay_s,
         rate_gbps=problem.rate_gbps,
         method=method,
-        time_limit_s=max(0.0, left_s) if clock.given else None,
+        time_limit_s=max(0.0, left_s) if clock.is_limited else None,
         partial=problem.partial,
         switches=problem.switch_count,
         previous=problem.earlier if method == KEPT else None,
@@ -341,7 +341,7 @@ def _divide(comparison: ScheduleComparison, method: str, clock: _Clock, relay: b
         delay_s=problem.delay_s,
         rate_gbps=problem.rate_gbps,
         method=method,
-        time_limit_s=left_s if clock.given else None,
+        time_limit_s=left_s if clock.is_limited else None,
         relay=relay,
     )
     comparison.hybrids = {
@@ -364,7 +364,7 @@ def _pipeline(comparison: ScheduleComparison, method: str, clock: _Clock) -> Non
         delay_s=problem.delay_s,
         rate_gbps=problem.rate_gbps,
         method=method,
-        time_limit_s=left_s if clock.given else None,
+        time_limit_s=left_s if clock.is_limited else None,
     )
     comparison.chunked = {
         name: comparison.chunked[name]
@@ -410,7 +410,7 @@ def _hold(comparison: ScheduleComparison, relay: bool) -> None:
 
 def _allocate(comparison: ScheduleComparison, method: str, choice: MethodChoice) -> None:
     assert comparison.held is not None
-    region, demand, held = (
+    region, demand, circuits = (
         _region(comparison.problem),
         comparison.problem.demand,
         comparison.held.circuits,
@@ -422,10 +422,10 @@ def _allocate(comparison: ScheduleComparison, method: str, choice: MethodChoice)
         limit_s = DEFAULT_LIMIT_S if choice.time_limit_s is None else choice.time_limit_s
         allocate = partial(schedule.allocate_exactly, time_limit_s=max(limit_s, 1e-3))
     started = time.perf_counter()
-    split = allocate(demand, region, previous=held)
+    split = allocate(demand, region, previous=circuits)
     took = time.perf_counter() - started
-    whole = allocate(demand, replace(region, split=False), previous=held)
-    changed = schedule.changed_pairs(held, split.circuits)
+    whole = allocate(demand, replace(region, split=False), previous=circuits)
+    changed = schedule.changed_pairs(circuits, split.circuits)
     relayed = schedule.relay(demand, split.circuits, region) if choice.relay else None
     comparison.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
 
@@ -439,9 +439,9 @@ def _decide(comparison: ScheduleComparison) -> None:
         _region(comparison.problem),
         timing=schedule.SwitchTiming(comparison.problem.delay_s),
     )
-    held = decider.hold(comparison.held.circuits)
+    state = decider.hold(comparison.held.circuits)
     proposals = [row.split.circuits for row in comparison.allocations]
-    comparison.decision = decider.decide(held, demand, proposals=proposals)
+    comparison.decision = decider.decide(state, demand, proposals=proposals)
 
 
 def _make_to_relay(comparison: ScheduleComparison) -> None:

@@ -120,7 +120,7 @@ def computes_of(session: Any) -> list[dict[str, Any]]:
 def choices_of(session: Any) -> list[list[int]]:
     """Sizes of the choices of experts that calls stem from."""
     used = {call.routed for call in session.calls}
-    rows = session.oracle.made if session.oracle is not None else []
+    rows = session.oracle.all_choices if session.oracle is not None else []
     return [[row.number, row.tokens, row.experts, row.each] for row in rows if row.number in used]
 
 

@@ -57,7 +57,7 @@ class RoutingOracle:
         self.rank, self.seed, self.skew, self.log = rank, seed, skew, log
         self.choices: deque[Routing] = deque(maxlen=PENDING)
         self.number = 0
-        self.made: list[Routing] = []
+        self.all_choices: list[Routing] = []
         #: those of whose counts a call was seen
         self.seen: set[int] = set()
         #: of the last choices
@@ -108,7 +108,7 @@ class RoutingOracle:
         self.number += 1
         self.logged += self._has_log(choice)
         routings.append(choice)
-        self.made.append(choice)
+        self.all_choices.append(choice)
         return choice
 
     def counts(self, choice: Routing, rank: int) -> torch.Tensor:

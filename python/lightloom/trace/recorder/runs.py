@@ -123,10 +123,10 @@ class _Heard:
         if root not in self.earlier:
             return []
         if root not in self._known:
-            said = self.folder / f"{self.program}-{root}.said"
-            while not said.exists():
+            report = self.folder / f"{self.program}-{root}.said"
+            while not report.exists():
                 time.sleep(POLL_S)
-            self._known[root] = json.loads(said.read_text(encoding="utf-8"))
+            self._known[root] = json.loads(report.read_text(encoding="utf-8"))
         return self._known[root].get(name, [])
 
 

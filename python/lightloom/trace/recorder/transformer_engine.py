@@ -141,7 +141,7 @@ class _Layer(nn.Module):
         self.use_bias, self.return_bias = extra.get("bias", True), extra.get("return_bias", False)
         self.fuse_wgrad_accumulation = extra.get("fuse_wgrad_accumulation", False)
         self.save_original_input = extra.get("save_original_input", False)
-        self.made = {"dtype": extra.get("params_dtype"), "device": extra.get("device", "cuda")}
+        self.options = {"dtype": extra.get("params_dtype"), "device": extra.get("device", "cuda")}
         self.init_method = extra.get("init_method")
         if extra.get("delay_wgrad_compute"):
             raise NotImplementedError("delay_wgrad_compute has no replacement in a trace")
@@ -153,13 +153,13 @@ class _Layer(nn.Module):
 
     def make_weight(self, number: str = "") -> None:
         """Make a weight and its bias, and mark them as Transformer Engine does."""
-        weight = nn.Parameter(torch.empty(self.out_features, self.in_features, **self.made))
+        weight = nn.Parameter(torch.empty(self.out_features, self.in_features, **self.options))
         if self.init_method is not None:
             with torch.no_grad():
                 self.init_method(weight)
         _mark(weight, dim=1 if self.parallel_mode == "row" else 0)
         self.register_parameter(f"weight{number}", weight)
-        bias = torch.zeros(self.out_features, **self.made) if self.use_bias else torch.Tensor()
+        bias = torch.zeros(self.out_features, **self.options) if self.use_bias else torch.Tensor()
         if not self.use_bias:
             setattr(self, f"bias{number}", bias)
             return

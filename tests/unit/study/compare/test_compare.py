@@ -145,7 +145,7 @@ def test_a_network_for_nothing_has_no_performance_per_dollar_or_watt(
 
 
 def test_the_papers_cost_is_noted_where_it_is_another_one(scenario):
-    """Of 128 GPUs, which two tiers carry; the paper charges three whatever the size."""
+    """Two tiers carry 128 GPUs; the paper charges three whatever the size."""
     changes = {"seeds": 1, "compute_spread": 0.0, "imbalances": False, "policies": False}
 
     def notes(**counting):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lightloom.demand import rank_matrix, synthetic
-from lightloom.demand.load_trace import LoadTrace, trace_of_source
+from lightloom.demand.load_history import LoadHistory, history_of_source
 from lightloom.demand.predictors import make_predictor
 from lightloom.errors import DemandError, InputError
 from lightloom.progress import Monitor
@@ -34,10 +34,10 @@ OPTIONS = RegionOptions(experts_per_server=1, region=REGION, token_bytes=8192)
 
 
 class Oracle:
-    """Knows the trace; a predictor that is always right."""
+    """Knows the history; a predictor that is always right."""
 
-    def __init__(self, trace):
-        loads = trace.counts.sum(axis=2)
+    def __init__(self, history):
+        loads = history.counts.sum(axis=2)
         self.shares = loads / loads.sum(axis=-1, keepdims=True)
 
     def observe(self, step, layer, loads):
@@ -50,7 +50,7 @@ class Oracle:
 def drawn(regime="volatile", steps=24, layers=2, seed=0, **shape):
     sizes = {"ranks": 4, "experts": 4, "tokens_per_rank": 4096, "top_k": 2, **shape}
     made = synthetic(regime, seed=seed, **sizes)
-    return trace_of_source(made, steps=steps, layers=layers, synthetic=True)
+    return history_of_source(made, steps=steps, layers=layers, synthetic=True)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_truth_by_hand():
 
 
 def test_regret_is_the_time_over_circuits_for_the_prediction():
-    trace = drawn("sparse", steps=2, ranks=8, experts=8)
+    history = drawn("sparse", steps=2, ranks=8, experts=8)
     options = RegionOptions(1, Region(2, 400, 100), 8192)
     truth = Truth(options)
-    truth.add(trace.counts[1, 1], 8)
-    demand = rank_matrix(np.rint(trace.counts[1, 1] * 8192).astype(np.int64))
+    truth.add(history.counts[1, 1], 8)
+    demand = rank_matrix(np.rint(history.counts[1, 1] * 8192).astype(np.int64))
     wrong = np.arange(1.0, 9) / 36
-    sent = trace.counts[1, 1].sum(axis=1)
+    sent = history.counts[1, 1].sum(axis=1)
     guess = rank_matrix(np.rint(np.outer(sent, wrong) * 8192).astype(np.int64))
     circuits = allocate_region(guess, options.region).circuits
     expected = (
@@ -137,18 +137,18 @@ def test_regret_is_the_time_over_circuits_for_the_prediction():
 
 def test_held_circuits_stay_where_the_prediction_sees_no_gain():
     """Equal loads leave nothing to gain over the circulant, whatever the truth is."""
-    trace = drawn("sparse", steps=2, ranks=8, experts=8)
+    history = drawn("sparse", steps=2, ranks=8, experts=8)
     truth = Truth(RegionOptions(1, Region(6, 400, 800), 8192))
-    truth.add(trace.counts[1, 1], 8)
+    truth.add(history.counts[1, 1], 8)
     lost = truth.static_s[0] - truth.best_s[0]
     assert truth.regret_s(0, np.full(8, 1 / 8), held=True) == pytest.approx(lost)
 
 
 def test_circuits_that_were_there_before_stay_where_the_prediction_sees_none_better():
     """All for one server: the other ports are free, and whom it is joined to is open."""
-    trace = drawn("pair", steps=2, layers=1, ranks=8, experts=8)
+    history = drawn("pair", steps=2, layers=1, ranks=8, experts=8)
     truth = Truth(RegionOptions(1, Region(3, 400, 100), 8192))
-    truth.add(trace.counts[1, 0], 8)
+    truth.add(history.counts[1, 0], 8)
     predicted = np.eye(8)[3]
     guess = rank_matrix(np.rint(np.outer(truth.rows[0].sum(axis=1), predicted) * 8192).astype(int))
     lost = []
@@ -198,7 +198,7 @@ def test_what_was_scored_before_an_interrupt_is_kept():
         made = {name: make_predictor(name, 4) for name in ("uniform", "last-step", "ewma")}
         return score_predictors(evaluation, made, window=4, monitor=Stops(after))
 
-    steps = evaluation.trace.steps
+    steps = evaluation.history.steps
     found = scored(2 * steps + 1)
     assert [one.predictor for one in found.scores] == ["uniform", "last-step"]
     assert found.interrupted
@@ -232,11 +232,11 @@ def every_circuits(servers, ports):
 @pytest.mark.parametrize("seed", range(5))
 def test_regret_against_brute_force_is_never_negative(seed):
     """Over the true optimum no circuits gain; over `best`, which is not exact, some may."""
-    trace = drawn("pair", steps=4, layers=1, seed=seed)
-    demand = rank_matrix(trace.counts[3, 0].astype(np.int64)) * 8192
+    history = drawn("pair", steps=4, layers=1, seed=seed)
+    demand = rank_matrix(history.counts[3, 0].astype(np.int64)) * 8192
     minimum = min(route(demand, c, REGION).makespan_s for c in every_circuits(4, 2))
     truth = Truth(OPTIONS)
-    truth.add(trace.counts[3, 0], 4)
+    truth.add(history.counts[3, 0], 4)
     assert truth.best_s[0] >= minimum * (1 - 1e-9)
     rng = np.random.default_rng(seed)
     for _ in range(20):
@@ -245,8 +245,8 @@ def test_regret_against_brute_force_is_never_negative(seed):
 
 
 def test_the_oracle_has_no_error_and_no_regret_where_sources_agree():
-    trace = drawn(steps=20)
-    alike = LoadTrace("alike", trace.counts.sum(axis=2, keepdims=True), False)
+    history = drawn(steps=20)
+    alike = LoadHistory("alike", history.counts.sum(axis=2, keepdims=True), False)
     best, static = score(alike, {"oracle": Oracle(alike)}, options=OPTIONS, window=4)
     assert best.l1 == 0
     assert best.top_k_overlap == 1
@@ -257,9 +257,9 @@ def test_the_oracle_has_no_error_and_no_regret_where_sources_agree():
 
 
 def test_scores_are_means_over_scored_steps_and_layers():
-    trace = drawn(steps=12, layers=3)
-    (found,) = score(trace, {"last": make_predictor("last-step", 4)}, top_k=2, window=4)
-    loads = trace.counts.sum(axis=2)
+    history = drawn(steps=12, layers=3)
+    (found,) = score(history, {"last": make_predictor("last-step", 4)}, top_k=2, window=4)
+    loads = history.counts.sum(axis=2)
     shares = loads / loads.sum(axis=-1, keepdims=True)
     gaps = np.abs(shares[5:, 1:] - shares[4:-1, 1:]).sum(axis=-1)
     assert found.predictions == 7 * 2
@@ -288,10 +288,11 @@ def test_predictors_see_only_what_came_before():
 
 def test_progress_ends_at_one():
     evaluation = Evaluation(drawn(steps=6), window=2, options=OPTIONS)
-    shares = list(evaluation.prepare())
+    shares, steps = [], []
+    evaluation.prepare(shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    *steps, last = evaluation.run("ewma", make_predictor("ewma", 4))
+    last = evaluation.run("ewma", make_predictor("ewma", 4), steps.append)
     assert steps[-1] == 1
     assert last.predictor == "ewma"
     assert evaluation.optimum_s() == pytest.approx(np.mean(evaluation.truth.best_s))
@@ -314,13 +315,13 @@ def test_short_traces_are_named_as_such():
 
 
 def test_inputs_name_the_trace():
-    trace = drawn(steps=6)
-    inputs = inputs_of(Evaluation(trace, window=2))
+    history = drawn(steps=6)
+    inputs = inputs_of(Evaluation(history, window=2))
     assert inputs["synthetic"] is True
     assert inputs["sources"] == 4
-    assert inputs["sampling_noise_l1"] == pytest.approx(trace.sampling_noise())
+    assert inputs["sampling_noise_l1"] == pytest.approx(history.sampling_noise())
     assert len(inputs["too_short"]) == 1
-    alike = LoadTrace("alike", trace.counts.sum(axis=2, keepdims=True), False)
+    alike = LoadHistory("alike", history.counts.sum(axis=2, keepdims=True), False)
     evaluation = Evaluation(alike, window=2, options=OPTIONS)
     assert evaluation.equal_sources
     assert inputs_of(evaluation)["sources"] is None

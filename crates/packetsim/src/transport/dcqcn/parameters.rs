@@ -50,7 +50,7 @@ pub struct DcqcnParameters {
 pub(super) const MICROSECOND: u64 = 1_000_000;
 
 impl DcqcnParameters {
-    /// Those of the ns-3 model of HPCC for NICs of a rate: its `dcqcn`, that is, the defaults of
+    /// The parameters of the ns-3 model of HPCC for NICs of a rate: its `dcqcn`, the defaults of
     /// NICs with 5 and 50 Mb/s for each 25 Gb/s.
     pub fn of_rate(rate: Rate) -> Self {
         Self {

@@ -173,7 +173,7 @@ mod tests {
     const LINE: f64 = 100e9;
     const US: u64 = MICROSECOND;
 
-    /// Those of the paper, at 40 Gb/s, but for `alpha`, which stays 1.
+    /// The parameters of the paper, at 40 Gb/s, but for `alpha`, which stays 1.
     fn published() -> DcqcnParameters {
         DcqcnParameters {
             cnp_interval: Duration(50 * US),

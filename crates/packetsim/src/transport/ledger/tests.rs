@@ -80,7 +80,7 @@ proptest! {
         ledger.open(FLOW, PACKETS);
         while send(&mut ledger).is_some() {}
         let mut here = BTreeSet::new();
-        let mut known = BTreeSet::new();
+        let mut numbers = BTreeSet::new();
         for &number in &order[..taken] {
             prop_assert!(ledger.receive(FLOW, number));
             prop_assert!(!ledger.receive(FLOW, number));
@@ -89,14 +89,14 @@ proptest! {
             prop_assert_eq!(ledger.expected(FLOW), expected);
             let selection = ledger.selection(FLOW, number);
             ledger.acknowledge(FLOW, expected, selection);
-            known.extend(0..expected);
+            numbers.extend(0..expected);
             if number > expected {
-                known.extend(here.range(number.saturating_sub(HISTORY)..=number));
+                numbers.extend(here.range(number.saturating_sub(HISTORY)..=number));
             }
         }
         // Exactly the packets that the sender does not know of expire.
         ledger.expire(FLOW);
-        prop_assert_eq!(ledger.expire(FLOW) as usize, PACKETS as usize - known.len());
+        prop_assert_eq!(ledger.expire(FLOW) as usize, PACKETS as usize - numbers.len());
         for number in 0..PACKETS {
             prop_assert_eq!(ledger.has(FLOW, number), here.contains(&number));
         }
@@ -251,11 +251,11 @@ fn memory_follows_the_packets_in_flight() {
         }
         ledger.blocks.len()
     };
-    let one = |ledger: &mut Ledger, number| {
+    let each_alone = |ledger: &mut Ledger, number| {
         ledger.acknowledge_one(FLOW, number);
     };
     let all_before = |ledger: &mut Ledger, number| ledger.acknowledge(FLOW, number + 1, 0);
-    for acknowledge in [one, all_before] {
+    for acknowledge in [each_alone, all_before] {
         assert_eq!(blocks(1_000_000, 50, acknowledge), blocks(1_000, 50, acknowledge));
         // A ring holds what is in flight, less than twice over, and those that it grew out of.
         let large = blocks(1_000_000, 64 * 100, acknowledge);

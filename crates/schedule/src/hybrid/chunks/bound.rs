@@ -1,7 +1,7 @@
 //! Lower bounds on the length and on the lateness of chunks.
 //!
 //! Chunks that are released at r or later must be sent from r on, over slots of which the first may
-//! have turned before: [`HybridDemand::lower_bound_after`]. Of those, the ones with a deadline of
+//! have turned before: [`HybridDemand::lower_bound_after`]. Among them, the ones with a deadline of
 //! at most d are late by at least r + that bound - d. The largest over all r and d is the bound;
 //! of many distinct times some are left out, which is as true.
 

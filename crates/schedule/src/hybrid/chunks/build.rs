@@ -81,16 +81,16 @@ pub(super) fn for_target(
         let better = |x: &Choice, y: &Choice| {
             (x.rise - 1e-9).total_cmp(&y.rise).then(y.rate.total_cmp(&x.rate))
         };
-        let found = choices.filter_map(|start| work.choose(start)).min_by(better);
-        let Some(found) = found else {
+        let choice = choices.filter_map(|start| work.choose(start)).min_by(better);
+        let Some(choice) = choice else {
             // Nothing that is here needs a circuit.
             let Some(later) = later else { break };
             work.now = later - demand.delay;
             continue;
         };
-        work.serve(&found);
-        let not_before = if Some(found.start) == later { found.start } else { 0 };
-        slots.push(PlannedSlot { matching: found.matching, hold: found.hold, not_before });
+        work.serve(&choice);
+        let not_before = if Some(choice.start) == later { choice.start } else { 0 };
+        slots.push(PlannedSlot { matching: choice.matching, hold: choice.hold, not_before });
     }
     Some(slots)
 }
@@ -257,12 +257,12 @@ impl<'a> Work<'a> {
         }
         keys.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
         let mut matching = vec![-1; self.demand.rows];
-        let mut taken = vec![false; self.demand.columns];
+        let mut used = vec![false; self.demand.columns];
         for (_, cell) in keys {
             let (row, column) = (cell / self.demand.columns, cell % self.demand.columns);
-            if matching[row] < 0 && !taken[column] {
+            if matching[row] < 0 && !used[column] {
                 matching[row] = column as i32;
-                taken[column] = true;
+                used[column] = true;
             }
         }
         is_needed.then_some(matching)
@@ -352,8 +352,8 @@ impl Work<'_> {
         (end, all)
     }
 
-    fn serve(&mut self, found: &Choice) {
-        let window = [found.start, found.start + found.hold];
+    fn serve(&mut self, choice: &Choice) {
+        let window = [choice.start, choice.start + choice.hold];
         self.now = window[1];
         for set in &mut self.sets {
             let [from, end] = set.packets;
@@ -364,7 +364,7 @@ impl Work<'_> {
                 set.needs.fill(Need { bytes: u64::MAX, ..Need::default() });
             }
         }
-        for (row, &column) in found.matching.iter().enumerate().filter(|pair| *pair.1 >= 0) {
+        for (row, &column) in choice.matching.iter().enumerate().filter(|pair| *pair.1 >= 0) {
             let cell = row * self.demand.columns + column as usize;
             let (order, sets) = (&self.queues.cells[cell], &mut self.sets);
             serve(order, &mut self.left, self.release, window, |chunk, _, bytes| {

@@ -109,7 +109,7 @@ pub(super) fn play(demand: &ChunkDemand, queues: &Queues, plan: &Plan) -> Played
     for planned in &plan.slots {
         let start = now.saturating_add(demand.delay).max(planned.not_before);
         let window = [start, start.saturating_add(planned.hold)];
-        let (known, slot) = (transfers.len(), slots.len() as u32);
+        let (earlier, slot) = (transfers.len(), slots.len() as u32);
         let mut matching = vec![-1; demand.rows];
         for (row, &column) in planned.matching.iter().enumerate().filter(|pair| *pair.1 >= 0) {
             let order = &queues.cells[row * demand.columns + column as usize];
@@ -120,7 +120,7 @@ pub(super) fn play(demand: &ChunkDemand, queues: &Queues, plan: &Plan) -> Played
                 matching[row] = column;
             });
         }
-        let own = &transfers[known..];
+        let own = &transfers[earlier..];
         let Some(first) = own.iter().map(|one| one.start).min() else { continue };
         now = own.iter().map(|one| one.end).max().unwrap_or(first);
         slots.matchings.extend(matching);
@@ -139,10 +139,10 @@ pub(super) fn play(demand: &ChunkDemand, queues: &Queues, plan: &Plan) -> Played
 /// Slots one after another from then on.
 pub(super) fn planned(slots: &Slots, rows: usize, not_before: u64) -> Vec<PlannedSlot> {
     let matchings = slots.matchings.chunks_exact(rows.max(1));
-    let one = |(matching, &hold): (&[i32], &u64)| PlannedSlot {
+    let planned = |(matching, &hold): (&[i32], &u64)| PlannedSlot {
         matching: matching.to_vec(),
         hold,
         not_before,
     };
-    matchings.zip(&slots.holds).map(one).collect()
+    matchings.zip(&slots.holds).map(planned).collect()
 }

@@ -237,11 +237,11 @@ mod tests {
         let all = (0..7_i64.pow(slots as u32)).map(|number| {
             (0..slots).map(|slot| number / 7_i64.pow(slot as u32) % 7).collect::<Vec<i64>>()
         });
-        let met = |holds: &Vec<i64>| {
+        let is_met = |holds: &Vec<i64>| {
             let of = |set| members(set).map(|slot| holds[slot]).sum::<i64>();
             rows.iter().all(|row| of(row.more) - of(row.less) >= row.bytes)
         };
-        all.filter(met).map(|holds| holds.iter().sum()).min()
+        all.filter(is_met).map(|holds| holds.iter().sum()).min()
     }
 
     proptest! {

@@ -189,16 +189,16 @@ impl Search<'_> {
     /// than those of the best schedule.
     fn evaluate(&mut self, node: &Node, rows: &[Row], pair: usize, slots: u16) -> Option<i64> {
         self.evaluations = self.evaluations.saturating_sub(1);
-        let mut own = std::mem::take(&mut self.rows);
-        own.clear();
+        let mut added = std::mem::take(&mut self.rows);
+        added.clear();
         let mut bound = None;
-        if node.rows_with(pair, slots, &mut own).is_some() {
+        if node.rows_with(pair, slots, &mut added).is_some() {
             let mut holds = Holds::clone(&node.holds);
-            if self.fit(&mut holds, &[&own, &node.rows, rows]).is_some() {
+            if self.fit(&mut holds, &[&added, &node.rows, rows]).is_some() {
                 bound = Some(holds.sum());
             }
         }
-        self.rows = own;
+        self.rows = added;
         bound
     }
 
@@ -310,9 +310,9 @@ mod tests {
             let length = found.slots.map_or(400, |slots| slots.length(100));
             assert!(found.lower_bound <= 312 && length >= 312, "{steps} steps");
         }
-        let found = search(&demand, 400, 1, &Budget::unlimited());
-        assert_eq!((found.lower_bound, found.slots.unwrap().length(100)), (312, 312));
-        let found = search(&demand, 312, 1, &Budget::unlimited());
-        assert_eq!((found.lower_bound, found.slots), (312, None));
+        let optimum = search(&demand, 400, 1, &Budget::unlimited());
+        assert_eq!((optimum.lower_bound, optimum.slots.unwrap().length(100)), (312, 312));
+        let optimum = search(&demand, 312, 1, &Budget::unlimited());
+        assert_eq!((optimum.lower_bound, optimum.slots), (312, None));
     }
 }

@@ -1,7 +1,7 @@
 //! What is decided of a schedule of so many slots, and what that asks of their holds.
 //!
 //! Each pair has a set of slots; those of the pairs of a line are disjoint. Slots are numbered by
-//! falling holds. Of a line with u pairs that are open and u + e slots that these may have, any m
+//! falling holds. In a line with u pairs that are open and u + e slots that these may have, any m
 //! pairs have at most m + e slots, since each other pair has one. So the m + e longest of the slots
 //! are held at least as long as the m largest pairs take; and of the r + e largest pairs at least
 //! r have one slot each, so that the r-th longest slot is held for the (r + e)-th largest pair.
@@ -63,7 +63,7 @@ fn first(set: u16, count: usize) -> u16 {
     set & !others
 }
 
-/// What a pair with these slots asks for. Of several, none can be spared.
+/// What a pair with these slots asks for. None of several can be spared.
 pub(super) fn rows_of_choice(slots: u16, bytes: i64, rows: &mut Vec<Row>) {
     rows.push(Row::at_least(slots, bytes));
     if slots.count_ones() > 1 {

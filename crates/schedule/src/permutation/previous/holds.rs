@@ -106,15 +106,15 @@ fn without(
     let mut sum = 0;
     for (bytes, cell) in cells {
         let others = || slots_of[cell].iter().map(|&other| other as usize);
-        let held = others().filter(|&other| other != slot && holds[other] > 0);
+        let still_used = others().filter(|&other| other != slot && holds[other] > 0);
         let more =
             |other: usize| longer.iter().find(|pair| pair.0 == other).map_or(0, |pair| pair.1);
-        let already: u64 = held.clone().map(more).sum();
+        let already: u64 = still_used.clone().map(more).sum();
         let lacking = bytes.saturating_sub(already);
         if lacking == 0 {
             continue;
         }
-        let other = held.max_by_key(|&other| more(other))?;
+        let other = still_used.max_by_key(|&other| more(other))?;
         sum += lacking;
         if sum >= cost {
             return None;

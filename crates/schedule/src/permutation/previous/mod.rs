@@ -37,10 +37,10 @@ pub(super) fn check_previous(demand: &Demand, previous: &Slots) -> Result<(), In
         let cells = previous.matchings.len();
         return wrong(format!("{cells} cells for {} slots of {rows} rows", previous.len()));
     }
-    let mut taken = vec![usize::MAX; columns];
+    let mut used = vec![usize::MAX; columns];
     for (slot, matching) in previous.matchings.chunks_exact(rows.max(1)).enumerate() {
         for &column in matching.iter().filter(|&&column| column != -1) {
-            match usize::try_from(column).ok().and_then(|column| taken.get_mut(column)) {
+            match usize::try_from(column).ok().and_then(|column| used.get_mut(column)) {
                 None => return wrong(format!("slot {slot}: no column {column} of {columns}")),
                 Some(last) if *last == slot => {
                     return wrong(format!("slot {slot}: column {column} twice"));

@@ -186,18 +186,18 @@ impl Program {
         let lines = self.lines;
         let pivot = self.column[row];
         let (before, rest) = self.inverse.split_at_mut(row * lines);
-        let (own, after) = rest.split_at_mut(lines);
-        for entry in own.iter_mut() {
+        let (pivot_line, after) = rest.split_at_mut(lines);
+        for entry in pivot_line.iter_mut() {
             *entry /= pivot;
         }
-        for (price, entry) in self.prices.iter_mut().zip(own.iter()) {
+        for (price, entry) in self.prices.iter_mut().zip(pivot_line.iter()) {
             *price += reduced * entry;
         }
         let others = before.chunks_exact_mut(lines).chain(after.chunks_exact_mut(lines));
         let rates = self.column[..row].iter().chain(&self.column[row + 1..]);
         for (line, &rate) in others.zip(rates).filter(|pair| *pair.1 != 0.0) {
-            for (entry, own) in line.iter_mut().zip(own.iter()) {
-                *entry -= rate * own;
+            for (entry, pivot_line) in line.iter_mut().zip(pivot_line.iter()) {
+                *entry -= rate * pivot_line;
             }
         }
         for (value, rate) in self.values.iter_mut().zip(&self.column) {

@@ -2,7 +2,7 @@
 //!
 //! A schedule of K slots on s switches lasts T. The bytes and the delays of all slots fit, so that
 //! min(s, K) T is at least the sum of holds and K delays; what [`bound`](super::super::bound) says
-//! of the holds of K slots does not depend on where they are. Of the q s + 1 slots with
+//! of the holds of K slots does not depend on where they are. Among the q s + 1 slots with
 //! the longest holds some switch has q + 1, which last no less than the shortest q + 1 of them
 //! (as for jobs on parallel machines). The least over K is the bound: at least L / s and a delay,
 //! and (L + degree x delay) / s.

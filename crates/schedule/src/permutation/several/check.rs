@@ -48,12 +48,12 @@ fn serve(demand: &Demand, matching: &[i32], hold: u64, left: &mut [u64]) -> Resu
     if hold == 0 {
         return Err("held for nothing".to_owned());
     }
-    let mut taken = vec![false; demand.columns];
+    let mut used = vec![false; demand.columns];
     for (row, &column) in matching.iter().enumerate().filter(|pair| *pair.1 != -1) {
         let Some(column) = usize::try_from(column).ok().filter(|&c| c < demand.columns) else {
             return Err(format!("row {row}: no column {column}"));
         };
-        if std::mem::replace(&mut taken[column], true) {
+        if std::mem::replace(&mut used[column], true) {
             return Err(format!("column {column} twice"));
         }
         let cell = &mut left[row * demand.columns + column];

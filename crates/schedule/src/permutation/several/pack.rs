@@ -22,11 +22,11 @@ pub(super) fn pack(demand: &Demand, slots: &Slots, switches: usize) -> Vec<Slots
     let rows = demand.rows;
     let mut result = Vec::with_capacity(switches);
     for pieces in placed {
-        let mut own = Slots::default();
+        let mut packed = Slots::default();
         for (slot, hold) in pieces {
-            own.push(&slots.matchings[slot * rows..(slot + 1) * rows], hold);
+            packed.push(&slots.matchings[slot * rows..(slot + 1) * rows], hold);
         }
-        result.push(own);
+        result.push(packed);
     }
     trim(demand, &result)
 }

@@ -1,6 +1,6 @@
 """Loads of experts over layers and steps: what predictors are compared on.
 
-A trace is made from the generator (or any other source of demand), from a per-token routing log,
+A history is made from the generator (or any other source of demand), from a per-token routing log,
 or from a table of loads (:mod:`.load_file`). Its *steps* are forward passes: micro-batches of one
 training step follow each other. It assumes that the sources of a log are one EP group.
 """
@@ -18,12 +18,12 @@ from lightloom.demand.source import MAX_EXPERTS, DemandSource, whole
 from lightloom.errors import DemandError, echo
 from lightloom.progress import Progress
 
-#: numbers in a trace at most: 1 GB
+#: numbers in a history at most: 1 GB
 MAX_ENTRIES = 2**27
 
 
 @dataclass(frozen=True)
-class LoadTrace:
+class LoadHistory:
     """Token copies by step, layer, source and expert.
 
     Attributes
@@ -33,7 +33,7 @@ class LoadTrace:
     counts
         ``(steps, layers, sources, experts)``; no layer of a step is without copies.
     sources_known
-        False if the trace has loads alone: then there is one source, which stands for all.
+        False if the history has loads alone: then there is one source, which stands for all.
     synthetic
         Whether the counts were drawn by the generator.
     provenance
@@ -92,14 +92,14 @@ class LoadTrace:
         return float(spread.sum(axis=-1).mean())
 
 
-def trace_of_source(
+def history_of_source(
     source: DemandSource,
     *,
     steps: int,
     layers: int,
     synthetic: bool,
     progress: Progress | None = None,
-) -> LoadTrace:
+) -> LoadHistory:
     """Loads of EP group 0 of a source, one micro-batch per step.
 
     Parameters
@@ -117,7 +117,7 @@ def trace_of_source(
     Raises
     ------
     DemandError
-        If a number is not above 0 or the trace would be too large.
+        If a number is not above 0 or the history would be too large.
     """
     for name, value in (("steps", steps), ("layers", layers)):
         if not whole(value) or value < 1:
@@ -130,16 +130,16 @@ def trace_of_source(
         counts[step] = tokens[:, 0]
         if progress is not None:
             progress((step + 1) / steps, "drawing loads")
-    return LoadTrace(source.name, counts, True, synthetic, dict(source.provenance))
+    return LoadHistory(source.name, counts, True, synthetic, dict(source.provenance))
 
 
-def trace_of_log(
+def history_of_log(
     log: RoutingLog,
     *,
     experts: int | None = None,
     tokens_per_step: int | None = None,
     stages: int = 1,
-) -> LoadTrace:
+) -> LoadHistory:
     """Loads of a per-token routing log.
 
     Parameters
@@ -188,7 +188,7 @@ def _experts(log: RoutingLog, number: int | None) -> int:
     return number
 
 
-def _of_stream(log: RoutingLog, experts: int, tokens_per_step: int | None) -> LoadTrace:
+def _of_stream(log: RoutingLog, experts: int, tokens_per_step: int | None) -> LoadHistory:
     calls = [log.calls[0, 0, layer][0] for layer in log.layers]
     tokens = len(calls[0])
     size = tokens if tokens_per_step is None else tokens_per_step
@@ -205,10 +205,10 @@ def _of_stream(log: RoutingLog, experts: int, tokens_per_step: int | None) -> Lo
         part = calls[layer][step * size : (step + 1) * size]
         counts[step, layer, 0] = np.bincount(part.ravel(), minlength=experts)
     notes = {"log": log.name, **log.notes, "steps": f"cut every {size:,} tokens of one stream"}
-    return LoadTrace(Path(log.name).name, counts, False, provenance=notes)
+    return LoadHistory(Path(log.name).name, counts, False, provenance=notes)
 
 
-def _of_ranks(log: RoutingLog, experts: int, stages: int) -> LoadTrace:
+def _of_ranks(log: RoutingLog, experts: int, stages: int) -> LoadHistory:
     ranks = log.ranks
     if not whole(stages) or stages < 1 or len(ranks) % stages:
         raise DemandError(
@@ -233,7 +233,7 @@ def _of_ranks(log: RoutingLog, experts: int, stages: int) -> LoadTrace:
                 counts[row : row + count, place, source] = [_loads(c, experts) for c in calls]
         row += count
     notes = {"log": log.name, **log.notes}
-    return LoadTrace(Path(log.name).name, counts, True, provenance=notes)
+    return LoadHistory(Path(log.name).name, counts, True, provenance=notes)
 
 
 def _passes(log: RoutingLog, step: int, layers: list[tuple[list[int], int]]) -> int:
@@ -257,7 +257,7 @@ def _loads(choices: Choices, experts: int) -> npt.NDArray[np.int64]:
 
 
 def check_entries(name: str, shape: tuple[int, ...]) -> None:
-    """Refuse a trace that is too large to hold.
+    """Refuse a history that is too large to hold.
 
     Raises
     ------
