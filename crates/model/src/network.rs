@@ -2,6 +2,7 @@
 //! circuits.
 
 use crate::units::{Bytes, Duration, Rate};
+use serde::Deserialize;
 
 choices! {
     /// How the all-to-all is spread over the NICs of a server.
@@ -54,15 +55,20 @@ impl NvSwitch {
 }
 
 /// What software takes to begin operations between servers, before or alongside the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StartUp {
     /// Of a message, and of every step of a ring, over the network.
+    #[serde(rename = "message_ps")]
     pub message: Duration,
     /// Of an all-to-all.
+    #[serde(rename = "all_to_all_ps")]
     pub all_to_all: Duration,
     /// More of it for each rank in other servers that a rank sends to.
+    #[serde(rename = "peer_ps")]
     pub peer: Duration,
     /// More of it where a rank sends to others of its server, too, or across rails.
+    #[serde(rename = "mixed_ps")]
     pub mixed: Duration,
 }
 

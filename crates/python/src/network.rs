@@ -25,7 +25,7 @@ type Reader = fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>>;
 
 /// Every kind of part.
 const PARTS: [(&str, Reader); 5] = [
-    ("eps", |part| Ok(Arc::new(Eps::from(read::<PyEps>(part)?)))),
+    ("eps", |part| Ok(Arc::new(part.extract::<Record<Eps>>()?.0))),
     ("ocs", |part| Ok(Arc::new(Ocs::from(read::<PyOcs>(part)?)))),
     ("direct", |part| Ok(Arc::new(Direct::try_from(read::<PyDirect>(part)?)?))),
     ("scheduled", |part| Ok(Arc::new(ScheduledCircuits::try_from(read::<PyScheduled>(part)?)?))),
@@ -40,7 +40,7 @@ struct Attributes<'py> {
     servers: u32,
     gpus_per_server: u32,
     nvswitch: PyNvSwitch,
-    start_up: PyStartUp,
+    start_up: Record<StartUp>,
     all_to_all: Name<AllToAll>,
     parts: Vec<Bound<'py, PyAny>>,
 }
@@ -73,27 +73,6 @@ impl From<PyNvSwitch> for NvSwitch {
     }
 }
 
-/// The unit stands in the names, as in Python.
-#[derive(FromPyObject)]
-#[expect(clippy::struct_field_names)]
-struct PyStartUp {
-    message_ps: u64,
-    all_to_all_ps: u64,
-    peer_ps: u64,
-    mixed_ps: u64,
-}
-
-impl From<PyStartUp> for StartUp {
-    fn from(start_up: PyStartUp) -> Self {
-        Self {
-            message: Duration(start_up.message_ps),
-            all_to_all: Duration(start_up.all_to_all_ps),
-            peer: Duration(start_up.peer_ps),
-            mixed: Duration(start_up.mixed_ps),
-        }
-    }
-}
-
 impl<'py> FromPyObject<'_, 'py> for PyNetwork {
     type Error = PyErr;
 
@@ -103,7 +82,7 @@ impl<'py> FromPyObject<'_, 'py> for PyNetwork {
             servers: found.servers,
             gpus_per_server: found.gpus_per_server,
             nvswitch: found.nvswitch.into(),
-            start_up: found.start_up.into(),
+            start_up: found.start_up.0,
             parts: found.parts.iter().map(part).collect::<PyResult<_>>()?,
             all_to_all: found.all_to_all.0,
         }))
@@ -118,39 +97,6 @@ fn part(part: &Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>> {
         NetworkInvalid::new_err(format!("no part '{kind}': expected one of {}", known.join(", ")))
     })?;
     reader(part)
-}
-
-#[derive(FromPyObject)]
-struct PyEps {
-    nics: u32,
-    nic_rate_bps: u64,
-    link_delay_ps: u64,
-    servers_per_tor: u32,
-    servers_per_pod: u32,
-    tor_uplink_bps: Option<u64>,
-    tor_uplink_reached_bps: Option<u64>,
-    rails: u32,
-    planes: u32,
-    failed: Vec<(u32, u32)>,
-    replaced: Vec<u32>,
-}
-
-impl From<PyEps> for Eps {
-    fn from(eps: PyEps) -> Self {
-        Self {
-            nics: eps.nics,
-            nic_rate: Rate(eps.nic_rate_bps),
-            link_delay: Duration(eps.link_delay_ps),
-            servers_per_tor: eps.servers_per_tor,
-            servers_per_pod: eps.servers_per_pod,
-            tor_uplink: eps.tor_uplink_bps.map(Rate),
-            tor_uplink_reached: eps.tor_uplink_reached_bps.map(Rate),
-            rails: eps.rails,
-            planes: eps.planes,
-            failed: eps.failed.into_iter().collect(),
-            replaced: eps.replaced.into_iter().collect(),
-        }
-    }
 }
 
 #[derive(FromPyObject)]
@@ -358,7 +304,7 @@ where
         if cause.is_instance_of::<NetworkInvalid>(py) {
             return cause;
         }
-        // "failed to extract field PyEps.nics" of what is Eps in Python
+        // "failed to extract field PyOcs.degree" of what is Ocs in Python
         let text = error.value(py).to_string();
         let attribute = text.rsplit_once(" field Py").map_or(text.as_str(), |(_, name)| name);
         let reason = cause.value(py);

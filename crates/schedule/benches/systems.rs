@@ -20,7 +20,7 @@ fn coloring(criterion: &mut Criterion) {
     for (hosts, leaf) in [(1_024, 32), (4_096, 64), (16_384, 64), (16_128, 63), (65_536, 128)] {
         let ends = shuffled(hosts);
         let edges: Vec<(u32, u32)> = (0..).zip(&ends).map(|(a, &b)| (a / leaf, b / leaf)).collect();
-        let graph = Bipartite { left: hosts / leaf, right: hosts / leaf, edges: &edges };
+        let graph = Bipartite::new(hosts / leaf, hosts / leaf, &edges).unwrap();
         group.bench_function(BenchmarkId::new(format!("leaf{leaf}"), hosts), |bencher| {
             bencher.iter(|| color_edges(black_box(&graph), leaf));
         });

@@ -178,7 +178,8 @@ class FabricOptions(OptionModel):
         FabricError
             If a name is no part.
         """
-        from lightloom.schedule.failures import Failures, parse_failures
+        from lightloom.schedule.failures import parse_failures
+        from lightloom.schedule.records import Failures
 
         names = getattr(self, "failed", ())
         try:

@@ -382,7 +382,7 @@ def allocate_exactly(
         if near is not None and rate(near) <= solved.time_s * (1 + 1e-9):
             circuits = near
     routed = Allocation(**_core.schedule_route(request, circuits))
-    return dataclasses.replace(routed, chosen="exact", bound_s=known.bound_s)
+    return dataclasses.replace(routed, chosen="exact", bound_s=solved.bound_s)
 
 
 def _lines(request: CircuitRequest) -> exact.Lines:

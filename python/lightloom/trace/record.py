@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightloom.demand import read_routing_log
-from lightloom.demand.load_trace import trace_of_log
+from lightloom.demand.load_history import history_of_log
 from lightloom.errors import InputError, LightloomError, echo
 from lightloom.trace.job import missing_ranks
 from lightloom.trace.trace import ProcessGroup, RankTrace, Trace, make_trace, rank_trace
@@ -314,7 +314,7 @@ def _write_routing(job: TracedJob, folder: Path) -> tuple[int, ...] | None:
     if job.routing is None:
         return None
     log = read_routing_log(job.routing)
-    counts = trace_of_log(log, experts=log.experts or log.largest_expert + 1).counts
+    counts = history_of_log(log, experts=log.experts or log.largest_expert + 1).counts
     (folder / "routing").write_bytes(counts.astype("float64").tobytes())
     return counts.shape
 

@@ -1,16 +1,19 @@
 //! The description of a packet fabric.
 
 use lightloom_model::{Duration, Rate};
+use serde::Deserialize;
 use std::collections::BTreeSet;
 
 /// A packet fabric.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Eps {
     /// NICs of each server on this fabric.
     pub nics: u32,
     /// Rate of each.
+    #[serde(rename = "nic_rate_bps")]
     pub nic_rate: Rate,
     /// Propagation delay of one link.
+    #[serde(rename = "link_delay_ps")]
     pub link_delay: Duration,
     /// Consecutive servers under one ToR (with several rails: under one set of ToRs).
     pub servers_per_tor: u32,
@@ -18,9 +21,11 @@ pub struct Eps {
     pub servers_per_pod: u32,
     /// Rate from a ToR to the layer above, all its uplinks, per direction; `None` if it cannot be
     /// a bottleneck (1:1).
+    #[serde(rename = "tor_uplink_bps")]
     pub tor_uplink: Option<Rate>,
     /// What fluid flows reach of all uplinks of a ToR, as some of them collide where others are
     /// idle; `None` for all of it. Packets are spread as their transport spreads them.
+    #[serde(rename = "tor_uplink_reached_bps")]
     pub tor_uplink_reached: Option<Rate>,
     /// ToRs that share the NICs of a server, consecutive NICs under the same one: 1 where a ToR
     /// takes all of them, their number in a rail-optimized fabric. A NIC reaches those under

@@ -237,17 +237,8 @@ pub(super) type FailureRow = (u64, Option<u64>, Vec<u32>);
 
 pub(super) fn parse_failures(rows: Vec<FailureRow>, detection_ps: u64) -> PyResult<Vec<Failure>> {
     let failure = |(time, repaired, links): FailureRow| {
-        let latest = repaired.unwrap_or(time);
-        if repaired.is_some_and(|end| end <= time) || latest.checked_add(detection_ps).is_none() {
-            let text = format!("a failure from {time} to {latest} ps: expected a later end");
-            return Err(PyValueError::new_err(text));
-        }
-        Ok(Failure {
-            links: links.into_iter().map(PacketLinkId).collect(),
-            time: Time(time),
-            repaired: repaired.map(Time),
-            detection: Duration(detection_ps),
-        })
+        let links = links.into_iter().map(PacketLinkId).collect();
+        Failure::new(links, Time(time), repaired.map(Time), Duration(detection_ps)).map_err(refuse)
     };
     rows.into_iter().map(failure).collect()
 }

@@ -63,8 +63,7 @@ fn schedule_color_edges(
 ) -> PyResult<Py<PyArray1<i32>>> {
     let (edges, [left, right]) = graph_of(&edges)?;
     let found = py.detach(|| {
-        let graph = Bipartite { left, right, edges: &edges };
-        graph.validate()?;
+        let graph = Bipartite::new(left, right, &edges)?;
         color_edges(&graph, colors.unwrap_or_else(|| graph.max_degree()))
     });
     Ok(signed(py, found.map_err(refuse)?))
@@ -78,8 +77,8 @@ fn schedule_check_coloring(
     color_of_edge: Column<i32>,
 ) -> PyResult<()> {
     let ((edges, [left, right]), of_edge) = (graph_of(&edges)?, unsigned(&color_of_edge.0));
-    let graph = Bipartite { left, right, edges: &edges };
-    py.detach(|| check_coloring(&graph, colors, &of_edge)).map_err(refuse)
+    py.detach(|| check_coloring(&Bipartite::new(left, right, &edges)?, colors, &of_edge))
+        .map_err(refuse)
 }
 
 /// Hosts of a leaf, spines, and of three tiers leaves of a pod and cores of a plane.

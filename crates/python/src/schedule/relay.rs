@@ -201,11 +201,8 @@ fn schedule_relay_bound(
     if (servers.rows, servers.columns) != (3, n) {
         return Err(refuse(Invalid(format!("prices of servers: expected 3 x {n} values"))));
     }
-    let row = |index: usize| servers.values[index * n..(index + 1) * n].to_vec();
-    let prices = DualPrices { arcs: arcs.values, eps_out: row(0), eps_in: row(1), staging: row(2) };
-    if !prices.are_valid() {
-        return Err(refuse(Invalid::new("prices: expected finite numbers from 0 on")));
-    }
+    let row = |index: usize| &servers.values[index * n..(index + 1) * n];
+    let prices = DualPrices::new(&arcs.values, [row(0), row(1), row(2)]).map_err(refuse)?;
     Ok(py.detach(|| dual_bound(&request, &prices)))
 }
 

@@ -6,30 +6,30 @@ use lightloom_model::Invalid;
 #[derive(Debug, Clone, Copy)]
 pub struct Bipartite<'a> {
     /// Number of vertices on the left.
-    pub left: u32,
+    pub(crate) left: u32,
     /// Number of vertices on the right.
-    pub right: u32,
-    /// Left and right end of each edge; an edge may occur several times.
-    pub edges: &'a [(u32, u32)],
+    pub(crate) right: u32,
+    /// Left and right end of each edge.
+    pub(crate) edges: &'a [(u32, u32)],
 }
 
-impl Bipartite<'_> {
-    /// Checks that every edge ends at vertices that are there.
+impl<'a> Bipartite<'a> {
+    /// So many vertices on the left and on the right, and the ends of each edge, which may occur
+    /// several times.
     ///
     /// # Errors
-    /// If one does not.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        if i32::try_from(self.edges.len()).is_err() {
-            return Err(Invalid(format!("{} edges are more than 2^31", self.edges.len())));
+    /// If an edge ends at a vertex that is not there.
+    pub fn new(left: u32, right: u32, edges: &'a [(u32, u32)]) -> Result<Self, Invalid> {
+        if i32::try_from(edges.len()).is_err() {
+            return Err(Invalid(format!("{} edges are more than 2^31", edges.len())));
         }
-        let (left, right) = (self.left, self.right);
-        match self.edges.iter().position(|&(a, b)| a >= left || b >= right) {
+        match edges.iter().position(|&(a, b)| a >= left || b >= right) {
             Some(edge) => {
-                let (a, b) = self.edges[edge];
+                let (a, b) = edges[edge];
                 let text = format!("edge {edge} joins {a} and {b}: only {left} and {right} there");
                 Err(Invalid(text))
             }
-            None => Ok(()),
+            None => Ok(Self { left, right, edges }),
         }
     }
 

@@ -9,39 +9,44 @@
 use super::cheapest::Cheapest;
 use super::request::RelayRequest;
 use super::resources::RegionResources;
+use lightloom_model::Invalid;
 
 /// Prices per byte of everything that limits the routing, in any unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DualPrices {
-    /// Circuits from server to server, n x n; ignored where there are none.
-    pub arcs: Vec<f64>,
-    /// EPS NICs, sending, n.
-    pub eps_out: Vec<f64>,
-    /// EPS NICs, receiving, n.
-    pub eps_in: Vec<f64>,
-    /// The NVSwitch of each server, staging, n; ignored if staging has no limit.
-    pub staging: Vec<f64>,
+    servers: usize,
+    /// Of circuits, n x n, then of EPS NICs and staging, 3 x n.
+    prices: Vec<f64>,
 }
 
 impl DualPrices {
-    /// Whether these are finite numbers from 0 on.
-    pub fn are_valid(&self) -> bool {
-        let parts = [&self.arcs, &self.eps_out, &self.eps_in, &self.staging];
-        parts.into_iter().flatten().all(|price| price.is_finite() && *price >= 0.0)
+    /// Prices of circuits from server to server, n x n, ignored where there are none; and of each
+    /// server's EPS NICs, sending and receiving, and its NVSwitch, staging, n each, ignored if that
+    /// has no limit.
+    ///
+    /// # Errors
+    /// If their numbers do not agree, or these are not finite numbers from 0 on.
+    pub fn new(arcs: &[f64], [eps_out, eps_in, staging]: [&[f64]; 3]) -> Result<Self, Invalid> {
+        let n = eps_out.len();
+        let prices = [arcs, eps_out, eps_in, staging].concat();
+        if arcs.len() != n * n || eps_in.len() != n || staging.len() != n {
+            return Err(Invalid(format!("prices: expected {n} x {n} and 3 x {n}")));
+        }
+        if !prices.iter().all(|price| price.is_finite() && *price >= 0.0) {
+            return Err(Invalid::new("prices: expected finite numbers from 0 on"));
+        }
+        Ok(Self { servers: n, prices })
     }
 }
 
 /// Seconds that no routing can beat, as these prices prove.
 ///
 /// # Panics
-/// If the request is not consistent, or the prices do not fit it or are not valid.
+/// If the request is not consistent, or the prices are for other servers.
 pub fn dual_bound(request: &RelayRequest, prices: &DualPrices) -> f64 {
     let resources = RegionResources::new(request);
-    let parts = [&prices.arcs, &prices.eps_out, &prices.eps_in, &prices.staging];
-    let n = resources.n;
-    assert!(parts.iter().zip([n * n, n, n, n]).all(|(part, size)| part.len() == size), "sizes");
-    assert!(prices.are_valid(), "prices are finite and at least 0");
-    let mut price: Vec<f64> = parts.into_iter().flatten().copied().collect();
+    assert_eq!(prices.servers, resources.n, "prices of as many servers");
+    let mut price = prices.prices.clone();
     price.push(0.0);
     for (price, &inverse) in price.iter_mut().zip(&resources.inverse) {
         if inverse == 0.0 {

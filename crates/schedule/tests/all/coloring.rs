@@ -9,7 +9,7 @@ use proptest::prelude::*;
 type Edges = Vec<(u32, u32)>;
 
 fn assert_colored(left: u32, right: u32, edges: &[(u32, u32)], spare: u32) {
-    let graph = Bipartite { left, right, edges };
+    let graph = Bipartite::new(left, right, edges).unwrap();
     let colors = graph.max_degree() + spare;
     let found = color_edges(&graph, colors).unwrap();
     check_coloring(&graph, colors, &found).unwrap();
@@ -68,17 +68,16 @@ fn parallel_edges_stars_paths_and_nothing() {
 
 #[test]
 fn wrong_graphs_and_too_few_colors_are_refused() {
-    let beyond = Bipartite { left: 2, right: 2, edges: &[(0, 1), (2, 0)] };
-    let text = color_edges(&beyond, 3).unwrap_err().0;
+    let text = Bipartite::new(2, 2, &[(0, 1), (2, 0)]).unwrap_err().0;
     assert_eq!(text, "edge 1 joins 2 and 0: only 2 and 2 there");
-    let crowded = Bipartite { left: 2, right: 2, edges: &[(0, 1), (1, 1), (0, 0)] };
+    let crowded = Bipartite::new(2, 2, &[(0, 1), (1, 1), (0, 0)]).unwrap();
     let text = color_edges(&crowded, 1).unwrap_err().0;
     assert_eq!(text, "left vertex 0 has 2 edges but there are 1 colors");
 }
 
 #[test]
 fn the_checker_sees_what_is_wrong() {
-    let graph = Bipartite { left: 2, right: 2, edges: &[(0, 0), (0, 1), (1, 1)] };
+    let graph = Bipartite::new(2, 2, &[(0, 0), (0, 1), (1, 1)]).unwrap();
     assert!(check_coloring(&graph, 2, &[0, 1, 0]).is_ok());
     for wrong in [&[0, 0, 1][..], &[0, 1, 1], &[0, 2, 0], &[0, 1]] {
         assert!(check_coloring(&graph, 2, wrong).is_err(), "{wrong:?}");

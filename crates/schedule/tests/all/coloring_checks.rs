@@ -1,7 +1,7 @@
 //! What the checkers of colorings and routes say of results that are wrong in one way.
 
 use lightloom_schedule::coloring::{
-    Bipartite, FabricRoute, FabricShape, NONE, Pods, check_coloring, check_route, color_edges,
+    Bipartite, FabricRoute, FabricShape, NONE, Pods, check_coloring, check_route,
 };
 
 const PAIRS: FabricShape = FabricShape { leaf: 2, spines: 1, pods: None };
@@ -135,7 +135,7 @@ fn sizes_of_fabrics_are_checked_without_hosts() {
 }
 
 fn graph(edges: &[(u32, u32)]) -> Bipartite<'_> {
-    Bipartite { left: 2, right: 2, edges }
+    Bipartite::new(2, 2, edges).unwrap()
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn graphs_and_colors_are_compared_in_size() {
         ((0, 2), "edge 0 joins 0 and 2: only 2 and 2 there"),
         ((2, 0), "edge 0 joins 2 and 0: only 2 and 2 there"),
     ] {
-        assert_eq!(color_edges(&graph(&[edge]), 1).unwrap_err().to_string(), text);
+        assert_eq!(Bipartite::new(2, 2, &[edge]).unwrap_err().to_string(), text);
     }
     let text = |colors: u32, of_edge: &[u32]| {
         check_coloring(&graph(&[(0, 0), (1, 1)]), colors, of_edge).unwrap_err().to_string()

@@ -263,7 +263,7 @@ proptest! {
         };
         let n = case.n;
         let prices =
-            DualPrices { arcs: draw(n * n), eps_out: draw(n), eps_in: draw(n), staging: draw(n) };
+            DualPrices::new(&draw(n * n), [&draw(n), &draw(n), &draw(n)]).unwrap();
         let bound = dual_bound(&case.request(), &prices);
         prop_assert!(case.relay().makespan >= bound * (1.0 - ROUNDING));
     }

@@ -2,9 +2,7 @@
 
 use crate::common::relay_worlds::{BITS, BYTES_PER_S, World, world};
 use lightloom_model::Rate;
-use lightloom_schedule::relay::{
-    DualPrices, RelayVerdict, Via, dual_bound, relay, relay_as, verify,
-};
+use lightloom_schedule::relay::{RelayVerdict, Via, dual_bound, relay, relay_as, verify};
 use proptest::prelude::*;
 
 const ROUNDING: f64 = 1e-7;
@@ -184,13 +182,8 @@ proptest! {
     fn dual_bounds_scale_with_bytes_and_rates(world in world(5), times in 2..9_u64) {
         let Some(exact) = world.exact(any_path) else { return Ok(()) };
         let bound = dual_bound(&world.request(), &exact.prices);
-        let scaled = |part: &Vec<f64>| part.iter().map(|price| 7.5 * price).collect();
-        let unit = DualPrices {
-            arcs: scaled(&exact.prices.arcs),
-            eps_out: scaled(&exact.prices.eps_out),
-            eps_in: scaled(&exact.prices.eps_in),
-            staging: scaled(&exact.prices.staging),
-        };
+        let scaled: Vec<f64> = exact.price.iter().map(|price| 7.5 * price).collect();
+        let unit = world.prices(&scaled);
         prop_assert!(close(dual_bound(&world.request(), &unit), bound, 1e-9));
         let mut larger = world.clone();
         larger.demand.iter_mut().for_each(|bytes| *bytes *= times);
@@ -210,13 +203,12 @@ proptest! {
     #[test]
     fn transposed_demand_has_the_transposed_proof(world in world(5)) {
         let Some(exact) = world.exact(any_path) else { return Ok(()) };
-        let (n, prices) = (world.n, &exact.prices);
-        let turned = DualPrices {
-            arcs: (0..n * n).map(|cell| prices.arcs[cell % n * n + cell / n]).collect(),
-            eps_out: prices.eps_in.clone(),
-            eps_in: prices.eps_out.clone(),
-            staging: prices.staging.clone(),
-        };
+        let n = world.n;
+        let (arcs, servers) = exact.price.split_at(n * n);
+        let mut turned: Vec<f64> =
+            (0..n * n).map(|cell| arcs[cell % n * n + cell / n]).collect();
+        turned.extend([&servers[n..2 * n], &servers[..n], &servers[2 * n..]].concat());
+        let turned = world.prices(&turned);
         let bound = dual_bound(&world.transposed().request(), &turned);
         prop_assert!(close(bound, exact.seconds, 1e-6), "{bound} for {}", exact.seconds);
         let found = relay(&world.transposed().request());

@@ -74,24 +74,18 @@ fn every_part_of_a_request_is_looked_at() {
 }
 
 #[test]
-#[should_panic(expected = "prices are finite and at least 0")]
-fn prices_below_0_prove_nothing() {
-    let mut prices = no_prices();
-    prices.eps_in[1] = -1.0;
-    dual_bound(&triangle().request(), &prices);
+fn prices_below_0_or_of_unlike_sizes_cannot_be_made() {
+    let text = |servers: [&[f64]; 3]| DualPrices::new(&[0.0; 9], servers).unwrap_err().to_string();
+    let (none, below) = ([0.0; 3], [0.0, -1.0, 0.0]);
+    assert_eq!(text([&none, &below, &none]), "prices: expected finite numbers from 0 on");
+    assert_eq!(text([&none, &none, &[0.0; 4]]), "prices: expected 3 x 3 and 3 x 3");
 }
 
 #[test]
-#[should_panic(expected = "sizes")]
+#[should_panic(expected = "prices of as many servers")]
 fn prices_of_other_regions_prove_nothing() {
-    let mut prices = no_prices();
-    prices.staging.push(0.0);
+    let prices = DualPrices::new(&[0.0; 4], [&[0.0; 2]; 3]).unwrap();
     dual_bound(&triangle().request(), &prices);
-}
-
-fn no_prices() -> DualPrices {
-    let none = vec![0.0; 3];
-    DualPrices { arcs: vec![0.0; 9], eps_out: none.clone(), eps_in: none.clone(), staging: none }
 }
 
 /// Nobody relays for itself: bytes from 0 to 2 never turn round at either end.

@@ -39,6 +39,8 @@ pub struct Exact {
     pub seconds: f64,
     pub parts: Vec<PathShare>,
     pub prices: DualPrices,
+    /// The same, flat.
+    pub price: Vec<f64>,
 }
 
 impl World {
@@ -191,13 +193,13 @@ impl World {
             bytes: part / found.value * unit,
         };
         let parts = columns.iter().zip(&found.solution).map(share).collect();
-        Some(Exact { seconds, parts, prices: self.prices(&price) })
+        Some(Exact { seconds, parts, prices: self.prices(&price), price })
     }
 
-    fn prices(&self, price: &[f64]) -> DualPrices {
+    pub fn prices(&self, price: &[f64]) -> DualPrices {
         let (arcs, rest) = price.split_at(self.n * self.n);
-        let part = |place: usize| rest[place * self.n..(place + 1) * self.n].to_vec();
-        DualPrices { arcs: arcs.to_vec(), eps_out: part(0), eps_in: part(1), staging: part(2) }
+        let part = |place: usize| &rest[place * self.n..(place + 1) * self.n];
+        DualPrices::new(arcs, [part(0), part(1), part(2)]).unwrap()
     }
 
     fn bytes(&self, [from, to]: [usize; 2]) -> f64 {
