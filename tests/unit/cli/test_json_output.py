@@ -47,7 +47,11 @@ CALLS = {
     "trace slots": ("trace slots {trace}", "tiers"),
     "calibrate": ("calibrate gpu --gpu h100 --write-profile {folder}/profile.toml", "operators"),
     "control plan": ("control plan {region} --circuits {circuits}", "change"),
-    "control apply": ("control apply {region} --circuits {circuits}", "result"),
+    "control apply": ("control apply {region} --circuits {circuits} --yes", "result"),
+    "control remap": ("control remap {region}", "map"),
+    "control drain": ("control drain {region} nic:3/1", "response"),
+    "control resume": ("control resume {region} nic:3/1", "response"),
+    "control service": ("control service {region}", "clients"),
     "control watch": ("control watch {region} --once", "light"),
     "control serve": ("control serve {region}", "address"),
     "control rollback": ("control rollback {region}", "change"),
@@ -92,13 +96,13 @@ def places(tmp_path_factory):
     found["circuits"].write_text("0/0-1/0 1/1-2/0")
     with emulated() as emulator:
         found["region"] = write_example(folder, emulator.url(), servers=4, nics=2, size=12)
-        words = f"control apply {found['region']} --circuits {found['circuits']}"
+        words = f"control apply {found['region']} --circuits {found['circuits']} --yes"
         assert run_command(words.split()) == 0
         yield found
 
 
-def serve_to(words, target):
-    """Run ``serve`` until it has said where it is reached; return what it wrote."""
+def serve_to(words, target, act=lambda: None):
+    """Run ``serve`` until it has said where it is reached, and act; return what it wrote."""
     process = subprocess.Popen(
         [sys.executable, "-m", "lightloom", *words, "--json", target],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ,
@@ -107,6 +111,7 @@ def serve_to(words, target):
     try:
         first = process.stdout.readline()
         drained.start()
+        act()
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
         assert process.wait(timeout=30) == 0
@@ -122,11 +127,22 @@ def called(words, target, capfd):
     """Run a command; return what it wrote to standard output."""
     if words[:2] == ["control", "serve"]:
         return serve_to(words, target)
-    capfd.readouterr()
-    status = run_command([*words, "--json", target])
-    out, err = capfd.readouterr()
-    assert status == 0, err
-    return out
+    if words[:2] == ["control", "resume"]:
+        assert run_command(["control", "drain", *words[2:]]) == 0
+    outputs = []
+
+    def call():
+        capfd.readouterr()
+        status = run_command([*words, "--json", target])
+        out, err = capfd.readouterr()
+        assert status == 0, err
+        outputs.append(out)
+
+    if words[:2] == ["control", "service"]:
+        serve_to(["control", "serve", *words[2:]], os.devnull, call)
+    else:
+        call()
+    return outputs[0]
 
 
 def test_the_table_has_every_command():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "lightloom control drain region.toml nic:2/1",
     "lightloom control drain region.toml server:3,switch:b --why 'new transceivers'",
+    "lightloom control drain region.toml gpu:2/5 --json -",
 )
 NOTES = (
     "Parts are nic, link, transceiver, eps and gpu (server/number), server, port and switch. "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "lightloom control remap region.toml",
     "lightloom control remap region.toml --apply",
+    "lightloom control remap region.toml --apply --yes --json remapped.json",
 )
 NOTES = (
     "Circuits of NICs that are gone, or have other ports, are deleted by the map of the journal; "
@@ -37,7 +38,7 @@ NOTES = (
 class RemapOptions(RegionArgument):
     """A region whose port map has changed."""
 
-    apply: Switch = Field(False, description="Take the map up.")
+    apply: Switch = Field(False, description="Touch the switches.")
     yes: Switch = Field(False, description="Do not ask.")
 
 

@@ -7,7 +7,11 @@ from lightloom.cli.control.target import log_of_command, outputs_and_options, ru
 from lightloom.cli.options import Command, CommandCall
 from lightloom.cli.outputs import Outputs, json_panel
 
-EXAMPLES = ("lightloom control resume region.toml nic:2/1",)
+EXAMPLES = (
+    "lightloom control resume region.toml nic:2/1",
+    "lightloom control resume region.toml server:3,switch:b",
+    "lightloom control resume region.toml gpu:2/5 --json -",
+)
 NOTES = "Circuits may use the parts again with the next change."
 
 

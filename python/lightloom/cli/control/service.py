@@ -20,7 +20,7 @@ EXAMPLES = (
     "lightloom control service region.toml",
     "lightloom control service region.toml --pause 'exchanging transceivers'",
     "lightloom control service region.toml --go-on",
-    "lightloom control service region.toml --remove 3",
+    "lightloom control service region.toml --cut-off 3",
 )
 NOTES = (
     "While a region is paused, circuits stay as they are: the job is told to use the packet "
@@ -35,7 +35,7 @@ class ServiceOptions(RegionArgument):
         None, description="Refuse demands until --go-on; why, for the job and the log."
     )
     go_on: Switch = Field(False, description="Serve demands again.")
-    remove: Whole | None = Field(None, description="Cut off the client of this number.")
+    cut_off: Whole | None = Field(None, description="Cut off the client of this number.")
     break_lease: Switch = Field(
         False, description="Free the lease of a controller that has ended without a trace."
     )
@@ -43,7 +43,7 @@ class ServiceOptions(RegionArgument):
 
 def command() -> Command:
     """Describe the command."""
-    names = ("pause", "go_on", "remove", "break_lease")
+    names = ("pause", "go_on", "cut_off", "break_lease")
     panel = Panel(
         "Service",
         (
@@ -56,9 +56,9 @@ def command() -> Command:
 
 def _run(call: CommandCall) -> None:
     outputs, options = outputs_and_options(call, ServiceOptions)
-    asked = [options.pause is not None, options.go_on, options.remove is not None]
+    asked = [options.pause is not None, options.go_on, options.cut_off is not None]
     if sum([*asked, options.break_lease]) > 1:
-        raise InputError("expected one of --pause, --go-on, --remove, --break-lease")
+        raise InputError("expected one of --pause, --go-on, --cut-off, --break-lease")
     asyncio.run(_ask(options, outputs))
 
 
@@ -80,8 +80,8 @@ async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
             reply = await served.ask("pause", why=options.pause)
         elif options.go_on:
             reply = await served.ask("continue")
-        elif options.remove is not None:
-            reply = await served.ask("remove", number=options.remove)
+        elif options.cut_off is not None:
+            reply = await served.ask("remove", number=options.cut_off)
         else:
             reply = await served.ask("clients")
     _say(reply, outputs)
