@@ -131,6 +131,7 @@ class OperatorRequests:
         return {
             "region": region_as_json(self._session.controller),
             "paused": self.paused,
+            "alarms": self._session.alarms,
             "clients": self._session.members(),
         }
 

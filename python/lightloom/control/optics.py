@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-from lightloom.control.port_map import PlacedConnect, PortMap, SwitchPort
+from lightloom.control.port_map import NicPair, PlacedConnect, PortMap, SwitchPort
 from lightloom.control.refusals import OpticalPowerError
-from lightloom.control.switch import PortStatus, Readback
+from lightloom.control.switch import PortState, PortStatus, Readback
 from lightloom.hardware.values import (
     Provenance,
     Source,
@@ -116,6 +116,40 @@ def bright_ports(
         and status.power_dbm is not None
         and status.power_dbm > limits.max_input_dbm
     }
+
+
+def alarms_of(
+    circuits: Iterable[NicPair],
+    port_map: PortMap,
+    statuses: Mapping[SwitchPort, PortStatus],
+    limits: OpticalLimits,
+) -> dict[str, str]:
+    """Return what is wrong with light and ports, by cross-connect or port.
+
+    Parameters
+    ----------
+    circuits
+        Those that are there.
+    port_map
+        The ports of the region; others are none of its business.
+    statuses
+        What the switches say of their ports.
+    limits
+        Of the light.
+    """
+    alarms = {}
+    for port, dbm in bright_ports(statuses, port_map, limits).items():
+        alarms[str(port)] = f"gets {dbm:+.1f} dBm"
+    for port in sorted(port_map.by_port.keys() & statuses.keys()):
+        status = statuses[port]
+        if status.alarm is not None or status.state is PortState.FAILED:
+            alarms[str(port)] = status.alarm or "has failed"
+    for circuit in sorted(circuits):
+        budgets = loss_budget(port_map.cross_connects(circuit), statuses, limits, connected=True)
+        for budget in budgets:
+            if budget.verdict in {"dark", "lossy", "weak"}:
+                alarms[str(budget.placed)] = f"is {budget.verdict} (circuit {circuit})"
+    return alarms
 
 
 def check_power(

@@ -22,6 +22,7 @@ from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
 from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
+from lightloom.control.optics import alarms_of
 from lightloom.control.port_map import PortMap
 from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
@@ -295,6 +296,10 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
     controller = region.controller
     try:
         await controller.check()
+        circuits = controller.observed.circuits & controller.held
+        session.note_alarms(
+            alarms_of(circuits, controller.port_map, controller.statuses, controller.limits)
+        )
         broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
         new = [str(part) for part in broken if part not in session.failures.parts]
         if new:

@@ -102,6 +102,8 @@ class RegionSession:
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
         self.operators = OperatorRequests(self)
+        #: what is wrong with light and ports, by cross-connect or port
+        self.alarms: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -137,6 +139,24 @@ class RegionSession:
             If it has.
         """
         _known(frame, names)
+
+    def note_alarms(self, alarms: Mapping[str, str]) -> None:
+        """Log and announce what is wrong with light and ports since the last time, or right again.
+
+        Parameters
+        ----------
+        alarms
+            What is wrong, by cross-connect or port.
+        """
+        raised = {place: text for place, text in alarms.items() if self.alarms.get(place) != text}
+        cleared = sorted(self.alarms.keys() - alarms.keys())
+        self.alarms = dict(alarms)
+        for place, text in raised.items():
+            self._notify("alarm", {"place": place, "text": text})
+        for place in cleared:
+            self._notify("alarm-cleared", {"place": place})
+        if raised or cleared:
+            self._members.announce("alarm", {"raised": raised, "cleared": cleared})
 
     def count(self, event: str) -> None:
         """Count a request that was not served."""
@@ -207,6 +227,7 @@ class RegionSession:
             **self._circuits(),
             "drift": str(self.controller.drift),
             "paused": self.operators.paused,
+            "alarms": self.alarms,
         }
 
     async def _join(self, member: ServiceMember, frame: Frame) -> Document:

@@ -93,6 +93,7 @@ def _say(reply: Document, outputs: Outputs) -> None:
     outputs.say(region_line(reply["region"]))
     if reply["paused"]:
         outputs.say(f"paused by {reply['paused']}")
+    outputs.say(*(f"  alarm: {place} {text}" for place, text in reply["alarms"].items()))
     for client in reply["clients"]:
         server = "" if client["server"] is None else f", server {client['server']}"
         hung = ", does not answer" if client["hung"] else ""
