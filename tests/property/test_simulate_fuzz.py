@@ -159,3 +159,15 @@ def test_sensible_graphs_with_absurd_numbers(rows, tokens, ranks, network):
     unclear, ran = check(rows, tokens, ranks, network)
     assert not unclear
     event("ran" if ran else "refused")
+
+
+def test_what_follows_after_the_last_instant_is_refused_at_once():
+    """Events of the last instant that 64 bits hold once caused others of it for ever."""
+    task = {"category": StepCategory.EP, "demand": NO_INDEX, "table": NO_INDEX, "size": 1}
+    task |= {"kind": Kind.COLLECTIVE, "collective": Collective.ALL_REDUCE, "family": 1}
+    task |= {"flags": 4, "inside": 5759, "tag": 3, "handle": 3, "total": NO_INDEX, "entry": 1}
+    joined = [task, {**task, "kind": Kind.WAIT}]
+    for_ever = {**task, "kind": Kind.COMPUTE, "size": 2**64 - 1, "handle": NO_INDEX}
+    rows = [[for_ever, *joined], joined]
+    with pytest.raises(InputError, match="over 53 days of simulated time"):
+        simulate(built(rows, np.ones((2, 2, 2), np.int64), 0), mixnet(4))

@@ -150,6 +150,8 @@ impl<'a> Engine<'a> {
             let event = self.context.queue.peek().map(|(time, _)| time);
             let mut watch = |now: Time, _: u64| observer.progress(now, tasks);
             match (self.context.fabric.run_until(event, &mut done, &mut watch)?, event) {
+                // Events of the last instant that 64 bits hold would cause others of it for ever.
+                (Some(time), _) | (None, Some(time)) if time > LONGEST => return Err(too_long()),
                 (Some(end), _) => {
                     self.context.now = end;
                     for token in done.drain(..) {
@@ -160,9 +162,6 @@ impl<'a> Engine<'a> {
                 }
                 (None, Some(event)) => self.process_events(event),
                 (None, None) => break,
-            }
-            if self.context.now > LONGEST {
-                return Err(too_long());
             }
             self.check_plugins()?;
             if self.events >= next_check {
