@@ -70,14 +70,14 @@ def test_an_operator_sees_and_removes_clients(path, control):
             status, out, _ = await asyncio.to_thread(control, "service", path)
             assert status == 0
             assert f"  client 1: job (job) from {USER}, server 2" in out.splitlines()
-            assert (await asyncio.to_thread(control, "service", path, "--remove", 1))[0] == 0
+            assert (await asyncio.to_thread(control, "service", path, "--cut-off", 1))[0] == 0
             async with asyncio.timeout(2):
                 while not client._tasks[0].done():
                     await asyncio.sleep(0.01)
 
     with served(path):
         asyncio.run(watch())
-        status, _, err = control("service", path, "--remove", 77)
+        status, _, err = control("service", path, "--cut-off", 77)
         assert (status, err) == (2, "lightloom: member 77: no connection has this number\n")
 
 

@@ -113,5 +113,5 @@ def _break_lease(options: ServiceOptions, outputs: Outputs) -> None:
         holder = Lease(region.journal).break_lease()
     finally:
         region.journal.close()
-    outputs.say(f"the lease of {holder} is free")
+    outputs.say(f"the lease of {holder} is free" if holder else "nobody holds the lease")
     outputs.write_json({"holder": holder})
