@@ -91,6 +91,11 @@ class ControlMetrics:
         )
         self._state = metric(gauge, "state", "1 for the state of the region.", "state")
         self._drift = metric(gauge, "drift", "Circuits missing or of somebody else.")
+        self._unreachable = metric(
+            gauge, "switches_unreachable", "Switches that do not answer, where others do."
+        )
+        self._alarms = metric(gauge, "alarms", "Circuits and ports with an alarm.")
+        self._age = metric(gauge, "reading_age_seconds", "Time since the switches were read.")
         self._lease = metric(gauge, "lease_held", "1 if the lease is held.")
         self._revision = metric(gauge, "lease_revision", "Revision of the lease.")
         self._requests = metric(counter, "requests", "Requests to the service.", "kind")
@@ -166,7 +171,7 @@ class ControlMetrics:
         circuits: Mapping[str, int],
         lease: tuple[bool, int],
     ) -> None:
-        """Note what is true of the region now."""
+        """Note what is true of the region by the last reading."""
         if self._client is None:
             return
         for label in RegionState:
@@ -177,6 +182,14 @@ class ControlMetrics:
             self._circuits.labels(self._region, name).set(number)
         self._lease.labels(self._region).set(lease[0])
         self._revision.labels(self._region).set(lease[1])
+
+    def observe_watch(self, unreachable: int, alarms: int, age_s: float) -> None:
+        """Note how many switches do not answer, how many alarms there are, and a reading's age."""
+        if self._client is None:
+            return
+        self._unreachable.labels(self._region).set(unreachable)
+        self._alarms.labels(self._region).set(alarms)
+        self._age.labels(self._region).set(age_s)
 
     def observe_ports(self, statuses: Mapping[SwitchPort, PortStatus]) -> None:
         """Note power and loss of all ports that are measured; those of others vanish."""

@@ -263,7 +263,7 @@ async def _renew(region: OpenRegion) -> None:
 async def _check(region: OpenRegion, session: RegionSession) -> None:
     """Read the switches and their ports back, whatever else is going on."""
     while True:
-        observe(region)
+        observe(region, session)
         await asyncio.sleep(region.file.serve.check_s)
         await check_once(region, session)
 
@@ -312,7 +312,7 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
         region.log.write("check-failed", {"error": str(error)})
 
 
-def observe(region: OpenRegion) -> None:
+def observe(region: OpenRegion, session: RegionSession) -> None:
     """Bring the metrics of the region up to date."""
     controller = region.controller
     drift, number = controller.drift, len(controller.held)
@@ -324,6 +324,8 @@ def observe(region: OpenRegion) -> None:
     }
     lease = (controller.lease.is_held, controller.lease.revision)
     region.metrics.observe_region(controller.state, drift, circuits, lease)
+    unreachable = len(controller.switches.unreachable)
+    region.metrics.observe_watch(unreachable, len(session.alarms), controller.age_s)
     region.metrics.observe_ports(controller.statuses)
 
 

@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.control_regions import WHY, controlled, pairs
@@ -133,6 +134,7 @@ def exported(tmp_path):
 
     _, metrics = events_of(tmp_path)  # done, refused, and accepted but not there
     metrics.observe_region(RegionState.READY, Drift(), {"connected": 3}, (True, 7))
+    metrics.observe_watch(1, 2, 0.5)
     metrics.observe_ports({SwitchPort("ocs", "1"): PortStatus("1", power_dbm=-2.5, loss_db=1.25)})
     metrics.count_request("demand")
     metrics.observe_latency(0.0012)
@@ -179,6 +181,20 @@ def test_every_query_of_the_dashboard_finds_its_metrics_and_labels(dashboard, ex
                 assert named <= set(re.findall(r"\w+", groups[0]))
     families = {re.sub(r"_(bucket|count|sum|total|created)$", "", name) for name in exported}
     assert {re.sub(r"_(bucket|count|sum|total|created)$", "", name) for name in shown} == families
+
+
+def test_every_alert_asks_for_what_is_exported(exported):
+    parser = pytest.importorskip("promql_parser", reason="promql-parser is not installed")
+    data = importlib.resources.files("lightloom.control").joinpath("data", "alerts.yml")
+    text = data.read_text("utf-8")
+    names = re.findall(r"- alert: (\w+)", text)
+    queries = re.findall(r"expr: (.*)", text)
+    assert len(names) == len(set(names)) == len(queries) == text.count("summary:")
+    for query in queries:
+        for name, labels in selectors_of(parser.parse(query)):
+            assert labels <= exported[name], query
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "run-a-region.md").read_text()
+    assert re.findall(r"^\| `(Lightloom\w+)`", page, re.MULTILINE) == names
 
 
 def test_the_dashboard_is_one_that_grafana_loads(dashboard):
