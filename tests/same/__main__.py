@@ -95,7 +95,10 @@ def normal(text: str) -> str:
     runs = sorted(RUN.findall(text))
     for pattern in (RUN, TIMED, CLOCK):
         text = pattern.sub("", text)
-    return PREDICTED.sub(r"\1", text) + "\n" + "".join(runs)
+    if PREDICTED.search(text):
+        # the width of a column of times shifts the columns and rules of its table
+        text = re.sub(r"[ ─]+", " ", PREDICTED.sub(r"\1", text))
+    return text + "\n" + "".join(runs)
 
 
 def digest(text: str) -> str:
