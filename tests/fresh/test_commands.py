@@ -22,12 +22,15 @@ ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs/how-to").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", *GUIDES]
 INSTALLATIONS = {"full": Path(sys.executable).parent, "plain": ROOT / ".venv/plain/bin"}
-#: what is not run: it needs a training program or a graphics card, or goes on until it is stopped;
-#: and the demo, which tests/golden runs in the plain installation
+#: what is not run: it needs a training program or a graphics card, goes on until it is stopped, or
+#: asks what does; and the demo, which tests/golden runs in the plain installation
 NOT_RUN = (
     *("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve "),
+    "lightloom control service ",
     "lightloom compare qwen3-235b-a22b ",
 )
+#: what a page takes for granted
+BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circuits.txt --yes"]}
 #: what a plain installation refuses, in one line
 NEEDS_EXTRAS = ("--parquet ",)
 #: what ends with another status than 0, as its page says
@@ -140,7 +143,7 @@ def test_every_command_of_a_page_runs(installation, page, folder):
         "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(folder / PACKAGES),
     }
-    for command in commands_of(page):
+    for command in [*BEFORE.get(page.stem, []), *commands_of(page)]:
         if command.startswith(NOT_RUN):
             continue
         done = subprocess.run(
