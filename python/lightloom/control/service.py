@@ -170,9 +170,10 @@ class ControlService:
         if self._watching is not None:
             self._watching.cancel()
         await self._session.finish()
-        for task in self._open:
+        ending = tuple(self._open)
+        for task in ending:
             task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await asyncio.gather(*ending, return_exceptions=True)
         if self.address.startswith("unix:"):
             path = Path(self.address.removeprefix("unix:"))
             with contextlib.suppress(OSError):
@@ -213,13 +214,13 @@ class ControlService:
         except Exception as error:
             self._fault("connection", error)
         finally:
-            self._open.discard(task)
             self._unknown.remove(task)
             writer.close()
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
                 async with asyncio.timeout(HELLO_S):
                     await writer.wait_closed()
             writer.transport.abort()  # what is still unread goes
+            self._open.discard(task)
 
     async def _converse(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str
