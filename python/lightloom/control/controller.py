@@ -217,12 +217,12 @@ class RegionController:
         async with self._lock:
             await self._look()
 
-    async def _look(self) -> None:
+    async def _look(self, *, ports: bool = False) -> None:
         if self.state is RegionState.UNKNOWN:
             await self._synchronize()
             return
         try:
-            self._observe(await self._read_settled(ports=False))
+            self._observe(await self._read_settled(ports=ports))
         except SwitchError:
             self.state = RegionState.UNKNOWN
             raise
@@ -316,15 +316,7 @@ class RegionController:
             If a switch cannot be read; the state is then unknown.
         """
         async with self._lock:
-            if self.state is RegionState.UNKNOWN:
-                await self._synchronize()
-                return self.state
-            try:
-                self._observe(await self._read_settled(ports=True))
-            except SwitchError:
-                self.state = RegionState.UNKNOWN
-                raise
-            self._compare()
+            await self._look(ports=True)
         return self.state
 
     async def apply(

@@ -13,6 +13,7 @@ from lightloom.control.operations import PlannedChange
 from lightloom.control.port_map import NicPair
 from lightloom.control.refusals import RequestError, StateError
 from lightloom.control.report import ChangeReport
+from lightloom.control.request_fields import check_keys, text_of
 from lightloom.control.wire import Frame
 from lightloom.errors import InputError, echo
 
@@ -62,7 +63,7 @@ class OperatorRequests:
 
     async def _plan(self, _member: ServiceMember, frame: Frame) -> Document:
         session, header = self._session, frame.header
-        session.check_keys(frame, ("target", "conflicts"))
+        check_keys(frame, ("target", "conflicts"))
         target = operations.parse_target(header.get("target"))
         conflicts = _conflicts(header.get("conflicts"))
         controller = session.controller
@@ -73,7 +74,7 @@ class OperatorRequests:
 
     async def _apply(self, member: ServiceMember, frame: Frame) -> Document:
         session, header = self._session, frame.header
-        session.check_keys(frame, ("plan", "checks"))
+        check_keys(frame, ("plan", "checks"))
         try:
             planned = PlannedChange.model_validate(header.get("plan"))
         except InputError as error:
@@ -102,25 +103,23 @@ class OperatorRequests:
         )
 
     async def _pause(self, member: ServiceMember, frame: Frame) -> Document:
-        self._session.check_keys(frame, ("why",))
-        why = frame.header.get("why", "")
-        if not isinstance(why, str) or not why.isprintable() or len(why) > 200:
-            raise RequestError("why: expected a line of up to 200 characters")
+        check_keys(frame, ("why",))
+        why = text_of(frame, "why", None)
         async with self._session.turn():
             self.paused = ": ".join(filter(None, (member.who, why)))
         return self._now()
 
     async def _continue(self, _member: ServiceMember, frame: Frame) -> Document:
-        self._session.check_keys(frame, ())
+        check_keys(frame, ())
         self.paused = ""
         return self._now()
 
     async def _clients(self, _member: ServiceMember, frame: Frame) -> Document:
-        self._session.check_keys(frame, ())
+        check_keys(frame, ())
         return self._now()
 
     async def _remove(self, _member: ServiceMember, frame: Frame) -> Document:
-        self._session.check_keys(frame, ("number",))
+        check_keys(frame, ("number",))
         number = frame.header.get("number")
         if isinstance(number, bool) or not isinstance(number, int):
             raise RequestError(f"number {echo(number)}: expected the number of a client")

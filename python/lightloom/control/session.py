@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,13 @@ from lightloom.control.port_map import NicPair
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.report import ChangeReport, RegionState
+from lightloom.control.request_fields import (
+    check_keys,
+    hidden_of,
+    parts_of,
+    text_of,
+    whole_of,
+)
 from lightloom.control.switch import SwitchError
 from lightloom.control.token import ClientRole
 from lightloom.control.wire import Frame
@@ -31,8 +37,6 @@ from lightloom.errors import echo, expected_one_of
 from lightloom.schedule import Held
 from lightloom.schedule.decider import Decision
 
-_MAX_TEXT = 200
-_MAX_PARTS = 1024
 _MAX_NUMBER = 2**53
 #: seconds that an answer may take after the reading that it is made from
 _ANSWER_S = 0.1
@@ -129,17 +133,6 @@ class RegionSession:
                 raise ControlError(f"{self.name}: the service is stopping")
             yield
 
-    @staticmethod
-    def check_keys(frame: Frame, names: tuple[str, ...]) -> None:
-        """Check that a request has no other keys.
-
-        Raises
-        ------
-        RequestError
-            If it has.
-        """
-        _known(frame, names)
-
     def note_alarms(self, alarms: Mapping[str, str]) -> None:
         """Log and announce what is wrong with light and ports since the last time, or right again.
 
@@ -219,7 +212,7 @@ class RegionSession:
         self._members.remove(number)
 
     async def _status(self, _member: ServiceMember, frame: Frame) -> Document:
-        _known(frame, ())
+        check_keys(frame, ())
         with contextlib.suppress(StateError):
             await self._look()
         return {
@@ -231,9 +224,9 @@ class RegionSession:
         }
 
     async def _join(self, member: ServiceMember, frame: Frame) -> Document:
-        _known(frame, ("server",))
+        check_keys(frame, ("server",))
         servers = len(self.controller.port_map.servers)
-        member.server = _whole(frame, "server", 0, servers - 1)
+        member.server = whole_of(frame, "server", 0, servers - 1)
         with contextlib.suppress(StateError):
             await self._look()
         return self._circuits()
@@ -250,23 +243,23 @@ class RegionSession:
         RequestError
             If the frame is malformed.
         """
-        _known(frame, ("fence", "problem"))
-        fence = _whole(frame, "fence", 0, _MAX_NUMBER)
-        problem = _text(frame, "problem", None)
+        check_keys(frame, ("fence", "problem"))
+        fence = whole_of(frame, "fence", 0, _MAX_NUMBER)
+        problem = text_of(frame, "problem", None)
         self._members.answered(member, fence, problem or "")
 
     async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
-        _known(frame, ("parts", "why"))
-        why = _text(frame, "why", "a part has failed") or ""
+        check_keys(frame, ("parts", "why"))
+        why = text_of(frame, "why", "a part has failed") or ""
         async with self._lock:
-            response = await self.failures.add(_parts(frame))
+            response = await self.failures.add(parts_of(frame))
             await self._drop_lost(ChangeReason(member.who, why))
         return {"response": response.sentences(), **self._circuits()}
 
     async def _repair(self, _member: ServiceMember, frame: Frame) -> Document:
-        _known(frame, ("parts",))
+        check_keys(frame, ("parts",))
         async with self._lock:
-            response = await self.failures.remove(_parts(frame))
+            response = await self.failures.remove(parts_of(frame))
         return {"response": response.sentences(), **self._circuits()}
 
     async def _drop_lost(self, reason: ChangeReason) -> None:
@@ -278,8 +271,8 @@ class RegionSession:
 
     async def _demand(self, member: ServiceMember, frame: Frame) -> Document:
         received = _now()
-        _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
-        count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
+        check_keys(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
+        count = whole_of(frame, "upcoming", 1, MAX_UPCOMING, 1)
         ranks = self.controller.decider.ranks
         if len(frame.body) != 8 * count * ranks * ranks:
             raise RequestError(
@@ -287,15 +280,15 @@ class RegionSession:
                 f"{len(frame.body):,} bytes"
             )
         demand = np.frombuffer(frame.body, "<u8").reshape(count, ranks, ranks)
-        said = _text(frame, "who", None)
+        said = text_of(frame, "who", None)
         reason = ChangeReason(
             member.who,
             f"for {said}" if said else "",
-            job=_text(frame, "job", None),
-            step=_whole(frame, "step", 0, _MAX_NUMBER, None),
-            layer=_whole(frame, "layer", 0, _MAX_NUMBER, None),
+            job=text_of(frame, "job", None),
+            step=whole_of(frame, "step", 0, _MAX_NUMBER, None),
+            layer=whole_of(frame, "layer", 0, _MAX_NUMBER, None),
         )
-        hidden_s = _hidden(frame, count)
+        hidden_s = hidden_of(frame, count)
         return await self._promptly(self._serve(demand, hidden_s, reason, received))
 
     async def _promptly(self, serving: _Serving) -> Document:
@@ -504,53 +497,6 @@ class RegionSession:
             if self._recovering is not None:
                 self._recovering.cancel()
                 await asyncio.gather(self._recovering, return_exceptions=True)
-
-
-def _known(frame: Frame, names: tuple[str, ...]) -> None:
-    for key in frame.header:
-        if key not in ("op", "id", *names):
-            raise RequestError(f"unknown key {echo(key)}: {expected_one_of(key, names)}")
-
-
-def _whole(frame: Frame, name: str, minimum: int, maximum: int, default: Any = ...) -> Any:
-    value = frame.header.get(name, default)
-    if value is default and default is not ...:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        shown = "nothing" if value is ... else echo(value)
-        raise RequestError(
-            f"{name}: expected a whole number from {minimum} to {maximum}, got {shown}"
-        )
-    return value
-
-
-def _text(frame: Frame, name: str, default: str | None) -> str | None:
-    value = frame.header.get(name, default)
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) > _MAX_TEXT or not value.isprintable():
-        raise RequestError(f"{name}: expected a line of up to {_MAX_TEXT} characters")
-    return value
-
-
-def _hidden(frame: Frame, count: int) -> list[float]:
-    values = frame.header.get("hidden_s", [0.0] * count)
-    good = isinstance(values, list) and len(values) == count
-    if not good or not all(
-        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e6
-        for value in values
-    ):
-        raise RequestError(f"hidden_s: expected a list of {count} times in seconds")
-    return [float(value) for value in values]
-
-
-def _parts(frame: Frame) -> list[str]:
-    values = frame.header.get("parts")
-    if not isinstance(values, list) or not 1 <= len(values) <= _MAX_PARTS:
-        raise RequestError("parts: expected a list of parts such as nic:2/1")
-    if not all(isinstance(value, str) and len(value) <= _MAX_TEXT for value in values):
-        raise RequestError("parts: expected texts such as nic:2/1")
-    return values
 
 
 def _now() -> float:
