@@ -1,19 +1,19 @@
 // Tips, sorting and the theme. The page can be read without any of it.
 (() => {
   const tip = document.getElementById("tip");
-  const hide = () => { tip.hidden = true; };
-  const show = (event) => {
-    const target = event.target.closest("[data-tip]");
-    if (!target) { hide(); return; }
+  let x = -1, y = -1;  // where the pointer was last
+  const show = () => {
+    const target = document.elementFromPoint(x, y)?.closest("[data-tip]");
+    tip.hidden = !target;
+    if (!target) return;
     tip.textContent = target.dataset.tip;
-    tip.hidden = false;
-    const wide = tip.offsetWidth, x = event.clientX + 14;
-    tip.style.left = Math.max(4, Math.min(x, innerWidth - wide - 8)) + "px";
-    tip.style.top = Math.max(4, event.clientY - tip.offsetHeight - 12) + "px";
+    tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = Math.max(4, y - tip.offsetHeight - 12) + "px";
   };
-  addEventListener("pointermove", show);
-  addEventListener("pointerdown", show);
-  addEventListener("scroll", hide, { passive: true });
+  const point = (event) => { x = event.clientX; y = event.clientY; show(); };
+  addEventListener("pointermove", point);
+  addEventListener("pointerdown", point);
+  addEventListener("scroll", show, { passive: true });
 
   // what a cell is sorted by: its value, or the number that its text begins with
   const keyOf = (cell) => {
