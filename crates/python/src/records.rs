@@ -3,9 +3,11 @@
 
 use crate::arrays::refuse;
 use lightloom_model::Invalid;
+use numpy::PyUntypedArray;
 use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use pythonize::Depythonizer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,12 +22,32 @@ impl<T: DeserializeOwned> FromPyObject<'_, '_> for Record<T> {
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let values = object.getattr_opt("__dict__")?.unwrap_or_else(|| object.to_owned());
+        let values = with_lists(&values)?;
         let record = serde_path_to_error::deserialize(&mut Depythonizer::from_object(&values));
         record.map(Self).map_err(|error| {
             let (key, text) = (error.path().to_string(), in_one_line(&error.inner().to_string()));
             PyValueError::new_err(if key == "." { text } else { format!("{key}: {text}") })
         })
     }
+}
+
+/// The same with lists instead of the arrays in it.
+fn with_lists<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if values.cast::<PyUntypedArray>().is_ok() {
+        return values.call_method0("tolist");
+    }
+    if let Ok(mapping) = values.cast::<PyDict>() {
+        let lists = PyDict::new(values.py());
+        for (key, value) in mapping {
+            lists.set_item(key, with_lists(&value)?)?;
+        }
+        return Ok(lists.into_any());
+    }
+    if let Ok(tuple) = values.cast::<PyTuple>() {
+        let lists = tuple.iter().map(|value| with_lists(&value)).collect::<PyResult<Vec<_>>>()?;
+        return Ok(PyTuple::new(values.py(), lists)?.into_any());
+    }
+    Ok(values.clone())
 }
 
 /// A text that may quote what was given.

@@ -21,14 +21,13 @@ from lightloom.errors import InputError
 from lightloom.hardware import measured_turnaround, nic_activation
 from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
-from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
+from lightloom.inputs.strict import File, Name, Strict, Whole, check, quantity
 from lightloom.schedule.record_fields import keys_of, with_keys
-from lightloom.schedule.records import Policy, RelayCost, SwitchTiming
+from lightloom.schedule.records import Policy, Region, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
 
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
-Gbps = Annotated[float, quantity("gigabit / second"), Field(ge=1e-9, le=1e9)]
 _MAX_SECRET_BYTES = 4096
 #: keys of a switch's URL that name a file
 _PATHS_OF_URL = ("ca_file", "known_hosts")
@@ -141,28 +140,25 @@ class JobSection(Section):
     )
 
 
+#: fields of a region that the port map states, and those that are part of the policy
+_ELSEWHERE = ("ports", "allowed", "planes", "failed", "split", "numa_nodes")
+_REGION = keys_of(
+    Region.__name__, defaults={"circuit_gbps": 400.0, "eps_gbps": 800.0, "eps_nics": 2}
+)
+
+
+@with_keys({key: declared for key, declared in _REGION.items() if key not in _ELSEWHERE})
 class RatesSection(Section):
     """Rates of the region's servers."""
-
-    circuit_gbps: Gbps = Field(400.0, description="Rate of one circuit, per direction.")
-    eps_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] = Field(
-        800.0, description="Rate of a server into, and out of, the EPS."
-    )
-    eps_nics: Annotated[Whole, Field(le=1024)] = Field(
-        2, description="EPS NICs of a server, of which that rate is the sum."
-    )
 
 
 #: what relaying costs is a table of its own
 _POLICY = {key: declared for key, declared in keys_of(Policy.__name__).items() if key != "relaying"}
 
 
-@with_keys(_POLICY)
+@with_keys(_POLICY | {key: _REGION[key] for key in ("split", "numa_nodes")})
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
-
-    split: Switch = Field(True, description="Let pairs with circuits use the EPS as well.")
-    numa_nodes: Annotated[Whole, Field(le=64)] = Field(2, description="NUMA nodes of a server.")
 
     def policy(self, relaying: RelayCost | None) -> Policy:
         """Return the policy of servers that relay at this cost, if at all."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lightloom.schedule.chunks import CHUNK_METHODS, ChunkSchedule, decompose_chunks
     from lightloom.schedule.circuits import (
         Allocation,
-        Region,
         allocate,
         allocate_each,
         allocate_exactly,
@@ -86,7 +85,7 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-    from lightloom.schedule.records import Failures, Policy, RelayCost, SwitchTiming
+    from lightloom.schedule.records import Failures, Policy, Region, RelayCost, SwitchTiming
     from lightloom.schedule.relaying import (
         RELAY_KINDS,
         Relayed,
