@@ -361,5 +361,5 @@ def test_arrays_that_change_do_not_change_a_region(demand):
     assert allocate_region(demand, region).circuits.sum() == 12
     # equal numbers of other types are other values
     assert allocate(demand, ports=1, circuit_gbps=400, eps_gbps=800).circuits.sum() == 6
-    with pytest.raises(InputError, match="ports: expected a whole number .*, got True"):
+    with pytest.raises(InputError, match=r"ports: expected a whole number .*, got True"):
         allocate(demand, ports=True, circuit_gbps=400, eps_gbps=800)
