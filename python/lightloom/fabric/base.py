@@ -87,6 +87,23 @@ class Fabric(Protocol):
         """Return the fabric without more parts; ``None`` if it cannot lack any."""
         ...
 
+    def knobs(self, cluster: Cluster) -> Mapping[str, Sequence[Any]]:
+        """Return what a buyer may choose: other values of options by name; empty if nothing.
+
+        The cluster is as :meth:`adapt` returns it.
+        """
+        ...
+
+    def replace(self, **options: Any) -> Fabric:
+        """Return the fabric with some of its :meth:`parameters` changed, under its name.
+
+        Raises
+        ------
+        FabricError
+            If they cannot be so.
+        """
+        ...
+
 
 class PacketSwitched(FabricOptions):
     """A fabric of nothing but packet switches: a tree, or several planes of it."""

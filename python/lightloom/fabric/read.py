@@ -55,7 +55,7 @@ _OTHER_NAMES = {
 #: what :class:`~lightloom.fabric.Fabric` has
 _PARTS = (
     *("kind", "name", "adapt", "network", "bill_of_materials", "parameters", "effective"),
-    *("reconfiguration", "candidates", "without"),
+    *("reconfiguration", "candidates", "without", "knobs", "replace"),
 )
 
 
