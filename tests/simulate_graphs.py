@@ -101,7 +101,7 @@ def mixnet(servers, rate_bps=400 * GBPS, **options):
         "region_of_server": np.zeros(servers, np.uint32),
         "allocator": "best",
         "split": True,
-        "reconfigure": "always",
+        "when": "always",
         "first": "reuse",
         "timing": SwitchTiming(**{"fixed_s": 0.025, **timing}),
         **options,

@@ -62,7 +62,7 @@ def steps(
             whole_steps=True,
         )
         (result,) = comparison.results
-        found |= {(one.policy, first): one.step_time_s for one in result.policies}
+        found |= {(one.when, first): one.step_time_s for one in result.policies}
     return found
 
 

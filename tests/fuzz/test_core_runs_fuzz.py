@@ -162,7 +162,7 @@ EPS = packet(4)
 NETWORKS = {
     "eps": EPS,
     "ocs": mixnet(4),
-    "ocs-relaying": mixnet(4, relaying=(1_000, 0), reconfigure="break-even"),
+    "ocs-relaying": mixnet(4, relaying=(1_000, 0), when="break-even"),
     "direct": direct(4, CIRCUITS_0_1, [*ROUTES, (0, 1, 2), (2, 1, 0), (1, 2, 3), (3, 2, 1)]),
     "crossbar": Network(4, 8, EPS.nvswitch, "hierarchical", (TURNS,)),
     "crossbar-fixed": Network(4, 8, EPS.nvswitch, "hierarchical", (FIXED,)),

@@ -108,7 +108,7 @@ def random_job(seed: int) -> Job:
                     "degree": rng.choice([1, 2, 3]) * per_server // 4,
                     "link_up_delay_s": 0,
                     "reconfiguration_delay_s": rng.choice([1e-4, 1e-3]),
-                    "reconfigure": rng.choice(["never", "break-even", "oracle"]),
+                    "when": rng.choice(["never", "break-even", "oracle"]),
                 },
             },
             "seeds": 1,

@@ -32,7 +32,7 @@ def _mixnet(policy: str) -> Callable[[int, int], Network]:
 
     def build(servers: int, members: int) -> Network:
         regions = (np.arange(servers) // members).astype(np.uint32)
-        return mixnet(servers, region_of_server=regions, reconfigure=policy, fixed_s=1e-4)
+        return mixnet(servers, region_of_server=regions, when=policy, fixed_s=1e-4)
 
     return build
 

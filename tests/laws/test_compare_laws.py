@@ -203,7 +203,7 @@ def deep(**changes: Any) -> dict[str, float]:
     """Step of each fabric for a long step of many small groups."""
     plan = {"tp": 1, "pp": 4, "ep": 8, "micro_batches": 16, "micro_batch_size": 2, "seq_len": 4096}
     cluster = {"rate_gbps": 100.0, "gpus_per_server": 4, "nics_per_server": 4}
-    options = {"mixnet": {"degree": 3, "reconfigure": "break-even"}}
+    options = {"mixnet": {"degree": 3, "when": "break-even"}}
     changed = {"gpus": 32, "cluster": cluster, "plan": plan, "fabric_options": options, **changes}
     return random_job(0).times_s(**changed)
 

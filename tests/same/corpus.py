@@ -54,7 +54,7 @@ ERRORS = (
     "compare mixtral-8x7b --gpus 64 --rate 100 --fabrics moon",
     "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.degre=4",
     "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.degree=-1",
-    "compare mixtral-8x7b --gpus 64 --rate 100 --reconfigure sometimes",
+    "compare mixtral-8x7b --gpus 64 --rate 100 --when sometimes",
     "compare mixtral-8x7b --gpus 64 --rate 100 --allocator worst",
     "compare mixtral-8x7b --gpus 64 --rate 100 --fail moon:1",
     "compare mixtral-8x7b --gpus 64 --rate 100 --gpu z80",
@@ -103,7 +103,7 @@ def comparisons() -> list[str]:
         for plan, fabric in product(PLANS, FABRICS)
     ]
     calls += [
-        f"{MOVING} --reconfigure {when} --set mixnet.first={first} --reconfiguration-delay {delay}"
+        f"{MOVING} --when {when} --set mixnet.first={first} --reconfiguration-delay {delay}"
         for when, first, delay in product(
             RECONFIGURE_POLICIES, ("reuse", "block", "predict"), ("100us", "25ms")
         )

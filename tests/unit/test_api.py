@@ -88,7 +88,7 @@ def test_an_allocator_of_a_user_chooses_the_circuits(comparison):
         recorded.extend(requests)
         return [np.zeros(request.demand.shape, dtype=np.uint16) for request in requests]
 
-    always = {"fabric_options": {"mixnet": {"reconfigure": "always", "first": "block"}}}
+    always = {"fabric_options": {"mixnet": {"when": "always", "first": "block"}}}
     found = lightloom.compare("mixtral-8x7b", **SMALL, **always, allocator=none)
     assert recorded
     assert found.result("fat-tree").run_hash == comparison.result("fat-tree").run_hash
@@ -198,7 +198,7 @@ def test_predictors_of_a_user_are_scored_beside_ours(tmp_path):
 
 
 def test_a_predictor_by_name_or_of_a_user():
-    always = {"mixnet": {"reconfigure": "always", "degree": 2, "reconfiguration_delay_s": 0}}
+    always = {"mixnet": {"when": "always", "degree": 2, "reconfiguration_delay_s": 0}}
     settings = {**SMALL, "fabrics": ["mixnet"], "fabric_options": always}
     default = lightloom.compare("mixtral-8x7b", **settings)
     named = lightloom.compare("mixtral-8x7b", **settings, predictor="ridge")

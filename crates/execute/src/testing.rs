@@ -143,7 +143,7 @@ pub(crate) fn ocs(servers: usize) -> Ocs {
         region_of_server: vec![0; servers],
         planes: None,
         allocator: Allocator::Best,
-        reconfigure: Reconfigure::Always,
+        when: Reconfigure::Always,
         first: FirstAllToAll::Reuse,
         split: true,
         relaying: None,
@@ -153,8 +153,8 @@ pub(crate) fn ocs(servers: usize) -> Ocs {
 }
 
 /// As [`ocs`], with another policy.
-pub(crate) fn ocs_when(servers: usize, reconfigure: Reconfigure) -> Ocs {
-    Ocs { reconfigure, ..ocs(servers) }
+pub(crate) fn ocs_when(servers: usize, when: Reconfigure) -> Ocs {
+    Ocs { when, ..ocs(servers) }
 }
 
 /// As this network, whose first all-to-alls do something else.

@@ -107,7 +107,7 @@ struct PyOcs {
     region_of_server: Column<u32>,
     allocator: Name<Allocator>,
     split: bool,
-    reconfigure: Name<Reconfigure>,
+    when: Name<Reconfigure>,
     first: Name<FirstAllToAll>,
     timing: Record<SwitchTiming>,
     relaying: Option<(u64, u64)>,
@@ -124,7 +124,7 @@ impl From<PyOcs> for Ocs {
             region_of_server: ocs.region_of_server.0,
             planes: ocs.planes.map(|planes| planes.0),
             allocator: ocs.allocator.0,
-            reconfigure: ocs.reconfigure.0,
+            when: ocs.when.0,
             first: ocs.first.0,
             split: ocs.split,
             relaying: ocs

@@ -126,7 +126,7 @@ def _fabrics() -> Panel:
             option(Scenario, "designs", common=True),
             option(Settings, "set", common=True, repeats=True, metavar="KEY=VALUE"),
             option(MixNetOptions, "allocator", common=True, below=mixnet),
-            option(MixNetOptions, "reconfigure", below=mixnet),
+            option(MixNetOptions, "when", below=mixnet),
             option(MixNetOptions, "reconfiguration_delay_s", delay, common=True, below=mixnet),
             option(MixNetOptions, "relay", below=mixnet),
             option(FabricOptions, "all_to_all", below="fabric_options.all"),

@@ -40,6 +40,7 @@ _OTHERS = {
     "--precision": "dtype fp8 bf16 fp8-format fp8-recipe mixed-precision",
     "--demand": "routing skew load-balance gate expert-load routing-log",
     "--reconfiguration-delay": "reconfig-time switching-time switching-delay ocs-delay",
+    "--when": "reconfigure reconfiguration-policy",
     "--degree": "optical-degree optical-links",
     "--timeline": "perfetto chrome-trace",
     "--html": "report page",

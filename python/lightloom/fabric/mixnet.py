@@ -75,16 +75,16 @@ class MixNet(MixNetOptions):
             return None
         label = self.name
         first: dict[str, Fabric] = {}
-        if self.reconfigure not in ("never", "oracle"):
+        if self.when not in ("never", "oracle"):
             other = "block" if self.first == "reuse" else "reuse"
             first[other] = self.replace(first=other, label=label)
         return Reconfiguration(
-            policy=self.reconfigure,
+            when=self.when,
             allocator=self._custom_allocator(),
             other_policies={
-                policy: self.replace(reconfigure=policy, label=label)
+                policy: self.replace(when=policy, label=label)
                 for policy in RECONFIGURE_POLICIES
-                if policy != self.reconfigure
+                if policy != self.when
             },
             other_first=first,
             link_up=self._link_up(),
@@ -97,7 +97,7 @@ class MixNet(MixNetOptions):
         return exact_circuits if self.allocator == "exact" else allocator_by_name(self.allocator)
 
     def _link_up(self) -> BringUp | None:
-        if self.reconfigure == "never":
+        if self.when == "never":
             return None
         delay_s, measured_s = self.bring_up_s(), nic_activation().mean_s
         other_s = 0.0 if delay_s else measured_s
@@ -307,7 +307,7 @@ class MixNet(MixNetOptions):
             region_of_server=region,
             allocator=self.allocator if self.allocator in ALLOCATORS else "best",
             split=self.split is not False,
-            reconfigure=self.reconfigure,
+            when=self.when,
             first=self.first,
             timing=self.switch_timing(),
             relaying=self._relaying(),

@@ -103,7 +103,7 @@ class MixNetOptions(FabricOptions):
         "which pipeline and data parallelism use as well; by default on, and what is faster in a "
         "comparison.",
     )
-    reconfigure: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = Field(
+    when: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = Field(
         "break-even",
         description="When circuits are changed to follow the demand.",
     )

@@ -84,7 +84,7 @@ class Eps:
 class Ocs:
     """Regional circuit switches, their policy and how long they take.
 
-    ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
+    ``allocator``, ``when`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
     picoseconds of a chunk where servers pass bytes of others on. ``planes``, a name of
     ``lightloom.schedule.PLANES``, says how fibers are laid where NIC i of every server is on a
@@ -102,7 +102,7 @@ class Ocs:
     region_of_server: npt.NDArray[np.uint32]
     allocator: str
     split: bool
-    reconfigure: str
+    when: str
     first: str
     timing: SwitchTiming
     relaying: tuple[int, int] | None = None

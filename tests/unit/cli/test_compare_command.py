@@ -107,7 +107,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--context-parallel ring",
         "--demand pair --set demand.deduplicate=on --dispatch-bytes 1 --combine-bytes 2",
         "--all-to-all flat",
-        "--set mixnet.degree=4 --allocator reference --reconfigure always",
+        "--set mixnet.degree=4 --allocator reference --when always",
         "--reconfiguration-delay 10ms --designs default",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
         "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
@@ -138,7 +138,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         "all": {"all_to_all": "flat"},
         "mixnet": {
             "degree": 4, "region_servers": 4, "allocator": "reference", "split": False,
-            "reconfigure": "always", "first": "block", "reconfiguration_delay_s": "10ms",
+            "when": "always", "first": "block", "reconfiguration_delay_s": "10ms",
             "link_up_delay_s": "measured",
         },
     }  # fmt: skip

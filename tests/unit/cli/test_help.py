@@ -108,7 +108,7 @@ def test_examples_are_commands_that_parse(name):
     ("name", "flag", "expected"),
     [
         ("compare", "--allocator", ALLOCATION_METHODS),
-        ("compare", "--reconfigure", RECONFIGURE_POLICIES),
+        ("compare", "--when", RECONFIGURE_POLICIES),
         ("compare", "--transport", TRANSPORTS),
         ("compare", "--gpu", gpu_names()),
         ("compare", "--demand", IMBALANCES),

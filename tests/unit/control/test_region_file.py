@@ -48,7 +48,7 @@ def test_the_defaults_are_those_of_the_simulator():
     region = RegionFile(**values, switches={"ocs": {"url": "x://y"}})
     simulated = MixNet()
     assert region.policy.allocator == simulated.allocator
-    assert region.policy.when == simulated.reconfigure
+    assert region.policy.when == simulated.when
     assert region.policy.split == simulated.network(cluster, context).part(Ocs).split
     timing = region.timing.resolved()
     assert timing.fixed_s == measured_turnaround(0).mean_s

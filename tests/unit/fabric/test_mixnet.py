@@ -39,13 +39,13 @@ def test_packet_nics_may_be_slower(cluster, job):
 
 def test_policy_goes_to_the_core_as_given(cluster, job):
     ocs = MixNet(
-        allocator="reference", split=False, reconfigure="never", first="block",
+        allocator="reference", split=False, when="never", first="block",
         keep_unchanged=False,
     ).network(cluster, job(128, 8)).part(Ocs)  # fmt: skip
-    assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("reference", False, "never")
+    assert (ocs.allocator, ocs.split, ocs.when) == ("reference", False, "never")
     assert (ocs.first, ocs.timing.keep_unchanged) == ("block", False)
     ocs = MixNet().network(cluster, job(128, 8)).part(Ocs)
-    assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("best", True, "break-even")
+    assert (ocs.allocator, ocs.split, ocs.when) == ("best", True, "break-even")
     assert (ocs.first, ocs.timing.keep_unchanged) == ("predict", True)
 
 

@@ -72,7 +72,7 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
      " time such as '25 ms', or 'measured', or 'measured-p99'; did you mean 'measured'?"),
     ("mixnet", {"allocator": "bset"}, "mixnet: allocator = bset: expected one of paper, reference,"
      " static, greedy, parametric, best, exact; did you mean 'best'?"),
-    ("mixnet", {"reconfigure": "brake-even"}, "mixnet: reconfigure = brake-even: expected one of"
+    ("mixnet", {"when": "brake-even"}, "mixnet: when = brake-even: expected one of"
      " never, always, per-layer, break-even, oracle; did you mean 'break-even'?"),
     ("mixnet", {"first": "prdict"}, "mixnet: first = prdict: expected one of reuse, block,"
      " predict; did you mean 'predict'?"),

@@ -141,7 +141,7 @@ def make_network(kind):
     ocs = Ocs(
         degree=3, nic_rate_bps=4 * 10**11, circuit_delay_ps=10**6,
         region_of_server=np.arange(16, dtype=np.uint32) // 4, allocator="best", split=True,
-        reconfigure="always", first="reuse", timing=SwitchTiming(0.025),
+        when="always", first="reuse", timing=SwitchTiming(0.025),
     )  # fmt: skip
     direct = Direct(
         link_rate_bps=4 * 10**11, link_delay_ps=10**6, relay_delay_ps=10**6,

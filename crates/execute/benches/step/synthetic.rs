@@ -340,7 +340,7 @@ fn ocs(job: &Job) -> Ocs {
         region_of_server: (0..job.servers()).map(|server| server / job.members).collect(),
         planes: None,
         allocator: Allocator::Best,
-        reconfigure: Reconfigure::Always,
+        when: Reconfigure::Always,
         first: FirstAllToAll::Reuse,
         split: true,
         relaying: None,

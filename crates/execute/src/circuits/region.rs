@@ -118,7 +118,7 @@ pub(super) fn policy_of(network: &Network, ocs: &Ocs) -> Policy {
         chunk_latency: latency,
         memory_limit: None,
     };
-    Policy { allocator: ocs.allocator, when: ocs.reconfigure, relaying: ocs.relaying.map(cost) }
+    Policy { allocator: ocs.allocator, when: ocs.when, relaying: ocs.relaying.map(cost) }
 }
 
 /// What has failed of these servers, which are then counted from 0. The spare for a failed server

@@ -78,8 +78,8 @@ fn wide_regions_are_much_faster() {
 #[test]
 fn circuits_that_gain_nothing_with_relays_are_not_switched() {
     let graph = hot_columns(16);
-    let with = |reconfigure, relaying| {
-        let ocs = Ocs { relaying, ..ocs_when(16, reconfigure) };
+    let with = |when, relaying| {
+        let ocs = Ocs { relaying, ..ocs_when(16, when) };
         play(&graph, &mixnet(16).with(ocs))
     };
     let held = with(Reconfigure::Never, Some(CHUNK));
@@ -111,8 +111,8 @@ fn groups_that_share_servers_relay_too() {
 #[test]
 fn shared_routings_change_nothing() {
     let graph = hot_columns(16);
-    for reconfigure in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
-        let ocs = Ocs { relaying: Some(CHUNK), ..ocs_when(16, reconfigure) };
+    for when in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
+        let ocs = Ocs { relaying: Some(CHUNK), ..ocs_when(16, when) };
         let network = mixnet(16).with(ocs);
         let run = |share_equal_work| {
             let options = Options { share_equal_work, ..Options::default() };

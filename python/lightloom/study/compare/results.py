@@ -63,7 +63,7 @@ class PolicyResult:
 
     Attributes
     ----------
-    policy
+    when
         ``never``, ``always``, ``per-layer``, ``break-even`` or ``oracle``.
     step_time_s
         Step time.
@@ -78,7 +78,7 @@ class PolicyResult:
         By how much less the upcoming all-to-alls take at line rate, mean of a reconfiguration.
     """
 
-    policy: str
+    when: str
     step_time_s: float
     gain_s: float
     exposed_s: float
