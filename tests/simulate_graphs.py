@@ -95,7 +95,7 @@ def mixnet(servers, rate_bps=400 * GBPS, **options):
     parts = [field.name for field in dataclasses.fields(SwitchTiming)]
     timing = {name: options.pop(name) for name in parts if name in options}
     values = {
-        "degree": 6,
+        "ports": 6,
         "nic_rate_bps": rate_bps,
         "circuit_delay_ps": 1_000_000,
         "region_of_server": np.zeros(servers, np.uint32),

@@ -120,7 +120,7 @@ def by_degree(study: dict[str, Any]) -> str:
     """Fat-tree over MixNet by the number of optical links per server."""
     rows = []
     for degree in study["degrees"]:
-        mixnet = MixNet(degree=degree, **PORTS)
+        mixnet = MixNet(ports=degree, **PORTS)
         found = [ratio(of(study, rate), mixnet=mixnet) for rate in study["rates_gbps"]]
         rows.append([str(degree), *(f"{value:.2f}" for value in found)])
     return table(["degree", *(f"{rate} Gb/s" for rate in study["rates_gbps"])], rows)

@@ -15,6 +15,7 @@ MAX_ECHO = 60
 
 #: what keys are called elsewhere, with their name here where letters do not show it
 _OTHER_NAMES = {
+    "degree": "ports",
     "reconfigure": "when",
 }
 

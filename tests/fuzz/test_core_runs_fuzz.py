@@ -183,7 +183,7 @@ def step(rng, network):
     spoil(rng, graph, network, options, packets)
     make_small(network, "servers")
     for part in network.parts if isinstance(network.parts, list) else ():
-        make_small(part, "nics", "degree")
+        make_small(part, "nics", "ports")
     return graph, network, options, packets
 
 

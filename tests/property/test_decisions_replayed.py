@@ -83,7 +83,7 @@ def world(rng):
     planes = None if rng.random() < 0.7 else str(rng.choice(["duplex", "crossed"]))
     return made, mixnet(
         servers,
-        degree=degree,
+        ports=degree,
         region_of_server=region,
         allocator=str(rng.choice(ALLOCATORS)),
         split=relaying or bool(rng.random() < 0.7),

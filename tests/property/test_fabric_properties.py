@@ -77,7 +77,7 @@ def test_no_switch_of_a_tree_has_too_few_ports(servers, nics, ports, ratio, rail
 @settings(deadline=None)
 def test_every_mixnet_nic_is_either_packet_or_optical(gpus, degree):
     cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
-    bill = MixNet(degree=degree).bill_of_materials(cluster, Counting(tiers=1))
+    bill = MixNet(ports=degree).bill_of_materials(cluster, Counting(tiers=1))
     assert bill.count("nic") == cluster.nics
     assert bill.count("eps_port") + bill.count("ocs_port") == cluster.nics
 

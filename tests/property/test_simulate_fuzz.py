@@ -116,7 +116,7 @@ networks = st.one_of(
         mixnet,
         st.just(4),
         rate_bps=rates,
-        degree=st.sampled_from([0, 1, 6, 2**31]),
+        ports=st.sampled_from([0, 1, 6, 2**31]),
         first=st.sampled_from(["reuse", "block"]),
         when=st.sampled_from(["never", "always", "per-layer", "break-even", "oracle"]),
         fixed_s=st.sampled_from([0, 1e-3, 1e6]),

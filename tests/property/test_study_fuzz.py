@@ -144,7 +144,7 @@ def test_plans_of_any_degrees(plan, gpus, model):
 
 
 @patient
-@given(st.dictionaries(st.sampled_from(["degree", "allocator", "first", "label", "technology",
+@given(st.dictionaries(st.sampled_from(["ports", "allocator", "first", "label", "technology",
                                         "reconfiguration_delay_s", "nic_gbps",
                                         "gpus_per_server", "split"])
                        | st.text(max_size=8), values, max_size=4),

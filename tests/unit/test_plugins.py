@@ -82,7 +82,7 @@ class Stranger:
 
 
 def test_a_fabric_of_a_stranger_has_its_designs_tuned():
-    """A fabric is whatever has the methods of the protocol: its knobs are moved as those of ours."""
+    """A fabric is what has the methods of the protocol: its knobs are moved as those of ours."""
     fabrics = [Stranger(), load_fabric("fat-tree", {"label": "ours"})]
     found = compared(fabrics, rate=400, designs="tuned")
     tried = found.inputs["designs"]
@@ -141,7 +141,7 @@ def test_an_installed_allocator_schedules(add, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     points = entry_points_of("add-an-allocator.md")
     add("lightloom_rings", code_of("add-an-allocator.md"), points)
-    command = "schedule --synthetic mixtral --reconfiguration-delay 1ms --degree 6 --json out.json"
+    command = "schedule --synthetic mixtral --reconfiguration-delay 1ms --ports 6 --json out.json"
     assert main([*command.split(), "--allocators", "all,ring", "--failed", "server:3"]) == 0
     found = json.loads((tmp_path / "out.json").read_text())["circuits"]
     assert "exact" not in found

@@ -15,8 +15,8 @@ pub struct RelayChunk {
 /// Regional circuit switches and how they are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ocs {
-    /// Optical links per server (the paper's alpha).
-    pub degree: u32,
+    /// Optical ports per server (the degree, or alpha, of the paper).
+    pub ports: u32,
     /// Rate of each.
     pub nic_rate: Rate,
     /// Propagation delay of one circuit.

@@ -137,7 +137,7 @@ pub(crate) fn eps(servers: u32) -> Eps {
 /// Six circuits per server, all servers in one region, 25 ms to switch.
 pub(crate) fn ocs(servers: usize) -> Ocs {
     Ocs {
-        degree: 6,
+        ports: 6,
         nic_rate: Rate(400 * GBPS),
         circuit_delay: Duration(1_000_000),
         region_of_server: vec![0; servers],

@@ -101,7 +101,7 @@ fn part(part: &Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>> {
 
 #[derive(FromPyObject)]
 struct PyOcs {
-    degree: u32,
+    ports: u32,
     nic_rate_bps: u64,
     circuit_delay_ps: u64,
     region_of_server: Column<u32>,
@@ -118,7 +118,7 @@ struct PyOcs {
 impl From<PyOcs> for Ocs {
     fn from(ocs: PyOcs) -> Self {
         Self {
-            degree: ocs.degree,
+            ports: ocs.ports,
             nic_rate: Rate(ocs.nic_rate_bps),
             circuit_delay: Duration(ocs.circuit_delay_ps),
             region_of_server: ocs.region_of_server.0,
@@ -304,7 +304,7 @@ where
         if cause.is_instance_of::<NetworkInvalid>(py) {
             return cause;
         }
-        // "failed to extract field PyOcs.degree" of what is Ocs in Python
+        // "failed to extract field PyOcs.ports" of what is Ocs in Python
         let text = error.value(py).to_string();
         let attribute = text.rsplit_once(" field Py").map_or(text.as_str(), |(_, name)| name);
         let reason = cause.value(py);

@@ -280,7 +280,7 @@ def _apply_settings(call: CommandCall) -> None:
         "packets": PacketOptions,
     }
     texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {**fabrics, **study}, "mixnet.degree=4")
+    settings = read_settings(texts, {**fabrics, **study}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"

@@ -41,7 +41,7 @@ _OTHERS = {
     "--demand": "routing skew load-balance gate expert-load routing-log",
     "--reconfiguration-delay": "reconfig-time switching-time switching-delay ocs-delay",
     "--when": "reconfigure reconfiguration-policy",
-    "--degree": "optical-degree optical-links",
+    "--ports": "optical-degree optical-links optical-ports",
     "--timeline": "perfetto chrome-trace",
     "--html": "report page",
     "--hosts": "num-hosts endpoints",

@@ -114,7 +114,7 @@ class MixNet(MixNetOptions):
 
     def _ports_of_server(self) -> int:
         """Its ports on one circuit switch."""
-        return self.degree if self.planes is None else 1
+        return self.ports if self.planes is None else 1
 
     def _regions_per_switch(self, region: np.typing.NDArray[np.uint32]) -> int:
         """Regions that share a circuit switch, as many as fit."""
@@ -126,7 +126,7 @@ class MixNet(MixNetOptions):
         nics = cluster.nics_per_server
         rate, ports = self._eps_cluster(cluster).nic_gbps, self._switch_ports(cluster)
         return {
-            "degree": sorted({max(1, nics * share // 4) for share in (1, 2, 3)} - {self.degree}),
+            "ports": sorted({max(1, nics * share // 4) for share in (1, 2, 3)} - {self.ports}),
             "switch_ports": other_ports(rate, ports),
         }
 
@@ -233,7 +233,7 @@ class MixNet(MixNetOptions):
         circuits = self._circuit_switches(cluster, network)
         servers = cluster.servers + self.spare_servers * (circuits.count // circuits.planes)
         tree, eps = self._tree(cluster, servers), self._eps_cluster(cluster)
-        optical = servers * self.degree
+        optical = servers * self.ports
         links = tree_links(tree, servers, counting.tiers)
         conventions = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
         lines = [
@@ -259,7 +259,7 @@ class MixNet(MixNetOptions):
 
     def _circuit_switches(self, cluster: Cluster, network: Network | None) -> Switches:
         """Circuit switches: one of a region's for each NIC of a server where they are planes."""
-        planes = 1 if self.planes is None else self.degree
+        planes = 1 if self.planes is None else self.ports
         servers, ports = cluster.servers, self.circuit_ports()
         each = self._ports_of_server()
         count = -(-servers * each // max(1, ports - self.spare_servers * each))
@@ -273,22 +273,22 @@ class MixNet(MixNetOptions):
             rate_gbps=cluster.nic_gbps,
             ports=ports,
             count=count * planes,
-            used=(servers + count * self.spare_servers) * self.degree,
+            used=(servers + count * self.spare_servers) * self.ports,
             planes=planes,
             technology=self.technology,
             availability=switch_technology(self.technology).availability,
         )
 
     def _tree(self, cluster: Cluster, servers: int | None = None) -> Tree:
-        if self.degree >= cluster.nics_per_server:
+        if self.ports >= cluster.nics_per_server:
             raise FabricError(
-                f"{self.name}: degree = {self.degree}: a server has {cluster.nics_per_server} NICs"
+                f"{self.name}: ports = {self.ports}: a server has {cluster.nics_per_server} NICs"
                 " and one at least must stay on the packet fabric"
             )
         return plan_tree(
             self.name,
             servers or cluster.servers,
-            cluster.nics_per_server - self.degree,
+            cluster.nics_per_server - self.ports,
             self._switch_ports(cluster),
             servers_per_tor=self.servers_per_tor,
         )
@@ -301,7 +301,7 @@ class MixNet(MixNetOptions):
 
     def _ocs(self, cluster: Cluster, region: np.typing.NDArray[np.uint32]) -> Ocs:
         return Ocs(
-            degree=self.degree,
+            ports=self.ports,
             nic_rate_bps=cluster.nic_rate_bps,
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
@@ -392,4 +392,4 @@ class MixNet(MixNetOptions):
         if used.size == 0:
             return "no region: every EP group is inside one server"
         size = np.bincount(used)
-        return f"{len(size)} regions of up to {size.max()} servers, {self.degree} circuits each"
+        return f"{len(size)} regions of up to {size.max()} servers, {self.ports} circuits each"

@@ -76,7 +76,9 @@ class MixNetOptions(FabricOptions):
     kind: ClassVar[str] = "mixnet"
     title: ClassVar[str] = "mixnet"
 
-    degree: Count = Field(6, description="Number of optical links of a server.")
+    ports: Count = Field(
+        6, description="Number of optical ports of a server, its degree in papers."
+    )
     ecmp: Share | None = ECMP
     switch_ports: Count | None = SWITCH_PORTS
     servers_per_tor: Count | None = SERVERS_PER_TOR

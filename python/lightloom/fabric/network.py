@@ -96,7 +96,7 @@ class Ocs:
 
     kind: ClassVar[str] = "ocs"
 
-    degree: int
+    ports: int
     nic_rate_bps: int
     circuit_delay_ps: int
     region_of_server: npt.NDArray[np.uint32]

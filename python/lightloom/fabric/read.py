@@ -131,7 +131,7 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     Examples
     --------
     >>> import lightloom
-    >>> lightloom.load_fabric("mixnet", {"degree": 4}).parameters()["degree"]
+    >>> lightloom.load_fabric("mixnet", {"ports": 4}).parameters()["ports"]
     4
     """
     replaced = {} if overrides is None else dict(table(overrides, "overrides", FabricError))

@@ -229,11 +229,11 @@ class _Picture:
             x = sum(at) / len(at)
             for place in at:
                 self._line((place, self.top - 6), (x, below), use)
-            ports = sizes[region] * ocs.degree
+            ports = sizes[region] * ocs.ports
             tip = f"circuit switch of region {region}: {sizes[region]} servers, {ports} ports"
             self._box(x - width / 2, below, width, f"OCS {region}", "circuits", tip)
-        circuits = sum(sizes.values()) * ocs.degree
-        self._note(self.top + 14, f"{circuits:,} optical links", f"{ocs.degree} per server",
+        circuits = sum(sizes.values()) * ocs.ports
+        self._note(self.top + 14, f"{circuits:,} optical links", f"{ocs.ports} per server",
                    load_text(use))  # fmt: skip
         text = "one switch" if len(sizes) == 1 else f"{len(sizes)} switches"
         self._note(below + 16, f"{text} of circuits", f"{ocs.nic_rate_bps / 1e9:.0f} Gb/s reached")

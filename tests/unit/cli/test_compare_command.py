@@ -107,7 +107,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--context-parallel ring",
         "--demand pair --set demand.deduplicate=on --dispatch-bytes 1 --combine-bytes 2",
         "--all-to-all flat",
-        "--set mixnet.degree=4 --allocator reference --when always",
+        "--set mixnet.ports=4 --allocator reference --when always",
         "--reconfiguration-delay 10ms --designs default",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
         "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
@@ -137,7 +137,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert scenario["fabric_options"] == {
         "all": {"all_to_all": "flat"},
         "mixnet": {
-            "degree": 4, "region_servers": 4, "allocator": "reference", "split": False,
+            "ports": 4, "region_servers": 4, "allocator": "reference", "split": False,
             "when": "always", "first": "block", "reconfiguration_delay_s": "10ms",
             "link_up_delay_s": "measured",
         },
@@ -167,7 +167,7 @@ def test_the_example_study_runs_from_anywhere(lightloom, example, tmp_path, monk
     assert done.status == 0, done.err
     results = load_results(Path("r.json"))
     assert list(results) == ["fat-tree", "mixnet", "mixnet-4"]
-    assert results["mixnet-4"]["parameters"]["degree"] == 4
+    assert results["mixnet-4"]["parameters"]["ports"] == 4
 
 
 def test_a_file_s_scenario_repeats_the_run(lightloom, tmp_path):

@@ -13,7 +13,7 @@ from lightloom.schedule import Failures
 
 def test_nics_are_divided(cluster, job):
     network = MixNet(switch_ports=64).network(cluster, job(128, 8))
-    assert (network.part(Eps).nics, network.part(Ocs).degree) == (2, 6)
+    assert (network.part(Eps).nics, network.part(Ocs).ports) == (2, 6)
     assert network.part(Eps).servers_per_tor == 16
     assert network.part(Ocs).nic_rate_bps == network.part(Eps).nic_rate_bps == 400_000_000_000
     assert network.part(Ocs).circuit_delay_ps == 1_000_000
@@ -23,7 +23,7 @@ def test_nics_are_divided(cluster, job):
 
 
 def test_packet_nics_may_be_slower(cluster, job):
-    fabric = MixNet(degree=4, eps_nic_gbps=200)
+    fabric = MixNet(ports=4, eps_nic_gbps=200)
     network = fabric.network(cluster, job(128, 8))
     assert network.part(Eps).nic_rate_bps == 200_000_000_000
     assert network.part(Ocs).nic_rate_bps == 400_000_000_000
@@ -105,23 +105,23 @@ def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
 
 @pytest.mark.parametrize(("degree", "servers"), [(2, 288), (6, 96)])
 def test_largest_region_of_a_piezo_switch(degree, servers):
-    assert MixNet(degree=degree).largest_region() == servers
+    assert MixNet(ports=degree).largest_region() == servers
     assert switch_technology("piezo").ports // degree == servers
 
 
 @pytest.mark.parametrize(("degree", "servers"), [(2, 250), (6, 83)])
 def test_largest_region_of_500_ports(degree, servers):
     # paper section 4.2: 80 to 250 servers
-    assert MixNet(degree=degree, ocs_ports=500).largest_region() == servers
+    assert MixNet(ports=degree, ocs_ports=500).largest_region() == servers
 
 
 def test_a_region_that_exceeds_the_switch(cluster, job):
     with pytest.raises(FabricError) as error:
         MixNet(technology="silicon-photonics").network(cluster, job(128, 8))
     assert str(error.value).startswith(
-        "mixnet: an EP group spans 8 servers, one switch has ports for 5; use fewer optical links"
+        "mixnet: an EP group spans 8 servers, one switch has ports for 5; use fewer optical ports"
     )
-    MixNet(technology="silicon-photonics", degree=4).network(cluster, job(128, 8))
+    MixNet(technology="silicon-photonics", ports=4).network(cluster, job(128, 8))
     with pytest.raises(FabricError, match="region_servers = 128 servers, one switch has ports"):
         MixNet(region_servers=128).network(cluster, job(128, 8))
 
@@ -139,11 +139,11 @@ def test_groups_inside_servers_have_no_region(cluster, job):
 
 def test_all_nics_cannot_be_optical(cluster, job):
     with pytest.raises(FabricError) as error:
-        MixNet(degree=8).network(cluster, job(128, 8))
+        MixNet(ports=8).network(cluster, job(128, 8))
     assert str(error.value) == (
-        "mixnet: degree = 8: a server has 8 NICs and one at least must stay on the packet fabric"
+        "mixnet: ports = 8: a server has 8 NICs and one at least must stay on the packet fabric"
     )
-    with pytest.raises(FabricError, match="degree = 6: a server has 4 NICs"):
+    with pytest.raises(FabricError, match="ports = 6: a server has 4 NICs"):
         MixNet().bill_of_materials(Cluster.of(gpus=8, nic_gbps=400, gpu="h100", nics_per_server=4))
 
 

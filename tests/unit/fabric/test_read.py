@@ -28,7 +28,7 @@ def test_a_file_is_a_kind_and_options(write):
     path = write(
         """
         kind = "mixnet"
-        degree = 3
+        ports = 3
         reconfiguration_delay_s = "10 ms"
         gpus_per_server = 4
         nics_per_server = 4
@@ -38,17 +38,17 @@ def test_a_file_is_a_kind_and_options(write):
     fabric = load_fabric(str(path))
     assert isinstance(fabric, MixNet)
     assert fabric.name == "mine"
-    assert (fabric.degree, fabric.reconfiguration_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
-    assert load_fabric(path, {"degree": 2, "label": "theirs"}).parameters() == {
-        **fabric.parameters(), "degree": 2, "label": "theirs",
+    assert (fabric.ports, fabric.reconfiguration_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
+    assert load_fabric(path, {"ports": 2, "label": "theirs"}).parameters() == {
+        **fabric.parameters(), "ports": 2, "label": "theirs",
     }  # fmt: skip
 
 
 def test_replace_checks_again():
-    fabric = MixNet(degree=4, first="block").replace(degree=5)
-    assert (fabric.degree, fabric.first) == (5, "block")
-    with pytest.raises(FabricError, match="mixnet: degree = 0"):
-        fabric.replace(degree=0)
+    fabric = MixNet(ports=4, first="block").replace(ports=5)
+    assert (fabric.ports, fabric.first) == (5, "block")
+    with pytest.raises(FabricError, match="mixnet: ports = 0"):
+        fabric.replace(ports=0)
 
 
 def test_fabrics_cannot_be_changed_behind_ones_back():
@@ -59,10 +59,10 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
 @pytest.mark.parametrize(("name", "options", "text"), [
     ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: "
      f"{', '.join(FABRICS)}, or a .toml file"),
-    ("mixnet", {"degre": 3}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
+    ("mixnet", {"prots": 3}, "mixnet: unknown key 'prots'; did you mean 'ports'?"),
     ("fat-tree", {"zzz": 3}, "fat-tree: unknown key 'zzz'; known: label, all_to_all,"),
-    ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: expected a whole number"),
-    ("mixnet", {"degree": True}, "mixnet: degree = True: expected a whole number"),
+    ("mixnet", {"ports": 2.5}, "mixnet: ports = 2.5: expected a whole number"),
+    ("mixnet", {"ports": True}, "mixnet: ports = True: expected a whole number"),
     ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected true or false"),
     ("mixnet", {"reconfiguration_delay_s": "25 parsecs"},
      "mixnet: reconfiguration_delay_s: cannot read"
@@ -94,11 +94,11 @@ def test_wrong_options_are_one_line(name, options, text):
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("degree = 3", "kind is needed, such as kind = \"fat-tree\"; known: fat-tree, oversub,"),
+    ("ports = 3", "kind is needed, such as kind = \"fat-tree\"; known: fat-tree, oversub,"),
     ("kind = 3", "kind is needed"),
     ("kind = 'mixnut'", "unknown fabric 'mixnut'; did you mean 'mixnet'?"),
     ("kind = 'mixnet'\nratio = 3", "mixnet: unknown key 'ratio'"),
-    ("kind = 'mixnet'\n[degree]\nx = 1", "mixnet: degree = {'x': 1}: expected a whole number"),
+    ("kind = 'mixnet'\n[ports]\nx = 1", "mixnet: ports = {'x': 1}: expected a whole number"),
     ("kind = ", "not valid TOML: "),
 ])  # fmt: skip
 def test_wrong_files_are_one_line(write, text, expected):

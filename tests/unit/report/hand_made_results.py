@@ -139,7 +139,7 @@ def make_run(step_time_s, *, decisions=0, timeline=True, circuits=(), critical=N
 
 def make_network(kind):
     ocs = Ocs(
-        degree=3, nic_rate_bps=4 * 10**11, circuit_delay_ps=10**6,
+        ports=3, nic_rate_bps=4 * 10**11, circuit_delay_ps=10**6,
         region_of_server=np.arange(16, dtype=np.uint32) // 4, allocator="best", split=True,
         when="always", first="reuse", timing=SwitchTiming(0.025),
     )  # fmt: skip

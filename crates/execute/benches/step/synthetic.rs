@@ -334,7 +334,7 @@ pub fn network(job: &Job, name: &str) -> Option<Network> {
 
 fn ocs(job: &Job) -> Ocs {
     Ocs {
-        degree: 6,
+        ports: 6,
         nic_rate: Rate(400 * GBPS),
         circuit_delay: Duration(US),
         region_of_server: (0..job.servers()).map(|server| server / job.members).collect(),

@@ -182,8 +182,8 @@ fn routes_are_simple_paths() {
 fn networks_must_suit_searches_and_memory() {
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0; 4]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
-    let network = mixnet(2).with(Ocs { degree: 257, ..ocs(2) });
-    assert_eq!(refuse(&graph, &network), "ocs.degree = 257: expected at most 256");
+    let network = mixnet(2).with(Ocs { ports: 257, ..ocs(2) });
+    assert_eq!(refuse(&graph, &network), "ocs.ports = 257: expected at most 256");
     let network = Network { servers: (1 << 20) + 1, ..packet(2) };
     assert_eq!(refuse(&graph, &network), "a network of 1048577 servers: expected at most 1048576");
 }

@@ -11,8 +11,8 @@ use lightloom_model::{Duration, FirstAllToAll, SwitchTiming, TaskGraph};
 
 const CHUNK: RelayChunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
 
-fn region(servers: u32, degree: u32, relaying: Option<RelayChunk>) -> Network {
-    let ocs = Ocs { degree, ..ocs_when(servers as usize, Reconfigure::Never) };
+fn region(servers: u32, ports: u32, relaying: Option<RelayChunk>) -> Network {
+    let ocs = Ocs { ports, ..ocs_when(servers as usize, Reconfigure::Never) };
     mixnet(servers).with(Ocs { relaying, ..ocs })
 }
 
@@ -131,7 +131,7 @@ fn a_switch_that_gains_little_once_both_relay_must_not_cost_more_than_it_gains()
     let graph = hot_pair(80_000_000);
     let network = |delay| {
         let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
-        let ocs = Ocs { degree: 2, timing, ..ocs_when(3, Reconfigure::BreakEven) };
+        let ocs = Ocs { ports: 2, timing, ..ocs_when(3, Reconfigure::BreakEven) };
         let network = mixnet(3).with(Ocs { relaying: Some(CHUNK), ..ocs });
         with_first(network, FirstAllToAll::Block)
     };

@@ -113,7 +113,7 @@ def test_mixnet_splits_where_that_is_faster(scenario, plan, degree, faster):
             model="qwen3-30b-a3b", gpus=32, plan=PlanOptions(tp=1, micro_batches=4, **plan),
             cluster=ClusterOptions(rate_gbps=100, gpus_per_server=4, nics_per_server=4), seeds=1,
             demand=DemandOptions(source="balanced"), compute_spread=0.0, imbalances=False,
-            fabrics=("mixnet",), fabric_options={"mixnet": {"degree": degree, **options}},
+            fabrics=("mixnet",), fabric_options={"mixnet": {"ports": degree, **options}},
             policies=False, memory_check=False,
         )  # fmt: skip
         return compare(given).results[0]

@@ -112,8 +112,7 @@ def test_a_step_that_mostly_waits_for_circuits_is_warned_of():
         "break-even) or say how long your links need to come up, here 5.67 s (link_up_delay_s)"
     )
     assert switching_warning(always.replace(link_up_delay_s=0.0), waiting(0.75)) == (
-        "mixnet waits for circuits in 75% of a step: switch only where it pays (when = "
-        "break-even)"
+        "mixnet waits for circuits in 75% of a step: switch only where it pays (when = break-even)"
     )
     assert switching_warning(MixNet(), waiting(0.75)) == (
         "mixnet waits for circuits in 75% of a step: say how long your links need to come up, here "
