@@ -275,6 +275,8 @@ def limit_files():
     import resource
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    # half a file of byte code would break whatever imports the module next
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
