@@ -114,7 +114,7 @@ def direct(servers, circuits, routes):
     """Fixed circuits at 400 Gb/s, 3 us per relay."""
     offsets = np.cumsum([0, *(len(route) for route in routes)])
     links = Direct(
-        link_rate_bps=400 * GBPS,
+        nic_rate_bps=400 * GBPS,
         link_delay_ps=1_000_000,
         relay_delay_ps=3_000_000,
         circuits=np.array(circuits, np.uint32).reshape(-1, 3),

@@ -63,7 +63,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 def of(study: dict[str, Any], rate: float, gpus: int | None = None) -> Cluster:
     """Return the cluster of one cell; the smallest size by default."""
-    return Cluster.of(gpus=gpus or study["gpus"][0], nic_gbps=rate, gpu=study["gpu"])
+    return Cluster.of(gpus=gpus or study["gpus"][0], rate_gbps=rate, gpu=study["gpu"])
 
 
 def by_size(study: dict[str, Any]) -> str:

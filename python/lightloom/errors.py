@@ -16,6 +16,7 @@ MAX_ECHO = 60
 #: what keys are called elsewhere, with their name here where letters do not show it
 _OTHER_NAMES = {
     "degree": "ports",
+    "nic_gbps": "rate_gbps",
     "reconfigure": "when",
 }
 

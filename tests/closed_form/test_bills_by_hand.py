@@ -17,7 +17,7 @@ PRICES = {400: (659, 1499, 1090, 520, 100, 150), 800: (1399, 2248, 1400, 520, 10
 
 
 def bill_of(fabric, gpus, rate=400, **counting):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=rate, gpu="h100")
     return fabric.bill_of_materials(cluster, Counting(**counting))
 
 

@@ -34,7 +34,7 @@ FLAT = TopoOpt(panel="flat")
 
 
 def per_gpu(fabric, rate, gpus=1024, **counting):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=rate, gpu="h100")
     bill = fabric.bill_of_materials(cluster, Counting(**{"tiers": 3, **counting}))
     return PartsCostModel().capital_cost(bill, load_prices()).per_gpu_usd
 
@@ -125,7 +125,7 @@ def test_copper_ratio_hardly_depends_on_the_price_of_copper(tmp_path, dac_usd, e
     path = tmp_path / "prices.toml"
     path.write_text(text)
     prices = load_prices(path)
-    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=4096, rate_gbps=400, gpu="h100")
     counting, model = Counting(tiers=3, host_links="dac"), PartsCostModel()
     tree, mixnet = (
         model.capital_cost(fabric.bill_of_materials(cluster, counting), prices).total_usd

@@ -152,7 +152,7 @@ FIXED = Crossbars(
     methods=(("auto", DECISIONS),), slot_ps=10_000_000, aligned=True,
 )  # fmt: skip
 ROTOR = Scheduled(
-    link_rate_bps=400 * 10**9, link_delay_ps=1_000_000,
+    nic_rate_bps=400 * 10**9, link_delay_ps=1_000_000,
     circuits=np.array([[0, 0, 1, 1], [0, 2, 3, 1], [1, 0, 2, 1], [1, 1, 3, 1]], np.uint32),
     dark_ps=np.full(2, 10**6, np.uint64), hold_ps=np.full(2, 10**8, np.uint64),
 )  # fmt: skip

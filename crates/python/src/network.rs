@@ -138,7 +138,7 @@ impl From<PyOcs> for Ocs {
 
 #[derive(FromPyObject)]
 struct PyDirect {
-    link_rate_bps: u64,
+    nic_rate_bps: u64,
     link_delay_ps: u64,
     relay_delay_ps: u64,
     circuits: Column<u32>,
@@ -161,7 +161,7 @@ impl TryFrom<PyDirect> for Direct {
         let circuit = |row: &[u32]| Circuit { a: row[0], b: row[1], count: row[2] };
         let cycles = cycles.into_iter().zip(direct.cycle_counts.0);
         Ok(Self {
-            link_rate: Rate(direct.link_rate_bps),
+            nic_rate: Rate(direct.nic_rate_bps),
             link_delay: Duration(direct.link_delay_ps),
             relay_delay: Duration(direct.relay_delay_ps),
             circuits: direct.circuits.0.chunks_exact(3).map(circuit).collect(),
@@ -186,7 +186,7 @@ fn server_lists(
 
 #[derive(FromPyObject)]
 struct PyScheduled {
-    link_rate_bps: u64,
+    nic_rate_bps: u64,
     link_delay_ps: u64,
     circuits: Column<u32>,
     dark_ps: Column<u64>,
@@ -217,7 +217,7 @@ impl TryFrom<PyScheduled> for ScheduledCircuits {
             slot.circuits.push(Circuit { a: row[1], b: row[2], count: row[3] });
         }
         Ok(Self {
-            link_rate: Rate(scheduled.link_rate_bps),
+            nic_rate: Rate(scheduled.nic_rate_bps),
             link_delay: Duration(scheduled.link_delay_ps),
             slots,
             min_bytes: scheduled.min_bytes,

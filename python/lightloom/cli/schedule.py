@@ -129,12 +129,10 @@ class ScheduleOptions(Strict):
         description="Algorithms that allocate the circuits: {choices}. 'all', the default, leaves "
         "out 'exact', which takes seconds and proves a bound.",
     )
-    eps_rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = (
-        Field(
-            None,
-            description="Rate of a server into the packet switches, which share the demand; "
-            "with --ports twice that of a NIC by default.",
-        )
+    eps_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = Field(
+        None,
+        description="Rate of a server into the packet switches, which share the demand; "
+        "with --ports twice that of a NIC by default.",
     )
     held_circuits: File | None = Field(
         None,
@@ -201,7 +199,7 @@ def _circuits() -> Panel:
         (
             replace(option(ScheduleOptions, "ports", common=True), aliases=("--degree",)),
             option(ScheduleOptions, "allocators", common=True),
-            option(ScheduleOptions, "eps_rate_gbps", common=True),
+            option(ScheduleOptions, "eps_gbps", "--eps-rate", common=True),
             option(ScheduleOptions, "relay", common=True),
             option(ScheduleOptions, "held_circuits"),
             option(ScheduleOptions, "planes"),

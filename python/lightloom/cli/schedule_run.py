@@ -85,7 +85,7 @@ def schedule(options: ScheduleOptions, outputs: Outputs, call: CommandCall) -> N
         options.reconfiguration_delay_s,
         partial=options.partial,
         budget=budget,
-        eps_gbps=None if budget is not None else options.eps_rate_gbps or None,
+        eps_gbps=None if budget is not None else options.eps_gbps or None,
         switches=options.switches,
         chunks=_chunks(options),
         earlier=_earlier(options, sent.shape),
@@ -205,14 +205,14 @@ def _budget(call: CommandCall, options: ScheduleOptions) -> PortBudget | None:
     ports, rate_gbps = options.ports, options.rate_gbps
     if ports is None:
         for name in _FOR_CIRCUITS:
-            if call.has(name) and not (name == "relay" and options.eps_rate_gbps):
+            if call.has(name) and not (name == "relay" and options.eps_gbps):
                 other = " or --eps-rate" if name == "relay" else ""
                 raise InputError(
                     f"{call.flag(name)} is for circuits; give --ports{other} as well, or leave "
                     "it out"
                 )
         return None
-    eps_gbps = _EPS_NICS * rate_gbps if options.eps_rate_gbps is None else options.eps_rate_gbps
+    eps_gbps = _EPS_NICS * rate_gbps if options.eps_gbps is None else options.eps_gbps
     path = options.held_circuits
     circuits = None if path is None else read_whole_matrix(path, "circuits")
     if options.failed is None:

@@ -124,7 +124,7 @@ class MixNet(MixNetOptions):
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """Its optical NICs, and the packet switches that are sold in volume."""
         nics = cluster.nics_per_server
-        rate, ports = self._eps_cluster(cluster).nic_gbps, self._switch_ports(cluster)
+        rate, ports = self._eps_cluster(cluster).rate_gbps, self._switch_ports(cluster)
         return {
             "ports": sorted({max(1, nics * share // 4) for share in (1, 2, 3)} - {self.ports}),
             "switch_ports": other_ports(rate, ports),
@@ -237,21 +237,21 @@ class MixNet(MixNetOptions):
         links = tree_links(tree, servers, counting.tiers)
         conventions = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
         lines = [
-            *nic_lines(servers * tree.nics, eps.nic_gbps, counting),
-            *eps_lines(links, eps.nic_gbps, counting),
-            *nic_lines(optical, cluster.nic_gbps, counting),
-            Line(counting.circuit_transceiver, cluster.nic_gbps, optical),
+            *nic_lines(servers * tree.nics, eps.rate_gbps, counting),
+            *eps_lines(links, eps.rate_gbps, counting),
+            *nic_lines(optical, cluster.rate_gbps, counting),
+            Line(counting.circuit_transceiver, cluster.rate_gbps, optical),
             Line(
-                "ocs_port", cluster.nic_gbps, optical * counting.ocs_ports_per_nic, self.technology
+                "ocs_port", cluster.rate_gbps, optical * counting.ocs_ports_per_nic, self.technology
             ),
-            Line("fiber", cluster.nic_gbps, optical),
+            Line("fiber", cluster.rate_gbps, optical),
         ]
         return Bill(
             fabric=self.name,
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
-            switches=(tree_switches(tree, servers, eps.nic_gbps), circuits),
+            switches=(tree_switches(tree, servers, eps.rate_gbps), circuits),
             fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=1 + len(links.fabric))
             | (conventions if self.spare_servers else {}),
@@ -270,7 +270,7 @@ class MixNet(MixNetOptions):
             count, servers = -(-len(sizes) // ocs.regions_per_switch), int(sizes.sum())
         return Switches(
             component="ocs_port",
-            rate_gbps=cluster.nic_gbps,
+            rate_gbps=cluster.rate_gbps,
             ports=ports,
             count=count * planes,
             used=(servers + count * self.spare_servers) * self.ports,
@@ -294,10 +294,10 @@ class MixNet(MixNetOptions):
         )
 
     def _switch_ports(self, cluster: Cluster) -> int:
-        return ports_of_switch(self.switch_ports, self._eps_cluster(cluster).nic_gbps)
+        return ports_of_switch(self.switch_ports, self._eps_cluster(cluster).rate_gbps)
 
     def _eps_cluster(self, cluster: Cluster) -> Cluster:
-        return dataclasses.replace(cluster, nic_gbps=self.eps_nic_gbps or cluster.nic_gbps)
+        return dataclasses.replace(cluster, rate_gbps=self.eps_nic_gbps or cluster.rate_gbps)
 
     def _ocs(self, cluster: Cluster, region: np.typing.NDArray[np.uint32]) -> Ocs:
         return Ocs(
@@ -323,7 +323,7 @@ class MixNet(MixNetOptions):
         sizes = np.bincount(ocs.region_of_server[ocs.region_of_server != NO_REGION])
         relaying = (None, None) if ocs.relaying is None else ocs.relaying
         parameters = {
-            "eps_nic_gbps": self._eps_cluster(cluster).nic_gbps,
+            "eps_nic_gbps": self._eps_cluster(cluster).rate_gbps,
             "region_servers": int(sizes.max(initial=0)),
             "split": ocs.split,
             "switch_ports": self._switch_ports(cluster),

@@ -125,7 +125,7 @@ class Direct:
 
     kind: ClassVar[str] = "direct"
 
-    link_rate_bps: int
+    nic_rate_bps: int
     link_delay_ps: int
     relay_delay_ps: int
     circuits: npt.NDArray[np.uint32]
@@ -147,7 +147,7 @@ class Scheduled:
 
     kind: ClassVar[str] = "scheduled"
 
-    link_rate_bps: int
+    nic_rate_bps: int
     link_delay_ps: int
     circuits: npt.NDArray[np.uint32]
     dark_ps: npt.NDArray[np.uint64]

@@ -1,7 +1,7 @@
 """Fabrics as objects, by name, of installed packages, or from a user's TOML file.
 
 A file is flat: ``kind`` and any options of that kind, among them servers and rates of its own
-(``gpus_per_server``, ``nics_per_server``, ``nic_gbps`` ...). Its name is its label by default. A
+(``gpus_per_server``, ``nics_per_server``, ``rate_gbps`` ...). Its name is its label by default. A
 package names its classes in the entry point group ``lightloom.fabrics``, by their kind.
 """
 

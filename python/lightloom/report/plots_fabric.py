@@ -242,7 +242,7 @@ class _Picture:
     def _panel(self, direct: Direct, places: list[float]) -> None:
         count = int(np.asarray(direct.circuits)[:, 2].sum())
         use, relay = self.uses.get("direct"), self.uses.get("relay")
-        rate = f"{direct.link_rate_bps / 1e9:.0f} Gb/s reached"
+        rate = f"{direct.nic_rate_bps / 1e9:.0f} Gb/s reached"
         text = f"patch panel: {count:,} fixed circuits, {rate}"
         passing = "" if relay is None else f"{relay.links} servers pass bytes of others on"
         self._below(places, text, passing, use)

@@ -85,6 +85,7 @@ def test_the_degree_of_papers_is_an_option_as_well(lightloom, tmp_path):
     ("name", "called"),
     [
         ("degree=4", "'ports'"),
+        ("nic_gbps=400", "'rate_gbps'"),
         ("reconfigure=never", "'when'"),
     ],
 )

@@ -25,7 +25,7 @@ def plain(part):
 
 
 @pytest.mark.parametrize("kind", sorted(FABRICS))
-@pytest.mark.parametrize("own", [{}, {"nic_gbps": 200.0, "label": "theirs"}])
+@pytest.mark.parametrize("own", [{}, {"rate_gbps": 200.0, "label": "theirs"}])
 def test_the_same_network_from_what_applied(cluster, job, kind, own):
     fabric = FABRICS[kind](**own)
     context = job(128, 8)

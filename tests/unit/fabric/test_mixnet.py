@@ -144,7 +144,7 @@ def test_all_nics_cannot_be_optical(cluster, job):
         "mixnet: ports = 8: a server has 8 NICs and one at least must stay on the packet fabric"
     )
     with pytest.raises(FabricError, match="ports = 6: a server has 4 NICs"):
-        MixNet().bill_of_materials(Cluster.of(gpus=8, nic_gbps=400, gpu="h100", nics_per_server=4))
+        MixNet().bill_of_materials(Cluster.of(gpus=8, rate_gbps=400, gpu="h100", nics_per_server=4))
 
 
 def test_the_layout_is_needed(cluster):
@@ -221,7 +221,7 @@ def test_planes_are_switches_of_their_own(cluster, job):
 @pytest.mark.parametrize(("ports", "chassis"), [(320, 11), (576, 6)])
 def test_regions_share_circuit_switches_as_their_ports_fit(job, ports, chassis):
     # 64 regions of 48 ports: six to a switch of 320 ports, twelve to one of 576
-    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h200")
+    cluster = Cluster.of(gpus=4096, rate_gbps=400, gpu="h200")
     fabric = MixNet(ocs_ports=ports)
     network = fabric.network(cluster, job(512, 8))
     ocs = fabric.bill_of_materials(cluster, network=network).switches[1]

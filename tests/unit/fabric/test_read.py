@@ -32,7 +32,7 @@ def test_a_file_is_a_kind_and_options(write):
         reconfiguration_delay_s = "10 ms"
         gpus_per_server = 4
         nics_per_server = 4
-        nic_gbps = 200
+        rate_gbps = 200
         """
     )
     fabric = load_fabric(str(path))
@@ -82,7 +82,7 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
      " most 1e+06 second"),
     ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: expected at least 1"),
     ("oversub", {"ratio": float("inf")}, "oversub: ratio = inf: expected a finite number"),
-    ("rail", {"nic_gbps": 0}, "rail: nic_gbps = 0.0: expected more than 0"),
+    ("rail", {"rate_gbps": 0}, "rail: rate_gbps = 0.0: expected more than 0"),
     ("rail", {"switch_ports": -4}, "rail: switch_ports = -4: expected more than 0"),
     ("topoopt", {"label": "a\nb"}, "topoopt: label = a\\nb: expected a name"),
 ])  # fmt: skip

@@ -144,7 +144,7 @@ def make_network(kind):
         when="always", first="reuse", timing=SwitchTiming(0.025),
     )  # fmt: skip
     direct = Direct(
-        link_rate_bps=4 * 10**11, link_delay_ps=10**6, relay_delay_ps=10**6,
+        nic_rate_bps=4 * 10**11, link_delay_ps=10**6, relay_delay_ps=10**6,
         circuits=np.array([[0, 1, 2], [1, 2, 1], [0, 15, 1]], dtype=np.uint32),
         route_offsets=np.array([0, 2], dtype=np.uint32),
         route_servers=np.array([0, 1], dtype=np.uint32),

@@ -382,7 +382,7 @@ fn direct(job: &Job) -> Direct {
         }
     }
     Direct {
-        link_rate: Rate(400 * GBPS),
+        nic_rate: Rate(400 * GBPS),
         link_delay: Duration(US),
         relay_delay: Duration(3 * US),
         circuits,

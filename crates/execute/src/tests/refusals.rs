@@ -81,7 +81,7 @@ fn workers_must_fit_their_servers() {
 #[test]
 fn a_pair_without_a_route_is_named() {
     let network = Direct {
-        link_rate: Rate(1),
+        nic_rate: Rate(1),
         circuits: vec![Circuit { a: 0, b: 1, count: 1 }],
         routes: vec![Route { servers: vec![0, 1] }],
         ..Direct::default()
@@ -169,7 +169,7 @@ fn absurd_numbers_are_refused() {
 #[test]
 fn routes_are_simple_paths() {
     let network = Direct {
-        link_rate: Rate(1),
+        nic_rate: Rate(1),
         circuits: vec![Circuit { a: 0, b: 1, count: 1 }],
         routes: vec![Route { servers: vec![0, 1, 0] }],
         ..Direct::default()
@@ -198,9 +198,9 @@ fn rings_need_routes_to_both_neighbors() {
     graph.families.push(one_ring(3));
     graph.roles[0].tasks = vec![ring(CollectiveKind::AllGather, 1, 9, 0), wait(1)];
     let refusal = |pairs: &[[u32; 2]]| {
-        let link_rate = Rate(1_000_000_000);
+        let nic_rate = Rate(1_000_000_000);
         let network = Direct {
-            link_rate,
+            nic_rate,
             circuits: circuits.clone(),
             routes: routes(pairs),
             ..Direct::default()
