@@ -18,6 +18,9 @@ _OTHER_NAMES = {
     "degree": "ports",
     "nic_gbps": "rate_gbps",
     "reconfigure": "when",
+    "reconfiguration_delay_s": "fixed_s",
+    "control_delay_s": "control_s",
+    "link_up_delay_s": "link_up_s",
 }
 
 

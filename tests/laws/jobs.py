@@ -106,8 +106,8 @@ def random_job(seed: int) -> Job:
                 "mixnet": {
                     **layout,
                     "ports": rng.choice([1, 2, 3]) * per_server // 4,
-                    "link_up_delay_s": 0,
-                    "reconfiguration_delay_s": rng.choice([1e-4, 1e-3]),
+                    "link_up_s": 0,
+                    "fixed_s": rng.choice([1e-4, 1e-3]),
                     "when": rng.choice(["never", "break-even", "oracle"]),
                 },
             },

@@ -103,14 +103,12 @@ def comparisons() -> list[str]:
         for plan, fabric in product(PLANS, FABRICS)
     ]
     calls += [
-        f"{MOVING} --when {when} --set mixnet.first={first} --reconfiguration-delay {delay}"
+        f"{MOVING} --when {when} --set mixnet.first={first} --fixed {delay}"
         for when, first, delay in product(
             RECONFIGURE_POLICIES, ("reuse", "block", "predict"), ("100us", "25ms")
         )
     ]
-    calls += [
-        f"{MOVING} --allocator {name} --reconfiguration-delay 1ms" for name in ALLOCATION_METHODS
-    ]
+    calls += [f"{MOVING} --allocator {name} --fixed 1ms" for name in ALLOCATION_METHODS]
     calls += [
         f"{SMALL} --fabrics fat-tree,topoopt,mixnet",
         f"{SMALL} --fabrics fat-tree,mixnet --all-to-all flat",

@@ -198,7 +198,7 @@ def test_predictors_of_a_user_are_scored_beside_ours(tmp_path):
 
 
 def test_a_predictor_by_name_or_of_a_user():
-    always = {"mixnet": {"when": "always", "ports": 2, "reconfiguration_delay_s": 0}}
+    always = {"mixnet": {"when": "always", "ports": 2, "fixed_s": 0}}
     settings = {**SMALL, "fabrics": ["mixnet"], "fabric_options": always}
     default = lightloom.compare("mixtral-8x7b", **settings)
     named = lightloom.compare("mixtral-8x7b", **settings, predictor="ridge")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -118,7 +119,7 @@ def _demand() -> Panel:
 
 def _fabrics() -> Panel:
     mixnet = "fabric_options.mixnet"
-    delay = "--reconfiguration-delay"
+    fixed = option(MixNetOptions, "fixed_s", common=True, below=mixnet)
     return Panel(
         "Fabrics",
         (
@@ -127,7 +128,7 @@ def _fabrics() -> Panel:
             option(Settings, "set", common=True, repeats=True, metavar="KEY=VALUE"),
             option(MixNetOptions, "allocator", common=True, below=mixnet),
             option(MixNetOptions, "when", below=mixnet),
-            option(MixNetOptions, "reconfiguration_delay_s", delay, common=True, below=mixnet),
+            replace(fixed, aliases=("--reconfiguration-delay",)),
             option(MixNetOptions, "relay", below=mixnet),
             option(FabricOptions, "all_to_all", below="fabric_options.all"),
         ),

@@ -28,7 +28,7 @@ from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, mer
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import Setting
-from lightloom.fabric.mixnet_options import TIMING_OPTIONS, MixNetOptions
+from lightloom.fabric.mixnet_options import TIMING, MixNetOptions
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
@@ -101,7 +101,7 @@ class MixNet(MixNetOptions):
             return None
         delay_s, measured_s = self.bring_up_s(), nic_activation().mean_s
         other_s = 0.0 if delay_s else measured_s
-        other = self.replace(link_up_delay_s=other_s, label=self.name)
+        other = self.replace(link_up_s=other_s, label=self.name)
         return BringUp(delay_s, measured_s, other_s, other)
 
     def circuit_ports(self) -> int:
@@ -318,7 +318,7 @@ class MixNet(MixNetOptions):
         )
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        ocs, delay = network.part(Ocs), self.reconfiguration_delay_s
+        ocs = network.part(Ocs)
         assert ocs is not None
         sizes = np.bincount(ocs.region_of_server[ocs.region_of_server != NO_REGION])
         relaying = (None, None) if ocs.relaying is None else ocs.relaying
@@ -328,8 +328,9 @@ class MixNet(MixNetOptions):
             "split": ocs.split,
             "switch_ports": self._switch_ports(cluster),
             "ocs_ports": self.circuit_ports(),
-            "reconfiguration_delay_s": self.switching_s()[0] if delay is None else delay,
-            "link_up_delay_s": self.bring_up_s(),
+            "fixed_s": self.switching_s()[0] if self.fixed_s is None else self.fixed_s,
+            "per_pair_s": self.switching_s()[1],
+            "link_up_s": self.bring_up_s(),
             "relay_chunk_bytes": relaying[0],
             "relay_delay_s": None if relaying[1] is None else relaying[1] / PS_PER_S,
         }
@@ -367,25 +368,25 @@ class MixNet(MixNetOptions):
         """How long a switch takes."""
         fixed_s, per_pair_s = self.switching_s()
         timing = {"fixed_s": fixed_s, "per_pair_s": per_pair_s, "link_up_s": self.bring_up_s()}
-        options = {key: getattr(self, option) for key, option in TIMING_OPTIONS.items()}
-        return SwitchTiming(**options | timing)
+        return SwitchTiming(**{key: getattr(self, key) for key in TIMING} | timing)
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""
-        if isinstance(self.reconfiguration_delay_s, str):
+        fixed_s, per_pair_s = self.fixed_s, 0.0
+        if isinstance(fixed_s, str):
             none, single = measured_turnaround(0), measured_turnaround(1)
-            if self.reconfiguration_delay_s == "measured":
-                return none.mean_s, single.mean_s - none.mean_s
-            return none.p99_s, single.p99_s - none.p99_s
-        if self.reconfiguration_delay_s is None:
-            return switch_technology(self.technology).reconfig_delay_s, 0.0
-        return self.reconfiguration_delay_s, 0.0
+            is_mean = fixed_s == "measured"
+            fixed_s = none.mean_s if is_mean else none.p99_s
+            per_pair_s = (single.mean_s if is_mean else single.p99_s) - fixed_s
+        elif fixed_s is None:
+            fixed_s = switch_technology(self.technology).reconfig_delay_s
+        return fixed_s, per_pair_s if self.per_pair_s is None else self.per_pair_s
 
     def bring_up_s(self) -> float:
         """Time from settled circuits to links that carry traffic."""
-        if isinstance(self.link_up_delay_s, str):
+        if isinstance(self.link_up_s, str):
             return nic_activation().mean_s
-        return self.link_up_delay_s
+        return self.link_up_s
 
     def _region_note(self, region: np.typing.NDArray[np.uint32]) -> str:
         used = region[region != NO_REGION]

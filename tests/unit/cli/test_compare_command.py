@@ -108,9 +108,9 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--demand pair --set demand.deduplicate=on --dispatch-bytes 1 --combine-bytes 2",
         "--all-to-all flat",
         "--set mixnet.ports=4 --allocator reference --when always",
-        "--reconfiguration-delay 10ms --designs default",
+        "--fixed 10ms --designs default",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
-        "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
+        "--set mixnet.link_up_s=measured --set counting.tiers=fit",
         "--set counting.host_links=aoc --set counting.ocs_ports_per_nic=2",
         "--set counting.include_nics=off --set counting.fiber_length_m=20",
         "--schedule 1f1b --overlap-all-to-all chunks --overlap-chunks 2 --communication-sms 8",
@@ -138,8 +138,8 @@ def test_every_option_reaches_the_scenario(lightloom):
         "all": {"all_to_all": "flat"},
         "mixnet": {
             "ports": 4, "region_servers": 4, "allocator": "reference", "split": False,
-            "when": "always", "first": "block", "reconfiguration_delay_s": "10ms",
-            "link_up_delay_s": "measured",
+            "when": "always", "first": "block", "fixed_s": "10ms",
+            "link_up_s": "measured",
         },
     }  # fmt: skip
     assert scenario["counting"] == {

@@ -19,7 +19,7 @@ LINES, WIDTH = 45, 100
 #: whether a server has them, --bytes of a flow or of a buffer,
 #: --model what is trained or has a layer, --tokens those of a rank or those to train
 DIFFERENT = {
-    *("--set", "--reconfiguration-delay", "--micro-batches", "--planes", "--bytes", "--model"),
+    *("--set", "--fixed", "--micro-batches", "--planes", "--bytes", "--model"),
     "--tokens",
 }
 

@@ -22,14 +22,14 @@ def test_values_are_parsed_by_the_kind_of_their_field(lightloom):
     content = scenario(
         lightloom,
         "--fabrics oversub,mixnet --set mixnet.ports=4 --set mixnet.split=off",
-        "--set mixnet.link_up_delay_s=5ms --set mixnet.region_servers=4",
+        "--set mixnet.link_up_s=5ms --set mixnet.region_servers=4",
         "--set oversub.ratio=2 --set counting.tiers=2 --set counting.fiber_length_m=20m",
         "--set cluster.link_delay_s=2us --set plan.pp_layout=8,8,8,8 --set all.all_to_all=flat",
     )
     inputs = content["inputs"]["scenario"]
     assert inputs["fabric_options"] == {
         "mixnet": {
-            "ports": 4, "split": False, "link_up_delay_s": "5ms", "region_servers": 4,
+            "ports": 4, "split": False, "link_up_s": "5ms", "region_servers": 4,
         },
         "oversub": {"ratio": 2.0},
         "all": {"all_to_all": "flat"},
@@ -39,7 +39,7 @@ def test_values_are_parsed_by_the_kind_of_their_field(lightloom):
     assert inputs["plan"]["pp_layout"] == [8, 8, 8, 8]
     mixnet = next(r for r in content["results"] if r["fabric"] == "mixnet")
     assert mixnet["parameters"]["ports"] == 4
-    assert mixnet["parameters"]["link_up_delay_s"] == pytest.approx(0.005)
+    assert mixnet["parameters"]["link_up_s"] == pytest.approx(0.005)
 
 
 def test_set_is_the_same_as_the_option(lightloom):
@@ -75,7 +75,7 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set cluster.rate_gbps=100",
          "--set cluster.rate_gbps and --rate are both given; leave one of them out"),
         ("--set mixnet.ports=four", "mixnet: ports = four: expected a whole number"),
-        ("--set mixnet.link_up_delay_s=5Gbps", "mixnet: link_up_delay_s: cannot read '5Gbps' as a "
+        ("--set mixnet.link_up_s=5Gbps", "mixnet: link_up_s: cannot read '5Gbps' as a "
          "time such as '25 ms', or 'measured'"),
         ("--set mixnet.split=maybe", "mixnet: split = maybe: expected true or false"),
         ("--set plan.tp=two", "plan.tp = two: expected a whole number"),

@@ -65,8 +65,8 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --micro-batches 100000000", "micro-batches = 100000000: expected at most 16,384, "
          "since each is simulated; larger micro-batches need fewer"),
         # times
-        (f"{JOB} --reconfiguration-delay 25",
-         "--reconfiguration-delay 25: a time needs its unit, such as '25 ms'"),
+        (f"{JOB} --fixed 25",
+         "--fixed 25: a time needs its unit, such as '25 ms'"),
         ("schedule --synthetic pair --servers 4 --reconfiguration-delay 1e-3",
          "--reconfiguration-delay 1e-3: a time needs its unit, such as '1e-3 ms'"),
         # names
@@ -105,9 +105,9 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --fabrics fat-tree --set mixnet.ports=4", "--set mixnet.ports is for mixnet, "
          "which is not compared; add mixnet to --fabrics (a custom fabric sets ports in its TOML "
          "file)"),
-        (f"{JOB} --fabrics fat-tree --reconfiguration-delay 1s", "--reconfiguration-delay is for "
+        (f"{JOB} --fabrics fat-tree --fixed 1s", "--fixed is for "
          "mixnet, which is not compared; add mixnet to --fabrics (a custom fabric sets "
-         "reconfiguration_delay_s in its TOML file)"),
+         "fixed_s in its TOML file)"),
         (f"{JOB} --resample", "demand 'auxiliary' is a regime; 'resample' has no meaning for it"),
         (f"{JOB} --scale", "demand 'auxiliary' is a regime; 'scale' has no meaning for it"),
         ("compare llama-3-405b --gpus 1024 --rate 400 --demand pair", "llama-3-405b has no "

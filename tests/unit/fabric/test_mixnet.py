@@ -75,32 +75,40 @@ def test_split_is_not_open_where_it_makes_no_difference(cluster, job):
 @pytest.mark.parametrize(("options", "fixed_s"), [
     ({}, 0.025),
     ({"technology": "mems-3d"}, 0.015),
-    ({"reconfiguration_delay_s": "25 us"}, 25e-6),
-    ({"reconfiguration_delay_s": 0}, 0),
-    ({"technology": "palomar", "reconfiguration_delay_s": 0.01}, 0.01),
+    ({"fixed_s": "25 us"}, 25e-6),
+    ({"fixed_s": 0}, 0),
+    ({"technology": "palomar", "fixed_s": 0.01}, 0.01),
 ])  # fmt: skip
 def test_switching_time(cluster, job, options, fixed_s):
     ocs = MixNet(**options).network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.timing.fixed_s, ocs.timing.per_pair_s) == (fixed_s, 0)
 
 
+@pytest.mark.parametrize("fixed_s", ["1 ms", "measured"])
+def test_a_time_for_each_pair_may_be_given(cluster, job, fixed_s):
+    fabric = MixNet(fixed_s=fixed_s, per_pair_s="3 us")
+    network = fabric.network(cluster, job(128, 8))
+    assert network.part(Ocs).timing.per_pair_s == 3e-6
+    assert fabric.effective(cluster, network)["per_pair_s"] == 3e-6
+
+
 @pytest.mark.parametrize("pairs", [1, 4, 16])
 def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
     for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
-        ocs = MixNet(reconfiguration_delay_s=name).network(cluster, job(128, 8)).part(Ocs)
+        ocs = MixNet(fixed_s=name).network(cluster, job(128, 8)).part(Ocs)
         expected = getattr(measured_turnaround(pairs), attribute)
         switching_s = ocs.timing.expected_s(pairs) - ocs.timing.link_up_s
         assert switching_s == pytest.approx(expected)
 
 
 def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
-    ocs = MixNet(link_up_delay_s=0).network(cluster, job(128, 8)).part(Ocs)
+    ocs = MixNet(link_up_s=0).network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.timing.control_s, ocs.timing.link_up_s) == (0, 0)
     # links take as long as was measured unless they are said to be faster
-    ocs = MixNet(control_delay_s="2 ms").network(cluster, job(128, 8)).part(Ocs)
+    ocs = MixNet(control_s="2 ms").network(cluster, job(128, 8)).part(Ocs)
     assert ocs.timing.control_s == 0.002
     assert ocs.timing.link_up_s == round(nic_activation().mean_s * 1e12) / 1e12
-    assert MixNet(link_up_delay_s="5.67 s").bring_up_s() == 5.67
+    assert MixNet(link_up_s="5.67 s").bring_up_s() == 5.67
 
 
 @pytest.mark.parametrize(("degree", "servers"), [(2, 288), (6, 96)])

@@ -29,7 +29,7 @@ def test_a_file_is_a_kind_and_options(write):
         """
         kind = "mixnet"
         ports = 3
-        reconfiguration_delay_s = "10 ms"
+        fixed_s = "10 ms"
         gpus_per_server = 4
         nics_per_server = 4
         rate_gbps = 200
@@ -38,7 +38,7 @@ def test_a_file_is_a_kind_and_options(write):
     fabric = load_fabric(str(path))
     assert isinstance(fabric, MixNet)
     assert fabric.name == "mine"
-    assert (fabric.ports, fabric.reconfiguration_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
+    assert (fabric.ports, fabric.fixed_s, fabric.nics_per_server) == (3, 0.01, 4)
     assert load_fabric(path, {"ports": 2, "label": "theirs"}).parameters() == {
         **fabric.parameters(), "ports": 2, "label": "theirs",
     }  # fmt: skip
@@ -64,11 +64,11 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"ports": 2.5}, "mixnet: ports = 2.5: expected a whole number"),
     ("mixnet", {"ports": True}, "mixnet: ports = True: expected a whole number"),
     ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected true or false"),
-    ("mixnet", {"reconfiguration_delay_s": "25 parsecs"},
-     "mixnet: reconfiguration_delay_s: cannot read"
+    ("mixnet", {"fixed_s": "25 parsecs"},
+     "mixnet: fixed_s: cannot read"
      " '25 parsecs' as a time such as '25 ms', or 'measured', or 'measured-p99'"),
-    ("mixnet", {"reconfiguration_delay_s": "mesured"},
-     "mixnet: reconfiguration_delay_s: cannot read 'mesured' as a"
+    ("mixnet", {"fixed_s": "mesured"},
+     "mixnet: fixed_s: cannot read 'mesured' as a"
      " time such as '25 ms', or 'measured', or 'measured-p99'; did you mean 'measured'?"),
     ("mixnet", {"allocator": "bset"}, "mixnet: allocator = bset: expected one of paper, reference,"
      " static, greedy, parametric, best, exact; did you mean 'best'?"),
@@ -77,8 +77,8 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"first": "prdict"}, "mixnet: first = prdict: expected one of reuse, block,"
      " predict; did you mean 'predict'?"),
     ("mixnet", {"first": 3}, "mixnet: first = 3: expected one of reuse, block, predict"),
-    ("mixnet", {"link_up_delay_s": "-1 s"}, "mixnet: link_up_delay_s = -1.0: expected at least 0"),
-    ("mixnet", {"control_delay_s": 1e7}, "mixnet: control_delay_s = 10000000.0: expected at"
+    ("mixnet", {"link_up_s": "-1 s"}, "mixnet: link_up_s = -1.0: expected at least 0"),
+    ("mixnet", {"control_s": 1e7}, "mixnet: control_s = 10000000.0: expected at"
      " most 1e+06 second"),
     ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: expected at least 1"),
     ("oversub", {"ratio": float("inf")}, "oversub: ratio = inf: expected a finite number"),

@@ -105,6 +105,6 @@ def switching_warning(fabric: Fabric, result: FabricResult) -> str | None:
         remedies.append("switch only where it pays (when = break-even)")
     if reconfiguration.link_up is not None and reconfiguration.link_up.delay_s:
         delay = show_time(reconfiguration.link_up.delay_s, 3)
-        remedies.append(f"say how long your links need to come up, here {delay} (link_up_delay_s)")
+        remedies.append(f"say how long your links need to come up, here {delay} (link_up_s)")
     advice = " or ".join(remedies) or "use a switch that is faster"
     return f"{fabric.name} waits for circuits in {share:.0%} of a step: {advice}"

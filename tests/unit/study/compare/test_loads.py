@@ -193,7 +193,7 @@ def test_the_bring_up_of_links_is_in_the_result_or_said(scenario):
     changes = {"seeds": 1, "fabrics": ("mixnet",), "compute_spread": 0.0, "imbalances": False}
     included = compare(scenario(**changes)).results[0].link_up
     assert (included.delay_s, included.measured_s, included.other_delay_s) == (5.67, 5.67, 0.0)
-    options = {"mixnet": {"link_up_delay_s": 0}}
+    options = {"mixnet": {"link_up_s": 0}}
     without = compare(scenario(**changes, fabric_options=options)).results[0]
     assert without.link_up.other_delay_s == 5.67
     assert without.step_time_s == included.other_step_time_s

@@ -109,14 +109,14 @@ def test_a_step_that_mostly_waits_for_circuits_is_warned_of():
     always = MixNet(when="always")
     assert switching_warning(always, waiting(0.75)) == (
         "mixnet waits for circuits in 75% of a step: switch only where it pays (when = "
-        "break-even) or say how long your links need to come up, here 5.67 s (link_up_delay_s)"
+        "break-even) or say how long your links need to come up, here 5.67 s (link_up_s)"
     )
-    assert switching_warning(always.replace(link_up_delay_s=0.0), waiting(0.75)) == (
+    assert switching_warning(always.replace(link_up_s=0.0), waiting(0.75)) == (
         "mixnet waits for circuits in 75% of a step: switch only where it pays (when = break-even)"
     )
     assert switching_warning(MixNet(), waiting(0.75)) == (
         "mixnet waits for circuits in 75% of a step: say how long your links need to come up, here "
-        "5.67 s (link_up_delay_s)"
+        "5.67 s (link_up_s)"
     )
     assert switching_warning(always, waiting(0.5)) is None
     assert switching_warning(load_fabric("fat-tree"), waiting(0.0)) is None
@@ -147,7 +147,7 @@ def test_a_comparison_has_them(scenario):
 def test_a_policy_that_changes_nothing_is_never(scenario, demand):
     """Nothing is gained by switching where nothing was switched, and ``never`` has no handicap."""
     job = {"seeds": 1, "fabrics": ("mixnet",), "compute_spread": 0.0, "imbalances": False}
-    options = {"mixnet": {"link_up_delay_s": 0.0, "reconfiguration_delay_s": 0.01}}
+    options = {"mixnet": {"link_up_s": 0.0, "fixed_s": 0.01}}
     source = {"source": demand}
     for delays in ({}, options):
         result = compare(scenario(**job, demand=source, fabric_options=delays)).results[0]
