@@ -256,7 +256,7 @@ def comparison(*, name="fat-tree", model="tiny-moe", timeline=True, warnings=())
         results=results,
         demand={
             "server_bytes": [[0.0, 4e6], [1e6, 0.0]],
-            "skew": {
+            "imbalance": {
                 "experts": {"count": 2, "mean": 1.0, "max_over_mean": 1.6, "gini": 0.3,
                             "entropy": 0.7, "cv": 0.6, "top": 1, "top_share": 0.8},
                 "pairs": None,

@@ -416,7 +416,7 @@ class Comparison(Shown):
     """Everything that one comparison used and found.
 
     ``inputs`` holds every parameter that was read with its value and provenance; ``demand`` the
-    first block's server x server bytes and its skew; ``details`` what only a page needs (runs,
+    first block's server x server bytes and its imbalance; ``details`` what only a page needs (runs,
     timelines, circuits), which files do not carry.
 
     Examples

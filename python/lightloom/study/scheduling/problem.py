@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import schedule
-from lightloom.demand.unevenness import rank_one_distance, skew
+from lightloom.demand.imbalance_measures import imbalance_of, rank_one_distance
 from lightloom.errors import DemandError
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES
 from lightloom.study.scheduling.chunked import ChunkTimes
@@ -111,9 +111,9 @@ class DemandProfile:
     busiest_bytes
         Largest row or column sum: no schedule is shorter than these at line rate.
     line_over_mean, pair_over_mean, pair_cv
-        Skew of row and column sums, and of the entries (zeros included).
+        Imbalance of row and column sums, and of the entries (zeros included).
     rank_one_distance
-        See :func:`~lightloom.demand.unevenness.rank_one_distance`.
+        See :func:`~lightloom.demand.imbalance_measures.rank_one_distance`.
     """
 
     sources: int
@@ -159,7 +159,7 @@ def profile_of(demand: Bytes, name: str = "demand") -> DemandProfile:
     values = demand.astype(np.float64)
     lines = np.concatenate([values.sum(axis=1), values.sum(axis=0)])
     entries = values[~np.eye(len(values), dtype=bool)] if square else values
-    pairs = skew(entries)
+    pairs = imbalance_of(entries)
     return DemandProfile(
         sources=demand.shape[0],
         destinations=demand.shape[1],
