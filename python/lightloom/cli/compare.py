@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -118,7 +119,7 @@ def _demand() -> Panel:
 
 def _fabrics() -> Panel:
     mixnet = "fabric_options.mixnet"
-    delay = "--reconfiguration-delay"
+    fixed = option(MixNetOptions, "fixed_s", common=True, below=mixnet)
     return Panel(
         "Fabrics",
         (
@@ -126,8 +127,8 @@ def _fabrics() -> Panel:
             option(Scenario, "designs", common=True),
             option(Settings, "set", common=True, repeats=True, metavar="KEY=VALUE"),
             option(MixNetOptions, "allocator", common=True, below=mixnet),
-            option(MixNetOptions, "reconfigure", below=mixnet),
-            option(MixNetOptions, "reconfiguration_delay_s", delay, common=True, below=mixnet),
+            option(MixNetOptions, "when", below=mixnet),
+            replace(fixed, aliases=("--reconfiguration-delay",)),
             option(MixNetOptions, "relay", below=mixnet),
             option(FabricOptions, "all_to_all", below="fabric_options.all"),
         ),
@@ -280,7 +281,7 @@ def _apply_settings(call: CommandCall) -> None:
         "packets": PacketOptions,
     }
     texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {**fabrics, **study}, "mixnet.degree=4")
+    settings = read_settings(texts, {**fabrics, **study}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"

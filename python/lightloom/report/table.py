@@ -333,13 +333,13 @@ def _policy_table(results: Sequence[FabricResult]) -> Table:
         "policy of the tables above",
     )
     for result in results:
-        policy_name = result.parameters.get("reconfigure")
+        policy_name = result.parameters.get("when")
         steps = show_column(policy.step_time_s for policy in result.policies)
         for policy, step in zip(result.policies, steps, strict=True):
             never = policy.step_time_s + policy.gain_s
             table.add_row(
                 Text(result.fabric, style="bold"),
-                Text(f"{policy.policy}{' *' if policy.policy == policy_name else ''}"),
+                Text(f"{policy.when}{' *' if policy.when == policy_name else ''}"),
                 Text(step),
                 Text(f"{100 * policy.gain_s / never:.2f}" if policy.gain_s else "-"),
                 Text(f"{1e3 * policy.exposed_s:,.1f}" if policy.exposed_s else "-"),

@@ -621,7 +621,7 @@ def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
     options = scenario.cluster
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=options.rate_gbps,
+        rate_gbps=options.rate_gbps,
         gpu=gpu.name,
         gpus_per_server=options.used_gpus_per_server,
         nics_per_server=used_nics(options),

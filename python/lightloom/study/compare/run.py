@@ -22,7 +22,6 @@ from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Eps, Ocs
 from lightloom.progress import Monitor
-from lightloom.schedule import SwitchTiming
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
@@ -62,7 +61,6 @@ from lightloom.study.compare.summary import (
 )
 from lightloom.study.compare.traced import traced_job
 from lightloom.study.compare.variants import OWN, switching_variants
-from lightloom.units import PS_PER_S, to_ps
 
 
 @dataclass
@@ -467,11 +465,6 @@ def _begin(monitor: Monitor[Row], activity: str) -> None:
         raise KeyboardInterrupt
 
 
-def _switching_s(timing: SwitchTiming) -> float:
-    """Switching time of one pair, to the picosecond."""
-    return (to_ps(timing.fixed_s) + to_ps(timing.per_pair_s)) / PS_PER_S
-
-
 def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
     run, attempt = done.run, done.attempt
@@ -483,8 +476,9 @@ def _row(job: Job, done: Done) -> Row:
         "rate_gbps": job.scenario.cluster.rate_gbps,
         **job.plan_columns(),
         "fabric": attempt.fabric.name,
-        "reconfiguration_delay_s": ocs and _switching_s(ocs.timing),
-        "link_up_delay_s": ocs and ocs.timing.link_up_s,
+        "fixed_s": ocs and ocs.timing.fixed_s,
+        "per_pair_s": ocs and ocs.timing.per_pair_s,
+        "link_up_s": ocs and ocs.timing.link_up_s,
         "variant": attempt.variant.key,
         "imbalance": attempt.imbalance,
         "seed": attempt.sample.seed,

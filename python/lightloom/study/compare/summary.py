@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightloom import __version__
-from lightloom.demand import statistics as skew_statistics
+from lightloom.demand import statistics as imbalance_statistics
 from lightloom.fabric import Fabric
 from lightloom.simulate import Phases, Run
 from lightloom.study.compare.budget import Budget
@@ -357,7 +357,7 @@ def _cluster_line(job: Job) -> str:
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
-    """The experts' first block: member x member dispatch bytes, and their skew."""
+    """The experts' first block: member x member dispatch bytes, and their imbalance."""
     number, experts = next(workload.graph.experts_demands, (-1, None))
     if experts is None or not experts.counts.any():
         return {}
@@ -368,6 +368,6 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     first = tokens[group, 0].astype(np.float64)
     return {
         "server_bytes": (first * per_token).tolist(),
-        "skew": dataclasses.asdict(skew_statistics(first)),
+        "imbalance": dataclasses.asdict(imbalance_statistics(first)),
         "bytes_per_token": per_token,
     }
