@@ -15,7 +15,7 @@ use lightloom_decide::{
     Decider, Decision, Held, NumaNodes, Policy, Reconfigure, Region, SizedRegion, Upcoming,
 };
 use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, LineRate, PerServer, Rate, SwitchTiming,
+    Allocator, CircuitRate, Duration, Failures, Fibers, PerServer, Rate, SwitchTiming,
 };
 use std::time::Instant;
 
@@ -105,7 +105,7 @@ fn run(
         allowed: None,
         planes,
         numa_nodes: NumaNodes::TWO,
-        circuit_rate: LineRate::new(Rate(400 * gbps)).expect("above 0"),
+        circuit_rate: CircuitRate::new(Rate(400 * gbps)).expect("above 0"),
         eps_rates: PerServer::All(Rate(800 * gbps)),
         eps_nics: Some(2),
         split: true,

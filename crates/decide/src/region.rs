@@ -1,7 +1,7 @@
 //! The servers whose circuits are decided together, and what serves them.
 
 use lightloom_model::record::{Takes, Value};
-use lightloom_model::{Failures, Fibers, Invalid, LineRate, Pairs, PerServer, Rate};
+use lightloom_model::{CircuitRate, Failures, Fibers, Invalid, Pairs, PerServer, Rate};
 use lightloom_schedule::{MAX_NUMA_NODES, MAX_SERVERS};
 
 lightloom_model::records! {
@@ -11,7 +11,7 @@ lightloom_model::records! {
         ports = ports: PerServer<u16>,
             "Optical ports per server, those that have failed included: one number for all, or one \
              per server.";
-        circuit_rate = circuit_gbps: LineRate,
+        circuit_rate = circuit_gbps: CircuitRate,
             "Rate of one circuit, per direction.";
         eps_rates = eps_gbps: PerServer<Rate>,
             "Rate of one server into, and out of, the EPS (the sum of its EPS NICs): one number \

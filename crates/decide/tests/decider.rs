@@ -6,7 +6,7 @@ use lightloom_decide::{
     Case, Change, CircuitAllocator, Decider, Decision, Held, Policy, Reconfigure, Region,
     Requested, Upcoming, Why, decide_all, switched_pairs,
 };
-use lightloom_model::{Duration, Failures, Fibers, Invalid, Pairs, PerServer, SwitchTiming};
+use lightloom_model::{Duration, Failures, Fibers, Invalid, PerServer, SwitchTiming};
 use lightloom_schedule::{NicCircuit, Request};
 use proptest::prelude::*;
 use std::collections::HashSet;

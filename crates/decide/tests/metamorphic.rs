@@ -4,7 +4,9 @@
 mod worlds;
 
 use lightloom_decide::{Decision, Held, Policy, Reconfigure, Region, SizedRegion, Upcoming, Why};
-use lightloom_model::{Duration, Failures, Fibers, LineRate, Pairs, PerServer, Rate, SwitchTiming};
+use lightloom_model::{
+    CircuitRate, Duration, Failures, Fibers, Pairs, PerServer, Rate, SwitchTiming,
+};
 use lightloom_schedule::relay::RelayCost;
 use proptest::prelude::*;
 use worlds::common::{Random, permuted};
@@ -27,7 +29,7 @@ fn faster(world: &World) -> World {
     let mut found = world.clone();
     let region = &mut found.region;
     let circuit_rate = region.circuit_rate.rate().0 * 2;
-    region.circuit_rate = LineRate::new(Rate(circuit_rate)).expect("above 0");
+    region.circuit_rate = CircuitRate::new(Rate(circuit_rate)).expect("above 0");
     let PerServer::Each(rates) = &mut region.eps_rates else { panic!("a rate of each server") };
     rates.iter_mut().for_each(|rate| rate.0 *= 2);
     for time in [&mut found.timing.fixed, &mut found.timing.per_pair] {
@@ -149,7 +151,8 @@ proptest! {
         let mut lasting = world.decider().with_cache_bytes(2_000);
         let (mut held, mut stored) = (lasting.start(), text(&world.decider().start()));
         for round in 0..4 {
-            let next = upcoming(ports_of(&world.region).len(), &[round * US, 0], seed ^ (round / 2));
+            let servers = ports_of(&world.region).len();
+            let next = upcoming(servers, &[round * US, 0], seed ^ (round / 2));
             let restored: Held = serde_json::from_str(&stored).expect("what was written");
             let parts = text(&(&world.region, &world.policy, &world.timing));
             let (region, policy, timing) = serde_json::from_str(&parts).expect("what was written");

@@ -8,7 +8,8 @@ use lightloom_decide::{
     switched_pairs,
 };
 use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, Invalid, LineRate, Pairs, PerServer, Rate, SwitchTiming,
+    Allocator, CircuitRate, Duration, Failures, Fibers, Invalid, Pairs, PerServer, Rate,
+    SwitchTiming,
 };
 use lightloom_schedule::{NicCircuit, NicEnd, Request};
 use proptest::prelude::*;
@@ -208,7 +209,7 @@ fn regions_that_are_not_consistent_are_refused() {
         let text = "eps_nics: EPS NICs have failed, expected how many a server has";
         assert_eq!(refusal(region), text);
     }
-    assert!(LineRate::new(Rate(0)).is_err());
+    assert!(CircuitRate::new(Rate(0)).is_err());
     let wide = Region { planes: Some(Fibers::Duplex), ..region(2, 4097) };
     assert_eq!(refusal(wide), "4097 planes, at most 4096");
     // A server without any port is outside all switches.

@@ -28,4 +28,4 @@ pub use task_graph::{
     RoleId, ServerId, StreamIndex, TableId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId,
     WorkerTable,
 };
-pub use units::{Bytes, Duration, LineRate, Rate, Time};
+pub use units::{Bytes, CircuitRate, Duration, Rate, Time};

@@ -2,7 +2,7 @@
 //! and what of them has failed.
 
 use crate::invalid::Invalid;
-use crate::record::{Takes, Value};
+use crate::record::{Record, Takes, Value};
 use crate::units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,7 @@ records! {
 
 /// Nothing has failed if it is absent.
 impl Value for Failures {
-    const TAKES: Takes = Takes::Record(<Self as crate::Record>::NAME);
+    const TAKES: Takes = Takes::Record(<Self as Record>::NAME);
     type Written = Option<Self>;
 
     fn read(written: Option<Self>, _: &str) -> Result<Self, Invalid> {

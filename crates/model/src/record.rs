@@ -7,7 +7,7 @@
 
 use crate::choice::Choice;
 use crate::invalid::Invalid;
-use crate::units::{Duration, LineRate, PS_PER_S, Rate};
+use crate::units::{CircuitRate, Duration, PS_PER_S, Rate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -206,7 +206,7 @@ impl Value for Rate {
 }
 
 /// In Gb/s.
-impl Value for LineRate {
+impl Value for CircuitRate {
     const TAKES: Takes = Takes::Quantity(MIN_GBPS, MAX_GBPS);
     type Written = f64;
 

@@ -73,12 +73,12 @@ impl Rate {
     }
 }
 
-/// A rate that something is sent at, hence above zero.
+/// The rate of a circuit, which is above zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LineRate(Rate);
+pub struct CircuitRate(Rate);
 
-impl LineRate {
-    /// A rate that is not zero.
+impl CircuitRate {
+    /// The rate of a circuit.
     ///
     /// # Errors
     /// If it is zero.

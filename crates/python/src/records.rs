@@ -26,7 +26,8 @@ impl<T: DeserializeOwned> FromPyObject<'_, '_> for Record<T> {
         let record = serde_path_to_error::deserialize(&mut Depythonizer::from_object(&values));
         record.map(Self).map_err(|error| {
             let (key, text) = (error.path().to_string(), in_one_line(&error.inner().to_string()));
-            PyValueError::new_err(if key == "." { text } else { format!("{key}: {text}") })
+            let is_named = key == "." || text.starts_with(&key);
+            PyValueError::new_err(if is_named { text } else { format!("{key}: {text}") })
         })
     }
 }

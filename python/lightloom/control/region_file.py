@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -151,6 +151,9 @@ _REGION = keys_of(
 class RatesSection(Section):
     """Rates of the region's servers."""
 
+    if TYPE_CHECKING:
+        eps_nics: int
+
 
 #: what relaying costs is a table of its own
 _POLICY = {key: declared for key, declared in keys_of(Policy.__name__).items() if key != "relaying"}
@@ -159,6 +162,10 @@ _POLICY = {key: declared for key, declared in keys_of(Policy.__name__).items() i
 @with_keys(_POLICY | {key: _REGION[key] for key in ("split", "numa_nodes")})
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
+
+    if TYPE_CHECKING:
+        split: bool
+        numa_nodes: int
 
     def policy(self, relaying: RelayCost | None) -> Policy:
         """Return the policy of servers that relay at this cost, if at all."""

@@ -62,7 +62,10 @@ def record(
             f"{key.name}\n{textwrap.indent(textwrap.fill(key.description, 96), '    ')}\n"
             for key in fields
         )
-        kind.__doc__ = f"{kind.__doc__}\n\nAttributes\n----------\n{''.join(described)}"
+        text, *examples = (kind.__doc__ or "").split("\n\n    Examples\n")
+        kind.__doc__ = f"{text}\n\nAttributes\n----------\n{''.join(described)}"
+        if examples:
+            kind.__doc__ += textwrap.dedent(f"\n    Examples\n{examples[0]}")
 
         def check(self: Any) -> None:
             values = vars(self)

@@ -56,7 +56,14 @@ class Failures:
 # planes and NUMA nodes are arguments of what picks NICs
 @record(without=("planes", "numa_nodes"))
 class Region(Comparable):
-    """The ports of one region and how they may be used."""
+    """The ports of one region and how they may be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Region(ports=6, circuit_gbps="400 Gb/s", eps_gbps=800).circuit_gbps
+    400.0
+    """
 
 
 @record()

@@ -8,7 +8,7 @@ pub mod common;
 use common::Random;
 use lightloom_decide::{Decider, NumaNodes, Policy, Reconfigure, Region, SizedRegion, Upcoming};
 use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, Invalid, LineRate, PerServer, Rate, RelayCost,
+    Allocator, CircuitRate, Duration, Failures, Fibers, Invalid, PerServer, Rate, RelayCost,
     SwitchTiming,
 };
 use lightloom_schedule::{NicCircuit, makespans};
@@ -51,7 +51,7 @@ pub fn region(servers: usize, ports: u16) -> Region {
         allowed: None,
         planes: None,
         numa_nodes: NumaNodes::TWO,
-        circuit_rate: LineRate::new(Rate(400 * GBPS)).expect("above 0"),
+        circuit_rate: CircuitRate::new(Rate(400 * GBPS)).expect("above 0"),
         eps_rates: PerServer::Each(vec![Rate(800 * GBPS); servers]),
         eps_nics: Some(2),
         split: true,

@@ -11,8 +11,8 @@ use crate::ocs::{Ocs, RelayChunk};
 use lightloom_decide::{Held, NumaNodes, Policy, Region as Description, SizedRegion};
 use lightloom_flowsim::LinkId;
 use lightloom_model::{
-    Failures, GroupFamily, GroupId, Invalid, LineRate, Pairs, PerServer, Rate, RelayCost, ServerId,
-    TaskGraph, Time,
+    CircuitRate, Failures, GroupFamily, GroupId, Invalid, Pairs, PerServer, Rate, RelayCost,
+    ServerId, TaskGraph, Time,
 };
 use lightloom_packetsim::Cable;
 use rustc_hash::FxHashMap;
@@ -114,7 +114,7 @@ pub(super) fn describe(
         allowed: (!all).then(|| Pairs::new(size, allowed, "allowed")).transpose()?,
         planes: ocs.planes,
         numa_nodes: NumaNodes::TWO,
-        circuit_rate: LineRate::new(ocs.nic_rate)?,
+        circuit_rate: CircuitRate::new(ocs.nic_rate)?,
         eps_rates: PerServer::All(Rate(rate.0.saturating_mul(u64::from(eps_nics)))),
         eps_nics: Some(count(eps_nics)?),
         split: ocs.split,
