@@ -36,8 +36,7 @@ impl Sizes {
     }
 
     fn draw(&self) -> Vec<i64> {
-        let rows = self.rows();
-        rows.validate().expect("sizes that fit");
+        let rows = self.rows().fitting().expect("sizes that fit");
         let blocks = self.layers.len() * self.micro_batches;
         let mut out = vec![-1; blocks * self.ranks * self.experts];
         rows.draw(&mut out);
