@@ -66,6 +66,7 @@ PARALLELISMS = {
     "pp": "PP: pipeline",
     "dp": "DP: gradients and parameters",
     "cp": "CP: context",
+    "transfers": "transfers between ranks",
 }
 
 
