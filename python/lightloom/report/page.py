@@ -351,6 +351,7 @@ class DemandView:
     rows: tuple[tuple[str, dict[str, Any]], ...]
     local_share: float | None
     rank_one_error: float | None
+    of_experts: bool
 
 
 def _demand(comparison: Comparison) -> DemandView | None:
@@ -379,4 +380,5 @@ def _demand(comparison: Comparison) -> DemandView | None:
         rows=rows,
         local_share=skew.get("local_share"),
         rank_one_error=skew.get("rank_one_error"),
+        of_experts="program" not in comparison.inputs,
     )
