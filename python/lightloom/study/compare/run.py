@@ -43,6 +43,7 @@ from lightloom.study.compare.packets import check_size, phases_by_fabric, predic
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never
+from lightloom.study.compare.program_job import program_job, program_of
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import (
     Attempt,
@@ -214,8 +215,12 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     named_parts(scenario.fail)
     _begin(watcher, "reading")
-    if scenario.workload is None:
-        jobs: list[Job] = list(planned_jobs(scenario, watcher))
+    jobs: list[Job]
+    if (program := program_of(scenario)) is not None:
+        jobs = [program_job(scenario, program)]
+        scenario = jobs[0].scenario
+    elif scenario.workload is None:
+        jobs = list(planned_jobs(scenario, watcher))
     else:
         jobs = [traced_job(scenario, watcher.progress)]
         scenario = jobs[0].scenario
