@@ -12,8 +12,8 @@ from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, did_you_mean
-from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
-from lightloom.hardware import Gpu, known_error, load_gpu, load_power, load_prices
+from lightloom.fabric import Cluster, Fabric, load_fabric
+from lightloom.hardware import Gpu, known_error, load_gpu
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.attention_work import training_flops_per_token
 from lightloom.models.parameters import active_parameters, total_parameters
@@ -533,11 +533,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)
-    rates = Rates(
-        load_prices(scenario.prices, scenario.price_list),
-        load_power(scenario.power, scenario.power_list),
-        Counting(**scenario.counting),
-    )
+    rates = Rates.of(scenario)
     fitted = fitted or fitted_plan(scenario, model, gpu, options)
     plan = fitted.plan
     compute = ComputeModel.load(

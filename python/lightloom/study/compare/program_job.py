@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lightloom.errors import InputError
-from lightloom.fabric import Counting
-from lightloom.hardware import load_gpu, load_power, load_prices
+from lightloom.hardware import load_gpu
 from lightloom.study.compare.costs import Rates, costs_by_name
 from lightloom.study.compare.given_options import refuse_options
 from lightloom.study.compare.job import (
@@ -159,11 +158,7 @@ def program_job(scenario: Scenario, program: WorkloadProgram) -> ProgramJob:
             f"gpus = {gpus}: {program.name} fills servers of {size} GPUs; use a multiple of {size},"
             " or other --gpus-per-server"
         )
-    rates = Rates(
-        load_prices(scenario.prices, scenario.price_list),
-        load_power(scenario.power, scenario.power_list),
-        Counting(**scenario.counting),
-    )
+    rates = Rates.of(scenario)
     cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
     return ProgramJob(
         scenario=scenario,

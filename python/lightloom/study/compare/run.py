@@ -29,6 +29,7 @@ from lightloom.study.compare import strategies
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
+from lightloom.study.compare.equal_cost import EqualCost, at_equal_cost
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     Failure,
@@ -227,6 +228,9 @@ def compare(
     tried: list[Design] = []
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)
+    equal: list[EqualCost] = []
+    if scenario.designs == "equal-cost":
+        jobs, equal = at_equal_cost(jobs)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     works = [_Work(job, with_timeline) for job in jobs]
     for work in works:
@@ -240,8 +244,11 @@ def compare(
         watcher.remark(expected.sentence())
     tally = Tally(sum(work.plan() for work in works))
     comparison = joined([work.run(watcher, tally, plugins) for work in works], jobs)
-    designs = [dataclasses.asdict(design) for design in tried]
-    return dataclasses.replace(comparison, inputs=comparison.inputs | {"designs": designs})
+    designs = {
+        "designs": [dataclasses.asdict(design) for design in tried],
+        "equal_cost": [dataclasses.asdict(rate) for rate in equal],
+    }
+    return dataclasses.replace(comparison, inputs=comparison.inputs | designs)
 
 
 class _Work:

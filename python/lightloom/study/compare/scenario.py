@@ -417,10 +417,11 @@ class Scenario(Strict):
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
         description="Names from 'lightloom fabrics', 'all', or custom TOML files.",
     )
-    designs: Literal["default", "tuned"] = Field(
+    designs: Literal["default", "tuned", "equal-cost"] = Field(
         "default",
-        description="Compare fabrics as their options are, or tuned: with the knobs (planes, ratio,"
-        " switches, optical NICs ...) that train the most per dollar of the cluster.",
+        description="Compare fabrics as their options are; tuned: with the knobs (planes, ratio,"
+        " switches, optical NICs ...) that train the most per dollar of the cluster; or equal-cost:"
+        " with links of the rate at which each network costs as much as the first one's.",
     )
     cluster: ClusterOptions = Field(
         examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."

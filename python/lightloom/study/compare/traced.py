@@ -15,8 +15,7 @@ from typing import Any
 from lightloom.demand import DemandSource, Shape, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import InputError
-from lightloom.fabric import Counting
-from lightloom.hardware import load_gpu, load_power, load_prices
+from lightloom.hardware import load_gpu
 from lightloom.progress import Progress
 from lightloom.study.compare.costs import Rates, costs_by_name
 from lightloom.study.compare.given_options import refuse_options
@@ -211,11 +210,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
             "the trace has no all-to-alls of tokens that a router chose: nothing would read "
             "--demand; leave it out"
         )
-    rates = Rates(
-        load_prices(scenario.prices, scenario.price_list),
-        load_power(scenario.power, scenario.power_list),
-        Counting(**scenario.counting),
-    )
+    rates = Rates.of(scenario)
     cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
     bought = installed(cluster, scenario.cluster)
     in_fp8 = "fp8" in gpu.formats and step.uses("float8")
