@@ -86,7 +86,8 @@ def tuned(jobs: Sequence[Job], monitor: Monitor[Any]) -> tuple[list[Job], list[D
 
 def _with_options(job: Job, chosen: Mapping[str, Mapping[str, Any]]) -> Job:
     """The job with the chosen options of its fabrics, by name."""
-    listed, options = list(job.scenario.fabrics), dict(job.scenario.fabric_options)
+    listed: list[str | Fabric] = list(job.scenario.fabrics)
+    options = dict(job.scenario.fabric_options)
     for place, fabric in enumerate(load_fabrics(job.scenario)):
         moved, given = chosen.get(fabric.name), listed[place]
         if moved and isinstance(given, str):
