@@ -21,6 +21,7 @@ from lightloom.study.compare.scenario import (
     KeptOptions,
     PacketOptions,
     PlanOptions,
+    ProgramOptions,
     Scenario,
 )
 
@@ -29,6 +30,7 @@ EXAMPLES = (
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
     "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
     "lightloom compare --workload trace.json --rate 400 --gpu h100 --fabrics fat-tree,mixnet",
+    "lightloom compare resnet-50+vgg-16 --gpus 64 --rate 100",
 )
 
 
@@ -255,7 +257,8 @@ def _check_job(call: CommandCall) -> None:
     if not call.has("model") and not call.has("workload"):
         raise InputError(
             "no job is given: expected a model (a name from 'lightloom models', or the path of a "
-            f"config.json), or a trace with --workload; for example: {EXAMPLES[0]}"
+            f"config.json), or a trace or table of phases with --workload; "
+            f"for example: {EXAMPLES[0]}"
         )
     if call.has("model") and not call.has("workload") and not call.has("gpus"):
         raise InputError("--gpus is missing; add it, such as --gpus 1024")
@@ -279,6 +282,7 @@ def _apply_settings(call: CommandCall) -> None:
         "demand": DemandOptions,
         "counting": Counting,
         "packets": PacketOptions,
+        "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())
     settings = read_settings(texts, {**fabrics, **study}, "mixnet.ports=4")

@@ -66,6 +66,7 @@ PARALLELISMS = {
     "pp": "PP: pipeline",
     "dp": "DP: gradients and parameters",
     "cp": "CP: context",
+    "transfers": "transfers between ranks",
 }
 
 
@@ -350,6 +351,7 @@ class DemandView:
     rows: tuple[tuple[str, dict[str, Any]], ...]
     local_share: float | None
     rank_one_error: float | None
+    of_experts: bool
 
 
 def _demand(comparison: Comparison) -> DemandView | None:
@@ -378,4 +380,5 @@ def _demand(comparison: Comparison) -> DemandView | None:
         rows=rows,
         local_share=imbalance.get("local_share"),
         rank_one_error=imbalance.get("rank_one_error"),
+        of_experts="program" not in comparison.inputs,
     )

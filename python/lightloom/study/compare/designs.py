@@ -81,12 +81,13 @@ def tuned(jobs: Sequence[Job], monitor: Monitor[Any]) -> tuple[list[Job], list[D
     front = set(pareto_front([(d.cluster_cost_usd, 1 / d.step_time_s) for d in tried]))
     designs = [dataclasses.replace(d, is_on_front=n in front) for n, d in enumerate(tried)]
     chosen = {design.fabric: design.options for design in designs if design.is_chosen}
-    return [_with_options(job, chosen) for job in jobs], designs
+    return [with_options(job, chosen) for job in jobs], designs
 
 
-def _with_options(job: Job, chosen: Mapping[str, Mapping[str, Any]]) -> Job:
+def with_options(job: Job, chosen: Mapping[str, Mapping[str, Any]]) -> Job:
     """The job with the chosen options of its fabrics, by name."""
-    listed, options = list(job.scenario.fabrics), dict(job.scenario.fabric_options)
+    listed: list[str | Fabric] = list(job.scenario.fabrics)
+    options = dict(job.scenario.fabric_options)
     for place, fabric in enumerate(load_fabrics(job.scenario)):
         moved, given = chosen.get(fabric.name), listed[place]
         if moved and isinstance(given, str):

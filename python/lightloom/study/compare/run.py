@@ -29,6 +29,7 @@ from lightloom.study.compare import strategies
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
+from lightloom.study.compare.equal_cost import EqualCost, at_equal_cost
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     Failure,
@@ -43,6 +44,7 @@ from lightloom.study.compare.packets import check_size, phases_by_fabric, predic
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never
+from lightloom.study.compare.program_job import program_job, program_of
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import (
     Attempt,
@@ -214,14 +216,21 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     named_parts(scenario.fail)
     _begin(watcher, "reading")
-    if scenario.workload is None:
-        jobs: list[Job] = list(planned_jobs(scenario, watcher))
+    jobs: list[Job]
+    if (program := program_of(scenario)) is not None:
+        jobs = [program_job(scenario, program)]
+        scenario = jobs[0].scenario
+    elif scenario.workload is None:
+        jobs = list(planned_jobs(scenario, watcher))
     else:
         jobs = [traced_job(scenario, watcher.progress)]
         scenario = jobs[0].scenario
     tried: list[Design] = []
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)
+    equal: list[EqualCost] = []
+    if scenario.designs == "equal-cost":
+        jobs, equal = at_equal_cost(jobs)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     works = [_Work(job, with_timeline) for job in jobs]
     for work in works:
@@ -235,8 +244,11 @@ def compare(
         watcher.remark(expected.sentence())
     tally = Tally(sum(work.plan() for work in works))
     comparison = joined([work.run(watcher, tally, plugins) for work in works], jobs)
-    designs = [dataclasses.asdict(design) for design in tried]
-    return dataclasses.replace(comparison, inputs=comparison.inputs | {"designs": designs})
+    designs = {
+        "designs": [dataclasses.asdict(design) for design in tried],
+        "equal_cost": [dataclasses.asdict(rate) for rate in equal],
+    }
+    return dataclasses.replace(comparison, inputs=comparison.inputs | designs)
 
 
 class _Work:

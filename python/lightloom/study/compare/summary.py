@@ -184,8 +184,12 @@ def _result(
 def _with_stragglers(run: Run) -> dict[str, float]:
     """Where the mean GPU's time goes, all waits for the last member of a group together."""
     waited_s, mean_s = run.straggler_wait_s, run.mean_s
-    ep_s, straggler_s = mean_s.get("ep", 0.0) - waited_s, mean_s.get("straggler", 0.0) + waited_s
-    return mean_s | {"ep": ep_s, "straggler": straggler_s} if waited_s else mean_s
+    if not waited_s:
+        return mean_s
+    # where all-to-alls are charged: of experts, or of ranks at large
+    purpose = next(name for name in ("ep", "transfers", "dp") if name in mean_s)
+    moved = {"straggler": waited_s, purpose: -waited_s}
+    return mean_s | {name: mean_s.get(name, 0.0) + change for name, change in moved.items()}
 
 
 def _notes(
