@@ -7,6 +7,7 @@ use crate::records::Record;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{Crossbars, Direct, Eps, Ocs, ScheduledCircuits};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -31,7 +32,9 @@ impl FromPyObject<'_, '_> for PyNetwork {
     fn extract(network: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let parts: Vec<Bound<'_, PyAny>> = network.getattr("parts")?.extract()?;
         let parts = parts.iter().map(part).collect::<PyResult<_>>()?;
-        Ok(Self(Network { parts, ..read(&network)? }))
+        let others = network.getattr("__dict__")?.cast_into::<PyDict>()?.copy()?;
+        others.del_item("parts")?;
+        Ok(Self(Network { parts, ..read(&others)? }))
     }
 }
 

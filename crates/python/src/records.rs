@@ -21,8 +21,7 @@ impl<T: DeserializeOwned> FromPyObject<'_, '_> for Record<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let values = object.getattr_opt("__dict__")?.unwrap_or_else(|| object.to_owned());
-        let values = with_lists(&values)?;
+        let values = plain(&object)?;
         let record = serde_path_to_error::deserialize(&mut Depythonizer::from_object(&values));
         record.map(Self).map_err(|error| {
             let (key, text) = (error.path().to_string(), in_one_line(&error.inner().to_string()));
@@ -32,23 +31,26 @@ impl<T: DeserializeOwned> FromPyObject<'_, '_> for Record<T> {
     }
 }
 
-/// The same with lists instead of the arrays in it.
-fn with_lists<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// The same as plain values: objects as their attributes by name, arrays as lists.
+fn plain<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if values.cast::<PyUntypedArray>().is_ok() {
         return values.call_method0("tolist");
     }
     if let Ok(mapping) = values.cast::<PyDict>() {
         let lists = PyDict::new(values.py());
         for (key, value) in mapping {
-            lists.set_item(key, with_lists(&value)?)?;
+            lists.set_item(key, plain(&value)?)?;
         }
         return Ok(lists.into_any());
     }
     if let Ok(tuple) = values.cast::<PyTuple>() {
-        let lists = tuple.iter().map(|value| with_lists(&value)).collect::<PyResult<Vec<_>>>()?;
+        let lists = tuple.iter().map(|value| plain(&value)).collect::<PyResult<Vec<_>>>()?;
         return Ok(PyTuple::new(values.py(), lists)?.into_any());
     }
-    Ok(values.clone())
+    match values.getattr_opt("__dict__")? {
+        Some(attributes) if attributes.is_instance_of::<PyDict>() => plain(&attributes),
+        _ => Ok(values.clone()),
+    }
 }
 
 /// A text that may quote what was given.
