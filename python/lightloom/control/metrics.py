@@ -1,17 +1,15 @@
 """Metrics for Prometheus, if the optional package ``prometheus-client`` is there.
 
-Without it everything is counted nowhere, and serving metrics is refused.
+Without it everything is counted nowhere, and no metrics are served.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from lightloom.control.loopback_http import LoopbackServer, Page
+from lightloom.control.loopback_http import Page
 from lightloom.control.port_map import SwitchPort
-from lightloom.control.refusals import RegionFileError
 from lightloom.control.report import ChangeReport, Drift, RegionState
 from lightloom.control.switch import PortStatus
 from lightloom.control.switch_set import SwitchReplies
@@ -100,36 +98,8 @@ class ControlMetrics:
         self._revision = metric(gauge, "lease_revision", "Revision of the lease.")
         self._requests = metric(counter, "requests", "Requests to the service.", "kind")
 
-    @contextlib.asynccontextmanager
-    async def served(self, port: int | None) -> AsyncIterator[int | None]:
-        """Serve the metrics on a loopback port, which is returned; 0 takes a free one, None none.
-
-        Raises
-        ------
-        RegionFileError
-            If the library is missing, or the port is taken.
-        """
-        if port is None:
-            yield None
-            return
-        if self._client is None:
-            raise RegionFileError(
-                "serve.metrics_port: install prometheus-client: pip install 'lightloom[control]'"
-            )
-        pages = dict.fromkeys(("/", "/metrics"), self._page)
-        server = LoopbackServer(pages)
-        try:
-            number = await server.start(port)
-        except OSError as error:
-            raise RegionFileError(
-                f"serve.metrics_port {port}: cannot listen: {error.strerror or error}"
-            ) from None
-        try:
-            yield number
-        finally:
-            await server.close()
-
-    def _page(self) -> Page:
+    def page(self) -> Page:
+        """Return all metrics as a page for Prometheus; only with the library."""
         kind: str = self._client.CONTENT_TYPE_LATEST
         return Page(kind, self._client.generate_latest(self.registry))
 

@@ -314,8 +314,10 @@ class ServeSection(Section):
         description="Age of a reading above which the switches are read before a demand is "
         "answered; before a change they are read in any case.",
     )
-    metrics_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
-        None, description="Loopback port of the Prometheus metrics."
+    http_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
+        None,
+        description="Loopback port of the region's page (/), of what it shows (/region.json) and "
+        "of the Prometheus metrics (/metrics).",
     )
 
 

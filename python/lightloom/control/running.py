@@ -26,6 +26,7 @@ from lightloom.control.optics import alarms_of
 from lightloom.control.port_map import PortMap
 from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.region_pages import loopback_server, region_pages
 from lightloom.control.report import RegionState
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession
@@ -195,7 +196,7 @@ def short_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
+async def serve(region: OpenRegion, ready: Callable[[str], None], page: str = "") -> None:
     """Serve a region until SIGTERM or Ctrl-C; a change in flight is completed.
 
     Parameters
@@ -204,6 +205,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
         The region.
     ready
         Called with the address once clients may connect.
+    page
+        The page of the region (HTML), for its ``http_port``.
 
     Raises
     ------
@@ -213,7 +216,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
     tokens = TokenFile(token_path, make=True, hide=region.log.hide)
-    async with region.metrics.served(settings.metrics_port), running(region) as controller:
+    web = loopback_server(settings.http_port, region.log.write)
+    async with web as server, running(region) as controller:
         session = RegionSession(
             controller,
             settings.drain_timeout_s,
@@ -222,6 +226,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
             demand_timeout_s=settings.demand_timeout_s,
             notify=region.log,
         )
+        if settings.http_port is not None:
+            server.pages |= region_pages(session, region.metrics, region.log, page)
         service = ControlService(session, settings, region.folder, tokens, region.log)
         stop = asyncio.Event()
         _on_signals((signal.SIGINT, signal.SIGTERM), stop.set)

@@ -17,6 +17,7 @@ from lightloom.control.logs import ControlLog
 from lightloom.control.metrics import ControlMetrics, pair_bucket
 from lightloom.control.port_map import SwitchPort
 from lightloom.control.refusals import RegionFileError
+from lightloom.control.region_pages import loopback_server
 from lightloom.control.report import Drift, RegionState
 from lightloom.control.switch import PortStatus
 
@@ -91,14 +92,6 @@ def test_the_state_of_a_region_is_shown():
         assert line in text, line
 
 
-def serve(metrics, port):
-    async def scenario():
-        async with metrics.served(port):
-            pass
-
-    asyncio.run(scenario())
-
-
 def test_without_the_library_nothing_is_counted(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     metrics = ControlMetrics("r0")
@@ -108,16 +101,17 @@ def test_without_the_library_nothing_is_counted(monkeypatch):
     metrics.observe_region(RegionState.READY, Drift(), {}, (False, 0))
     metrics.observe_ports({})
     assert metrics.text() == ""
-    with pytest.raises(RegionFileError, match=r"^serve.metrics_port: install prometheus-client"):
-        serve(metrics, 9)
 
 
 def test_a_taken_port_is_one_line():
-    pytest.importorskip("prometheus_client")
+    async def scenario(port):
+        async with loopback_server(port, lambda _name, _facts: None):
+            pass
+
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RegionFileError, match=rf"^serve.metrics_port {port}: cannot listen: "):
-            serve(ControlMetrics("r0"), port)
+        with pytest.raises(RegionFileError, match=rf"^serve.http_port {port}: cannot listen: "):
+            asyncio.run(scenario(port))
 
 
 @pytest.fixture(scope="module")
