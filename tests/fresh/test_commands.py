@@ -131,7 +131,9 @@ def folder(tmp_path, switch):
     """A folder with the files that pages name."""
     write_inputs(tmp_path)
     region = block_with("control-a-switch.md", "polatis+tl1")
-    (tmp_path / "rack7.toml").write_text(region.replace("10.0.0.5:3082", f"127.0.0.1:{switch}"))
+    region = region.replace("10.0.0.5:3082", f"127.0.0.1:{switch}")
+    for name in ("rack7", "rack8"):
+        (tmp_path / f"{name}.toml").write_text(region.replace("rack7", name))
     return tmp_path
 
 

@@ -24,6 +24,7 @@ from lightloom.control.change import (
     check_owned,
     plan_commands,
 )
+from lightloom.control.change_window import check_window
 from lightloom.control.decisions import RegionDecider
 from lightloom.control.journal import (
     ChangeIntent,
@@ -35,6 +36,7 @@ from lightloom.control.journal import (
 from lightloom.control.lease import Lease
 from lightloom.control.optics import (
     LossBudget,
+    alarms_of,
     bright_ports,
     check_power,
     loss_budget,
@@ -306,6 +308,22 @@ class RegionController:
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
         return loss_budget(change.created, self.statuses, self.limits, connected=False)
+
+    def check_window(self, advice: str) -> None:
+        """Refuse a change outside the windows of the region's file; ``advice`` ends the message.
+
+        Raises
+        ------
+        StateError
+            Saying when the next one begins.
+        """
+        change, now = self.region.change, self.lease.now()
+        check_window(change.window, change.time_zone, now, self.region.name, advice)
+
+    def alarms(self) -> dict[str, str]:
+        """Return what is wrong with light and ports by the last reading, by where it is."""
+        circuits = self.observed.circuits & self.held
+        return alarms_of(circuits, self.port_map, self.statuses, self.limits)
 
     async def check(self) -> RegionState:
         """Read the switches back and compare with what was made.

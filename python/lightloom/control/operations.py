@@ -8,6 +8,7 @@ command that holds the region itself and the service, to which the requests come
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -228,6 +229,32 @@ def _edited(
     return kept | add
 
 
+def in_window(controller: RegionController, why: str, *, at_once: bool) -> str:
+    """Return why an operator changes circuits, and whether that is outside the change window.
+
+    Parameters
+    ----------
+    controller
+        Of the region.
+    why
+        In words.
+    at_once
+        Whether it is done outside the window, too; the journal says so then.
+
+    Raises
+    ------
+    StateError
+        If it has to wait for the next window.
+    """
+    try:
+        controller.check_window("--now does it all the same, and the journal says so")
+    except StateError:
+        if not at_once:
+            raise
+        return f"{why} (outside the change window)"
+    return why
+
+
 async def apply(
     controller: RegionController,
     planned: PlannedChange,
@@ -235,6 +262,7 @@ async def apply(
     change: Change | None = None,
     *,
     checks: bool = True,
+    at_once: bool = False,
 ) -> Document:
     """Make a planned change; return what came of it, for a person and a program.
 
@@ -250,6 +278,8 @@ async def apply(
         What makes a change of circuits, if not the controller alone.
     checks
         Whether it is refused if anything has changed since it was planned.
+    at_once
+        Whether it is made outside the change window, too.
 
     Raises
     ------
@@ -265,9 +295,10 @@ async def apply(
     seen = planned.seen if checks else None
     wanted = _parsed(controller, planned.wanted)
     why = ChangeReason(reason.who, planned.why, reason.job, reason.step, reason.layer)
-    if planned.kind == "adopt":
+    if planned.kind == "adopt":  # which changes no circuit
         adopted = await controller.adopt(why, seen)
         return {"result": "adopted", "after": list(map(str, sorted(adopted))), "failed": {}}
+    why = replace(why, text=in_window(controller, planned.why, at_once=at_once))
     make = change or controller.apply
     return report_as_json(await make(wanted, why, planned.kind, planned.conflicts, seen))
 

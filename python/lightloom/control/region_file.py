@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lightloom.control.change import ConflictMode
+from lightloom.control.change_window import ChangeWindow, zone_of
 from lightloom.control.optics import OpticalLimits, published_limits
 from lightloom.control.port_map import PortMap
 from lightloom.control.port_map_files import read_port_map
@@ -245,6 +246,21 @@ class ChangeSection(Section):
     timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
         5.0, description="Time after which a switch that does not settle has failed."
     )
+    window: tuple[ChangeWindow, ...] = Field(
+        (),
+        description="When operators may change circuits; at any time by default.",
+        max_length=100,
+    )
+    time_zone: Name = Field("UTC", description="Time zone of the windows.")
+    window_binds_jobs: Switch = Field(
+        False, description="Whether demands of jobs change circuits only in a window, too."
+    )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        zone_of(name)
+        return name
 
 
 class OpticsSection(Section):

@@ -22,7 +22,6 @@ from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
 from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
-from lightloom.control.optics import alarms_of
 from lightloom.control.port_map import PortMap
 from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
@@ -163,10 +162,19 @@ def _on_signals(numbers: Iterable[int], act: Callable[[], object]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def looking_at(region: OpenRegion) -> AsyncIterator[RegionController]:
-    """Read the switches of a region back without the lease; close the connections in the end."""
+async def looking_at(region: OpenRegion, *, reads: bool = True) -> AsyncIterator[RegionController]:
+    """Look at a region without the lease; close the connections in the end.
+
+    Parameters
+    ----------
+    region
+        The region.
+    reads
+        Whether its switches are read at once, else by who looks.
+    """
     try:
-        await region.controller.inspect()
+        if reads:
+            await region.controller.inspect()
         yield region.controller
     finally:
         await region.controller.switches.close()
@@ -302,10 +310,7 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
     controller = region.controller
     try:
         await controller.check()
-        circuits = controller.observed.circuits & controller.held
-        session.note_alarms(
-            alarms_of(circuits, controller.port_map, controller.statuses, controller.limits)
-        )
+        session.note_alarms(controller.alarms())
         broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
         new = [str(part) for part in broken if part not in session.failures.parts]
         if new:

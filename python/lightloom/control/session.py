@@ -18,6 +18,7 @@ from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.members import ServiceMember, ServiceMembers
 from lightloom.control.metrics import ControlMetrics
+from lightloom.control.operations import in_window
 from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
 from lightloom.control.recording import Listener
@@ -25,6 +26,7 @@ from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.request_fields import (
     check_keys,
+    flag_of,
     hidden_of,
     parts_of,
     text_of,
@@ -281,8 +283,11 @@ class RegionSession:
         self._members.answered(member, fence, problem or "")
 
     async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
-        check_keys(frame, ("parts", "why"))
+        check_keys(frame, ("parts", "why", "now"))
         why = text_of(frame, "why", "a part has failed") or ""
+        at_once = flag_of(frame, "now", False)
+        if member.role is ClientRole.OPERATOR:  # a job says what has failed whenever it does
+            why = in_window(self.controller, why, at_once=at_once)
         async with self._lock:
             response = await self.failures.add(parts_of(frame))
             await self._drop_lost(ChangeReason(member.who, why))
@@ -406,6 +411,8 @@ class RegionSession:
         report = None
         reapplies = controller.region.change.on_drift == "reapply"
         if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
+            if controller.region.change.window_binds_jobs:
+                controller.check_window("use the EPS")
             text = f"{decision} ({reason.text})" if reason.text else str(decision)
             why = replace(reason, text=text)
             report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))
