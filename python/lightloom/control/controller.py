@@ -39,6 +39,7 @@ from lightloom.control.optics import (
     alarms_of,
     bright_ports,
     check_power,
+    equipment_alarms,
     loss_budget,
     port_statuses,
 )
@@ -55,7 +56,13 @@ from lightloom.control.report import (
     poor_light,
     with_replies,
 )
-from lightloom.control.switch import PortStatus, Readback, SwitchDriver, SwitchError
+from lightloom.control.switch import (
+    EquipmentStatus,
+    PortStatus,
+    Readback,
+    SwitchDriver,
+    SwitchError,
+)
 from lightloom.control.switch_set import (
     SwitchReplies,
     SwitchSet,
@@ -113,6 +120,8 @@ class RegionController:
         #: circuits that are missing, and stay so for the change in progress
         self._spared: frozenset[NicPair] = frozenset()
         self.statuses: Mapping[SwitchPort, PortStatus] = {}
+        #: power supplies and fans of each switch that says so
+        self.equipment: Mapping[str, tuple[EquipmentStatus, ...]] = {}
         #: when the last command was sent, and when the switches were last read, by the loop's clock
         self.last_sent_s = self.read_s = 0.0
         self._bright: Mapping[SwitchPort, float] = {}
@@ -321,9 +330,12 @@ class RegionController:
         check_window(change.window, change.time_zone, now, self.region.name, advice)
 
     def alarms(self) -> dict[str, str]:
-        """Return what is wrong with light and ports by the last reading, by where it is."""
+        """Return what is wrong with light, ports and switches by the last reading, by place."""
         circuits = self.observed.circuits & self.held
-        return alarms_of(circuits, self.port_map, self.statuses, self.limits)
+        return {
+            **equipment_alarms(self.equipment),
+            **alarms_of(circuits, self.port_map, self.statuses, self.limits),
+        }
 
     async def check(self) -> RegionState:
         """Read the switches back and compare with what was made.
@@ -724,6 +736,7 @@ class RegionController:
         if not statuses:
             return  # ports were not read: what is known of them stays
         self.statuses = statuses
+        self.equipment = {name: one.equipment for name, one in readbacks.items() if one.equipment}
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
     def _left(self) -> frozenset[NicPair]:

@@ -9,7 +9,7 @@ from importlib import resources
 
 from lightloom.control.port_map import NicPair, PlacedConnect, PortMap, SwitchPort
 from lightloom.control.refusals import OpticalPowerError
-from lightloom.control.switch import PortState, PortStatus, Readback
+from lightloom.control.switch import EquipmentStatus, PortState, PortStatus, Readback
 from lightloom.hardware.values import (
     Provenance,
     Source,
@@ -150,6 +150,16 @@ def alarms_of(
             if budget.verdict in {"dark", "lossy", "weak"}:
                 alarms[str(budget.placed)] = f"is {budget.verdict} (circuit {circuit})"
     return alarms
+
+
+def equipment_alarms(equipment: Mapping[str, Iterable[EquipmentStatus]]) -> dict[str, str]:
+    """Return what is wrong with power supplies and fans of switches, by where they are."""
+    return {
+        f"{one.name} of {switch}": one.problem
+        for switch, parts in equipment.items()
+        for one in parts
+        if one.problem
+    }
 
 
 def check_power(

@@ -79,6 +79,10 @@ def _switches(controller: RegionController) -> list[Document]:
                 "serial": "" if said is None else said.serial,
                 "software": "" if said is None else said.software,
                 "size": None if said is None else list(said.size),
+                "equipment": [
+                    {"name": one.name, "kind": one.kind, "says": str(one), "problem": one.problem}
+                    for one in controller.equipment.get(name, ())
+                ],
                 "problem": "" if error is None else str(error),
             }
         )

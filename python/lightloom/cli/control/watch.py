@@ -168,7 +168,12 @@ def _switches(controller: RegionController) -> Iterator[str]:
     for name, switch in controller.switches.descriptions.items():
         size = "x".join(map(str, switch.size))
         software = f", software {switch.software}" if switch.software else ""
-        yield f"  {name}: {switch.vendor} {switch.model} {size}, serial {switch.serial}{software}"
+        named = " ".join(filter(None, (switch.vendor, switch.model)))
+        serial = f", serial {switch.serial}" if switch.serial else ""
+        yield f"  {name}: {named} {size}{serial}{software}"
+        equipment = controller.equipment.get(name, ())
+        if equipment:
+            yield f"    {', '.join(map(str, equipment))}"
 
 
 def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:

@@ -120,9 +120,11 @@
       ? table([["where", ""], ["what", ""]], found.alarms.map((one) => [one.place, [one.text, "bad"]]))
       : note("None."));
     fill("switches", table(
-      [["switch", ""], ["model", ""], ["ports", "place"], ["serial", ""], ["software", ""], ["answers", ""]],
+      [["switch", ""], ["model", ""], ["ports", "place"], ["serial", ""], ["software", ""], ["power and fans", ""], ["answers", ""]],
       found.switches.map((one) => [
         one.name, one.model, one.size ? one.size.join("x") : "", one.serial, one.software,
+        [one.equipment.map((part) => part.says).join(", ") || "not said",
+          one.equipment.some((part) => part.problem) ? "bad" : ""],
         one.problem ? [one.problem, "bad"] : "yes",
       ]),
     ));
