@@ -34,6 +34,7 @@ from lightloom.control.journal import (
     JournalEntry,
 )
 from lightloom.control.lease import Lease
+from lightloom.control.loss_trend import LossTrend, LowestLoss, growth_alarms
 from lightloom.control.optics import (
     LossBudget,
     alarms_of,
@@ -43,7 +44,13 @@ from lightloom.control.optics import (
     loss_budget,
     port_statuses,
 )
-from lightloom.control.port_map import NicPair, ObservedCircuits, PortMap, SwitchPort
+from lightloom.control.port_map import (
+    NicPair,
+    ObservedCircuits,
+    PlacedConnect,
+    PortMap,
+    SwitchPort,
+)
 from lightloom.control.recording import ChangeRecorder, Listener, recovered_outcome
 from lightloom.control.refusals import ControlError, JournalError, StateError
 from lightloom.control.region_file import RegionFile
@@ -111,6 +118,7 @@ class RegionController:
         quiet_s = max(2 * self.decider.timing.fixed_s, _MIN_QUIET_S)
         self.switches = SwitchSet(drivers, port_map, region.change.timeout_s, quiet_s)
         self.limits = region.optics.resolved()
+        self.trend = LossTrend(journal)
         self.state = RegionState.UNKNOWN
         self.held: frozenset[NicPair] = frozenset()
         self.observed = NOTHING
@@ -334,8 +342,26 @@ class RegionController:
         circuits = self.observed.circuits & self.held
         return {
             **equipment_alarms(self.equipment),
+            **growth_alarms(self.loss_growth(), self.limits.max_loss_growth_db),
             **alarms_of(circuits, self.port_map, self.statuses, self.limits),
         }
+
+    def light(self) -> list[LossBudget]:
+        """Return the light of every cross-connect of circuits that are there, as last read."""
+        return loss_budget(
+            (
+                placed
+                for circuit in sorted(self.observed.circuits & self.held)
+                for placed in self.port_map.cross_connects(circuit)
+            ),
+            self.statuses,
+            self.limits,
+            connected=True,
+        )
+
+    def loss_growth(self) -> dict[PlacedConnect, tuple[float, LowestLoss]]:
+        """Return by how many dB the loss of each cross-connect has grown, and its lowest loss."""
+        return self.trend.growth(self.light(), self.port_map)
 
     async def check(self) -> RegionState:
         """Read the switches back and compare with what was made.

@@ -662,9 +662,26 @@ class Journal:
             self._last, self._map = before
             raise
 
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows of a statement that only reads.
+
+        Raises
+        ------
+        JournalError
+            If the file cannot be read.
+        """
+        with self._failures("read"):
+            return self._connection.execute(statement, values).fetchall()
+
     @contextlib.contextmanager
-    def lease_transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction in which :class:`Lease` looks at its row and alters it."""
+    def altering(self) -> Iterator[sqlite3.Connection]:
+        """A transaction for rows that may be altered: that of the lease, and losses.
+
+        Raises
+        ------
+        JournalError
+            If the file cannot be written.
+        """
         with self._transaction() as connection:
             yield connection
 

@@ -57,6 +57,8 @@ class OpticalLimits:
         Expected loss of a circuit, and the loss from which on it is reported.
     monitor_accuracy_db
         Error of a power monitor; a measured loss has that of two.
+    max_loss_growth_db
+        Growth of a loss over its lowest reading from which on it is reported.
     min_receive_dbm
         Power that a receiver needs; not checked if absent.
     """
@@ -65,6 +67,7 @@ class OpticalLimits:
     typical_loss_db: float
     max_loss_db: float
     monitor_accuracy_db: float
+    max_loss_growth_db: float
     min_receive_dbm: float | None = None
 
 

@@ -95,6 +95,7 @@ def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
     unseen = controller.unseen(held | there)
     if controller.state is RegionState.UNKNOWN:
         unseen = held | there
+    grown = {str(placed): one[0] for placed, one in controller.loss_growth().items()}
     found = []
     for circuit in sorted(held | there | session.changing):
         state = "lit"
@@ -114,14 +115,17 @@ def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
                 "state": state,
                 "since": None if since is None else since.at,
                 "change": None if since is None else since.change,
-                "light": light_as_json(
-                    loss_budget(
-                        controller.port_map.cross_connects(circuit),
-                        controller.statuses,
-                        controller.limits,
-                        connected=circuit in there,
+                "light": [
+                    {**one, "growth_db": grown.get(one["cross_connect"])}
+                    for one in light_as_json(
+                        loss_budget(
+                            controller.port_map.cross_connects(circuit),
+                            controller.statuses,
+                            controller.limits,
+                            connected=circuit in there,
+                        )
                     )
-                ),
+                ],
             }
         )
     return found

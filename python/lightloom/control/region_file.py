@@ -278,6 +278,11 @@ class OpticsSection(Section):
     monitor_accuracy_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
         None, description="Error of a power monitor."
     )
+    max_loss_growth_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
+        None,
+        description="Growth of a circuit's loss over its lowest reading above which it is "
+        "reported; twice the error of a monitor by default.",
+    )
     min_receive_dbm: Annotated[float, Field(ge=-60, le=40)] | None = Field(
         None, description="Power that a receiver needs; not checked by default."
     )
@@ -288,7 +293,12 @@ class OpticsSection(Section):
             name: value.value if getattr(self, name) is None else getattr(self, name)
             for name, value in published_limits().items()
         }
-        return OpticalLimits(**values, min_receive_dbm=self.min_receive_dbm)
+        growth_db = self.max_loss_growth_db
+        if growth_db is None:
+            growth_db = 2 * values["monitor_accuracy_db"]
+        return OpticalLimits(
+            **values, max_loss_growth_db=growth_db, min_receive_dbm=self.min_receive_dbm
+        )
 
 
 class ServeSection(Section):

@@ -22,7 +22,7 @@ from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
 from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
-from lightloom.control.port_map import PortMap
+from lightloom.control.port_map import PortMap, SwitchPort
 from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.region_pages import loopback_server, region_pages
@@ -311,6 +311,7 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
     try:
         await controller.check()
         session.note_alarms(controller.alarms())
+        controller.trend.note(controller.light(), controller.port_map, controller.lease.now())
         broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
         new = [str(part) for part in broken if part not in session.failures.parts]
         if new:
@@ -338,6 +339,11 @@ def observe(region: OpenRegion, session: RegionSession) -> None:
     unreachable = len(controller.switches.unreachable)
     region.metrics.observe_watch(unreachable, len(session.alarms), controller.age_s)
     region.metrics.observe_ports(controller.statuses)
+    growth_db = {
+        SwitchPort(placed.switch, placed.cross_connect.egress): growth
+        for placed, (growth, _) in controller.loss_growth().items()
+    }
+    region.metrics.observe_growth(growth_db, controller.limits.max_loss_growth_db)
 
 
 async def _watch(region: OpenRegion, session: RegionSession, name: str) -> None:

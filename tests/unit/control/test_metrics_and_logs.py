@@ -130,6 +130,7 @@ def exported(tmp_path):
     metrics.observe_region(RegionState.READY, Drift(), {"connected": 3}, (True, 7))
     metrics.observe_watch(1, 2, 0.5)
     metrics.observe_ports({SwitchPort("ocs", "1"): PortStatus("1", power_dbm=-2.5, loss_db=1.25)})
+    metrics.observe_growth({SwitchPort("ocs", "13"): 0.5}, 2.0)
     metrics.count_request("demand")
     metrics.observe_latency(0.0012)
     text = metrics.text()

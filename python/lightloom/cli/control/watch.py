@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -19,10 +19,13 @@ from lightloom.inputs.strict import Switch, quantity
 if TYPE_CHECKING:
     from lightloom.control.controller import RegionController
     from lightloom.control.documents import Document
+    from lightloom.control.loss_trend import LowestLoss
     from lightloom.control.optics import LossBudget
-    from lightloom.control.port_map import NicPair
+    from lightloom.control.port_map import NicPair, PlacedConnect
     from lightloom.control.running import OpenRegion
 
+#: growth of a loss that is worth a word
+_SHOWN_DB = 0.1
 EXAMPLES = (
     "lightloom control watch region.toml",
     "lightloom control watch region.toml --every '1 s' --json -",
@@ -81,7 +84,8 @@ async def _watch(options: WatchOptions, outputs: Outputs) -> None:
             shown = region_line(facts)
             if options.once:
                 light, alarms = _light(controller), controller.alarms()
-                lines = (_light_line(circuit, budgets) for circuit, budgets in light.items())
+                grown = controller.loss_growth()
+                lines = (_light_line(one, budgets, grown) for one, budgets in light.items())
                 by_circuit = {str(one): light_as_json(budgets) for one, budgets in light.items()}
                 content = {"region": facts, "light": by_circuit, "alarms": alarms}
                 report(content, shown, *_switches(controller), *lines, *alarm_lines(alarms))
@@ -191,8 +195,15 @@ def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:
     }
 
 
-def _light_line(circuit: NicPair, light: Iterable[LossBudget]) -> str:
-    shown = (f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light)
+def _light_line(
+    circuit: NicPair,
+    light: Sequence[LossBudget],
+    grown: Mapping[PlacedConnect, tuple[float, LowestLoss]],
+) -> str:
+    shown = [f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light]
+    growth_db = max((grown[one.placed][0] for one in light if one.placed in grown), default=0.0)
+    if growth_db >= _SHOWN_DB:
+        shown.append(f"grown by {growth_db:.1f} dB")
     return "  ".join((f"  {circuit}", *shown))
 
 

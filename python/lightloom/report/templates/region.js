@@ -66,9 +66,10 @@
     if (!rows.length) return fill("circuits", note("No circuits."));
     fill("circuits", table(
       [["circuit", "place"], ["state", ""], ["NICs", ""], ["switch ports", "place"],
-        ["since", "time"], ["change", "number"], ["loss", "number"], ["light", ""]],
+        ["since", "time"], ["change", "number"], ["loss", "number"], ["grown by", "number"], ["light", ""]],
       rows.map((one) => {
         const losses = one.light.map((light) => light.loss_db).filter((loss) => loss !== null);
+        const grown = one.light.map((light) => light.growth_db).filter((growth) => growth !== null);
         const poor = one.light.find((light) => ["dark", "lossy", "weak"].includes(light.verdict));
         return [
           one.circuit,
@@ -78,6 +79,7 @@
           one.since === null ? "not known" : `${time(one.since)} (${age(found.at - one.since)})`,
           one.change === null ? "" : String(one.change),
           losses.length ? `${Math.max(...losses).toFixed(1)} dB` : "not measured",
+          grown.length ? `${Math.max(...grown).toFixed(1)} dB` : "",
           poor ? [poor.verdict, "bad"] : (one.state === "lit" && one.light.at(-1)?.verdict) || "",
         ];
       }),
