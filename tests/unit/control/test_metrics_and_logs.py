@@ -4,13 +4,17 @@ import asyncio
 import importlib.resources
 import io
 import json
+import os
 import re
+import shutil
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.control_regions import WHY, controlled, pairs
 
 from lightloom.control.logs import ControlLog
@@ -20,6 +24,8 @@ from lightloom.control.refusals import RegionFileError
 from lightloom.control.region_pages import loopback_server
 from lightloom.control.report import Drift, RegionState
 from lightloom.control.switch import PortStatus
+
+DATA = Path(__file__).parents[3] / "python" / "lightloom" / "control" / "data"
 
 
 def test_buckets_of_pairs():
@@ -190,6 +196,46 @@ def test_every_alert_asks_for_what_is_exported(exported):
             assert labels <= exported[name], query
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "run-a-region.md").read_text()
     assert re.findall(r"^\| `(Lightloom\w+)`", page, re.MULTILINE) == names
+
+
+@pytest.fixture
+def collector():
+    data = importlib.resources.files("lightloom.control").joinpath("data", "otel-collector.yml")
+    return yaml.safe_load(data.read_text("utf-8"))
+
+
+def test_the_collector_reads_what_the_guide_says_is_served(collector):
+    (scrape,) = collector["receivers"]["prometheus"]["config"]["scrape_configs"]
+    (place,) = scrape["static_configs"]
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "control-a-switch.md").read_text()
+    address = re.search(r"`http://(127.0.0.1:\d+)/metrics`", page)[1]
+    assert place == {"targets": [address]}
+    assert scrape.get("metrics_path", "/metrics") == "/metrics"
+    (pipeline,) = collector["service"]["pipelines"].values()
+    for kind in ("receivers", "exporters"):
+        assert set(pipeline[kind]) == set(collector[kind])
+    assert "data/otel-collector.yml" in page
+
+
+def checked(*words):
+    """What a tool says of a file; skipped where the tool is not there."""
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]} to check with")
+    environment = {**os.environ, "OTLP_ENDPOINT": "localhost:4317"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_takes_the_alerts_and_what_the_collector_reads(collector, tmp_path):
+    checked("promtool", "check", "rules", str(DATA / "alerts.yml"))
+    file = tmp_path / "prometheus.yml"
+    file.write_text(yaml.safe_dump(collector["receivers"]["prometheus"]["config"]))
+    checked("promtool", "check", "config", str(file))
+
+
+@pytest.mark.parametrize("name", ["otelcol", "otelcol-contrib"])
+def test_the_collector_takes_its_file(name):
+    checked(name, "validate", "--config", str(DATA / "otel-collector.yml"))
 
 
 def test_the_dashboard_is_one_that_grafana_loads(dashboard):
