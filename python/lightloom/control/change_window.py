@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field
 
-from lightloom.control.refusals import RegionFileError, StateError
+from lightloom.control.refusals import RegionFileError
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Strict
 
@@ -73,7 +73,7 @@ def zone_of(name: str) -> tzinfo:
         raise ValueError("expected a time zone such as UTC or Europe/Berlin") from None
 
 
-def next_window(windows: Sequence[ChangeWindow], zone: tzinfo, at: float) -> datetime | None:
+def next_window(windows: Sequence[ChangeWindow], zone: str, at: float) -> datetime | None:
     """Return when the next window begins; None if one is open, or there are none.
 
     Parameters
@@ -81,40 +81,13 @@ def next_window(windows: Sequence[ChangeWindow], zone: tzinfo, at: float) -> dat
     windows
         The windows; without any, circuits may be changed at any time.
     zone
-        Of their times of day.
+        Name of the time zone of their times of day.
     at
         Now, in seconds since the epoch.
     """
-    now = datetime.fromtimestamp(at, zone)
+    now = datetime.fromtimestamp(at, zone_of(zone))
     # compared as moments: hours that are there twice in a zone are two
     spans = [span for window in windows for span in window.spans(now - _DAY, 9)]
     if any(begin.timestamp() <= at < end.timestamp() for begin, end in spans):
         return None
     return min((begin for begin, _ in spans if begin.timestamp() > at), default=None)
-
-
-def check_window(
-    windows: Sequence[ChangeWindow], zone: str, at: float, region: str, advice: str
-) -> None:
-    """Refuse a change outside the windows.
-
-    Parameters
-    ----------
-    windows, zone
-        The windows, and the name of their time zone.
-    at
-        Now, in seconds since the epoch.
-    region, advice
-        What the message begins and ends with.
-
-    Raises
-    ------
-    StateError
-        Saying when the next one begins.
-    """
-    begin = next_window(windows, zone_of(zone), at) if windows else None
-    if begin is not None:
-        raise StateError(
-            f"{region}: outside the change window, which begins {begin:%a %Y-%m-%d %H:%M} {zone}; "
-            f"{advice}"
-        )

@@ -24,7 +24,6 @@ from lightloom.control.change import (
     check_owned,
     plan_commands,
 )
-from lightloom.control.change_window import check_window
 from lightloom.control.decisions import RegionDecider
 from lightloom.control.journal import (
     ChangeIntent,
@@ -34,23 +33,15 @@ from lightloom.control.journal import (
     JournalEntry,
 )
 from lightloom.control.lease import Lease
-from lightloom.control.loss_trend import LossTrend, LowestLoss, growth_alarms
+from lightloom.control.loss_trend import LossTrend
 from lightloom.control.optics import (
     LossBudget,
-    alarms_of,
     bright_ports,
     check_power,
-    equipment_alarms,
     loss_budget,
     port_statuses,
 )
-from lightloom.control.port_map import (
-    NicPair,
-    ObservedCircuits,
-    PlacedConnect,
-    PortMap,
-    SwitchPort,
-)
+from lightloom.control.port_map import NicPair, ObservedCircuits, PortMap, SwitchPort
 from lightloom.control.recording import ChangeRecorder, Listener, recovered_outcome
 from lightloom.control.refusals import ControlError, JournalError, StateError
 from lightloom.control.region_file import RegionFile
@@ -119,6 +110,8 @@ class RegionController:
         self.switches = SwitchSet(drivers, port_map, region.change.timeout_s, quiet_s)
         self.limits = region.optics.resolved()
         self.trend = LossTrend(journal)
+        #: power supplies and fans of each switch that says so
+        self.equipment: Mapping[str, tuple[EquipmentStatus, ...]] = {}
         self.state = RegionState.UNKNOWN
         self.held: frozenset[NicPair] = frozenset()
         self.observed = NOTHING
@@ -128,8 +121,6 @@ class RegionController:
         #: circuits that are missing, and stay so for the change in progress
         self._spared: frozenset[NicPair] = frozenset()
         self.statuses: Mapping[SwitchPort, PortStatus] = {}
-        #: power supplies and fans of each switch that says so
-        self.equipment: Mapping[str, tuple[EquipmentStatus, ...]] = {}
         #: when the last command was sent, and when the switches were last read, by the loop's clock
         self.last_sent_s = self.read_s = 0.0
         self._bright: Mapping[SwitchPort, float] = {}
@@ -325,43 +316,6 @@ class RegionController:
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
         return loss_budget(change.created, self.statuses, self.limits, connected=False)
-
-    def check_window(self, advice: str) -> None:
-        """Refuse a change outside the windows of the region's file; ``advice`` ends the message.
-
-        Raises
-        ------
-        StateError
-            Saying when the next one begins.
-        """
-        change, now = self.region.change, self.lease.now()
-        check_window(change.window, change.time_zone, now, self.region.name, advice)
-
-    def alarms(self) -> dict[str, str]:
-        """Return what is wrong with light, ports and switches by the last reading, by place."""
-        circuits = self.observed.circuits & self.held
-        return {
-            **equipment_alarms(self.equipment),
-            **growth_alarms(self.loss_growth(), self.limits.max_loss_growth_db),
-            **alarms_of(circuits, self.port_map, self.statuses, self.limits),
-        }
-
-    def light(self) -> list[LossBudget]:
-        """Return the light of every cross-connect of circuits that are there, as last read."""
-        return loss_budget(
-            (
-                placed
-                for circuit in sorted(self.observed.circuits & self.held)
-                for placed in self.port_map.cross_connects(circuit)
-            ),
-            self.statuses,
-            self.limits,
-            connected=True,
-        )
-
-    def loss_growth(self) -> dict[PlacedConnect, tuple[float, LowestLoss]]:
-        """Return by how many dB the loss of each cross-connect has grown, and its lowest loss."""
-        return self.trend.growth(self.light(), self.port_map)
 
     async def check(self) -> RegionState:
         """Read the switches back and compare with what was made.
@@ -762,7 +716,7 @@ class RegionController:
         if not statuses:
             return  # ports were not read: what is known of them stays
         self.statuses = statuses
-        self.equipment = {name: one.equipment for name, one in readbacks.items() if one.equipment}
+        self.equipment = {name: now.equipment for name, now in readbacks.items() if now.equipment}
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
     def _left(self) -> frozenset[NicPair]:

@@ -95,10 +95,12 @@ class ChangeHistory:
             ended = change.at if change.ended is None else change.ended
             self.since |= dict.fromkeys(change.created, Since(ended, change.number))
         shown = deque(reversed(self.changes), _SHOWN)
-        shown = deque((one for one in shown if one.number < new[0].number), _SHOWN)
+        shown = deque((change for change in shown if change.number < new[0].number), _SHOWN)
         shown.extend(new)
         self.changes = tuple(reversed(shown))
-        is_open = next((one.number for one in new if one.ended is None), new[-1].number + 1)
+        is_open = next(
+            (change.number for change in new if change.ended is None), new[-1].number + 1
+        )
         self._settled = max(is_open - 1, new[-1].number - _OPEN, self._settled)
 
 

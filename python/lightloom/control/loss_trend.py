@@ -89,8 +89,8 @@ class LossTrend:
             If it cannot be read or written.
         """
         known, lower = self._known(), {}
-        for one in light:
-            path, loss_db = path_of(one.placed, port_map), loss_of(one)
+        for budget in light:
+            path, loss_db = path_of(budget.placed, port_map), loss_of(budget)
             if path is None or loss_db is None:
                 continue
             if path not in known or loss_db <= known[path].loss_db - _STEP_DB:
@@ -146,10 +146,10 @@ class LossTrend:
         except JournalError:
             return {}
         grown = {}
-        for one in light:
-            path, loss_db = path_of(one.placed, port_map), loss_of(one)
+        for budget in light:
+            path, loss_db = path_of(budget.placed, port_map), loss_of(budget)
             if path is not None and loss_db is not None and path in known:
-                grown[one.placed] = (max(loss_db - known[path].loss_db, 0.0), known[path])
+                grown[budget.placed] = (max(loss_db - known[path].loss_db, 0.0), known[path])
         return grown
 
 
@@ -179,5 +179,5 @@ def path_of(placed: PlacedConnect, port_map: PortMap) -> LossPath | None:
     receiver = port_map.by_port.get(SwitchPort(switch, connect.egress))
     if sender is None or receiver is None:
         return None
-    names = [f"{port_map.servers[one.server]}/{one.nic}" for one in (sender, receiver)]
+    names = [f"{port_map.servers[end.server]}/{end.nic}" for end in (sender, receiver)]
     return LossPath(str(placed), *names)

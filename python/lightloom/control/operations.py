@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pydantic import Field, TypeAdapter, ValidationError
 
 from lightloom.control.change import ConflictMode
+from lightloom.control.change_window import next_window
 from lightloom.control.circuit_file import parse_circuits
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import circuits_of
@@ -229,6 +230,23 @@ def _edited(
     return kept | add
 
 
+def check_window(controller: RegionController, advice: str) -> None:
+    """Refuse a change outside the windows of the region's file; ``advice`` ends the message.
+
+    Raises
+    ------
+    StateError
+        Saying when the next one begins.
+    """
+    change, region = controller.region.change, controller.region.name
+    begin = next_window(change.window, change.time_zone, controller.lease.now())
+    if begin is not None:
+        raise StateError(
+            f"{region}: outside the change window, which begins {begin:%a %Y-%m-%d %H:%M} "
+            f"{change.time_zone}; {advice}"
+        )
+
+
 def in_window(controller: RegionController, why: str, *, at_once: bool) -> str:
     """Return why an operator changes circuits, and whether that is outside the change window.
 
@@ -247,7 +265,7 @@ def in_window(controller: RegionController, why: str, *, at_once: bool) -> str:
         If it has to wait for the next window.
     """
     try:
-        controller.check_window("--now does it all the same, and the journal says so")
+        check_window(controller, "--now does it all the same, and the journal says so")
     except StateError:
         if not at_once:
             raise

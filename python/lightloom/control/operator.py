@@ -150,14 +150,18 @@ class ServedOperator:
         self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
     ) -> Document:
         """As :meth:`RegionOperator.apply`."""
-        plan = planned.model_dump(mode="json")
-        return await self.ask("apply", plan=plan, checks=checks, now=at_once)
+        facts: Document = {"plan": planned.model_dump(mode="json"), "checks": checks}
+        if at_once:
+            facts["now"] = True
+        return await self.ask("apply", **facts)
 
     async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
         """As :meth:`RegionOperator.drain`."""
-        facts: Document = {"parts": list(parts), "now": at_once}
+        facts: Document = {"parts": list(parts)}
         if why:
             facts["why"] = why
+        if at_once:
+            facts["now"] = True
         return await self.ask("fail", **facts)
 
     async def resume(self, parts: Sequence[str]) -> Document:

@@ -158,10 +158,10 @@ def alarms_of(
 def equipment_alarms(equipment: Mapping[str, Iterable[EquipmentStatus]]) -> dict[str, str]:
     """Return what is wrong with power supplies and fans of switches, by where they are."""
     return {
-        f"{one.name} of {switch}": one.problem
+        f"{part.name} of {switch}": part.problem
         for switch, parts in equipment.items()
-        for one in parts
-        if one.problem
+        for part in parts
+        if part.problem
     }
 
 

@@ -15,6 +15,7 @@ from lightloom.control.documents import Document, light_as_json, region_as_json
 from lightloom.control.history import ChangeHistory, ChangeSummary
 from lightloom.control.optics import loss_budget
 from lightloom.control.refusals import JournalError
+from lightloom.control.region_light import loss_growth
 from lightloom.control.report import RegionState
 
 if TYPE_CHECKING:
@@ -67,12 +68,11 @@ def overview(session: RegionSession, history: ChangeHistory) -> Document:
 
 
 def _switches(controller: RegionController) -> list[Document]:
-    switches = controller.switches
-    found = []
+    switches, rows = controller.switches, []
     for name in switches.drivers:
         said = switches.descriptions.get(name)
         error = switches.unreachable.get(name)
-        found.append(
+        rows.append(
             {
                 "name": name,
                 "model": "" if said is None else f"{said.vendor} {said.model}",
@@ -80,13 +80,18 @@ def _switches(controller: RegionController) -> list[Document]:
                 "software": "" if said is None else said.software,
                 "size": None if said is None else list(said.size),
                 "equipment": [
-                    {"name": one.name, "kind": one.kind, "says": str(one), "problem": one.problem}
-                    for one in controller.equipment.get(name, ())
+                    {
+                        "name": part.name,
+                        "kind": part.kind,
+                        "says": str(part),
+                        "problem": part.problem,
+                    }
+                    for part in controller.equipment.get(name, ())
                 ],
                 "problem": "" if error is None else str(error),
             }
         )
-    return found
+    return rows
 
 
 def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
@@ -95,8 +100,8 @@ def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
     unseen = controller.unseen(held | there)
     if controller.state is RegionState.UNKNOWN:
         unseen = held | there
-    grown = {str(placed): one[0] for placed, one in controller.loss_growth().items()}
-    found = []
+    grown = {str(placed): growth_db for placed, (growth_db, _) in loss_growth(controller).items()}
+    rows = []
     for circuit in sorted(held | there | session.changing):
         state = "lit"
         if circuit in session.changing:
@@ -108,7 +113,7 @@ def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
         elif circuit not in held:
             state = "somebody else's"
         since = history.since.get(str(circuit)) if circuit in held else None
-        found.append(
+        rows.append(
             {
                 "circuit": str(circuit),
                 "ends": _ends(controller, circuit),
@@ -116,8 +121,8 @@ def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
                 "since": None if since is None else since.at,
                 "change": None if since is None else since.change,
                 "light": [
-                    {**one, "growth_db": grown.get(one["cross_connect"])}
-                    for one in light_as_json(
+                    {**budget, "growth_db": grown.get(budget["cross_connect"])}
+                    for budget in light_as_json(
                         loss_budget(
                             controller.port_map.cross_connects(circuit),
                             controller.statuses,
@@ -128,7 +133,7 @@ def _circuits(session: RegionSession, history: ChangeHistory) -> list[Document]:
                 ],
             }
         )
-    return found
+    return rows
 
 
 def _ends(controller: RegionController, circuit: NicPair) -> list[Document]:
@@ -162,12 +167,12 @@ def _busiest(controller: RegionController, matrix: npt.NDArray[np.uint64]) -> li
     pairs = [(int(place) // len(both), int(place) % len(both)) for place in order]
     return [
         {
-            "servers": [names[one], names[other]],
-            "bytes": int(both[one, other]),
-            "circuits": number.get((one, other), 0),
+            "servers": [names[server], names[peer]],
+            "bytes": int(both[server, peer]),
+            "circuits": number.get((server, peer), 0),
         }
-        for one, other in pairs
-        if both[one, other]
+        for server, peer in pairs
+        if both[server, peer]
     ]
 
 

@@ -25,6 +25,7 @@ from lightloom.control.metrics import ControlMetrics
 from lightloom.control.port_map import PortMap, SwitchPort
 from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.region_light import loss_growth, note_losses, region_alarms
 from lightloom.control.region_pages import loopback_server, region_pages
 from lightloom.control.report import RegionState
 from lightloom.control.service import ControlService
@@ -310,8 +311,8 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
     controller = region.controller
     try:
         await controller.check()
-        session.note_alarms(controller.alarms())
-        controller.trend.note(controller.light(), controller.port_map, controller.lease.now())
+        session.note_alarms(region_alarms(controller))
+        note_losses(controller)
         broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
         new = [str(part) for part in broken if part not in session.failures.parts]
         if new:
@@ -341,7 +342,7 @@ def observe(region: OpenRegion, session: RegionSession) -> None:
     region.metrics.observe_ports(controller.statuses)
     growth_db = {
         SwitchPort(placed.switch, placed.cross_connect.egress): growth
-        for placed, (growth, _) in controller.loss_growth().items()
+        for placed, (growth, _) in loss_growth(controller).items()
     }
     region.metrics.observe_growth(growth_db, controller.limits.max_loss_growth_db)
 

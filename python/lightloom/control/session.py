@@ -18,7 +18,7 @@ from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.members import ServiceMember, ServiceMembers
 from lightloom.control.metrics import ControlMetrics
-from lightloom.control.operations import in_window
+from lightloom.control.operations import check_window, in_window
 from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
 from lightloom.control.recording import Listener
@@ -412,7 +412,7 @@ class RegionSession:
         reapplies = controller.region.change.on_drift == "reapply"
         if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
             if controller.region.change.window_binds_jobs:
-                controller.check_window("use the EPS")
+                check_window(controller, "use the EPS")
             text = f"{decision} ({reason.text})" if reason.text else str(decision)
             why = replace(reason, text=text)
             report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))

@@ -10,6 +10,7 @@ from tests.control_switches import emulate, run, setup
 from lightloom.cli import run_command
 from lightloom.control.drivers.openconfig_platform import components_of, described, equipment_of
 from lightloom.control.emulator.device import SwitchIdentity
+from lightloom.control.region_light import region_alarms
 from lightloom.control.running import check_once, looking_at, open_region, running
 from lightloom.control.session import RegionSession
 from lightloom.control.switch import EquipmentStatus, SwitchDescription, SwitchProtocolError
@@ -178,7 +179,7 @@ def test_a_power_supply_that_fails_is_an_alarm_until_it_works_again(region, capf
             words = ["control", "watch", str(path), "--once", "--quiet"]
             assert await asyncio.to_thread(run_command, words) == 0
             async with looking_at(open_region(path, stream, is_read_only=True)) as controller:
-                return found, controller.alarms()
+                return found, region_alarms(controller)
 
     found, alarms = run(check())
     assert found == [{}, {"PSU 2 of ocs": "is disabled"}, {}]

@@ -36,24 +36,24 @@ def alarm_lines(alarms: Mapping[str, str]) -> Iterator[str]:
     yield from (f"  alarm: {place} {text}" for place, text in alarms.items())
 
 
-def regions_lines(found: Sequence[Document]) -> Iterator[str]:
+def regions_lines(glances: Sequence[Document]) -> Iterator[str]:
     """Several regions as a table, with a row for each; those that cannot be read say why."""
     rows = [("region", "state", "circuits", "missing", "others'", "alarms", "remarks")]
-    for one in found:
-        region = one["region"]
-        if "error" in one:
-            rows.append((region["name"], "not read", "", "", "", "", one["error"]))
+    for glance in glances:
+        region = glance["region"]
+        if "error" in glance:
+            rows.append((region["name"], "not read", "", "", "", "", glance["error"]))
             continue
         drift = region["drift"]
         counts = (
             region["held"],
             drift["missing"],
             [*drift["extra"], *drift["strangers"]],
-            one["alarms"],
+            glance["alarms"],
         )
         remarks = [f"{name} does not answer" for name in region["unreachable"]]
-        remarks += [f"port map has changed: {one['map_change']}"] if one["map_change"] else []
-        remarks += [f"{place} {text}" for place, text in one["alarms"].items()]
+        remarks += [f"port map has changed: {glance['map_change']}"] if glance["map_change"] else []
+        remarks += [f"{place} {text}" for place, text in glance["alarms"].items()]
         numbers = [f"{len(things):,}" for things in counts]
         listed = "; ".join([*remarks[:_MAX_REMARKS], *["..."] * (len(remarks) > _MAX_REMARKS)])
         rows.append((region["name"], region["state"], *numbers, listed))

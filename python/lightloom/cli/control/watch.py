@@ -71,6 +71,7 @@ def _run(call: CommandCall) -> None:
 async def _watch(options: WatchOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.show import region_line
     from lightloom.control.documents import light_as_json, region_as_json
+    from lightloom.control.region_light import loss_growth, region_alarms
     from lightloom.control.running import looking_at, open_region
     from lightloom.control.switch import SwitchError
 
@@ -83,10 +84,10 @@ async def _watch(options: WatchOptions, outputs: Outputs) -> None:
             facts = region_as_json(controller)
             shown = region_line(facts)
             if options.once:
-                light, alarms = _light(controller), controller.alarms()
-                grown = controller.loss_growth()
-                lines = (_light_line(one, budgets, grown) for one, budgets in light.items())
-                by_circuit = {str(one): light_as_json(budgets) for one, budgets in light.items()}
+                light, alarms = _light(controller), region_alarms(controller)
+                grown = loss_growth(controller)
+                lines = (_light_line(circuit, light[circuit], grown) for circuit in light)
+                by_circuit = {str(circuit): light_as_json(light[circuit]) for circuit in light}
                 content = {"region": facts, "light": by_circuit, "alarms": alarms}
                 report(content, shown, *_switches(controller), *lines, *alarm_lines(alarms))
                 return
@@ -117,23 +118,24 @@ async def _watch_several(options: WatchOptions, outputs: Outputs) -> None:
             for region in regions:
                 await stack.enter_async_context(looking_at(region, reads=False))
             while True:
-                found = await asyncio.gather(*map(_glance, regions))
-                lines = list(regions_lines(found))
+                glances = await asyncio.gather(*map(_glance, regions))
+                lines = list(regions_lines(glances))
                 if lines != shown:
                     shown = lines
-                    report({"regions": found}, *lines)
+                    report({"regions": glances}, *lines)
                 if options.once:
                     break
                 await asyncio.sleep(options.every_s)
-    unread = sum("error" in one for one in found)
+    unread = sum("error" in glance for glance in glances)
     if unread:
-        raise ControlError(f"{unread} of {len(found)} regions could not be read; see above")
+        raise ControlError(f"{unread} of {len(glances)} regions could not be read; see above")
 
 
 async def _glance(region: OpenRegion) -> Document:
     """A region, its alarms, and whether its port map has changed; or why it cannot be read."""
     from lightloom.control.documents import region_as_json
     from lightloom.control.refusals import ControlError
+    from lightloom.control.region_light import region_alarms
     from lightloom.control.switch import SwitchError
     from lightloom.errors import InputError
 
@@ -145,7 +147,7 @@ async def _glance(region: OpenRegion) -> Document:
     change = "" if region.map_change.is_empty else str(region.map_change)
     return {
         "region": region_as_json(controller),
-        "alarms": controller.alarms(),
+        "alarms": region_alarms(controller),
         "map_change": change,
     }
 
@@ -200,8 +202,9 @@ def _light_line(
     light: Sequence[LossBudget],
     grown: Mapping[PlacedConnect, tuple[float, LowestLoss]],
 ) -> str:
-    shown = [f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light]
-    growth_db = max((grown[one.placed][0] for one in light if one.placed in grown), default=0.0)
+    shown = [f"{budget.placed.cross_connect}: {_shown(budget.loss_db)}" for budget in light]
+    places = [budget.placed for budget in light if budget.placed in grown]
+    growth_db = max((grown[placed][0] for placed in places), default=0.0)
     if growth_db >= _SHOWN_DB:
         shown.append(f"grown by {growth_db:.1f} dB")
     return "  ".join((f"  {circuit}", *shown))

@@ -49,12 +49,12 @@ def components_of(text: bytes) -> list[Component]:
         return []
     if not isinstance(data, list) or len(data) > _MAX_COMPONENTS:
         raise SwitchProtocolError("the switch sent components of unknown form")
-    found: list[Component] = []
+    components: list[Component] = []
     for component in data:
         if not isinstance(component, dict) or not isinstance(component.get("state", {}), dict):
             raise SwitchProtocolError("the switch sent a component of unknown form")
-        found.append({"name": component.get("name", ""), **_bare(component.get("state", {}))})
-    return found
+        components.append({"name": component.get("name", ""), **_bare(component.get("state", {}))})
+    return components
 
 
 def _bare(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,13 +71,13 @@ def equipment_of(components: Iterable[Component]) -> tuple[EquipmentStatus, ...]
     """Return power supplies and fans, and what is wrong with each."""
     return tuple(
         EquipmentStatus(
-            name=str(one["name"])[:_MAX_TEXT],
-            kind=_KINDS[_word(one.get("type", ""))],
-            is_present=one.get("empty") is not True,
-            problem=_problem(one),
+            name=str(component["name"])[:_MAX_TEXT],
+            kind=_KINDS[_word(component.get("type", ""))],
+            is_present=component.get("empty") is not True,
+            problem=_problem(component),
         )
-        for one in components
-        if _word(one.get("type", "")) in _KINDS
+        for component in components
+        if _word(component.get("type", "")) in _KINDS
     )
 
 
@@ -93,10 +93,12 @@ def _problem(component: Component) -> str:
 def described(description: SwitchDescription, components: Iterable[Component]) -> SwitchDescription:
     """Return a description with the vendor, model, serial and software that components say."""
     facts: dict[str, Any] = {}
-    for one in components:
-        kind = _word(one.get("type", ""))
+    for component in components:
+        kind = _word(component.get("type", ""))
         for fact, leaves in _SAID_BY.get(kind, {}).items():
-            text = next((str(one[leaf])[:_MAX_TEXT] for leaf in leaves if one.get(leaf)), "")
+            text = next(
+                (str(component[leaf])[:_MAX_TEXT] for leaf in leaves if component.get(leaf)), ""
+            )
             if text:
                 facts.setdefault(fact, text)
     return replace(description, **facts)

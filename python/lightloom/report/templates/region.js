@@ -27,9 +27,9 @@
     return `${place ? number.toPrecision(3) : number} ${units[place]}`;
   };
   const things = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
-  const cause = (one) => [
-    one.job === null ? "" : `job ${one.job}`, one.step === null ? "" : `step ${one.step}`,
-    one.layer === null ? "" : `layer ${one.layer}`, one.why,
+  const cause = (reason) => [
+    reason.job === null ? "" : `job ${reason.job}`, reason.step === null ? "" : `step ${reason.step}`,
+    reason.layer === null ? "" : `layer ${reason.layer}`, reason.why,
   ].filter(Boolean).join("; ");
 
   // columns are [name, class]; cells are texts, or [text, class]
@@ -61,40 +61,40 @@
   };
   const note = (text) => element("p", text, "note");
 
-  const circuits = (found) => {
-    const rows = [...found.circuits].sort((a, b) => (a.state === "lit") - (b.state === "lit"));
+  const circuits = (region) => {
+    const rows = [...region.circuits].sort((a, b) => (a.state === "lit") - (b.state === "lit"));
     if (!rows.length) return fill("circuits", note("No circuits."));
     fill("circuits", table(
       [["circuit", "place"], ["state", ""], ["NICs", ""], ["switch ports", "place"],
         ["since", "time"], ["change", "number"], ["loss", "number"], ["grown by", "number"], ["light", ""]],
-      rows.map((one) => {
-        const losses = one.light.map((light) => light.loss_db).filter((loss) => loss !== null);
-        const grown = one.light.map((light) => light.growth_db).filter((growth) => growth !== null);
-        const poor = one.light.find((light) => ["dark", "lossy", "weak"].includes(light.verdict));
+      rows.map((circuit) => {
+        const losses = circuit.light.map((light) => light.loss_db).filter((loss) => loss !== null);
+        const grown = circuit.light.map((light) => light.growth_db).filter((growth) => growth !== null);
+        const poor = circuit.light.find((light) => ["dark", "lossy", "weak"].includes(light.verdict));
         return [
-          one.circuit,
-          [one.state, one.state === "lit" ? "good" : "bad"],
-          one.ends.map((end) => `${end.server} NIC ${end.nic}`).join(" – "),
-          one.light.map((light) => light.cross_connect).join(", "),
-          one.since === null ? "not known" : `${time(one.since)} (${age(found.at - one.since)})`,
-          one.change === null ? "" : String(one.change),
+          circuit.circuit,
+          [circuit.state, circuit.state === "lit" ? "good" : "bad"],
+          circuit.ends.map((end) => `${end.server} NIC ${end.nic}`).join(" – "),
+          circuit.light.map((light) => light.cross_connect).join(", "),
+          circuit.since === null ? "not known" : `${time(circuit.since)} (${age(region.at - circuit.since)})`,
+          circuit.change === null ? "" : String(circuit.change),
           losses.length ? `${Math.max(...losses).toFixed(1)} dB` : "not measured",
           grown.length ? `${Math.max(...grown).toFixed(1)} dB` : "",
-          poor ? [poor.verdict, "bad"] : (one.state === "lit" && one.light.at(-1)?.verdict) || "",
+          poor ? [poor.verdict, "bad"] : (circuit.state === "lit" && circuit.light.at(-1)?.verdict) || "",
         ];
       }),
     ));
   };
-  const demand = (found) => {
-    const seen = found.demand;
+  const demand = (region) => {
+    const seen = region.demand;
     if (!seen) return fill("demand", note("No demand since the service began."));
     const facts = [
-      `${time(seen.at)} (${age(found.at - seen.at)} ago)`, seen.who, cause(seen),
+      `${time(seen.at)} (${age(region.at - seen.at)} ago)`, seen.who, cause(seen),
       things(seen.all_to_alls, "all-to-all"), seen.bytes === null ? "" : bytes(seen.bytes),
       seen.result || "is being served",
     ];
-    const rows = seen.pairs.map((one) => [
-      one.servers.join(" – "), bytes(one.bytes), String(one.circuits),
+    const rows = seen.pairs.map((pair) => [
+      pair.servers.join(" – "), bytes(pair.bytes), String(pair.circuits),
     ]);
     const parts = [element("p", facts.filter(Boolean).join("; "))];
     if (rows.length) {
@@ -102,56 +102,56 @@
     }
     fill("demand", ...parts);
   };
-  const changes = (found) => {
-    if (!found.changes.length) return fill("changes", note("No change so far."));
+  const changes = (region) => {
+    if (!region.changes.length) return fill("changes", note("No change so far."));
     fill("changes", table(
       [["change", "place"], ["result", ""], ["why", "why"], ["at", "time"], ["by", ""], ["kind", ""],
         ["created", "number"], ["deleted", "number"], ["took", "number"]],
-      found.changes.map((one) => [
-        String(one.change),
-        [one.result, ["done", "unchanged", "recovered-done"].includes(one.result) ? "" : "bad"],
-        [cause(one), ...Object.entries(one.failed).map(([place, text]) => `${place}: ${text}`)]
+      region.changes.map((change) => [
+        String(change.change),
+        [change.result, ["done", "unchanged", "recovered-done"].includes(change.result) ? "" : "bad"],
+        [cause(change), ...Object.entries(change.failed).map(([place, text]) => `${place}: ${text}`)]
           .filter(Boolean).join("; "),
-        time(one.at), one.who, one.kind, String(one.created), String(one.deleted),
-        `${(one.seconds * 1000).toFixed(1)} ms`,
+        time(change.at), change.who, change.kind, String(change.created), String(change.deleted),
+        `${(change.seconds * 1000).toFixed(1)} ms`,
       ]),
     ));
   };
-  const rest = (found) => {
-    fill("alarms", found.alarms.length
-      ? table([["where", ""], ["what", ""]], found.alarms.map((one) => [one.place, [one.text, "bad"]]))
+  const rest = (region) => {
+    fill("alarms", region.alarms.length
+      ? table([["where", ""], ["what", ""]], region.alarms.map((alarm) => [alarm.place, [alarm.text, "bad"]]))
       : note("None."));
     fill("switches", table(
       [["switch", ""], ["model", ""], ["ports", "place"], ["serial", ""], ["software", ""], ["power and fans", ""], ["answers", ""]],
-      found.switches.map((one) => [
-        one.name, one.model, one.size ? one.size.join("x") : "", one.serial, one.software,
-        [one.equipment.map((part) => part.says).join(", ") || "not said",
-          one.equipment.some((part) => part.problem) ? "bad" : ""],
-        one.problem ? [one.problem, "bad"] : "yes",
+      region.switches.map((ocs) => [
+        ocs.name, ocs.model, ocs.size ? ocs.size.join("x") : "", ocs.serial, ocs.software,
+        [ocs.equipment.map((part) => part.says).join(", ") || "not said",
+          ocs.equipment.some((part) => part.problem) ? "bad" : ""],
+        ocs.problem ? [ocs.problem, "bad"] : "yes",
       ]),
     ));
-    fill("members", found.members.length
+    fill("members", region.members.length
       ? table(
         [["client", "place"], ["name", ""], ["role", ""], ["from", ""], ["server", "number"], ["answers", ""]],
-        found.members.map((one) => [
-          String(one.number), one.client, one.role, one.peer, one.server === null ? "" : String(one.server),
-          one.hung ? ["no", "bad"] : "yes",
+        region.members.map((client) => [
+          String(client.number), client.client, client.role, client.peer, client.server === null ? "" : String(client.server),
+          client.hung ? ["no", "bad"] : "yes",
         ]))
       : note("Nobody is connected."));
   };
 
-  const warningsOf = (found) => {
-    const { drift, state, unreachable } = found.region;
+  const warningsOf = (region) => {
+    const { drift, state, unreachable } = region.region;
     const lines = [];
     if (state === "unknown") lines.push(["State unknown", "nobody knows what the switches hold; the job uses the packet network"]);
-    if (found.is_old) lines.push(["Old reading", `the switches were last read ${age(found.age_s)} ago`]);
+    if (region.is_old) lines.push(["Old reading", `the switches were last read ${age(region.age_s)} ago`]);
     for (const [name, problem] of Object.entries(unreachable)) lines.push([`${name} does not answer`, problem]);
     for (const [words, list] of [["missing", drift.missing], ["of somebody else", [...drift.extra, ...drift.strangers]]]) {
       if (list.length) lines.push(["Drift", `${things(list.length, "circuit")} ${words}: ${list.slice(0, 6).join(", ")}`]);
     }
-    if (found.paused) lines.push(["Paused", `by ${found.paused}`]);
-    if (found.drained.length) lines.push(["Out of service", found.drained.join(", ")]);
-    if (found.journal_problem) lines.push(["Journal", found.journal_problem]);
+    if (region.paused) lines.push(["Paused", `by ${region.paused}`]);
+    if (region.drained.length) lines.push(["Out of service", region.drained.join(", ")]);
+    if (region.journal_problem) lines.push(["Journal", region.journal_problem]);
     return lines;
   };
   const show = () => {
@@ -171,7 +171,7 @@
       }));
     }
     if (!last) return;
-    const lit = last.circuits.filter((one) => one.state === "lit").length;
+    const lit = last.circuits.filter((circuit) => circuit.state === "lit").length;
     const state = failed ? "does not answer" : last.region.state;
     const alarms = last.alarms.length ? `, ${things(last.alarms.length, "alarm")}` : "";
     document.getElementById("state").textContent =
@@ -189,17 +189,17 @@
     clearTimeout(timer);
     try {
       const response = await fetch("region.json", { cache: "no-store", signal: AbortSignal.timeout(patienceMs) });
-      if (!response.ok) throw new Error(`it says ${response.status}`);
-      last = await response.json();
-      lastAt = Date.now();
-      failed = "";
-      draw();
+      failed = response.ok ? "" : `it says ${response.status}`;
+      if (response.ok) {
+        last = await response.json();
+        lastAt = Date.now();
+      }
     } catch (error) {
       failed = error.name === "TimeoutError" ? `no reply within ${patienceMs / 1000} s` : "no connection";
-      if (error.message?.startsWith("it says")) failed = error.message;
-      show();
     }
     timer = setTimeout(poll, everyMs);
+    if (!failed) draw();
+    else show();
   };
   document.addEventListener("visibilitychange", () => document.hidden || poll());
   poll();
