@@ -34,7 +34,7 @@ class RegionsArgument(Strict):
     """The files of one or more regions."""
 
     regions: tuple[File, ...] = Field(
-        description="Files of regions (TOML).", min_length=1, max_length=256
+        description="Files of one or more regions (TOML).", min_length=1, max_length=256
     )
 
 

@@ -54,7 +54,7 @@ def command() -> Command:
     panel = Panel(
         "Watching",
         (
-            option(WatchOptions, "regions", "REGION...", common=True, repeats=True),
+            option(WatchOptions, "regions", "REGION", common=True, repeats=True),
             option(WatchOptions, "every_s", "--every", common=True),
             option(WatchOptions, "once", common=True),
         ),
