@@ -22,7 +22,7 @@ from lightloom.errors import InputError
 from lightloom.hardware import measured_turnaround, nic_activation
 from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
-from lightloom.inputs.strict import File, Name, Strict, Whole, check, quantity
+from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
 from lightloom.schedule.record_fields import keys_of, with_keys
 from lightloom.schedule.records import Policy, Region, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
@@ -152,8 +152,8 @@ _REGION = keys_of(
 class RatesSection(Section):
     """Rates of the region's servers."""
 
-    if TYPE_CHECKING:
-        eps_nics: int
+    if TYPE_CHECKING:  # keys of the record that are read here
+        eps_nics: ClassVar[int]
 
 
 #: what relaying costs is a table of its own
@@ -164,9 +164,9 @@ _POLICY = {key: declared for key, declared in keys_of(Policy.__name__).items() i
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
 
-    if TYPE_CHECKING:
-        split: bool
-        numa_nodes: int
+    if TYPE_CHECKING:  # keys of the record that are read here
+        split: ClassVar[bool]
+        numa_nodes: ClassVar[int]
 
     def policy(self, relaying: RelayCost | None) -> Policy:
         """Return the policy of servers that relay at this cost, if at all."""
