@@ -453,12 +453,12 @@ def _names(
     call: CommandCall, options: ScheduleOptions, key: str, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The methods of an option; ``all`` allocators are those that take no seconds."""
-    known = field_of(type(options), key).choices
+    allowed = field_of(type(options), key).choices
     names = tuple(dict.fromkeys(names))
-    wrong = next((name for name in names if name not in known), None)
+    wrong = next((name for name in names if name not in allowed), None)
     if wrong is not None or not names:
         called = " ".join([call.flag(key), *([wrong] if wrong else [])])
-        raise InputError(f"{called}: {expected_one_of(wrong, known)}")
+        raise InputError(f"{called}: {expected_one_of(wrong, allowed)}")
     if "all" not in names:
         return names
     quick = (name for name in ALLOCATION_METHODS if name != "exact")

@@ -53,13 +53,13 @@ def read_settings(
     from lightloom.fabric.read import fabric_class, fabric_kinds
 
     settings: dict[str, Any] = {}
-    known = (*fabric_kinds(), *tables)
+    table_names = (*fabric_kinds(), *tables)
     for text in texts:
         key, value = split_setting(text, example)
         table, dot, name = key.partition(".")
         option = f"--set {echo(text, quoted=False)}"
-        if table not in known:
-            hint = did_you_mean(table, known) or f"; known: {', '.join(known)}"
+        if table not in table_names:
+            hint = did_you_mean(table, table_names) or f"; known: {', '.join(table_names)}"
             raise InputError(f"{option}: unknown table '{echo(table, quoted=False)}'{hint}")
         model = tables[table] if table in tables else fabric_class(table)
         fields = model.model_fields

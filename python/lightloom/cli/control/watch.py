@@ -136,7 +136,7 @@ def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:
 
 
 def _light_line(circuit: NicPair, light: Iterable[LossBudget]) -> str:
-    shown = (f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light)
+    shown = (f"{reading.placed.cross_connect}: {_shown(reading.loss_db)}" for reading in light)
     return "  ".join((f"  {circuit}", *shown))
 
 
