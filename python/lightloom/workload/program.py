@@ -47,7 +47,7 @@ class _Writer:
         self.held_stages = self.plan.held_stages(stage)
         layers = self.plan.layers(self.model.num_layers)
         #: layers by chunk of a :class:`Step`
-        self.chunks = tuple(chunk for held_stage in self.held_stages for chunk in layers[held_stage])
+        self.chunks = tuple(chunk for index in self.held_stages for chunk in layers[index])
         self.handles = itertools.count(EMBEDDING_HANDLE + 1)
         moe_index: dict[int, int] = {}
         for held_stage in self.held_stages:
@@ -89,7 +89,11 @@ class _Writer:
 
     def _virtual(self, chunk: int) -> int:
         """Stage of the model, counted over chunks."""
-        return self.held_stages[chunk] if len(self.held_stages) > 1 else chunk * self.plan.pp + self.stage
+        return (
+            self.held_stages[chunk]
+            if len(self.held_stages) > 1
+            else chunk * self.plan.pp + self.stage
+        )
 
     def _is_first(self, chunk: int) -> bool:
         return self._virtual(chunk) == 0
