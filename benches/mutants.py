@@ -51,7 +51,7 @@ def missed(room: str, files: list[Path], since: str | None) -> list[str]:
         "timeout = 600.0\n"
         "excluded-modules = []\n"
         'distributor.name = "local"\n'
-        f"filters.git-filter.branch = {json.dumps(since or "HEAD")}\n"
+        f"filters.git-filter.branch = {json.dumps(since or 'HEAD')}\n"
         f"filters.operators-filter.exclude-operators = {json.dumps(UNSEEN)}\n"
     )
     tools = Path(sys.executable).parent
