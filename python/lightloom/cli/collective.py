@@ -94,7 +94,7 @@ def scenario_of(call: CommandCall) -> CollectiveScenario:
         If an option cannot be used.
     """
     texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {"all": FabricOptions}, "mixnet.degree=4")
+    settings = read_settings(texts, {"all": FabricOptions}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             put(call.tables, f"fabric_options.{table}.{name}", value)

@@ -392,7 +392,7 @@ def _picture(
 def _as_json(
     source: demand.DemandSource,
     index: dict[str, int],
-    figures: demand.SkewStatistics,
+    figures: demand.ImbalanceStatistics,
     picture: MatrixPicture,
     token_bytes: int,
 ) -> dict[str, Any]:

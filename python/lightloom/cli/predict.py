@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "lightloom predict --synthetic drifting",
     "lightloom predict routing.jsonl --predictors last-step,ewma,ridge --csv scores.csv",
-    "lightloom predict --synthetic volatile --experts 128 --degree 4 --nics 8 --rate 400",
+    "lightloom predict --synthetic volatile --experts 128 --ports 4 --nics 8 --rate 400",
 )
 NOTES = (
     "A synthetic log has 200 steps of 4 layers with 64 experts, 16384 tokens and 2 experts per "
@@ -92,7 +93,9 @@ class PredictOptions(Strict):
     experts_per_server: Whole | None = Field(
         None, description="Number of experts on a server; by default such that 8 servers have all."
     )
-    degree: Whole = Field(6, description="Number of optical links of a server.")
+    ports: Whole = Field(
+        6, description="Number of optical ports of a server, its degree in papers."
+    )
     nics: Whole = Field(
         8, description="Number of NICs of a server; those without optical links are on the EPS."
     )
@@ -149,7 +152,7 @@ def _region() -> Panel:
     return Panel(
         "Region",
         (
-            option(PredictOptions, "degree", common=True),
+            replace(option(PredictOptions, "ports", common=True), aliases=("--degree",)),
             option(PredictOptions, "nics", common=True),
             option(PredictOptions, "rate_gbps", common=True),
             option(PredictOptions, "experts_per_server", common=True),
@@ -211,12 +214,12 @@ def _predict(options: PredictOptions, outputs: Outputs) -> None:
 def _region_of(options: PredictOptions) -> Region:
     from lightloom.schedule import Region
 
-    degree, nics, rate_gbps = options.degree, options.nics, options.rate_gbps
-    if not degree <= nics <= 1024:
+    ports, nics, rate_gbps = options.ports, options.nics, options.rate_gbps
+    if not ports <= nics <= 1024:
         raise InputError(
-            f"--degree {degree} of --nics {nics}: expected 1 to the number of NICs (at most 1024)"
+            f"--ports {ports} of --nics {nics}: expected 1 to the number of NICs (at most 1024)"
         )
-    return Region(degree, rate_gbps, (nics - degree) * rate_gbps, options.split)
+    return Region(ports, rate_gbps, (nics - ports) * rate_gbps, options.split)
 
 
 def _per_server(experts: int, per_server: int | None) -> int:

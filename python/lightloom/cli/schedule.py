@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.console import Console
 
-    from lightloom.study.scheduling import MethodChoice, Ports, Problem, ScheduleComparison
+    from lightloom.study.scheduling import MethodChoice, PortBudget, Problem, ScheduleComparison
     from lightloom.study.scheduling.chunked import ChunkTimes
 
 EXAMPLES = (
-    "lightloom schedule demand.npy --reconfiguration-delay 25ms --degree 6",
+    "lightloom schedule demand.npy --reconfiguration-delay 25ms --ports 6",
     "lightloom schedule --synthetic mixtral --servers 8 --reconfiguration-delay 10us --html "
     "page.html",
     "lightloom schedule demand.npy --reconfiguration-delay 1ms --methods bvn,open-shop --csv -",
@@ -37,7 +38,7 @@ EXAMPLES = (
 )
 NOTES = (
     "A synthetic demand is one micro-batch with an EP rank of 16384 tokens on each server by "
-    "default. Without --degree, only schedules of permutations are compared."
+    "default. Without --ports, only schedules of permutations are compared."
 )
 
 #: options of a demand that is drawn, and of circuits
@@ -80,7 +81,7 @@ class ScheduleOptions(Strict):
     servers: Annotated[Whole, Field(ge=2, le=4096)] | None = Field(
         None,
         description="Number of servers of a synthetic demand; 8 by default. Schedules of "
-        "permutations have at most 1,024 lines; larger demand needs --degree.",
+        "permutations have at most 1,024 lines; larger demand needs --ports.",
     )
     tokens: Whole | None = Field(None, description="Tokens per EP rank and micro-batch.")
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
@@ -97,7 +98,7 @@ class ScheduleOptions(Strict):
     )
     switches: Annotated[Whole, Field(le=1_024)] | None = Field(
         None,
-        description="Number of switches that every server has a port at; that of --degree by "
+        description="Number of switches that every server has a port at; that of --ports by "
         "default, else 1.",
     )
     start_from: File | None = Field(
@@ -138,20 +139,18 @@ class ScheduleOptions(Strict):
     systems: Switch = Field(
         True, description="Compare with RotorNet, Helios and X-NEST+ on the same switches."
     )
-    degree: Annotated[Whole, Field(le=65_535)] | None = Field(
-        None, description="Number of optical links of a server."
+    ports: Annotated[Whole, Field(le=65_535)] | None = Field(
+        None, description="Number of optical ports of a server, its degree in papers."
     )
     allocators: Annotated[tuple[Name, ...], Choices(_allocators)] | None = Field(
         None,
         description="Algorithms that allocate the circuits: {choices}. 'all', the default, leaves "
         "out 'exact', which takes seconds and proves a bound.",
     )
-    eps_rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = (
-        Field(
-            None,
-            description="Rate of a server into the packet switches, which share the demand; "
-            "with --degree twice that of a NIC by default.",
-        )
+    eps_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = Field(
+        None,
+        description="Rate of a server into the packet switches, which share the demand; "
+        "with --ports twice that of a NIC by default.",
     )
     held_circuits: File | None = Field(
         None,
@@ -216,9 +215,9 @@ def _circuits() -> Panel:
     return Panel(
         "Circuits with a limited number of ports",
         (
-            option(ScheduleOptions, "degree", common=True),
+            replace(option(ScheduleOptions, "ports", common=True), aliases=("--degree",)),
             option(ScheduleOptions, "allocators", common=True),
-            option(ScheduleOptions, "eps_rate_gbps", common=True),
+            option(ScheduleOptions, "eps_gbps", "--eps-rate", common=True),
             option(ScheduleOptions, "relay", common=True),
             option(ScheduleOptions, "held_circuits"),
             option(ScheduleOptions, "planes"),
@@ -266,21 +265,21 @@ def _schedule(options: ScheduleOptions, outputs: Outputs, call: CommandCall) -> 
         relay=options.relay,
         planes=options.planes,
     )
-    ports = _ports(call, options)
+    budget = _budget(call, options)
     name, matrix = _demand_of(options)
     sent, inside = without_diagonal(matrix)
-    _check_held(options, ports, len(sent))
+    _check_held(options, budget, len(sent))
     lost_bytes = 0
-    if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
-        sent, lost_bytes = without_servers(sent, ports.failed.servers)
+    if budget is not None and budget.failed is not None and sent.shape[0] == sent.shape[1]:
+        sent, lost_bytes = without_servers(sent, budget.failed.servers)
     problem = Problem(
         name,
         sent,
         options.rate_gbps,
         options.reconfiguration_delay_s,
         partial=options.partial,
-        ports=ports,
-        eps_gbps=None if ports is not None else options.eps_rate_gbps or None,
+        budget=budget,
+        eps_gbps=None if budget is not None else options.eps_gbps or None,
         switches=options.switches,
         chunks=_chunks(options),
         earlier=_earlier(options, sent.shape),
@@ -409,25 +408,25 @@ def _released(options: ScheduleOptions, path: Path) -> ChunkTimes:
     return ChunkTimes(count, max(released_s), options.needed_over_s, released_s)
 
 
-def _ports(call: CommandCall, options: ScheduleOptions) -> Ports | None:
+def _budget(call: CommandCall, options: ScheduleOptions) -> PortBudget | None:
     from lightloom.demand.byte_matrix import read_whole_matrix
-    from lightloom.study.scheduling import Ports
+    from lightloom.study.scheduling import PortBudget
 
-    degree, rate_gbps = options.degree, options.rate_gbps
-    if degree is None:
+    ports, rate_gbps = options.ports, options.rate_gbps
+    if ports is None:
         for name in _FOR_CIRCUITS:
-            if call.has(name) and not (name == "relay" and options.eps_rate_gbps):
+            if call.has(name) and not (name == "relay" and options.eps_gbps):
                 other = " or --eps-rate" if name == "relay" else ""
                 raise InputError(
-                    f"{call.flag(name)} is for circuits; give --degree{other} as well, or leave "
+                    f"{call.flag(name)} is for circuits; give --ports{other} as well, or leave "
                     "it out"
                 )
         return None
-    eps_gbps = _EPS_NICS * rate_gbps if options.eps_rate_gbps is None else options.eps_rate_gbps
+    eps_gbps = _EPS_NICS * rate_gbps if options.eps_gbps is None else options.eps_gbps
     path = options.held_circuits
     circuits = None if path is None else read_whole_matrix(path, "circuits")
     if options.failed is None:
-        return Ports(degree, eps_gbps, circuits)
+        return PortBudget(ports, eps_gbps, circuits)
     failed = schedule.parse_failures(options.failed, "--failed")
     eps_nics = round(eps_gbps / rate_gbps)
     if failed.eps_nics and not math.isclose(eps_nics * rate_gbps, eps_gbps):
@@ -435,13 +434,13 @@ def _ports(call: CommandCall, options: ScheduleOptions) -> Ports | None:
             f"--failed: EPS NICs need an --eps-rate that is a multiple of {rate_gbps:g} Gb/s, "
             f"got {eps_gbps:g}"
         )
-    return Ports(degree, eps_gbps, circuits, failed, eps_nics)
+    return PortBudget(ports, eps_gbps, circuits, failed, eps_nics)
 
 
-def _check_held(options: ScheduleOptions, ports: Ports | None, servers: int) -> None:
+def _check_held(options: ScheduleOptions, budget: PortBudget | None, servers: int) -> None:
     import numpy as np
 
-    circuits = None if ports is None or ports.previous is None else np.asarray(ports.previous)
+    circuits = None if budget is None or budget.previous is None else np.asarray(budget.previous)
     if circuits is not None and len(circuits) != servers:
         raise InputError(
             f"{options.held_circuits}: circuits of {len(circuits)} servers, but the demand has "
