@@ -134,7 +134,7 @@ fn schedule_allocate_each<'py>(
         ))));
     }
     let cells = servers * servers;
-    let found: Vec<Found> = py.detach(|| {
+    let allocated: Vec<Found> = py.detach(|| {
         let matrix = |index: usize| &demands.values[index * cells..(index + 1) * cells];
         (0..demands.shape[0])
             .map(|index| {
@@ -143,7 +143,7 @@ fn schedule_allocate_each<'py>(
             })
             .collect()
     });
-    allocated.into_iter().map(|allocated| allocated.into_python(py, servers)).collect()
+    allocated.into_iter().map(|one| one.into_python(py, servers)).collect()
 }
 
 /// Circuits that fit a request.
