@@ -204,11 +204,11 @@ class TimingSection(Section):
 
     def resolved(self) -> SwitchTiming:
         """Return it in seconds."""
-        none, one = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
+        fixed_s, one_pair_s = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
         times = self.model_dump()
         if times["per_pair_s"] is None:
-            times["per_pair_s"] = one - none if times["fixed_s"] == "measured" else 0.0
-        measured = {"fixed_s": none, "link_up_s": nic_activation().mean_s}
+            times["per_pair_s"] = one_pair_s - fixed_s if times["fixed_s"] == "measured" else 0.0
+        measured = {"fixed_s": fixed_s, "link_up_s": nic_activation().mean_s}
         times |= {key: time for key, time in measured.items() if times[key] == "measured"}
         return SwitchTiming(**times)
 

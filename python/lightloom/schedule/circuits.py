@@ -269,8 +269,8 @@ def allocate_each(
         for matrix in rows.reshape(array.shape):
             check_demand(matrix, region.failed)
     request = request_of(np.zeros((n, n), np.uint64), region, previous)
-    found = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
-    return [Allocation(**one) for one in found]
+    allocations = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
+    return [Allocation(**fields) for fields in allocations]
 
 
 def allocate_exactly(
@@ -324,12 +324,12 @@ def allocate_exactly(
 
     started = time.monotonic()
     lines = _lines(request)
-    known = Allocation(**_core.schedule_allocate("best", request, 0.0))
+    best = Allocation(**_core.schedule_allocate("best", request, 0.0))
 
     def rate(circuits: npt.NDArray[np.uint16]) -> float:
         return _core.schedule_makespan(request, circuits)
 
-    start = exact.Found(known.circuits, known.makespan_s, known.bound_s)
+    start = exact.Found(best.circuits, best.makespan_s, best.bound_s)
     share = 1.0 if previous is None else 2 / 3
     solved = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
     circuits, before = solved.circuits, request.previous
@@ -385,8 +385,8 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     1.0
     """
     request = request_of(demand, region, None)
-    given = check_circuits(circuits, request.ports)
-    return Allocation(**_core.schedule_route(request, given))
+    checked = check_circuits(circuits, request.ports)
+    return Allocation(**_core.schedule_route(request, checked))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:

@@ -285,9 +285,12 @@ mod tests {
             (100.0, 0.0),
             (500.0, 0.0),
         ] {
-            let found = parameters.target(6, window) / US as f64;
+            let target_us = parameters.target(6, window) / US as f64;
             let expected = 20.0 + 6.0 * 3.053_435 + scaling;
-            assert!((found - expected).abs() < 1e-6, "{window}: {found}, expected {expected}");
+            assert!(
+                (target_us - expected).abs() < 1e-6,
+                "{window}: {target_us}, expected {expected}"
+            );
         }
     }
 
