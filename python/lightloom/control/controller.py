@@ -105,8 +105,8 @@ class RegionController:
         self.state = RegionState.UNKNOWN
         self.held: frozenset[NicPair] = frozenset()
         self.observed = NOTHING
-        #: whether that was read, and not only what the switches have accepted
-        self._is_read = True
+        #: cross-connects, and broken ones, that it was read from; None if it is what was accepted
+        self._seen: tuple[object, object] | None = None
         self.drift = Drift()
         #: circuits that were made or deleted in part, and may have left cross-connects
         self._attempted: frozenset[NicPair] = frozenset()
@@ -334,6 +334,8 @@ class RegionController:
         kind: str = "apply",
         mode: ConflictMode | None = None,
         seen: str | None = None,
+        *,
+        since_s: float | None = None,
     ) -> ChangeReport:
         """Change the circuits; once begun, this is carried through even if the caller is canceled.
 
@@ -350,6 +352,9 @@ class RegionController:
         seen
             The :meth:`fingerprint` of what a plan was made from; the change is refused if the
             switches or the journal say something else by now.
+        since_s
+            A reading that began after this moment of the loop's clock is new enough; by default
+            the switches are read anew.
 
         Raises
         ------
@@ -359,7 +364,7 @@ class RegionController:
             If the change is refused; no command was sent.
         """
         return await asyncio.shield(
-            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind, mode, seen))
+            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind, mode, seen, since_s))
         )
 
     async def remove(
@@ -482,9 +487,12 @@ class RegionController:
         kind: str,
         mode: ConflictMode | None,
         seen: str | None,
+        since_s: float | None,
     ) -> ChangeReport:
         async with self._lock:
-            await self._look()
+            is_new = since_s is not None and self.read_s >= since_s
+            if not is_new or self.state is RegionState.UNKNOWN:
+                await self._look()
             self._check_seen(seen)
             creates = not wanted <= self.held & self.observed.circuits
             if self.state is RegionState.DRIFTED and kind == "apply" and creates:
@@ -580,7 +588,7 @@ class RegionController:
             return self._unknown(change, number, unseen, self._why_unreachable(min(unseen)))
         failed = failures_of(change, self.port_map, replies, readbacks)
         if readbacks is None:
-            self.observed, self._is_read = with_replies(self.observed, change, failed), False
+            self.observed, self._seen = with_replies(self.observed, change, failed), None
         light = self._measure(change, readbacks)
         failed |= poor_light(change, self.port_map, light)
         timings = {"switch": replied - sent, "verify": clock() - replied}
@@ -711,8 +719,9 @@ class RegionController:
         )
 
     def _observe(self, readbacks: Mapping[str, Readback]) -> None:
-        self.observed = self.port_map.observe(present_in(readbacks), broken_in(readbacks))
-        self._is_read = True
+        seen = present_in(readbacks), broken_in(readbacks)
+        if seen != self._seen:
+            self.observed, self._seen = self.port_map.observe(*seen), seen
         self.read_s = min(map(self.switches.began_s.__getitem__, readbacks))
         statuses = port_statuses(readbacks)
         if not statuses:
@@ -737,7 +746,7 @@ class RegionController:
         """Set the state by what is observed and held."""
         # a circuit that was given up, and has appeared since, is the controller's all the same
         self.held |= self.observed.circuits & self._attempted
-        if self._is_read:
+        if self._seen is not None:
             self._attempted = self.left()
         debris = frozenset(
             placed

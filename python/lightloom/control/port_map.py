@@ -333,8 +333,9 @@ class PortMap:
         for switch, cross_connects in present.items():
             for connect in cross_connects:
                 placed = PlacedConnect(switch, connect)
-                a = self.by_port.get(SwitchPort(switch, connect.ingress))
-                b = self.by_port.get(SwitchPort(switch, connect.egress))
+                # tuples are equal to the named ones, and made several times as fast
+                a = self.by_port.get((switch, connect[0]))
+                b = self.by_port.get((switch, connect[1]))
                 if a is None and b is None:
                     continue
                 if a is None or b is None:
