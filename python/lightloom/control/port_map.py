@@ -333,9 +333,8 @@ class PortMap:
         for switch, cross_connects in present.items():
             for connect in cross_connects:
                 placed = PlacedConnect(switch, connect)
-                # tuples are equal to the named ones, and made several times as fast
-                a = self.by_port.get((switch, connect[0]))
-                b = self.by_port.get((switch, connect[1]))
+                a = self.by_port.get(_new(SwitchPort, (switch, connect[0])))
+                b = self.by_port.get(_new(SwitchPort, (switch, connect[1])))
                 if a is None and b is None:
                     continue
                 if a is None or b is None:
