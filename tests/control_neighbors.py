@@ -59,6 +59,7 @@ class Relay:
 
     def __init__(self, port: int) -> None:
         self._port, self._tasks = port, set[asyncio.Task[None]]()
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Relay:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1")
@@ -67,7 +68,13 @@ class Relay:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        tasks = tuple(self._tasks)
         self.freeze()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     def freeze(self) -> None:
         """Pass nothing on any more, and tell nobody."""
@@ -77,6 +84,7 @@ class Relay:
 
     async def _accept(self, reader, writer) -> None:
         there = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, there[1]]
         for source, sink in ((reader, there[1]), (there[0], writer)):
             self._tasks.add(asyncio.create_task(self._pass_on(source, sink)))
 
