@@ -4,17 +4,20 @@
 
 use crate::errors::NetworkInvalid;
 use crate::records::Record;
-use lightloom_decide::Reconfigure;
+use lightloom_decide::{CircuitPolicy, EpochRules, Reconfigure};
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{
-    Crossbars, Cycle, Direct, Eps, Lateness, MatchingFinder, Ocs, RelayChunk, Route,
-    ScheduledCircuits, Slot, TurnRules, TurnTiming,
+    Crossbars, Cycle, Direct, EpochTiming, Eps, Lateness, MatchingFinder, Ocs, RackCircuits,
+    RackRouting, RelayChunk, Route, ScheduledCircuits, Slot, SwitchBank, TurnRules, TurnTiming,
 };
 use lightloom_model::{
     AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, LocalPace,
     NvSwitch, Rate, StartUp, SwitchTiming,
 };
 use lightloom_schedule::permutation::Method;
+use lightloom_schedule::rotornet::Cycling;
+use lightloom_schedule::steps::{Estimator, Turning};
+use lightloom_schedule::xnest_plus::{Reading, SwitchRule};
 use numpy::{AllowTypeChange, Element, PyArrayLikeDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -24,11 +27,12 @@ use std::sync::Arc;
 type Reader = fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>>;
 
 /// Every kind of part.
-const PARTS: [(&str, Reader); 5] = [
+const PARTS: [(&str, Reader); 6] = [
     ("eps", |part| Ok(Arc::new(part.extract::<Record<Eps>>()?.0))),
     ("ocs", |part| Ok(Arc::new(Ocs::from(read::<PyOcs>(part)?)))),
     ("direct", |part| Ok(Arc::new(Direct::try_from(read::<PyDirect>(part)?)?))),
     ("scheduled", |part| Ok(Arc::new(ScheduledCircuits::try_from(read::<PyScheduled>(part)?)?))),
+    ("racks", |part| Ok(Arc::new(RackCircuits::from(read::<PyRackCircuits>(part)?)))),
     ("crossbar", |part| Ok(Arc::new(Crossbars::from(read::<PyCrossbars>(part)?)))),
 ];
 
@@ -222,6 +226,86 @@ impl TryFrom<PyScheduled> for ScheduledCircuits {
             slots,
             min_bytes: scheduled.min_bytes,
         })
+    }
+}
+
+#[derive(FromPyObject)]
+struct PyRackCircuits {
+    nics: u32,
+    nic_rate_bps: u64,
+    link_delay_ps: u64,
+    servers_per_rack: u32,
+    racks: u32,
+    circuit_rate_bps: u64,
+    banks: Vec<(Vec<u32>, u32)>,
+    cables: Vec<(u32, u32)>,
+    cable_rate_bps: u64,
+    core_rate_bps: Option<u64>,
+    epoch_ps: u64,
+    dark_ps: u64,
+    control_ps: u64,
+    relay: bool,
+    circuits_per_path: Option<u32>,
+    hello_ps: u64,
+    patience_ps: Option<u64>,
+    rules: PyEpochRules,
+}
+
+impl From<PyRackCircuits> for RackCircuits {
+    fn from(racks: PyRackCircuits) -> Self {
+        let bank = |(racks, switches)| SwitchBank { racks, switches };
+        let cable = |(a, b)| (a, b, Rate(racks.cable_rate_bps));
+        let tables = |circuits| RackRouting::Tables {
+            circuits,
+            hello: Duration(racks.hello_ps),
+            patience: racks.patience_ps.map(Duration),
+        };
+        let direct = RackRouting::Direct { relay: racks.relay };
+        Self {
+            nics: racks.nics,
+            nic_rate: Rate(racks.nic_rate_bps),
+            link_delay: Duration(racks.link_delay_ps),
+            servers_per_rack: racks.servers_per_rack,
+            racks: racks.racks,
+            circuit_rate: Rate(racks.circuit_rate_bps),
+            banks: racks.banks.into_iter().map(bank).collect(),
+            cables: racks.cables.into_iter().map(cable).collect(),
+            core: racks.core_rate_bps.map(Rate),
+            timing: EpochTiming {
+                epoch: Duration(racks.epoch_ps),
+                dark: Duration(racks.dark_ps),
+                control: Duration(racks.control_ps),
+            },
+            rules: racks.rules.into(),
+            routing: racks.circuits_per_path.map_or(direct, tables),
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+struct PyEpochRules {
+    policy: Name<CircuitPolicy>,
+    estimator: Name<Estimator>,
+    weight: u32,
+    hysteresis: Option<u32>,
+    reading: Name<Reading>,
+    rule: Name<SwitchRule>,
+    turning: Name<Turning>,
+    cycling: Name<Cycling>,
+}
+
+impl From<PyEpochRules> for EpochRules {
+    fn from(rules: PyEpochRules) -> Self {
+        Self {
+            policy: rules.policy.0,
+            estimator: rules.estimator.0,
+            weight: rules.weight,
+            hysteresis: rules.hysteresis,
+            reading: rules.reading.0,
+            rule: rules.rule.0,
+            turning: rules.turning.0,
+            cycling: rules.cycling.0,
+        }
     }
 }
 
