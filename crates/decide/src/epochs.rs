@@ -1,9 +1,9 @@
 //! Circuits among racks, epoch by epoch: from what was measured to what the switches hold next.
 //!
 //! An [`EpochPolicy`] is a step of `lightloom_schedule` that remembers what its switches hold; an
-//! [`EpochDecider`] adds what is expected of the next epoch. Both see an epoch only when it is over:
-//! bytes that nodes sent in it, and bytes that still wait, which the counters and queues of racks
-//! show. Neither has a clock, so that a controller can run them as a simulation does.
+//! [`EpochDecider`] adds what is expected of the next epoch. Both see an epoch only when it is
+//! over: bytes that nodes sent in it, and bytes that still wait, which the counters and queues of
+//! racks show. Neither has a clock, so that a controller can run them as a simulation does.
 
 use lightloom_model::{Invalid, choices};
 use lightloom_schedule::epochs::{Epochs, NONE};
@@ -22,7 +22,7 @@ choices! {
     /// How the circuits of racks follow their traffic.
     pub enum CircuitPolicy: "policy" {
         Helios = "helios": "Matchings of largest weight for what is expected",
-        XnestPlus = "x-nest-plus": "A few fixed matchings, as many switches for each as it has traffic",
+        XnestPlus = "x-nest-plus": "A few fixed matchings, switches for each as it has traffic",
         RotorNet = "rotornet": "Each matching in turn, whatever the traffic",
     }
 }
@@ -214,8 +214,11 @@ impl EpochPolicy for Rotating {
         let nodes = self.rotor.nodes;
         let to = |node: usize, shift: usize| ((node + shift) % nodes) as u32;
         let shifts: Vec<usize> = self.rotor.shifts(self.turn).collect();
-        let before: Vec<usize> =
-            self.turn.checked_sub(1).map(|turn| self.rotor.shifts(turn).collect()).unwrap_or_default();
+        let before: Vec<usize> = self
+            .turn
+            .checked_sub(1)
+            .map(|turn| self.rotor.shifts(turn).collect())
+            .unwrap_or_default();
         let turned = (0..shifts.len()).map(|switch| before.get(switch) != Some(&shifts[switch]));
         let turned = turned.collect();
         let matching = |&shift: &usize| (0..nodes).map(|node| to(node, shift)).collect();
@@ -317,8 +320,11 @@ mod tests {
 
     #[test]
     fn an_estimate_is_forgotten_while_nothing_is_sent() {
-        let smoothed =
-            EpochRules { estimator: Estimator::Smoothed, weight: 500, ..rules(CircuitPolicy::Helios) };
+        let smoothed = EpochRules {
+            estimator: Estimator::Smoothed,
+            weight: 500,
+            ..rules(CircuitPolicy::Helios)
+        };
         let mut decider = smoothed.decider(SIZES).unwrap();
         decider.decide(&demand(1, 1 << 40), &[0; 16]).unwrap();
         decider.pass(60);

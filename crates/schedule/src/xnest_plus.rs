@@ -3,8 +3,9 @@
 //! The traffic matrix is split "in a diagonally symmetric manner" into sub-matrices, each with its
 //! configuration of a switch. The paper's figure (k = 6) can be read in two ways, see [`Reading`].
 //! The number of switches per configuration follows the sub-matrices' shares W of the traffic.
-//! As printed, `N = round(W * switches / 2)`, the numbers need not add up ([`SwitchRule::Paper`]); by
-//! default each switch goes to the configuration with the largest W / N, which makes the largest W / N as small as can be.
+//! As printed, `N = round(W * switches / 2)`, the numbers need not add up ([`SwitchRule::Paper`]);
+//! by default each switch goes to the configuration with the largest W / N, which makes the
+//! largest W / N as small as can be.
 //!
 //! Half of the switches turn at a time, and none whose configuration stays. Leaves out the packet
 //! switches and the paths of several hops that the paper uses in addition to the circuits.

@@ -1,4 +1,4 @@
-"""Helios: circuits between the racks that exchange most, and an electrical core for all others.
+"""Helios: circuits between the racks with most traffic, and an electrical core for all others.
 
 Helios (Farrington et al., SIGCOMM 2010). Every epoch the circuit switches get matchings of largest
 weight for what was measured in the last one. Bytes between racks that a circuit joins take it, all

@@ -64,13 +64,7 @@ pub trait NetworkPart: fmt::Debug {
 
     /// Takes a transfer over a path of its own into its care; false if it is to start as any other.
     /// From then on it starts flows of its own for it, with tokens that no owner has.
-    fn conduct(
-        &mut self,
-        _now: Time,
-        _flow: Flow,
-        _path: &[LinkId],
-        _links: &mut Links,
-    ) -> bool {
+    fn conduct(&mut self, _now: Time, _flow: Flow, _path: &[LinkId], _links: &mut Links) -> bool {
         false
     }
 

@@ -1,12 +1,8 @@
 //! The description of racks whose circuits change during a run.
 
-use crate::error::ExecuteError;
-use crate::network::{Network, NetworkPart, PartConfig, Setting, flows_only, positive};
-use crate::packets::Extent;
 use lightloom_decide::{CircuitPolicy, EpochDecider, EpochRules};
 use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::epochs::Epochs;
-use std::sync::Arc;
 
 /// Racks that switches may join: all pairs have a place in memory.
 const MAX_RACKS: u32 = 1 << 10;
@@ -113,7 +109,7 @@ impl RackCircuits {
         Duration(self.timing.epoch.0 / parts)
     }
 
-    fn check_sizes(&self, servers: u32) -> Result<(), Invalid> {
+    pub(super) fn check_sizes(&self, servers: u32) -> Result<(), Invalid> {
         if self.nics == 0 || self.servers_per_rack == 0 || self.racks == 0 {
             return Err(Invalid::new("racks: NICs, servers of a rack and racks must be above 0"));
         }
@@ -136,16 +132,15 @@ impl RackCircuits {
                 return Err(Invalid::new(text));
             }
         }
-        let is_cable = |&(a, b, rate): &(u32, u32, Rate)| {
-            a != b && a.max(b) < self.racks && rate.0 > 0
-        };
+        let is_cable =
+            |&(a, b, rate): &(u32, u32, Rate)| a != b && a.max(b) < self.racks && rate.0 > 0;
         if !self.cables.iter().all(is_cable) {
             return Err(Invalid::new("racks: an electrical link joins no two racks at a rate"));
         }
         Ok(())
     }
 
-    fn check_timing(&self) -> Result<(), Invalid> {
+    pub(super) fn check_timing(&self) -> Result<(), Invalid> {
         let EpochTiming { epoch, dark, .. } = self.timing;
         let tick = self.tick();
         if tick <= dark || epoch == Duration::ZERO {
@@ -161,7 +156,7 @@ impl RackCircuits {
     }
 
     /// Refuses relaying where it is not rotors that all racks share.
-    fn check_relay(&self, servers: u32) -> Result<(), Invalid> {
+    pub(super) fn check_relay(&self, servers: u32) -> Result<(), Invalid> {
         let used = servers.div_ceil(self.servers_per_rack);
         let is_whole = |bank: &SwitchBank| bank.racks.iter().copied().eq(0..self.racks);
         let is_rotor = self.rules.policy == CircuitPolicy::RotorNet;
@@ -172,7 +167,7 @@ impl RackCircuits {
     }
 
     /// Refuses pairs of racks with servers whose bytes would wait for ever.
-    fn check_reach(&self, servers: u32) -> Result<(), Invalid> {
+    pub(super) fn check_reach(&self, servers: u32) -> Result<(), Invalid> {
         let used = servers.div_ceil(self.servers_per_rack);
         if self.core.is_some() {
             return Ok(());
@@ -204,54 +199,5 @@ impl RackCircuits {
             }
         }
         Ok(())
-    }
-}
-
-impl PartConfig for RackCircuits {
-    fn name(&self) -> &'static str {
-        "racks"
-    }
-
-    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
-        positive("racks.nic_rate", self.nic_rate)?;
-        positive("racks.circuit_rate", self.circuit_rate)?;
-        positive("racks.core", self.core.unwrap_or(Rate(u64::MAX)))?;
-        self.check_sizes(network.servers)?;
-        self.check_timing()?;
-        self.check_reach(network.servers)?;
-        if self.routing == (RackRouting::Direct { relay: true }) {
-            self.check_relay(network.servers)?;
-        }
-        for bank in &self.banks {
-            self.decider(bank)?;
-        }
-        if below.is_empty() && network.parts.len() == 1 {
-            Ok(())
-        } else {
-            Err(Invalid::new("racks are the only part of a network"))
-        }
-    }
-
-    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
-        Extent { rate: self.nic_rate.max(self.circuit_rate), delay: Duration(4 * self.link_delay.0) }
-    }
-
-    fn follows_clock(&self) -> bool {
-        true
-    }
-
-    fn conducts(&self) -> bool {
-        true
-    }
-
-    fn build(
-        &self,
-        setting: &mut Setting<'_>,
-    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
-        if !setting.links.are_fluid() {
-            return Err(flows_only(self.name()));
-        }
-        let part = super::RackLinks::new(self, setting).map_err(ExecuteError::Network)?;
-        Ok(Some(Box::new(part)))
     }
 }

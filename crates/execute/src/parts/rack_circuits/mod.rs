@@ -29,17 +29,21 @@ mod tests;
 
 pub use config::{EpochTiming, RackCircuits, RackRouting, SwitchBank};
 
+use crate::error::ExecuteError;
 use crate::links::LinkUse;
 use crate::network::{
-    Below, Division, End, Flow, Link, Links, NetworkPart, Pair, PartId, Path, Setting,
+    Below, Division, End, Flow, Link, Links, Network, NetworkPart, Pair, PartConfig, PartId, Path,
+    Setting, flows_only, positive,
 };
+use crate::packets::Extent;
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Duration, Invalid, ServerId, Time};
+use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
 use lightloom_schedule::steps::Estimator;
 use pieces::Pieces;
 use routes::{ELECTRICAL, Edge, Route, Tree};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use switchboard::{Circuit, Switchboard};
 
 /// The links of racks, and what is on its way between them.
@@ -168,7 +172,8 @@ impl RackLinks {
     }
 
     /// The path from rack to rack over what tables know, or electrically.
-    fn route(&mut self, from: u32, to: u32, electrically: bool) -> Option<Route> {
+    fn route(&mut self, racks: Pair<u32>, electrically: bool) -> Option<Route> {
+        let Pair { from, to } = racks;
         let RackRouting::Tables { circuits, .. } = self.config.routing else {
             let circuit = self.board.circuit(from, to)?;
             let links = vec![self.board.circuits[circuit as usize].link];
@@ -206,8 +211,8 @@ impl RackLinks {
         }
     }
 
-    /// Racks learn what is lit: pieces without a path, or on one that is known to be dark, and those
-    /// that a better one has opened for, take the best.
+    /// Racks learn what is lit: pieces without a path, or on one that is known to be dark, and
+    /// those that a better one has opened for, take the best.
     fn renew(&mut self, now: Time, links: &mut Links) {
         self.renew_at = u64::MAX;
         if !self.board.make_known() {
@@ -215,8 +220,8 @@ impl RackLinks {
         }
         self.trees.fill(None);
         for piece in self.pieces.active() {
-            let (from, to) = self.pieces.ends(piece);
-            let Some(route) = self.route(from, to, false) else { continue };
+            let ends = self.pieces.ends(piece);
+            let Some(route) = self.route(ends, false) else { continue };
             let is_known = |&circuit: &u32| self.board.circuits[circuit as usize].known > 0;
             let moves = match self.pieces.route(piece) {
                 Some(old) => route.cost < old.cost || !old.circuits.iter().all(is_known),
@@ -241,8 +246,8 @@ impl RackLinks {
             if !crosses || waited < patience.0 {
                 continue;
             }
-            let (from, to) = self.pieces.ends(piece);
-            if let Some(route) = self.route(from, to, true)
+            let ends = self.pieces.ends(piece);
+            if let Some(route) = self.route(ends, true)
                 && self.pieces.withdraw(piece, now, links)
             {
                 self.take_route(piece, route, now, links);
@@ -284,6 +289,58 @@ impl RackLinks {
     }
 }
 
+impl PartConfig for RackCircuits {
+    fn name(&self) -> &'static str {
+        "racks"
+    }
+
+    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
+        positive("racks.nic_rate", self.nic_rate)?;
+        positive("racks.circuit_rate", self.circuit_rate)?;
+        positive("racks.core", self.core.unwrap_or(Rate(u64::MAX)))?;
+        self.check_sizes(network.servers)?;
+        self.check_timing()?;
+        self.check_reach(network.servers)?;
+        if self.routing == (RackRouting::Direct { relay: true }) {
+            self.check_relay(network.servers)?;
+        }
+        for bank in &self.banks {
+            self.decider(bank)?;
+        }
+        if below.is_empty() && network.parts.len() == 1 {
+            Ok(())
+        } else {
+            Err(Invalid::new("racks are the only part of a network"))
+        }
+    }
+
+    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
+        Extent {
+            rate: self.nic_rate.max(self.circuit_rate),
+            delay: Duration(4 * self.link_delay.0),
+        }
+    }
+
+    fn follows_clock(&self) -> bool {
+        true
+    }
+
+    fn conducts(&self) -> bool {
+        true
+    }
+
+    fn build(
+        &self,
+        setting: &mut Setting<'_>,
+    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
+        if !setting.links.are_fluid() {
+            return Err(flows_only(self.name()));
+        }
+        let part = RackLinks::new(self, setting).map_err(ExecuteError::Network)?;
+        Ok(Some(Box::new(part)))
+    }
+}
+
 impl NetworkPart for RackLinks {
     fn divide(&self, pair: &Pair, bytes: u64, _below: Below<'_>, division: &mut Division) {
         let (from, to) = pair.servers();
@@ -311,8 +368,8 @@ impl NetworkPart for RackLinks {
 
     fn conduct(&mut self, now: Time, flow: Flow, path: &[LinkId], links: &mut Links) -> bool {
         let (from, to) = self.servers(path);
-        let racks = (self.rack(from), self.rack(to));
-        if racks.0 == racks.1 || flow.bytes == 0 {
+        let racks = Pair::new(self.rack(from), self.rack(to));
+        if racks.from == racks.to || flow.bytes == 0 {
             return false;
         }
         if self.is_clairvoyant() && self.pieces.is_empty() {
@@ -320,7 +377,7 @@ impl NetworkPart for RackLinks {
         }
         let ends = [self.up[from as usize], self.down[to as usize]];
         let piece = self.pieces.add(flow, racks, ends, now);
-        if let Some(route) = self.route(racks.0, racks.1, false) {
+        if let Some(route) = self.route(racks, false) {
             self.take_route(piece, route, now, links);
         }
         true
@@ -328,8 +385,8 @@ impl NetworkPart for RackLinks {
 
     fn conducted(&mut self, now: Time, token: u64, links: &mut Links) -> Option<u64> {
         let piece = Pieces::of_token(token)?;
-        if let Some((relay, to)) = self.pieces.next_hop(piece) {
-            let route = self.route(relay, to, false).expect("racks that relay are joined");
+        if let Some(hop) = self.pieces.next_hop(piece) {
+            let route = self.route(hop, false).expect("racks that relay are joined");
             self.pieces.begin_second_hop(piece, route, now, links);
             return None;
         }

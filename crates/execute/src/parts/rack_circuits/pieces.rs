@@ -1,7 +1,7 @@
 //! Transfers between racks, in pieces that can be withdrawn, cut and sent elsewhere.
 
 use super::routes::Route;
-use crate::network::{CONDUCTED, Flow, Links};
+use crate::network::{CONDUCTED, Flow, Links, Pair};
 use crate::slab::Slab;
 use lightloom_flowsim::{LinkId, PriorityFlowId};
 use lightloom_model::Time;
@@ -19,12 +19,12 @@ enum Stage {
 }
 
 /// A part of a transfer.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Piece {
     transfer: u32,
     stage: Stage,
     /// Racks of the source and of the destination.
-    racks: (u32, u32),
+    racks: Pair<u32>,
     /// The links of its servers.
     ends: [LinkId; 2],
     /// Its present path, if it has one.
@@ -37,6 +37,23 @@ struct Piece {
     since: u64,
     /// Its place in `active`.
     place: usize,
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Self {
+            transfer: 0,
+            stage: Stage::default(),
+            racks: Pair::new(0, 0),
+            ends: [LinkId::default(); 2],
+            route: None,
+            flow: None,
+            started: 0,
+            left: 0,
+            since: 0,
+            place: 0,
+        }
+    }
 }
 
 /// A transfer between racks.
@@ -93,7 +110,7 @@ impl Pieces {
     pub(super) fn add(
         &mut self,
         flow: Flow,
-        racks: (u32, u32),
+        racks: Pair<u32>,
         ends: [LinkId; 2],
         now: Time,
     ) -> u32 {
@@ -121,11 +138,11 @@ impl Pieces {
     }
 
     /// From which rack to which a piece is to be brought.
-    pub(super) fn ends(&self, piece: u32) -> (u32, u32) {
+    pub(super) fn ends(&self, piece: u32) -> Pair<u32> {
         let Piece { stage, racks, .. } = self.pieces[piece];
         match stage {
             Stage::Whole | Stage::FirstHop { .. } => racks,
-            Stage::SecondHop { relay } => (relay, racks.1),
+            Stage::SecondHop { relay } => Pair::new(relay, racks.to),
         }
     }
 
@@ -139,15 +156,8 @@ impl Pieces {
     }
 
     /// Starts a piece, which is on no path, over one.
-    pub(super) fn take_route(
-        &mut self,
-        number: u32,
-        route: Route,
-        now: Time,
-        links: &mut Links,
-    ) {
-        let Piece { transfer, stage, left: bytes, ends: [up, down], .. } =
-            self.pieces[number];
+    pub(super) fn take_route(&mut self, number: u32, route: Route, now: Time, links: &mut Links) {
+        let Piece { transfer, stage, left: bytes, ends: [up, down], .. } = self.pieces[number];
         let is_first = !matches!(stage, Stage::SecondHop { .. });
         let is_last = !matches!(stage, Stage::FirstHop { .. });
         let path: Vec<LinkId> = std::iter::once(up)
@@ -174,7 +184,7 @@ impl Pieces {
 
     /// Counts what a piece has sent, given what it has left.
     fn count(&mut self, number: u32, left: u64) {
-        let (from, to) = self.ends(number);
+        let Pair { from, to } = self.ends(number);
         let piece = &mut self.pieces[number];
         // Bits are rounded up to bytes: one may seem to come back.
         let sent = piece.left.saturating_sub(left);
@@ -185,7 +195,9 @@ impl Pieces {
     /// Takes a piece off its path; false if it has ended, which is yet to be told.
     pub(super) fn withdraw(&mut self, number: u32, now: Time, links: &mut Links) -> bool {
         let Some(flow) = self.pieces[number].flow else { return true };
-        let Some(left) = links.withdraw(now, flow, CONDUCTED | u64::from(number)) else { return false };
+        let Some(left) = links.withdraw(now, flow, CONDUCTED | u64::from(number)) else {
+            return false;
+        };
         self.count(number, left);
         let piece = &mut self.pieces[number];
         (piece.flow, piece.route) = (None, None);
@@ -204,11 +216,7 @@ impl Pieces {
     }
 
     /// Pieces at their relay: rack, racks of source and destination, bytes left.
-    pub(super) fn relayed(
-        &mut self,
-        now: Time,
-        links: &mut Links,
-    ) -> Vec<(u32, (u32, u32), u64)> {
+    pub(super) fn relayed(&mut self, now: Time, links: &mut Links) -> Vec<(u32, Pair<u32>, u64)> {
         let mut relayed = Vec::new();
         for number in self.active() {
             if let Stage::SecondHop { relay } = self.pieces[number].stage
@@ -264,10 +272,10 @@ impl Pieces {
 
     /// If the piece that has ended was the first of two hops: the rack that it is at, and that of
     /// its destination.
-    pub(super) fn next_hop(&self, number: u32) -> Option<(u32, u32)> {
+    pub(super) fn next_hop(&self, number: u32) -> Option<Pair<u32>> {
         let Piece { stage, racks, .. } = self.pieces[number];
         let Stage::FirstHop { relay } = stage else { return None };
-        Some((relay, racks.1))
+        Some(Pair::new(relay, racks.to))
     }
 
     /// A piece that has arrived at its relay goes on.
@@ -278,7 +286,7 @@ impl Pieces {
         now: Time,
         links: &mut Links,
     ) {
-        let (relay, _) = self.next_hop(number).expect("it is at its relay");
+        let relay = self.next_hop(number).expect("it is at its relay").from;
         self.count(number, 0);
         let piece = &mut self.pieces[number];
         (piece.stage, piece.left) = (Stage::SecondHop { relay }, piece.started);
@@ -304,7 +312,7 @@ impl Pieces {
         let mut waiting = vec![0; self.sent.len()];
         for number in self.active() {
             self.settle(number, now, links);
-            let (from, to) = self.ends(number);
+            let Pair { from, to } = self.ends(number);
             waiting[(from * self.racks + to) as usize] += self.pieces[number].left;
         }
         let nothing = vec![0; self.sent.len()];

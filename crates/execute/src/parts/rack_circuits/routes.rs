@@ -40,7 +40,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Over edges that are electrical or whose circuit is known to be lit, at most so many circuits.
+    /// Over edges that are electrical or whose circuit is known to be lit, at most so many of
+    /// these.
     pub(super) fn new(
         from: u32,
         edges: &[Vec<Edge>],
@@ -175,12 +176,15 @@ mod tests {
             let mut costs = vec![[UNKNOWN; 5]; 6];
             costs[0][0] = 0;
             for _ in 0..36 {
-                for (rack, used) in (0..6).flat_map(|rack| (0..=most as usize).map(move |u| (rack, u))) {
+                let layers = 0..=most as usize;
+                for (rack, used) in (0..6).flat_map(|rack| layers.clone().map(move |u| (rack, u))) {
                     let cost = costs[rack][used];
                     for edge in edges[rack].iter().filter(|_| cost != UNKNOWN) {
                         let (next, more) = match edge.circuit {
                             None => (used, ELECTRICAL),
-                            Some(one) if is_known(one) && used < most as usize => (used + 1, CIRCUIT),
+                            Some(one) if is_known(one) && used < most as usize => {
+                                (used + 1, CIRCUIT)
+                            }
                             Some(_) => continue,
                         };
                         let known = &mut costs[edge.to as usize][next];

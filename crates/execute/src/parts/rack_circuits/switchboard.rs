@@ -1,6 +1,6 @@
 //! What the circuit switches hold, which circuits are lit, and what racks know of that.
 
-use super::config::RackCircuits;
+use super::config::{RackCircuits, SwitchBank};
 use crate::links::LinkUse;
 use crate::network::{End, Link, Links};
 use lightloom_decide::EpochDecider;
@@ -89,7 +89,7 @@ impl Switchboard {
                 lit_time: 0,
             });
         }
-        let bank = |bank: &super::SwitchBank| {
+        let bank = |bank: &SwitchBank| {
             Ok(Bank {
                 racks: bank.racks.clone(),
                 decider: config.decider(bank)?,
@@ -160,8 +160,11 @@ impl Switchboard {
             }
         }
         let of_bank = |bank: &Bank| {
-            let cells = bank.racks.iter().flat_map(|from| bank.racks.iter().map(move |to| (from, to)));
-            cells.map(|(from, to)| direct[(from * self.racks + to) as usize].min(MOST_BYTES)).collect()
+            let cells =
+                bank.racks.iter().flat_map(|from| bank.racks.iter().map(move |to| (from, to)));
+            cells
+                .map(|(from, to)| direct[(from * self.racks + to) as usize].min(MOST_BYTES))
+                .collect()
         };
         self.banks.iter().map(of_bank).collect()
     }
@@ -329,5 +332,8 @@ impl Switchboard {
 
 /// All ordered pairs.
 fn pairs(racks: &[u32]) -> impl Iterator<Item = (&u32, &u32)> {
-    racks.iter().flat_map(move |from| racks.iter().map(move |to| (from, to))).filter(|(a, b)| a != b)
+    racks
+        .iter()
+        .flat_map(move |from| racks.iter().map(move |to| (from, to)))
+        .filter(|(a, b)| a != b)
 }

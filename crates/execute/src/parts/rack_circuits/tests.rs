@@ -201,7 +201,8 @@ fn relaying_takes_two_hops_and_loses_nothing() {
         let direct = RackRouting::Direct { relay: false };
         let mut config = racks(8, 1, CircuitPolicy::RotorNet, direct);
         config.rules.cycling = cycling;
-        let relayed = RackCircuits { routing: RackRouting::Direct { relay: true }, ..config.clone() };
+        let relayed =
+            RackCircuits { routing: RackRouting::Direct { relay: true }, ..config.clone() };
         let end = |config: &RackCircuits| {
             let mut run = Run::new(config);
             run.start(0, 1, 20_000);
@@ -404,9 +405,9 @@ proptest! {
         prop_assert_eq!(run.arrived, again.arrived);
     }
 
-    /// A transfer that is alone: circuits that are dark for longer, and tables that are renewed later,
-    /// never let it end earlier, but for what they change of the phase of the clock: by less than
-    /// two epochs, a dark time and a hello.
+    /// A transfer that is alone: circuits that are dark for longer, and tables that are renewed
+    /// later, never let it end earlier, but for what they change of the phase of the clock: by less
+    /// than two epochs, a dark time and a hello.
     #[test]
     fn darkness_and_stale_tables_do_not_help(
         config in any_racks(),
