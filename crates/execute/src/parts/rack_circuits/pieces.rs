@@ -70,7 +70,7 @@ struct Transfer {
 pub(super) struct Pieces {
     racks: u32,
     transfers: Slab<Transfer>,
-    pieces: Slab<Piece>,
+    slots: Slab<Piece>,
     active: Vec<u32>,
     /// Bytes that each rack has sent to each other one since `measure` was last called.
     sent: Vec<u64>,
@@ -81,7 +81,7 @@ impl Pieces {
         Self {
             racks,
             transfers: Slab::default(),
-            pieces: Slab::default(),
+            slots: Slab::default(),
             active: Vec::new(),
             sent: vec![0; (racks * racks) as usize],
         }
@@ -121,25 +121,25 @@ impl Pieces {
     }
 
     fn open(&mut self, piece: Piece) -> u32 {
-        let number = self.pieces.take();
+        let number = self.slots.take();
         self.transfers[piece.transfer].pieces += 1;
-        self.pieces[number] = Piece { place: self.active.len(), ..piece };
+        self.slots[number] = Piece { place: self.active.len(), ..piece };
         self.active.push(number);
         number
     }
 
     fn close(&mut self, number: u32) {
-        let place = self.pieces[number].place;
+        let place = self.slots[number].place;
         self.active.swap_remove(place);
         if let Some(&moved) = self.active.get(place) {
-            self.pieces[moved].place = place;
+            self.slots[moved].place = place;
         }
-        self.pieces.free(number);
+        self.slots.free(number);
     }
 
     /// From which rack to which a piece is to be brought.
     pub(super) fn ends(&self, piece: u32) -> Pair<u32> {
-        let Piece { stage, racks, .. } = self.pieces[piece];
+        let Piece { stage, racks, .. } = self.slots[piece];
         match stage {
             Stage::Whole | Stage::FirstHop { .. } => racks,
             Stage::SecondHop { relay } => Pair::new(relay, racks.to),
@@ -147,17 +147,17 @@ impl Pieces {
     }
 
     pub(super) fn route(&self, piece: u32) -> Option<&Route> {
-        self.pieces[piece].route.as_ref()
+        self.slots[piece].route.as_ref()
     }
 
     /// When a piece took its path.
     pub(super) fn since(&self, piece: u32) -> u64 {
-        self.pieces[piece].since
+        self.slots[piece].since
     }
 
     /// Starts a piece, which is on no path, over one.
     pub(super) fn take_route(&mut self, number: u32, route: Route, now: Time, links: &mut Links) {
-        let Piece { transfer, stage, left: bytes, ends: [up, down], .. } = self.pieces[number];
+        let Piece { transfer, stage, left: bytes, ends: [up, down], .. } = self.slots[number];
         let is_first = !matches!(stage, Stage::SecondHop { .. });
         let is_last = !matches!(stage, Stage::FirstHop { .. });
         let path: Vec<LinkId> = std::iter::once(up)
@@ -168,7 +168,7 @@ impl Pieces {
         let priority = self.transfers[transfer].priority;
         let token = CONDUCTED | u64::from(number);
         let flow = Flow { bytes, stretch: 1.0, priority, token };
-        let piece = &mut self.pieces[number];
+        let piece = &mut self.slots[number];
         piece.flow = Some(links.launch(now, flow, &path));
         piece.route = Some(route);
         (piece.started, piece.since) = (bytes, now.0);
@@ -176,7 +176,7 @@ impl Pieces {
 
     /// Counts what a piece has sent until now; false if it has ended, which is yet to be told.
     fn settle(&mut self, number: u32, now: Time, links: &mut Links) -> bool {
-        let Some(flow) = self.pieces[number].flow else { return true };
+        let Some(flow) = self.slots[number].flow else { return true };
         let left = links.left(now, flow, CONDUCTED | u64::from(number));
         self.count(number, left.unwrap_or(0));
         left.is_some()
@@ -185,7 +185,7 @@ impl Pieces {
     /// Counts what a piece has sent, given what it has left.
     fn count(&mut self, number: u32, left: u64) {
         let Pair { from, to } = self.ends(number);
-        let piece = &mut self.pieces[number];
+        let piece = &mut self.slots[number];
         // Bits are rounded up to bytes: one may seem to come back.
         let sent = piece.left.saturating_sub(left);
         piece.left = left;
@@ -194,12 +194,12 @@ impl Pieces {
 
     /// Takes a piece off its path; false if it has ended, which is yet to be told.
     pub(super) fn withdraw(&mut self, number: u32, now: Time, links: &mut Links) -> bool {
-        let Some(flow) = self.pieces[number].flow else { return true };
+        let Some(flow) = self.slots[number].flow else { return true };
         let Some(left) = links.withdraw(now, flow, CONDUCTED | u64::from(number)) else {
             return false;
         };
         self.count(number, left);
-        let piece = &mut self.pieces[number];
+        let piece = &mut self.slots[number];
         (piece.flow, piece.route) = (None, None);
         true
     }
@@ -208,8 +208,8 @@ impl Pieces {
     pub(super) fn direct(&mut self, now: Time, links: &mut Links) -> Vec<(u32, u64)> {
         let mut direct = Vec::new();
         for number in self.active() {
-            if self.pieces[number].stage == Stage::Whole && self.settle(number, now, links) {
-                direct.push((number, self.pieces[number].left));
+            if self.slots[number].stage == Stage::Whole && self.settle(number, now, links) {
+                direct.push((number, self.slots[number].left));
             }
         }
         direct
@@ -219,10 +219,10 @@ impl Pieces {
     pub(super) fn relayed(&mut self, now: Time, links: &mut Links) -> Vec<(u32, Pair<u32>, u64)> {
         let mut relayed = Vec::new();
         for number in self.active() {
-            if let Stage::SecondHop { relay } = self.pieces[number].stage
+            if let Stage::SecondHop { relay } = self.slots[number].stage
                 && self.settle(number, now, links)
             {
-                let Piece { racks, left, .. } = self.pieces[number];
+                let Piece { racks, left, .. } = self.slots[number];
                 relayed.push((relay, racks, left));
             }
         }
@@ -233,12 +233,12 @@ impl Pieces {
     /// the same if it is all that is left.
     pub(super) fn cut(&mut self, number: u32, bytes: u64, relay: u32) -> u32 {
         let stage = Stage::FirstHop { relay };
-        if bytes >= self.pieces[number].left {
-            self.pieces[number].stage = stage;
+        if bytes >= self.slots[number].left {
+            self.slots[number].stage = stage;
             return number;
         }
-        self.pieces[number].left -= bytes;
-        let piece = Piece { stage, left: bytes, ..self.pieces[number].clone() };
+        self.slots[number].left -= bytes;
+        let piece = Piece { stage, left: bytes, ..self.slots[number].clone() };
         self.open(piece)
     }
 
@@ -247,23 +247,23 @@ impl Pieces {
     pub(super) fn end_first_hops(&mut self, now: Time, links: &mut Links) -> Vec<u32> {
         let mut ended = Vec::new();
         for number in self.active() {
-            let Stage::FirstHop { relay } = self.pieces[number].stage else { continue };
+            let Stage::FirstHop { relay } = self.slots[number].stage else { continue };
             if !self.withdraw(number, now, links) {
                 continue;
             }
-            let Piece { started, left, .. } = self.pieces[number];
+            let Piece { started, left, .. } = self.slots[number];
             let stored = Piece {
                 stage: Stage::SecondHop { relay },
                 left: started - left,
-                ..self.pieces[number].clone()
+                ..self.slots[number].clone()
             };
             if stored.left > 0 && left > 0 {
                 ended.push(self.open(stored));
-                self.pieces[number].stage = Stage::Whole;
+                self.slots[number].stage = Stage::Whole;
             } else if left > 0 {
-                self.pieces[number].stage = Stage::Whole;
+                self.slots[number].stage = Stage::Whole;
             } else {
-                (self.pieces[number].stage, self.pieces[number].left) = (stored.stage, started);
+                (self.slots[number].stage, self.slots[number].left) = (stored.stage, started);
             }
             ended.push(number);
         }
@@ -273,7 +273,7 @@ impl Pieces {
     /// If the piece that has ended was the first of two hops: the rack that it is at, and that of
     /// its destination.
     pub(super) fn next_hop(&self, number: u32) -> Option<Pair<u32>> {
-        let Piece { stage, racks, .. } = self.pieces[number];
+        let Piece { stage, racks, .. } = self.slots[number];
         let Stage::FirstHop { relay } = stage else { return None };
         Some(Pair::new(relay, racks.to))
     }
@@ -288,7 +288,7 @@ impl Pieces {
     ) {
         let relay = self.next_hop(number).expect("it is at its relay").from;
         self.count(number, 0);
-        let piece = &mut self.pieces[number];
+        let piece = &mut self.slots[number];
         (piece.stage, piece.left) = (Stage::SecondHop { relay }, piece.started);
         self.take_route(number, route, now, links);
     }
@@ -296,7 +296,7 @@ impl Pieces {
     /// A piece has arrived; the token of its transfer, if it was the last.
     pub(super) fn arrive(&mut self, number: u32) -> Option<u64> {
         self.count(number, 0);
-        let transfer = self.pieces[number].transfer;
+        let transfer = self.slots[number].transfer;
         self.close(number);
         let Transfer { token, pieces, .. } = &mut self.transfers[transfer];
         *pieces -= 1;
@@ -313,7 +313,7 @@ impl Pieces {
         for number in self.active() {
             self.settle(number, now, links);
             let Pair { from, to } = self.ends(number);
-            waiting[(from * self.racks + to) as usize] += self.pieces[number].left;
+            waiting[(from * self.racks + to) as usize] += self.slots[number].left;
         }
         let nothing = vec![0; self.sent.len()];
         (std::mem::replace(&mut self.sent, nothing), waiting)
@@ -325,9 +325,9 @@ impl Pieces {
     pub(super) fn under_way(&mut self, now: Time, links: &mut Links) -> u64 {
         let mut sum = 0;
         for number in self.active() {
-            let before = self.pieces[number].left;
+            let before = self.slots[number].left;
             self.settle(number, now, links);
-            let Piece { stage, flow, started, left, .. } = self.pieces[number];
+            let Piece { stage, flow, started, left, .. } = self.slots[number];
             assert!(left <= before + 1, "bytes come back");
             sum += match (stage, flow) {
                 (_, None) => left,
