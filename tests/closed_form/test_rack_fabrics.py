@@ -19,7 +19,7 @@ LATENCY_S = 3e-6
 
 
 def network(kind, servers=SERVERS, **options):
-    cluster = Cluster.of(gpus=8 * servers, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=400, gpu="h100")
     own = {"link_delay_s": 1e-6, "interconnect": "ideal", **options}
     layout = Layout.grid(1, 1, servers, 8, np.arange(servers, dtype=np.uint32))
     return load_fabric(kind, own).network(cluster, FabricContext(layout, mean=MeanDemand))
@@ -118,7 +118,7 @@ def test_packets_are_refused_with_what_to_do(kind):
 
 @pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
 def test_a_bill_counts_both_ends_of_every_link(kind):
-    cluster = Cluster.of(gpus=8 * SERVERS, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=8 * SERVERS, rate_gbps=400, gpu="h100")
     bill = load_fabric(kind).bill_of_materials(cluster)
     optical = bill.count("ocs_port")
     assert optical == {"rotornet": 64, "helios": 48, "x-nest-plus": 64 * 4}[kind]
@@ -131,7 +131,7 @@ def test_a_bill_counts_both_ends_of_every_link(kind):
 
 @pytest.mark.parametrize(("servers", "k"), [(16, 4), (17, 6), (36, 6), (64, 8), (256, 16)])
 def test_pods_are_as_few_as_hold_the_racks(servers, k):
-    cluster = Cluster.of(gpus=8 * servers, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=400, gpu="h100")
     fabric = load_fabric("x-nest-plus")
     part = fabric.network(cluster).parts[0]
     if servers != k * k:

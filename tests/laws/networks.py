@@ -54,7 +54,7 @@ def _racks(kind: str, **options: Any) -> Callable[[int, int], Network]:
     """Racks of a server each, with epochs and switches as fast as the steps are short."""
 
     def build(servers: int, _: int) -> Network:
-        cluster = Cluster.of(gpus=8 * servers, nic_gbps=RATE_BPS / GBPS, gpu="h100")
+        cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
         own = {"interconnect": "ideal", "link_delay_s": 1e-6, **options}
         parts = load_fabric(kind, own).network(cluster).parts
         return replace(packet(servers, "hierarchical"), parts=parts)

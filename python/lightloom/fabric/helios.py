@@ -70,7 +70,7 @@ class Helios(RackFabric):
         return RackPorts(switches, 1, electrical)
 
     def _core_switches(self, cluster: Cluster) -> int:
-        ports = ports_of_switch(self.switch_ports, cluster.nic_gbps)
+        ports = ports_of_switch(self.switch_ports, cluster.rate_gbps)
         return -(-self._electrical_links(cluster) // ports)
 
     def _circuits(self, cluster: Cluster) -> RackCircuits:

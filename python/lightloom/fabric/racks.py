@@ -122,7 +122,7 @@ class RackFabric(FabricOptions):
         """Return NICs, ports of rack switches, and a fiber and a port for each end of a circuit."""
         cluster, counting = self.adapt(cluster), counting or Counting()
         self._check_ports(cluster)
-        rate, racks = cluster.nic_gbps, self._racks(cluster)
+        rate, racks = cluster.rate_gbps, self._racks(cluster)
         optical, electrical = self._fibers(cluster), self._electrical_links(cluster)
         lines = [
             *nic_lines(cluster.nics, rate, counting),
@@ -213,7 +213,7 @@ class RackFabric(FabricOptions):
 
     def _check_ports(self, cluster: Cluster) -> None:
         nics, own = self._rack_nics(cluster), self._ports(cluster)
-        ports = ports_of_switch(self.switch_ports, cluster.nic_gbps)
+        ports = ports_of_switch(self.switch_ports, cluster.rate_gbps)
         used = nics + own.optical + own.electrical
         if used > ports:
             raise FabricError(
@@ -263,7 +263,7 @@ class RackFabric(FabricOptions):
             "technology": self._technology(),
             "ocs_ports": self._ocs_ports(),
             "dark_s": self._dark_s(),
-            "switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps),
+            "switch_ports": ports_of_switch(self.switch_ports, cluster.rate_gbps),
         }
         return super()._applied(cluster, network) | parameters
 
