@@ -5,13 +5,14 @@
 //! over: bytes that nodes sent in it, and bytes that still wait, which the counters and queues of
 //! racks show. Neither has a clock, so that a controller can run them as a simulation does.
 
-use lightloom_model::{Invalid, choices};
+use lightloom_model::{Invalid, by_name, choices};
 use lightloom_schedule::epochs::{Epochs, NONE};
 use lightloom_schedule::rotornet::{Cycling, Rotor};
 use lightloom_schedule::steps::{
     DemandEstimate, Estimator, SwitchStep, Turning, helios_step, xnest_step_by,
 };
 use lightloom_schedule::xnest_plus::{Reading, SwitchRule, sub_matrices};
+use serde::Deserialize;
 use std::fmt;
 
 /// Epochs without traffic after which nothing is left of an estimate: each takes 1/1,000 at least
@@ -28,23 +29,29 @@ choices! {
 }
 
 /// A policy, and all that it reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct EpochRules {
     /// Which policy.
+    #[serde(with = "by_name")]
     pub policy: CircuitPolicy,
     /// How measurements become an estimate.
+    #[serde(with = "by_name")]
     pub estimator: Estimator,
     /// Weight of the newest measurement of a smoothed estimate, in thousandths.
     pub weight: u32,
     /// Helios and X-NEST+: thousandths by which circuits must carry more for switches to turn.
     pub hysteresis: Option<u32>,
     /// X-NEST+: how the traffic matrix is split.
+    #[serde(with = "by_name")]
     pub reading: Reading,
     /// X-NEST+: how many switches each part gets.
+    #[serde(with = "by_name")]
     pub rule: SwitchRule,
     /// X-NEST+: whether one half of the switches turns at a time; `First` begins with the first.
+    #[serde(with = "by_name")]
     pub turning: Turning,
     /// RotorNet: which matchings a switch holds, and when it turns.
+    #[serde(with = "by_name")]
     pub cycling: Cycling,
 }
 

@@ -44,4 +44,4 @@ pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
 pub use epochs::{CircuitPolicy, EpochDecider, EpochPolicy, EpochRules};
 pub use policy::{Arrival, Policy, Program, Reconfigure, Turn, When};
 pub use predictor::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand};
-pub use region::Region;
+pub use region::{NumaNodes, Region, SizedRegion};

@@ -30,7 +30,6 @@ EXAMPLES = (
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
     "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
     "lightloom compare --workload trace.json --rate 400 --gpu h100 --fabrics fat-tree,mixnet",
-    "lightloom compare resnet-50+vgg-16 --gpus 64 --rate 100",
 )
 
 
@@ -271,9 +270,7 @@ def _check_job(call: CommandCall) -> None:
 def _apply_settings(call: CommandCall) -> None:
     """Add what ``--set`` gives to the tables."""
     from lightloom.fabric import Counting
-    from lightloom.fabric.read import fabric_classes
 
-    fabrics: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
     study: dict[str, type[Strict]] = {
         "cluster": ClusterOptions,
         "compute": ComputeOptions,
@@ -285,7 +282,7 @@ def _apply_settings(call: CommandCall) -> None:
         "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {**fabrics, **study}, "mixnet.ports=4")
+    settings = read_settings(texts, {"all": FabricOptions, **study}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"

@@ -109,7 +109,7 @@ async def remap(
             f"{controller.region.name}: change {open_changes[0].id} is open, since a switch does "
             "not answer; the port map is left as it is"
         )
-    held = maps.translate(controller.held)
+    circuits = maps.translate(controller.held)
     left = dict.fromkeys(map(str, sorted(maps.translate(journal.left()))), "left in part")
     notes = journal.notes("failures", 1)
     failed = [parse_part(text) for _, texts in notes for text in json.loads(texts)]
@@ -117,9 +117,9 @@ async def remap(
     now = controller.lease.now()
     with journal.together():
         journal.write_map(after, now)
-        intent = ChangeIntent("remap", reason, held, held, {}, 0.0)
+        intent = ChangeIntent("remap", reason, circuits, circuits, {}, 0.0)
         number = journal.begin(intent, controller.lease.revision, now)
-        journal.end(number, ChangeOutcome("done", held, left), now)
+        journal.end(number, ChangeOutcome("done", circuits, left), now)
         journal.note("failures", parts, now)
     return report
 

@@ -53,4 +53,20 @@ __all__ = [
     "mean_demand",
 ]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "base": ["Fabric"],
+        "bill": ["COMPONENTS", "Bill", "Counting", "Line", "Switches"],
+        "chronos": ["Chronos"],
+        "cluster": ["Cluster"],
+        "context": ["FabricContext", "MeanDemand", "RingDemand", "job_context", "mean_demand"],
+        "fabric_options": ["FabricOptions", "Setting"],
+        "fat_tree": ["FatTree"],
+        "mixnet": ["MixNet"],
+        "oversub": ["Oversub"],
+        "rail": ["Rail"],
+        "read": ["FABRICS", "load_fabric"],
+        "topoopt": ["TopoOpt"],
+    },
+)

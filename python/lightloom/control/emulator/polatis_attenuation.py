@@ -97,9 +97,9 @@ class AttenuationCommands:
                 raise CommandDeniedError("IDNV", f"Invalid OXC port: {port}")
         for index, port in enumerate(ports):
             reference = references[index] if references else matrix.peer_of(port)
-            given = _Attenuation(mode, level, reference if mode == "REL" else None)
-            self._limit(port, given)
-            self._attenuations[port] = given
+            attenuation = _Attenuation(mode, level, reference if mode == "REL" else None)
+            self._limit(port, attenuation)
+            self._attenuations[port] = attenuation
         return Tl1Reply()
 
     def _limit(self, port: int, given: _Attenuation) -> None:

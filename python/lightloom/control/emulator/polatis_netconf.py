@@ -336,7 +336,8 @@ class NetconfServer:
     async def _kill_session(self, operation: Element, session: _NetconfSession) -> str:
         numbers = [text(child) for child in elements(operation) if local(child) == "session-id"]
         other = next(
-            (one for one in self._sessions.values() if [str(one.number)] == numbers), session
+            (peer for peer in self._sessions.values() if [str(peer.number)] == numbers),
+            session,
         )
         if other is session:
             raise RpcError("invalid-value", "no other session of this number")

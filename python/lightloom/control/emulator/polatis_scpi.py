@@ -212,12 +212,12 @@ class ScpiService:
     def _full_name(self, name: str) -> str:
         """Return the long form of a path, the path itself if there is none."""
         words = name.rstrip("?").split(":")
-        for known in (*self._commands, "system:error:all?", "system:error:next?", "system:error?"):
-            nodes = known.rstrip("?").split(":")
-            if len(nodes) == len(words) and known.endswith("?") == name.endswith("?"):
+        for path in (*self._commands, "system:error:all?", "system:error:next?", "system:error?"):
+            nodes = path.rstrip("?").split(":")
+            if len(nodes) == len(words) and path.endswith("?") == name.endswith("?"):
                 pairs = zip(words, nodes, strict=True)
                 if all(word in {node, _SHORT.get(node, _short(node))} for word, node in pairs):
-                    return known
+                    return path
         return name
 
     async def _identity(self, _: str) -> str:

@@ -3,6 +3,7 @@
 use lightloom_decide::{CircuitPolicy, EpochDecider, EpochRules};
 use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::epochs::Epochs;
+use serde::Deserialize;
 
 /// Racks that switches may join: all pairs have a place in memory.
 const MAX_RACKS: u32 = 1 << 10;
@@ -50,7 +51,8 @@ pub enum RackRouting {
 
 /// Racks of servers, circuit switches among the racks that follow a policy epoch by epoch, and
 /// electrical links that are always lit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "RackRecord")]
 pub struct RackCircuits {
     /// NICs of each server, all to the switch of its rack.
     pub nics: u32,
@@ -76,6 +78,57 @@ pub struct RackCircuits {
     pub rules: EpochRules,
     /// How bytes find their way.
     pub routing: RackRouting,
+}
+
+/// The description as a record.
+#[derive(Debug, Deserialize)]
+struct RackRecord {
+    nics: u32,
+    nic_rate_bps: Rate,
+    link_delay_ps: Duration,
+    servers_per_rack: u32,
+    racks: u32,
+    circuit_rate_bps: Rate,
+    banks: Vec<(Vec<u32>, u32)>,
+    cables: Vec<(u32, u32)>,
+    cable_rate_bps: Rate,
+    core_rate_bps: Option<Rate>,
+    epoch_ps: Duration,
+    dark_ps: Duration,
+    control_ps: Duration,
+    relay: bool,
+    circuits_per_path: Option<u32>,
+    hello_ps: Duration,
+    patience_ps: Option<Duration>,
+    rules: EpochRules,
+}
+
+impl From<RackRecord> for RackCircuits {
+    fn from(record: RackRecord) -> Self {
+        let bank = |(racks, switches)| SwitchBank { racks, switches };
+        let cable = |(a, b)| (a, b, record.cable_rate_bps);
+        let (hello, patience) = (record.hello_ps, record.patience_ps);
+        let tables = |circuits| RackRouting::Tables { circuits, hello, patience };
+        let direct = RackRouting::Direct { relay: record.relay };
+        Self {
+            nics: record.nics,
+            nic_rate: record.nic_rate_bps,
+            link_delay: record.link_delay_ps,
+            servers_per_rack: record.servers_per_rack,
+            racks: record.racks,
+            circuit_rate: record.circuit_rate_bps,
+            banks: record.banks.into_iter().map(bank).collect(),
+            cables: record.cables.into_iter().map(cable).collect(),
+            core: record.core_rate_bps,
+            timing: EpochTiming {
+                epoch: record.epoch_ps,
+                dark: record.dark_ps,
+                control: record.control_ps,
+            },
+            rules: record.rules,
+            routing: record.circuits_per_path.map_or(direct, tables),
+        }
+    }
 }
 
 impl RackCircuits {
