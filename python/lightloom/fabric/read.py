@@ -18,17 +18,20 @@ from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.chronos import Chronos
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
+from lightloom.fabric.helios import Helios
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
+from lightloom.fabric.rotornet import RotorNet
 from lightloom.fabric.topoopt import TopoOpt
+from lightloom.fabric.x_nest_plus import XnestPlus
 from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
 
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
-AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos
+AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos | RotorNet | Helios | XnestPlus
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -38,6 +41,9 @@ FABRICS: dict[str, type[AnyFabric]] = {
     TopoOpt.kind: TopoOpt,
     MixNet.kind: MixNet,
     Chronos.kind: Chronos,
+    RotorNet.kind: RotorNet,
+    Helios.kind: Helios,
+    XnestPlus.kind: XnestPlus,
 }
 
 #: what others call a kind of fabric
@@ -50,6 +56,11 @@ _OTHER_NAMES = {
     "ocs": MixNet.kind,
     "hybrid": MixNet.kind,
     "crossbar": Chronos.kind,
+    "rotor": RotorNet.kind,
+    "xnest": XnestPlus.kind,
+    "x-nest": XnestPlus.kind,
+    "xnest+": XnestPlus.kind,
+    "x-nest+": XnestPlus.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has

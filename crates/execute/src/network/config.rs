@@ -237,6 +237,11 @@ pub trait PartConfig: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it takes transfers into its care.
+    fn conducts(&self) -> bool {
+        false
+    }
+
     /// The circuits whose changes are decided during the run, where the part is these.
     fn decided_circuits(&self) -> Option<&Ocs> {
         None
@@ -299,6 +304,14 @@ pub struct Setting<'a> {
     pub placement: &'a Placement,
     /// Where its links go.
     pub links: &'a mut Links,
+}
+
+/// Why transfers that a part takes into its care are no packets, and what to do.
+pub(crate) fn flows_only(part: &str) -> ExecuteError {
+    unfit(format!(
+        "circuits of {part} are simulated as flows only: leave out packets, or the fabrics with \
+         such circuits"
+    ))
 }
 
 /// Refuses a rate of 0.
