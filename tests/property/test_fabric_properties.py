@@ -29,7 +29,11 @@ def attempt(name, options=None):
 @settings(deadline=None)
 def test_cost_grows_with_the_cluster_and_is_close_to_proportional(gpus, kind):
     # as the MixNet paper counts: the same tiers, one panel or crossbar for every size
-    own = {"topoopt": {"panel": "flat"}, "chronos": {"crossbar_ports": 1_000_000}}
+    own = {
+        "topoopt": {"panel": "flat"},
+        "chronos": {"crossbar_ports": 1_000_000},
+        "nvl72": {"gpus_per_server": 8},
+    }
     fabric = FABRICS[kind](**own.get(kind, {}))
 
     def total(number):

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 from lightloom import plugins
 from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.chronos import Chronos
+from lightloom.fabric.dual_plane import DualPlane
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
+from lightloom.fabric.nvl72 import Nvl72
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
+from lightloom.fabric.rail_only import RailOnly
 from lightloom.fabric.topoopt import TopoOpt
 from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
@@ -28,7 +31,7 @@ from lightloom.inputs.formats import read_toml
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
-AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos
+AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos | RailOnly | DualPlane | Nvl72
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -38,6 +41,9 @@ FABRICS: dict[str, type[AnyFabric]] = {
     TopoOpt.kind: TopoOpt,
     MixNet.kind: MixNet,
     Chronos.kind: Chronos,
+    RailOnly.kind: RailOnly,
+    DualPlane.kind: DualPlane,
+    Nvl72.kind: Nvl72,
 }
 
 #: what others call a kind of fabric
@@ -50,6 +56,8 @@ _OTHER_NAMES = {
     "ocs": MixNet.kind,
     "hybrid": MixNet.kind,
     "crossbar": Chronos.kind,
+    "multi-plane": DualPlane.kind,
+    "scale-up": Nvl72.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has

@@ -40,6 +40,9 @@ pub struct Network {
     pub parts: Vec<Arc<dyn PartConfig>>,
     /// How the all-to-all is spread.
     pub all_to_all: AllToAll,
+    /// NIC groups of a server above which fluid flows from group to group are regrouped: as many
+    /// bytes over each NIC in fewer flows.
+    pub regroup_above: u32,
 }
 
 /// EP ranks of a worker whose NICs are told apart, of each of which is kept where it is.
@@ -268,6 +271,9 @@ pub trait PacketFabric {
     /// Whether some of them have failed.
     fn lacks_nics(&self) -> bool;
 
+    /// ToRs that share the NICs of a server.
+    fn tors(&self) -> u32;
+
     /// Where it has a server.
     fn place(&self, server: ServerId) -> Place;
 
@@ -296,6 +302,14 @@ pub struct Setting<'a> {
     pub placement: &'a Placement,
     /// Where its links go.
     pub links: &'a mut Links,
+}
+
+/// The greatest number that divides both.
+pub(crate) fn common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Refuses a rate of 0.

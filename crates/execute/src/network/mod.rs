@@ -16,8 +16,8 @@ pub use crate::links::{
     weighted_shares,
 };
 pub use crate::packets::{Graph, Place};
-pub(crate) use config::positive;
 pub use config::{Network, PacketFabric, PartConfig, Setting};
+pub(crate) use config::{common_divisor, positive};
 pub(crate) use delegates::{DelegateHolds, delegate_share};
 pub use lowering::{AllToAllDemand, Lowering, Transfer};
 pub use part::{Below, NetworkPart, RingOrder};
