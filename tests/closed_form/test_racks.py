@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from tests.simulate_graphs import EXPERTS, LINK_S, NIC, packet
 
+from lightloom.errors import FabricError
+from lightloom.fabric import Cluster, MixNetOpticalIo, Nvl72, job_context
+from lightloom.fabric.interconnect import Interconnect
 from lightloom.fabric.network import KEPT_APART
 from lightloom.simulate import simulate
 from lightloom.workload import Block, TaskGraphBuilder
@@ -95,3 +98,66 @@ def test_regrouped_flows_end_with_the_busiest_nic(racks, gpus, spread, transpose
 def test_servers_of_eight_keep_their_flows_apart():
     tokens = gate(3, 32, 0.5)
     assert run(tokens, 8).run_hash == run(tokens, 8, KEPT_APART).run_hash
+
+
+def on(fabric, tokens):
+    """Time of an all-to-all of 128 ranks in two racks of 64, without latencies."""
+    ideal = Interconnect.named("ideal", "b200")
+    cluster = Cluster.of(gpus=128, nic_gbps=800, gpu="b200", interconnect=ideal)
+    graph = all_to_all(tokens, 64)
+    return simulate(graph, fabric.network(cluster, job_context([graph])))
+
+
+@pytest.mark.parametrize(("total_gbps", "circuits", "faster"), [
+    # NVL72 sends 64/127 over 0.8 Tb/s; with optical I/O 63/127 stay, over half of what is left
+    (8000, 18, 64 / 0.8 / (63 / 3.6)),
+    (16_000, 38, 64 / 0.8 / (63 / 7.6)),
+])  # fmt: skip
+def test_optical_io_at_every_gpu(total_gbps, circuits, faster):
+    """4.57 times as fast at 8 Tb/s with the fat-tree beside: MixNet (SIGCOMM 2025), section 8."""
+    tokens = np.full((128, 128), 10_000)
+    np.fill_diagonal(tokens, 0)
+    packet, optical = Nvl72(all_to_all="flat"), MixNetOpticalIo(total_gbps=total_gbps)
+    found = on(optical, tokens)
+    assert found.purpose_bytes["ep"]["ocs"] > found.purpose_bytes["ep"]["eps"] > 0
+    # an NVSwitch's 5 us and links' 2 us are no bytes
+    slow, fast = on(packet, tokens).step_time_s - LINK_S * 2, found.step_time_s - 5e-6
+    assert slow / fast == pytest.approx(faster, rel=1e-3)
+    notes = optical.network(*job_of(tokens)).notes
+    assert f"{circuits} circuits of 200 Gb/s at each GPU" in notes
+
+
+def job_of(tokens):
+    """Two racks, and the job as a fabric sees it."""
+    cluster = Cluster.of(gpus=128, nic_gbps=800, gpu="b200")
+    return cluster, job_context([all_to_all(tokens, 64)])
+
+
+def test_nothing_is_gathered_where_circuits_end_at_gpus():
+    tokens = np.full((128, 128), 100)
+    np.fill_diagonal(tokens, 0)
+    carried = on(MixNetOpticalIo(), tokens).purpose_bytes["ep"]
+    assert carried["nvswitch"] == 2 * 64 * 63 * 100 * SIZE
+    assert carried["ocs"] + carried["eps"] == 2 * 64 * 64 * 100 * SIZE
+
+
+def test_parts_of_optical_io():
+    cluster, _ = job_of(np.ones((128, 128), int))
+    tree, optical = Nvl72().bill_of_materials(cluster), MixNetOpticalIo().bill_of_materials(cluster)
+    # 72 GPUs of each rack, spare ones included, with 18 circuits each
+    more = 2 * 72 * 18
+    assert optical.count("ocs_port") == more
+    assert optical.count("transceiver") == tree.count("transceiver") + more
+    assert optical.count("fiber") == tree.count("fiber") + more
+    # one switch of 576 ports for the GPUs in one place of up to 32 racks
+    assert (optical.switches[-1].count, optical.switches[-1].planes) == (72, 72)
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({"total_gbps": 800}, "total_gbps = 800: expected more than the 800 Gb/s of a NIC"),
+    ({"circuit_gbps": 4000}, "3600 Gb/s of a GPU are 0 circuits of 4000 Gb/s: expected 1 to 256"),
+    ({"circuit_gbps": 10}, "3600 Gb/s of a GPU are 360 circuits of 10 Gb/s: expected 1 to 256"),
+])  # fmt: skip
+def test_what_gpus_have_no_ports_for_is_refused(options, text):
+    with pytest.raises(FabricError, match=f"mixnet-optical-io: {text}"):
+        MixNetOpticalIo(**options).network(*job_of(np.ones((128, 128), int)))

@@ -16,7 +16,7 @@ from lightloom.study.compare.results import Comparison, FabricResult
 
 #: fabrics that all laws are checked on; the others are trees to a job of few servers, which
 #: test_scale_up_laws.py checks
-FABRICS = tuple(kind for kind in KINDS if kind not in ("dual-plane", "nvl72"))
+FABRICS = tuple(kind for kind in KINDS if kind not in ("dual-plane", "nvl72", "mixnet-optical-io"))
 
 #: four layers of 64 experts
 MODEL = Path(__file__).with_name("model.json")

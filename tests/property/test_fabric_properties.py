@@ -32,7 +32,7 @@ def test_cost_grows_with_the_cluster_and_is_close_to_proportional(gpus, kind):
     own = {
         "topoopt": {"panel": "flat"},
         "chronos": {"crossbar_ports": 1_000_000},
-        "nvl72": {"gpus_per_server": 8},
+        **{key: {"gpus_per_server": 8} for key in ("nvl72", "mixnet-optical-io")},
     }
     fabric = FABRICS[kind](**own.get(kind, {}))
 

@@ -54,7 +54,7 @@ impl Fabric {
             parts,
             nvswitch,
             start_up,
-            has_delegates: network.all_to_all == AllToAll::Hierarchical,
+            has_delegates: network.delegates && network.all_to_all == AllToAll::Hierarchical,
             next_change: None,
         };
         fabric.follow_clock(Time::ZERO);

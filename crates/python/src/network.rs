@@ -42,6 +42,7 @@ struct Attributes<'py> {
     nvswitch: PyNvSwitch,
     start_up: Record<StartUp>,
     all_to_all: Name<AllToAll>,
+    delegates: bool,
     regroup_above: u32,
     parts: Vec<Bound<'py, PyAny>>,
 }
@@ -86,6 +87,7 @@ impl<'py> FromPyObject<'_, 'py> for PyNetwork {
             start_up: found.start_up.0,
             parts: found.parts.iter().map(part).collect::<PyResult<_>>()?,
             all_to_all: found.all_to_all.0,
+            delegates: found.delegates,
             regroup_above: found.regroup_above,
         }))
     }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lightloom.fabric.fabric_options import FabricOptions, Setting
     from lightloom.fabric.fat_tree import FatTree
     from lightloom.fabric.mixnet import MixNet
+    from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
     from lightloom.fabric.nvl72 import Nvl72
     from lightloom.fabric.oversub import Oversub
     from lightloom.fabric.rail import Rail
@@ -46,6 +47,7 @@ __all__ = [
     "Line",
     "MeanDemand",
     "MixNet",
+    "MixNetOpticalIo",
     "Nvl72",
     "Oversub",
     "Rail",

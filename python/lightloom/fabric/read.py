@@ -20,6 +20,7 @@ from lightloom.fabric.dual_plane import DualPlane
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
+from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
 from lightloom.fabric.nvl72 import Nvl72
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
@@ -31,7 +32,8 @@ from lightloom.inputs.formats import read_toml
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
-AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos | RailOnly | DualPlane | Nvl72
+AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
+AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -44,6 +46,7 @@ FABRICS: dict[str, type[AnyFabric]] = {
     RailOnly.kind: RailOnly,
     DualPlane.kind: DualPlane,
     Nvl72.kind: Nvl72,
+    MixNetOpticalIo.kind: MixNetOpticalIo,
 }
 
 #: what others call a kind of fabric

@@ -14,7 +14,7 @@ from lightloom.fabric.network import Ocs
 NOT_BY_DEFAULT = {"relay_delay_s", "relay_chunk_bytes", "planes", "slot_s", "decision_s"}
 
 #: servers of the job, where the fabric has others
-SERVERS = {"nvl72": {"gpus_per_server": 8}}
+SERVERS = {key: {"gpus_per_server": 8} for key in ("nvl72", "mixnet-optical-io")}
 
 
 def bare(value):

@@ -27,6 +27,8 @@ use lightloom_model::AllToAll;
 #[derive(Debug)]
 pub(crate) struct Lowerer {
     mode: AllToAll,
+    /// Whether GPUs gather and scatter for others.
+    has_delegates: bool,
     /// NIC groups of a server above which bytes of a pair are regrouped.
     regroup_above: u32,
     /// ToRs of a server's NICs.
@@ -47,6 +49,7 @@ impl Lowerer {
         let is_whole = fabric.is_some_and(|fabric| !fabric.lacks_nics());
         Self {
             mode: network.all_to_all,
+            has_delegates: network.delegates,
             regroup_above: if is_whole { network.regroup_above } else { u32::MAX },
             tors: fabric.map_or(1, PacketFabric::tors),
             group_bytes: Vec::new(),
@@ -79,7 +82,9 @@ impl Lowerer {
         lower_local(all_to_all, lowering);
         if self.mode == AllToAll::Hierarchical {
             fabric.lower_all_to_all(circuits, all_to_all, lowering);
-            self.delegates.assign(lowering, all_to_all.placement, fabric.links.count());
+            if self.has_delegates {
+                self.delegates.assign(lowering, all_to_all.placement, fabric.links.count());
+            }
         } else {
             lowering.divide_each(all_to_all, |pair, bytes, division| {
                 let one = |nics: NicGroups| NicGroups { count: 1, ..nics };

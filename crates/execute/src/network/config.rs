@@ -40,6 +40,9 @@ pub struct Network {
     pub parts: Vec<Arc<dyn PartConfig>>,
     /// How the all-to-all is spread.
     pub all_to_all: AllToAll,
+    /// Whether GPUs gather and scatter for those whose NICs a path takes, where bytes are spread
+    /// over all NICs; not so where links end at every GPU alike.
+    pub delegates: bool,
     /// NIC groups of a server above which fluid flows from group to group are regrouped: as many
     /// bytes over each NIC in fewer flows.
     pub regroup_above: u32,
