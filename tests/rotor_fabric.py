@@ -40,7 +40,7 @@ class Rotor(FabricOptions):
         chosen, reason = circuit_all_to_all(self.all_to_all)
         slots = list(rounds(cluster.servers))
         rotor = Scheduled(
-            link_rate_bps=cluster.nic_rate_bps,
+            nic_rate_bps=cluster.nic_rate_bps,
             link_delay_ps=cluster.link_delay_ps,
             circuits=np.array(
                 [(slot, a, b, self.uplinks) for slot, pairs in enumerate(slots) for a, b in pairs],
@@ -73,7 +73,7 @@ class Rotor(FabricOptions):
 
     def bill_of_materials(self, cluster, counting=None, network=None):  # noqa: ARG002
         cluster, counting = self.adapt(cluster), counting or Counting()
-        nics, rate = cluster.servers * self.uplinks, cluster.nic_gbps
+        nics, rate = cluster.servers * self.uplinks, cluster.rate_gbps
         lines = [*nic_lines(nics, rate, counting), Line("ocs_port", rate, nics)]
         return Bill(
             fabric=self.name,

@@ -95,13 +95,13 @@ def mixnet(servers, rate_bps=400 * GBPS, **options):
     parts = [field.name for field in dataclasses.fields(SwitchTiming)]
     timing = {name: options.pop(name) for name in parts if name in options}
     values = {
-        "degree": 6,
+        "ports": 6,
         "nic_rate_bps": rate_bps,
         "circuit_delay_ps": 1_000_000,
         "region_of_server": np.zeros(servers, np.uint32),
         "allocator": "best",
         "split": True,
-        "reconfigure": "always",
+        "when": "always",
         "first": "reuse",
         "timing": SwitchTiming(**{"fixed_s": 0.025, **timing}),
         **options,
@@ -114,7 +114,7 @@ def direct(servers, circuits, routes):
     """Fixed circuits at 400 Gb/s, 3 us per relay."""
     offsets = np.cumsum([0, *(len(route) for route in routes)])
     links = Direct(
-        link_rate_bps=400 * GBPS,
+        nic_rate_bps=400 * GBPS,
         link_delay_ps=1_000_000,
         relay_delay_ps=3_000_000,
         circuits=np.array(circuits, np.uint32).reshape(-1, 3),

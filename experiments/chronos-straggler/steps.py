@@ -56,7 +56,7 @@ def simulate_job(values: dict[str, Any], entry: dict[str, Any]) -> Steps:
     prices, powers, model = load_prices(), load_power(), PartsCostModel()
     cells: Steps = {}
     for fabric in values["fabrics"]:
-        cluster = dataclasses.replace(job.cluster, nic_gbps=float(values["rate_gbps"]))
+        cluster = dataclasses.replace(job.cluster, rate_gbps=float(values["rate_gbps"]))
         chosen = load_fabric(fabric["kind"], {**values["links"], **fabric.get("options", {})})
         run = simulate(graph, chosen.network(cluster, context))
         bill = chosen.bill_of_materials(cluster)

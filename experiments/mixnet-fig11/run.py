@@ -63,7 +63,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 def of(study: dict[str, Any], rate: float, gpus: int | None = None) -> Cluster:
     """Return the cluster of one cell; the smallest size by default."""
-    return Cluster.of(gpus=gpus or study["gpus"][0], nic_gbps=rate, gpu=study["gpu"])
+    return Cluster.of(gpus=gpus or study["gpus"][0], rate_gbps=rate, gpu=study["gpu"])
 
 
 def by_size(study: dict[str, Any]) -> str:
@@ -120,7 +120,7 @@ def by_degree(study: dict[str, Any]) -> str:
     """Fat-tree over MixNet by the number of optical links per server."""
     rows = []
     for degree in study["degrees"]:
-        mixnet = MixNet(degree=degree, **PORTS)
+        mixnet = MixNet(ports=degree, **PORTS)
         found = [ratio(of(study, rate), mixnet=mixnet) for rate in study["rates_gbps"]]
         rows.append([str(degree), *(f"{value:.2f}" for value in found)])
     return table(["degree", *(f"{rate} Gb/s" for rate in study["rates_gbps"])], rows)

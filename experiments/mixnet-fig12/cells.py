@@ -146,7 +146,7 @@ class Model:
 
     def network(self, fabric: str, rate_gbps: float) -> Network:
         """A fabric's network at a link rate."""
-        cluster = dataclasses.replace(self.job.cluster, nic_gbps=float(rate_gbps))
+        cluster = dataclasses.replace(self.job.cluster, rate_gbps=float(rate_gbps))
         chosen = load_fabric(fabric, self.assumptions.options(fabric))
         return chosen.network(cluster, self.context)
 

@@ -44,7 +44,7 @@ def constant(experiment: Experiment) -> str:
     rates = tuple(float(rate) for rate in experiment.rates)
     rows = []
     for row in values["without"]:
-        mixnet = {**ours.mixnet, **({} if row["switching"] else {"reconfiguration_delay_s": 0})}
+        mixnet = {**ours.mixnet, **({} if row["switching"] else {"fixed_s": 0})}
         free = {} if row["copies"] else {"nvlink_gbps": FREE_GBPS}
         model.assumptions = dataclasses.replace(ours, mixnet={**mixnet, **free}, tree=free)
         found = {
@@ -70,7 +70,7 @@ def latency(experiment: Experiment) -> str:
         times = []
         for delay_s in values["delays_s"]:
             assumptions = experiment.assumptions["ours"]
-            options = {**assumptions.mixnet, "first": first, "reconfiguration_delay_s": delay_s}
+            options = {**assumptions.mixnet, "first": first, "fixed_s": delay_s}
             changed = dataclasses.replace(assumptions, mixnet=options)
             model = Model(experiment, values["model"], changed)
             times.append(model.run("mixnet", values["rate_gbps"], model.graph(0)).step_time_s)

@@ -58,7 +58,7 @@ def cycles(model: Model, rings: str, topology: TopoOptTopology) -> Cycles:
 
 def network(model: Model, topology: TopoOptTopology, cycles: Cycles, rate_gbps: float) -> Network:
     """TopoOpt's network with these circuits, over which rings run in these cycles."""
-    cluster = dataclasses.replace(model.job.cluster, nic_gbps=float(rate_gbps))
+    cluster = dataclasses.replace(model.job.cluster, rate_gbps=float(rate_gbps))
     fabric = load_fabric("topoopt", model.assumptions.options("topoopt"))
     given = fabric.network(cluster, model.context)
     planned = given.part(Direct)

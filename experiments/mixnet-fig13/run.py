@@ -83,7 +83,7 @@ class Study:
 
     def _cluster(self, rate: int) -> Cluster:
         return Cluster.of(
-            gpus=self.figure_12["gpus"], nic_gbps=float(rate), gpu=self.figure_12["gpu"]
+            gpus=self.figure_12["gpus"], rate_gbps=float(rate), gpu=self.figure_12["gpu"]
         )
 
     def runs(self, assumptions: str, model: str, rate: int) -> Iterator[tuple[str, float]]:

@@ -56,7 +56,7 @@ def scores(values: dict[str, Any], trace: LoadHistory, *, split: bool) -> dict[s
     if servers != values["sizes"][str(experts)][0] or not split:
         names = [name for name in names if name not in limits]
     region = values["region"]
-    ports = Region(region["degree"], region["rate_gbps"], region["eps_gbps"], split)
+    ports = Region(region["ports"], region["rate_gbps"], region["eps_gbps"], split)
     options = RegionOptions(experts // servers, ports, region["token_bytes"])
     window = values["window"]
     made = {name: make_predictor(name, experts, window=window) for name in names}

@@ -41,8 +41,8 @@ def steps(
     found: dict[tuple[str, str], float] = {}
     for first in ("reuse", "predict"):
         options = {
-            "reconfiguration_delay_s": delay_s,
-            "link_up_delay_s": values["link_up_delay_s"],
+            "fixed_s": delay_s,
+            "link_up_s": values["link_up_s"],
             "first": first,
             "split": True,
             "switch_ports": 64,
@@ -62,7 +62,7 @@ def steps(
             whole_steps=True,
         )
         (result,) = comparison.results
-        found |= {(one.policy, first): one.step_time_s for one in result.policies}
+        found |= {(one.when, first): one.step_time_s for one in result.policies}
     return found
 
 

@@ -71,7 +71,7 @@ def simulate_job(values: dict[str, Any], entry: dict[str, Any]) -> Cells:
     for fabric in values["fabrics"]:
         for rate in values["rates_gbps"]:
             started = time.perf_counter()
-            cluster = dataclasses.replace(job.cluster, nic_gbps=float(rate))
+            cluster = dataclasses.replace(job.cluster, rate_gbps=float(rate))
             chosen = load_fabric(fabric["kind"], {**values["links"], **fabric.get("options", {})})
             run = simulate(graph, chosen.network(cluster, context))
             cells[entry["name"], fabric["name"], rate] = cell_of(run)

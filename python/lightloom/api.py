@@ -36,7 +36,7 @@ from lightloom.simulate import Plugins, PredictorFactory
 from lightloom.study.compare import Comparison, Scenario
 from lightloom.study.compare.run import compare as compare_fabrics
 from lightloom.study.prediction import Evaluation, Prediction, RegionOptions, score_predictors
-from lightloom.study.scheduling import MethodChoice, Ports, Problem, ScheduleComparison
+from lightloom.study.scheduling import MethodChoice, PortBudget, Problem, ScheduleComparison
 from lightloom.study.scheduling import compare_schedules as compare_schedulers
 from lightloom.study.scheduling.problem import without_diagonal
 from lightloom.units import parse_quantity
@@ -155,7 +155,7 @@ def compare_schedules(
     *,
     delay: float | str,
     rate: float | str = 400.0,
-    degree: int | None = None,
+    ports: int | None = None,
     switches: int | None = None,
     eps_rate: float | str = 0.0,
     progress: Progress | None = None,
@@ -171,12 +171,12 @@ def compare_schedules(
         Time that a reconfiguration takes, seconds or text such as ``"25 ms"``.
     rate
         Rate of a circuit, Gb/s or text.
-    degree
+    ports
         Optical ports per server, for circuits under a port budget; without it, schedules of
         permutations alone.
     switches
         Switches that every source and destination has a port at, for schedules of permutations
-        and other systems alike; ``degree`` by default, else 1.
+        and other systems alike; ``ports`` by default, else 1.
     eps_rate
         Rate of a server into the packet fabric, Gb/s or text; 0 for none.
     progress
@@ -199,18 +199,18 @@ def compare_schedules(
     'round-robin'
     """
     _refuse_unknown("compare_schedules", options, [field.name for field in fields(MethodChoice)])
-    whole = {"degree": degree, "switches": switches}
+    whole = {"ports": ports, "switches": switches}
     for key, value in whole.items():
         if value is not None and not isinstance(value, int | np.integer):
             raise InputError(f"compare_schedules: {key} = {echo(value)}: expected a whole number")
     name, matrix = _demand(demand)
     rate_gbps = parse_quantity(rate, "gigabit / second", "rate")
-    ports = None
-    if degree is not None:
-        ports = Ports(degree, parse_quantity(eps_rate, "gigabit / second", "eps_rate"))
+    budget = None
+    if ports is not None:
+        budget = PortBudget(ports, parse_quantity(eps_rate, "gigabit / second", "eps_rate"))
     sent, _ = without_diagonal(matrix)
     delay_s = parse_quantity(delay, "second", "delay")
-    problem = Problem(name, sent, rate_gbps, delay_s, ports=ports, switches=switches)
+    problem = Problem(name, sent, rate_gbps, delay_s, budget=budget, switches=switches)
     return compare_schedulers(problem, _choice(options), progress=function(progress, "progress"))
 
 

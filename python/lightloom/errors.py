@@ -13,6 +13,17 @@ from collections.abc import Iterable
 MAX_ECHO = 60
 
 
+#: what keys are called elsewhere, with their name here where letters do not show it
+_OTHER_NAMES = {
+    "degree": "ports",
+    "nic_gbps": "rate_gbps",
+    "reconfigure": "when",
+    "reconfiguration_delay_s": "fixed_s",
+    "control_delay_s": "control_s",
+    "link_up_delay_s": "link_up_s",
+}
+
+
 class LightloomError(Exception):
     """Base of every error that Lightloom raises on purpose.
 
@@ -105,10 +116,13 @@ def printable(text: str) -> str:
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string.
 
-    The closest is the one with the most similar letters, else the longest that ``word`` begins
-    with, as ``rail-optimized`` begins with ``rail``. Capitals do not count.
+    The closest is the one that is called so elsewhere, or the one with the most similar letters,
+    else the longest that ``word`` begins with, as ``rail-optimized`` begins with ``rail``. Capitals
+    do not count.
     """
     words = {choice.lower(): choice for choice in choices}
+    if (other := _OTHER_NAMES.get(word.lower())) in words:
+        return f"; did you mean '{other}'?"
     close = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
     begun = [choice for choice in words if len(choice) > 2 and word.lower().startswith(choice)]
     best = close[:1] or sorted(begun, key=len)[-1:]

@@ -36,3 +36,6 @@ ExpertProducts = Literal["grouped", "sequential"]
 Dispatcher = Literal["alltoall", "flex"]
 #: how evenly a gate loads the experts, as :data:`lightloom.demand.imbalance.IMBALANCES` explains
 Gate = Literal["balanced", "auxiliary", "natural", "skewed"]
+#: what adds up the gradients of a network that every GPU has whole: rings, one parameter server on
+#: rank 0, or all ranks as servers of equal shares
+Synchronization = Literal["ring", "server", "sharded-servers"]

@@ -17,7 +17,7 @@ PRICES = {400: (659, 1499, 1090, 520, 100, 150), 800: (1399, 2248, 1400, 520, 10
 
 
 def bill_of(fabric, gpus, rate=400, **counting):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=rate, gpu="h100")
     return fabric.bill_of_materials(cluster, Counting(**counting))
 
 
@@ -131,7 +131,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_port_of_each_kind_of_circuit_switch_has_its_own_price(kind):
     usd, watts = KINDS[kind]
-    fabric = MixNet(switch_ports=64, technology=kind, degree=6)
+    fabric = MixNet(switch_ports=64, technology=kind, ports=6)
     found = dollars(fabric, 1024) - dollars(MixNet(switch_ports=64), 1024)
     assert found == pytest.approx(768 * (usd - 520))
     power = PartsCostModel().power(bill_of(fabric, 1024), load_power())

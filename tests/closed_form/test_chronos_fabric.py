@@ -21,7 +21,7 @@ SLOT_S = LATENCY_S + GUARD_S
 
 
 def network(**options):
-    cluster = Cluster.of(gpus=8 * SERVERS, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=8 * SERVERS, rate_gbps=400, gpu="h100")
     own = {"link_delay_s": 1e-6, "interconnect": "ideal", **options}
     layout = Layout.grid(1, 1, SERVERS, 8, np.arange(SERVERS, dtype=np.uint32))
     return load_fabric("chronos", own).network(cluster, FabricContext(layout, mean=MeanDemand))

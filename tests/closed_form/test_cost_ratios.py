@@ -34,7 +34,7 @@ FLAT = TopoOpt(panel="flat")
 
 
 def per_gpu(fabric, rate, gpus=1024, **counting):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=rate, gpu="h100")
     bill = fabric.bill_of_materials(cluster, Counting(**{"tiers": 3, **counting}))
     return PartsCostModel().capital_cost(bill, load_prices()).per_gpu_usd
 
@@ -63,7 +63,7 @@ def test_fat_tree_and_rail_count_five_ports_and_six_transceivers_per_nic(rate):
 @pytest.mark.parametrize("degree", [1, 2, 3, 4, 5, 6, 7])
 def test_mixnet_is_the_mean_of_its_nics(rate, degree):
     expected = ((8 - degree) * fat_tree(rate) + degree * optical(rate)) / 8
-    assert per_gpu(MixNet(degree=degree), rate) == pytest.approx(expected)
+    assert per_gpu(MixNet(ports=degree), rate) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -109,7 +109,7 @@ def test_mean_ratio_over_the_rates_is_two():
     (2, 1.23), (3, 1.39), (4, 1.60), (5, 1.88), (6, 2.29), (7, 2.92),
 ])  # fmt: skip
 def test_sweep_of_the_optical_degree_at_400(degree, expected):
-    assert ratio(400, under=MixNet(degree=degree)) == pytest.approx(expected, abs=0.005)
+    assert ratio(400, under=MixNet(ports=degree)) == pytest.approx(expected, abs=0.005)
 
 
 def test_copper_host_links_of_4096_gpus():
@@ -125,7 +125,7 @@ def test_copper_ratio_hardly_depends_on_the_price_of_copper(tmp_path, dac_usd, e
     path = tmp_path / "prices.toml"
     path.write_text(text)
     prices = load_prices(path)
-    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=4096, rate_gbps=400, gpu="h100")
     counting, model = Counting(tiers=3, host_links="dac"), PartsCostModel()
     tree, mixnet = (
         model.capital_cost(fabric.bill_of_materials(cluster, counting), prices).total_usd

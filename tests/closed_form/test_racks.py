@@ -103,7 +103,7 @@ def test_servers_of_eight_keep_their_flows_apart():
 def on(fabric, tokens):
     """Time of an all-to-all of 128 ranks in two racks of 64, without latencies."""
     ideal = Interconnect.named("ideal", "b200")
-    cluster = Cluster.of(gpus=128, nic_gbps=800, gpu="b200", interconnect=ideal)
+    cluster = Cluster.of(gpus=128, rate_gbps=800, gpu="b200", interconnect=ideal)
     graph = all_to_all(tokens, 64)
     return simulate(graph, fabric.network(cluster, job_context([graph])))
 
@@ -129,7 +129,7 @@ def test_optical_io_at_every_gpu(total_gbps, circuits, faster):
 
 def job_of(tokens):
     """Two racks, and the job as a fabric sees it."""
-    cluster = Cluster.of(gpus=128, nic_gbps=800, gpu="b200")
+    cluster = Cluster.of(gpus=128, rate_gbps=800, gpu="b200")
     return cluster, job_context([all_to_all(tokens, 64)])
 
 

@@ -20,7 +20,7 @@ def network(servers, degree, **changes):
     found = topoopt_topology(servers, degree, rings=rings)
     cycles = cycles_in_order(found, rings)
     direct = Direct(
-        link_rate_bps=400 * GBPS,
+        nic_rate_bps=400 * GBPS,
         link_delay_ps=1_000_000,
         relay_delay_ps=3_000_000,
         circuits=found.circuits,

@@ -25,7 +25,7 @@ def rotor(monkeypatch):
     monkeypatch.setitem(FABRICS, Rotor.kind, Rotor)
 
     def network(**options):
-        cluster = Cluster.of(gpus=8 * SERVERS, nic_gbps=400, gpu="h100")
+        cluster = Cluster.of(gpus=8 * SERVERS, rate_gbps=400, gpu="h100")
         return load_fabric(
             "rotor", {"link_delay_s": LINK_S, "interconnect": "ideal", **options}
         ).network(cluster)
@@ -107,7 +107,7 @@ def test_an_all_to_all_ends_with_the_last_slot_of_a_period(rotor):
     run = simulate(graph([Steps().all_to_all()], members=SERVERS, tokens=tokens), rotor())
     # One delegate has an eighth of what it sends and gets the rest over the NVSwitch first.
     ideal = Interconnect.named("ideal", "h100")
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=ideal)
+    cluster = Cluster.of(gpus=8, rate_gbps=400, gpu="h100", interconnect=ideal)
     gpu = cluster.nvlink_gbps * 1e9 / 8
     scatter_s = ideal.nvlink_all_to_all_start_up_s + size * 7 / 8 / gpu
     last = PERIOD_S - HOLD_S + size / CIRCUIT + LINK_S + scatter_s

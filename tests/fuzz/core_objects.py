@@ -55,7 +55,7 @@ def decider(draw: Draws) -> Any:
     policy = vars(
         draw.namespace(
             allocator=draw.pick(NAMES["allocator"]),
-            when=draw.pick(NAMES["reconfigure"]),
+            when=draw.pick(NAMES["when"]),
             relaying=vars(relay_cost(draw)) if draw.chance(0.2) else None,
         )
     )

@@ -152,7 +152,7 @@ FIXED = Crossbars(
     methods=(("auto", DECISIONS),), slot_ps=10_000_000, aligned=True,
 )  # fmt: skip
 ROTOR = Scheduled(
-    link_rate_bps=400 * 10**9, link_delay_ps=1_000_000,
+    nic_rate_bps=400 * 10**9, link_delay_ps=1_000_000,
     circuits=np.array([[0, 0, 1, 1], [0, 2, 3, 1], [1, 0, 2, 1], [1, 1, 3, 1]], np.uint32),
     dark_ps=np.full(2, 10**6, np.uint64), hold_ps=np.full(2, 10**8, np.uint64),
 )  # fmt: skip
@@ -162,7 +162,7 @@ EPS = packet(4)
 NETWORKS = {
     "eps": EPS,
     "ocs": mixnet(4),
-    "ocs-relaying": mixnet(4, relaying=(1_000, 0), reconfigure="break-even"),
+    "ocs-relaying": mixnet(4, relaying=(1_000, 0), when="break-even"),
     "direct": direct(4, CIRCUITS_0_1, [*ROUTES, (0, 1, 2), (2, 1, 0), (1, 2, 3), (3, 2, 1)]),
     "crossbar": Network(4, 8, EPS.nvswitch, "hierarchical", (TURNS,)),
     "crossbar-fixed": Network(4, 8, EPS.nvswitch, "hierarchical", (FIXED,)),
@@ -183,7 +183,7 @@ def step(rng, network):
     spoil(rng, graph, network, options, packets)
     make_small(network, "servers")
     for part in network.parts if isinstance(network.parts, list) else ():
-        make_small(part, "nics", "degree")
+        make_small(part, "nics", "ports")
     return graph, network, options, packets
 
 

@@ -32,7 +32,7 @@ def _mixnet(policy: str) -> Callable[[int, int], Network]:
 
     def build(servers: int, members: int) -> Network:
         regions = (np.arange(servers) // members).astype(np.uint32)
-        return mixnet(servers, region_of_server=regions, reconfigure=policy, fixed_s=1e-4)
+        return mixnet(servers, region_of_server=regions, when=policy, fixed_s=1e-4)
 
     return build
 
@@ -45,7 +45,7 @@ def _mesh(servers: int, _: int) -> Network:
 
 def _crossbars(servers: int, _: int) -> Network:
     """The crossbars of Chronos with its defaults."""
-    cluster = Cluster.of(gpus=8 * servers, nic_gbps=RATE_BPS / GBPS, gpu="h100")
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
     parts = load_fabric("chronos").network(cluster).parts
     return replace(packet(servers, "hierarchical"), parts=parts)
 
@@ -55,7 +55,7 @@ def _rotor(servers: int, _: int) -> Network:
     slots = list(rounds(servers))
     circuits = [(slot, a, b, 1) for slot, pairs in enumerate(slots) for a, b in pairs]
     rotor = Scheduled(
-        link_rate_bps=RATE_BPS,
+        nic_rate_bps=RATE_BPS,
         link_delay_ps=1_000_000,
         circuits=np.array(circuits, np.uint32),
         dark_ps=np.full(len(slots), 10_000_000, np.uint64),

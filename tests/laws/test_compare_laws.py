@@ -203,7 +203,7 @@ def deep(**changes: Any) -> dict[str, float]:
     """Step of each fabric for a long step of many small groups."""
     plan = {"tp": 1, "pp": 4, "ep": 8, "micro_batches": 16, "micro_batch_size": 2, "seq_len": 4096}
     cluster = {"rate_gbps": 100.0, "gpus_per_server": 4, "nics_per_server": 4}
-    options = {"mixnet": {"degree": 3, "reconfigure": "break-even"}}
+    options = {"mixnet": {"ports": 3, "when": "break-even"}}
     changed = {"gpus": 32, "cluster": cluster, "plan": plan, "fabric_options": options, **changes}
     return random_job(0).times_s(**changed)
 
@@ -309,7 +309,7 @@ def test_context_parallelism_leaves_the_experts_alone():
         options = {
             "gpus": 32,
             "cluster": {"gpus_per_server": 4, "nics_per_server": 4},
-            "fabric_options": {"mixnet": {"degree": 2}},
+            "fabric_options": {"mixnet": {"ports": 2}},
         }
         one = random_job(0).results(plan=plan, demand={"source": "balanced"}, **options)["mixnet"]
         found.append((one.parameters["region_servers"], one.carried_bytes["ocs"]))

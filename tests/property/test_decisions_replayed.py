@@ -83,11 +83,11 @@ def world(rng):
     planes = None if rng.random() < 0.7 else str(rng.choice(["duplex", "crossed"]))
     return made, mixnet(
         servers,
-        degree=degree,
+        ports=degree,
         region_of_server=region,
         allocator=str(rng.choice(ALLOCATORS)),
         split=relaying or bool(rng.random() < 0.7),
-        reconfigure=str(rng.choice(["always", "per-layer", "break-even", "oracle"])),
+        when=str(rng.choice(["always", "per-layer", "break-even", "oracle"])),
         first=str(rng.choice(["reuse", "block", "predict"])),
         fixed_s=float(rng.choice([0, 1e-5, 1e-3, 25e-3])),
         per_pair_s=float(rng.choice([0, 1e-6])),
@@ -130,7 +130,7 @@ def replay(run, allocator, seen):
         seen["failed"] += log.ocs.failures is not None
         seen["planes"] += log.ocs.planes is not None
         seen["custom"] += allocator is not None
-        seen[log.ocs.reconfigure, log.ocs.first] += 1
+        seen[log.ocs.when, log.ocs.first] += 1
 
 
 def test_python_decides_as_the_runs_did():

@@ -11,10 +11,10 @@ from lightloom.demand import (
     combine,
     expected_distinct,
     fold,
+    imbalance_of,
     member_tokens,
     rank_matrix,
     received,
-    skew,
     synthetic,
 )
 from lightloom.demand.matrix_file import scale_rows
@@ -154,7 +154,7 @@ def test_scaled_rows_have_the_total_and_nearly_the_shares(rows, total):
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=40).filter(any))
 def test_skew_stays_in_its_bounds(values):
-    found = skew(np.array(values))
+    found = imbalance_of(np.array(values))
     assert found.max_over_mean >= 1 - 1e-9
     assert found.max_over_mean <= len(values) * (1 + 1e-9)
     assert -1e-9 <= found.gini <= 1 - 1 / len(values) + 1e-9

@@ -37,7 +37,7 @@ def test_cost_grows_with_the_cluster_and_is_close_to_proportional(gpus, kind):
     fabric = FABRICS[kind](**own.get(kind, {}))
 
     def total(number):
-        cluster = Cluster.of(gpus=number, nic_gbps=400, gpu="h100")
+        cluster = Cluster.of(gpus=number, rate_gbps=400, gpu="h100")
         bill = fabric.bill_of_materials(cluster, Counting(tiers=3))
         return PartsCostModel().capital_cost(bill, PRICES).total_usd, cluster.servers
 
@@ -46,7 +46,7 @@ def test_cost_grows_with_the_cluster_and_is_close_to_proportional(gpus, kind):
     assert more > cost
     per_server = PartsCostModel().capital_cost(
         fabric.bill_of_materials(
-            Cluster.of(gpus=48 * 64, nic_gbps=400, gpu="h100"), Counting(tiers=3)
+            Cluster.of(gpus=48 * 64, rate_gbps=400, gpu="h100"), Counting(tiers=3)
         ),
         PRICES,
     ).total_usd / 384  # fmt: skip
@@ -80,8 +80,8 @@ def test_no_switch_of_a_tree_has_too_few_ports(servers, nics, ports, ratio, rail
 @given(st.integers(1, 5000), st.integers(1, 7))
 @settings(deadline=None)
 def test_every_mixnet_nic_is_either_packet_or_optical(gpus, degree):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
-    bill = MixNet(degree=degree).bill_of_materials(cluster, Counting(tiers=1))
+    cluster = Cluster.of(gpus=gpus, rate_gbps=400, gpu="h100")
+    bill = MixNet(ports=degree).bill_of_materials(cluster, Counting(tiers=1))
     assert bill.count("nic") == cluster.nics
     assert bill.count("eps_port") + bill.count("ocs_port") == cluster.nics
 

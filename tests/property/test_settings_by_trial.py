@@ -45,7 +45,7 @@ def test_the_best_strategy_is_never_slower_than_any(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_fat_tree_of_all_nics_is_never_slower_than_some_of_them_on_circuits(seed):
     # the first flow that ends sooner may meet another one: shares are max-min fair
-    assert step_s(seed, "fat-tree") <= step_s(seed, "mixnet", link_up_delay_s=0) * 1.001
+    assert step_s(seed, "fat-tree") <= step_s(seed, "mixnet", link_up_s=0) * 1.001
 
 
 @pytest.mark.parametrize("seed", SEEDS)

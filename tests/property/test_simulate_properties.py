@@ -32,10 +32,10 @@ NETWORKS = {
         8, region_of_server=np.array([0, 0, 1, 1, 2, 2, 3, 3], np.uint32)
     ),
     "mixnet, blocking": lambda: mixnet(8, first="block", keep_unchanged=False, allocator="paper"),
-    "mixnet, per layer": lambda: mixnet(8, reconfigure="per-layer"),
-    "mixnet, break-even": lambda: mixnet(8, reconfigure="break-even", fixed_s=1e-3),
-    "mixnet, oracle": lambda: mixnet(8, reconfigure="oracle", fixed_s=1e-4, keep_unchanged=False),
-    "mixnet, fixed": lambda: mixnet(8, reconfigure="never", split=False),
+    "mixnet, per layer": lambda: mixnet(8, when="per-layer"),
+    "mixnet, break-even": lambda: mixnet(8, when="break-even", fixed_s=1e-3),
+    "mixnet, oracle": lambda: mixnet(8, when="oracle", fixed_s=1e-4, keep_unchanged=False),
+    "mixnet, fixed": lambda: mixnet(8, when="never", split=False),
     "direct": lambda: full_mesh(8),
 }
 

@@ -144,8 +144,8 @@ def test_plans_of_any_degrees(plan, gpus, model):
 
 
 @patient
-@given(st.dictionaries(st.sampled_from(["degree", "allocator", "first", "label", "technology",
-                                        "reconfiguration_delay_s", "nic_gbps",
+@given(st.dictionaries(st.sampled_from(["ports", "allocator", "first", "label", "technology",
+                                        "fixed_s", "rate_gbps",
                                         "gpus_per_server", "split"])
                        | st.text(max_size=8), values, max_size=4),
        st.sampled_from(["mixnet", "topoopt", "fat-tree"]))  # fmt: skip

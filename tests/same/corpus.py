@@ -52,9 +52,9 @@ ERRORS = (
     "compare mixtral-8x7b --gpus 64 --rate fast",
     "compare mixtral-8x7b --gpus 64 --rate 100 --tp 3",
     "compare mixtral-8x7b --gpus 64 --rate 100 --fabrics moon",
-    "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.degre=4",
-    "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.degree=-1",
-    "compare mixtral-8x7b --gpus 64 --rate 100 --reconfigure sometimes",
+    "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.prots=4",
+    "compare mixtral-8x7b --gpus 64 --rate 100 --set mixnet.ports=-1",
+    "compare mixtral-8x7b --gpus 64 --rate 100 --when sometimes",
     "compare mixtral-8x7b --gpus 64 --rate 100 --allocator worst",
     "compare mixtral-8x7b --gpus 64 --rate 100 --fail moon:1",
     "compare mixtral-8x7b --gpus 64 --rate 100 --gpu z80",
@@ -65,7 +65,7 @@ ERRORS = (
     "schedule demand.npy",
     "schedule demand.npy --reconfiguration-delay 1",
     "schedule demand.npy --reconfiguration-delay 1ms --methods magic",
-    "schedule demand.npy --reconfiguration-delay 1ms --degree 4 --failed moon:1",
+    "schedule demand.npy --reconfiguration-delay 1ms --ports 4 --failed moon:1",
     f"{HOSTS} --transport pigeon --pattern permutation --bytes 1MB",
     f"{HOSTS} --transport ndp --pattern permutation --bytes 1",
     f"{HOSTS} --transport ndp --pattern permutation --bytes 1MB --set transport.gain=2",
@@ -103,14 +103,12 @@ def comparisons() -> list[str]:
         for plan, fabric in product(PLANS, FABRICS)
     ]
     calls += [
-        f"{MOVING} --reconfigure {when} --set mixnet.first={first} --reconfiguration-delay {delay}"
+        f"{MOVING} --when {when} --set mixnet.first={first} --fixed {delay}"
         for when, first, delay in product(
             RECONFIGURE_POLICIES, ("reuse", "block", "predict"), ("100us", "25ms")
         )
     ]
-    calls += [
-        f"{MOVING} --allocator {name} --reconfiguration-delay 1ms" for name in ALLOCATION_METHODS
-    ]
+    calls += [f"{MOVING} --allocator {name} --fixed 1ms" for name in ALLOCATION_METHODS]
     calls += [
         f"{SMALL} --fabrics fat-tree,topoopt,mixnet",
         f"{SMALL} --fabrics fat-tree,mixnet --all-to-all flat",
@@ -133,7 +131,7 @@ def comparisons() -> list[str]:
 def schedules() -> list[str]:
     """Schedules of permutations, circuits and other systems."""
     calls = [
-        f"--synthetic {name} --servers {servers} --reconfiguration-delay {delay} --degree 4"
+        f"--synthetic {name} --servers {servers} --reconfiguration-delay {delay} --ports 4"
         for name, servers, delay in product(SYNTHETIC, (8, 12), DELAYS)
     ]
     calls += [
@@ -143,11 +141,11 @@ def schedules() -> list[str]:
             (
                 "--partial",
                 "--switches 3",
-                "--degree 6 --relay",
-                "--degree 6 --planes",
-                "--degree 6 --planes --failed plane:1,nic:2/0",
-                "--degree 4 --failed server:3,eps:0/1",
-                "--degree 4 --allocators exact --eps-rate 100",
+                "--ports 6 --relay",
+                "--ports 6 --planes",
+                "--ports 6 --planes --failed plane:1,nic:2/0",
+                "--ports 4 --failed server:3,eps:0/1",
+                "--ports 4 --allocators exact --eps-rate 100",
                 "--chunks 4 --produced-over 5ms",
                 "--chunks 4 --produced-over 5ms --needed-over 5ms",
                 "--methods bvn,threshold",

@@ -27,7 +27,7 @@ from lightloom.schedule import (
 ROOT = Path(__file__).parents[2]
 SETS = [
     "allocator",
-    "reconfigure",
+    "when",
     "first",
     "all_to_all",
     "permutation method",
@@ -70,7 +70,7 @@ def test_options_of_a_fabric_list_a_set_as_the_core_has_it():
     ("call", "names"),
     [
         (lambda: MixNet(allocator="x"), ALLOCATION_METHODS),
-        (lambda: MixNet(reconfigure="x"), RECONFIGURE_POLICIES),
+        (lambda: MixNet(when="x"), RECONFIGURE_POLICIES),
         (lambda: MixNet(first="x"), FIRST_ALL_TO_ALL_MODES),
         (lambda: MixNet(all_to_all="x"), ["best", *ALL_TO_ALL_STRATEGIES]),
         (lambda: decompose([[1]], method="x"), choices("permutation method")),

@@ -88,7 +88,7 @@ def test_an_allocator_of_a_user_chooses_the_circuits(comparison):
         recorded.extend(requests)
         return [np.zeros(request.demand.shape, dtype=np.uint16) for request in requests]
 
-    always = {"fabric_options": {"mixnet": {"reconfigure": "always", "first": "block"}}}
+    always = {"fabric_options": {"mixnet": {"when": "always", "first": "block"}}}
     found = lightloom.compare("mixtral-8x7b", **SMALL, **always, allocator=none)
     assert recorded
     assert found.result("fat-tree").run_hash == comparison.result("fat-tree").run_hash
@@ -110,7 +110,7 @@ def test_a_comparison_shows_itself(comparison, tmp_path):
 
 def test_schedules(tmp_path):
     found = lightloom.compare_schedules(
-        DEMAND, delay="1 us", rate="100 Gb/s", degree=2, eps_rate="100 Gb/s", planes=True
+        DEMAND, delay="1 us", rate="100 Gb/s", ports=2, eps_rate="100 Gb/s", planes=True
     )
     assert found.best_allocation is not None
     assert found.planes is not None
@@ -191,14 +191,14 @@ def test_predictors_of_a_user_are_scored_beside_ours(tmp_path):
     assert "mine" in found._repr_html_()
     with pytest.raises(LightloomError, match="unknown predictor 'ridg'; did you mean 'ridge'"):
         lightloom.predict(loads, ["ridg"])
-    with pytest.raises(LightloomError, match="predict: unknown argument 'degree'"):
-        lightloom.predict(loads, degree=3)
+    with pytest.raises(LightloomError, match="predict: unknown argument 'ports'"):
+        lightloom.predict(loads, ports=3)
     with pytest.raises(LightloomError, match="no such file"):
         lightloom.predict(tmp_path / "none.csv")
 
 
 def test_a_predictor_by_name_or_of_a_user():
-    always = {"mixnet": {"reconfigure": "always", "degree": 2, "reconfiguration_delay_s": 0}}
+    always = {"mixnet": {"when": "always", "ports": 2, "fixed_s": 0}}
     settings = {**SMALL, "fabrics": ["mixnet"], "fabric_options": always}
     default = lightloom.compare("mixtral-8x7b", **settings)
     named = lightloom.compare("mixtral-8x7b", **settings, predictor="ridge")
@@ -220,7 +220,7 @@ def test_a_predictor_by_name_or_of_a_user():
     ("demand", "options", "message"),
     [
         ([[0, 1], [2]], {}, "demand: expected rows of one length"),
-        ([[0, 1], [2, 0]], {"degree": "x"}, "degree = 'x': expected a whole number"),
+        ([[0, 1], [2, 0]], {"ports": "x"}, "ports = 'x': expected a whole number"),
         ([[0, 1], [2, 0]], {"switches": 1.5}, "switches = 1.5: expected a whole number"),
         ([[0, 1], [2, 0]], {"methodz": ()}, "unknown argument 'methodz'"),
     ],

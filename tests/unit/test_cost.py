@@ -16,7 +16,7 @@ from lightloom.hardware import load_gpu, load_power, load_prices
 MODEL: CostModel = PartsCostModel()
 #: the tiers that the MixNet paper charges
 PAPER = Counting(tiers=3)
-CLUSTER = Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
+CLUSTER = Cluster.of(gpus=1024, rate_gbps=400, gpu="h100")
 
 
 def bill(*lines, gpus=8, **more):
@@ -127,7 +127,7 @@ def test_conventions_travel_with_the_numbers():
 
 
 def test_a_rate_without_prices_is_one_line():
-    cluster = Cluster.of(gpus=8, nic_gbps=123, gpu="h100")
+    cluster = Cluster.of(gpus=8, rate_gbps=123, gpu="h100")
     with pytest.raises(HardwareError, match=r"nothing for 123 Gb/s links; known rates: 100"):
         MODEL.capital_cost(FatTree().bill_of_materials(cluster), load_prices())
 

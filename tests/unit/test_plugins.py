@@ -47,7 +47,7 @@ def add(tmp_path, monkeypatch):
 
 
 def compared(fabrics, **more):
-    return lightloom.compare("qwen-moe", fabrics=fabrics, plan=PLAN, **JOB, **more)
+    return lightloom.compare("qwen-moe", fabrics=fabrics, plan=PLAN, **{**JOB, **more})
 
 
 def test_a_fabric_is_compared_as_an_object():
@@ -55,6 +55,43 @@ def test_a_fabric_is_compared_as_an_object():
     assert [result.fabric for result in found.results] == ["fat-tree", "rotors"]
     (_, recorded) = found.to_json()["inputs"]["scenario"]["fabrics"]
     assert (recorded["kind"], recorded["uplinks"]) == ("rotor", 8)
+
+
+class Stranger:
+    """A fabric that derives from nothing of the package: a fat-tree inside."""
+
+    kind = name = "stranger"
+
+    def __init__(self, **options):
+        self._options = options
+        self._tree = load_fabric("fat-tree", {**options, "label": "stranger"})
+
+    def __getattr__(self, part):
+        if part not in {
+            *("adapt", "network", "bill_of_materials", "parameters", "effective"),
+            *("reconfiguration", "candidates", "without"),
+        }:
+            raise AttributeError(part)
+        return getattr(self._tree, part)
+
+    def knobs(self, cluster):
+        return {"planes": sorted({1, cluster.nics_per_server} - {self._tree.planes})}
+
+    def replace(self, **options):
+        return type(self)(**{**self._options, **options})
+
+
+def test_a_fabric_of_a_stranger_has_its_designs_tuned():
+    """A fabric is what has the methods of the protocol: its knobs are moved as those of ours."""
+    fabrics = [Stranger(), load_fabric("fat-tree", {"label": "ours"})]
+    found = compared(fabrics, rate=400, designs="tuned")
+    tried = found.inputs["designs"]
+    stranger, ours = ([d for d in tried if d["fabric"] == name] for name in ("stranger", "ours"))
+    assert [d["options"] for d in stranger] == [{}, {"planes": 8}]
+    assert [d["options"] for d in ours][:1] == [{}]
+    assert sum(d["is_chosen"] for d in stranger) == 1
+    (first, second) = found.results
+    assert first.switching.others == second.switching.others != ()
 
 
 def test_what_results_record_of_an_object_is_that_fabric_again():
@@ -104,7 +141,7 @@ def test_an_installed_allocator_schedules(add, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     points = entry_points_of("add-an-allocator.md")
     add("lightloom_rings", code_of("add-an-allocator.md"), points)
-    command = "schedule --synthetic mixtral --reconfiguration-delay 1ms --degree 6 --json out.json"
+    command = "schedule --synthetic mixtral --reconfiguration-delay 1ms --ports 6 --json out.json"
     assert main([*command.split(), "--allocators", "all,ring", "--failed", "server:3"]) == 0
     found = json.loads((tmp_path / "out.json").read_text())["circuits"]
     assert "exact" not in found

@@ -15,8 +15,8 @@ pub struct RelayChunk {
 /// Regional circuit switches and how they are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ocs {
-    /// Optical links per server (the paper's alpha).
-    pub degree: u32,
+    /// Optical ports per server (the degree, or alpha, of the paper).
+    pub ports: u32,
     /// Rate of each.
     pub nic_rate: Rate,
     /// Propagation delay of one circuit.
@@ -29,7 +29,7 @@ pub struct Ocs {
     /// Demand to circuits.
     pub allocator: Allocator,
     /// When circuits follow the demand.
-    pub reconfigure: Reconfigure,
+    pub when: Reconfigure,
     /// What the first all-to-all of a forward pass does.
     pub first: FirstAllToAll,
     /// Whether a pair with circuits may send its excess over the EPS.
@@ -46,6 +46,6 @@ pub struct Ocs {
 impl Ocs {
     /// When circuits are decided.
     pub(crate) fn when(&self) -> When {
-        When { policy: self.reconfigure, first: self.first }
+        When { policy: self.when, first: self.first }
     }
 }

@@ -137,13 +137,13 @@ pub(crate) fn eps(servers: u32) -> Eps {
 /// Six circuits per server, all servers in one region, 25 ms to switch.
 pub(crate) fn ocs(servers: usize) -> Ocs {
     Ocs {
-        degree: 6,
+        ports: 6,
         nic_rate: Rate(400 * GBPS),
         circuit_delay: Duration(1_000_000),
         region_of_server: vec![0; servers],
         planes: None,
         allocator: Allocator::Best,
-        reconfigure: Reconfigure::Always,
+        when: Reconfigure::Always,
         first: FirstAllToAll::Reuse,
         split: true,
         relaying: None,
@@ -153,8 +153,8 @@ pub(crate) fn ocs(servers: usize) -> Ocs {
 }
 
 /// As [`ocs`], with another policy.
-pub(crate) fn ocs_when(servers: usize, reconfigure: Reconfigure) -> Ocs {
-    Ocs { reconfigure, ..ocs(servers) }
+pub(crate) fn ocs_when(servers: usize, when: Reconfigure) -> Ocs {
+    Ocs { when, ..ocs(servers) }
 }
 
 /// As this network, whose first all-to-alls do something else.

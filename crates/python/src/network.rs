@@ -105,13 +105,13 @@ fn part(part: &Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>> {
 
 #[derive(FromPyObject)]
 struct PyOcs {
-    degree: u32,
+    ports: u32,
     nic_rate_bps: u64,
     circuit_delay_ps: u64,
     region_of_server: Column<u32>,
     allocator: Name<Allocator>,
     split: bool,
-    reconfigure: Name<Reconfigure>,
+    when: Name<Reconfigure>,
     first: Name<FirstAllToAll>,
     timing: Record<SwitchTiming>,
     relaying: Option<(u64, u64)>,
@@ -122,13 +122,13 @@ struct PyOcs {
 impl From<PyOcs> for Ocs {
     fn from(ocs: PyOcs) -> Self {
         Self {
-            degree: ocs.degree,
+            ports: ocs.ports,
             nic_rate: Rate(ocs.nic_rate_bps),
             circuit_delay: Duration(ocs.circuit_delay_ps),
             region_of_server: ocs.region_of_server.0,
             planes: ocs.planes.map(|planes| planes.0),
             allocator: ocs.allocator.0,
-            reconfigure: ocs.reconfigure.0,
+            when: ocs.when.0,
             first: ocs.first.0,
             split: ocs.split,
             relaying: ocs
@@ -142,7 +142,7 @@ impl From<PyOcs> for Ocs {
 
 #[derive(FromPyObject)]
 struct PyDirect {
-    link_rate_bps: u64,
+    nic_rate_bps: u64,
     link_delay_ps: u64,
     relay_delay_ps: u64,
     circuits: Column<u32>,
@@ -165,7 +165,7 @@ impl TryFrom<PyDirect> for Direct {
         let circuit = |row: &[u32]| Circuit { a: row[0], b: row[1], count: row[2] };
         let cycles = cycles.into_iter().zip(direct.cycle_counts.0);
         Ok(Self {
-            link_rate: Rate(direct.link_rate_bps),
+            nic_rate: Rate(direct.nic_rate_bps),
             link_delay: Duration(direct.link_delay_ps),
             relay_delay: Duration(direct.relay_delay_ps),
             circuits: direct.circuits.0.chunks_exact(3).map(circuit).collect(),
@@ -190,7 +190,7 @@ fn server_lists(
 
 #[derive(FromPyObject)]
 struct PyScheduled {
-    link_rate_bps: u64,
+    nic_rate_bps: u64,
     link_delay_ps: u64,
     circuits: Column<u32>,
     dark_ps: Column<u64>,
@@ -221,7 +221,7 @@ impl TryFrom<PyScheduled> for ScheduledCircuits {
             slot.circuits.push(Circuit { a: row[1], b: row[2], count: row[3] });
         }
         Ok(Self {
-            link_rate: Rate(scheduled.link_rate_bps),
+            nic_rate: Rate(scheduled.nic_rate_bps),
             link_delay: Duration(scheduled.link_delay_ps),
             slots,
             min_bytes: scheduled.min_bytes,
@@ -308,7 +308,7 @@ where
         if cause.is_instance_of::<NetworkInvalid>(py) {
             return cause;
         }
-        // "failed to extract field PyOcs.degree" of what is Ocs in Python
+        // "failed to extract field PyOcs.ports" of what is Ocs in Python
         let text = error.value(py).to_string();
         let attribute = text.rsplit_once(" field Py").map_or(text.as_str(), |(_, name)| name);
         let reason = cause.value(py);

@@ -97,7 +97,7 @@ def scenario_of(call: CommandCall) -> CollectiveScenario:
     from lightloom.fabric.read import fabric_classes
 
     tables: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
-    settings = read_settings(call.tables.pop("set", ()), tables, "mixnet.degree=4")
+    settings = read_settings(call.tables.pop("set", ()), tables, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             put(call.tables, f"fabric_options.{table}.{name}", value)

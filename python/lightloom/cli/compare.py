@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -20,6 +21,7 @@ from lightloom.study.compare.scenario import (
     KeptOptions,
     PacketOptions,
     PlanOptions,
+    ProgramOptions,
     Scenario,
 )
 
@@ -28,6 +30,7 @@ EXAMPLES = (
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
     "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
     "lightloom compare --workload trace.json --rate 400 --gpu h100 --fabrics fat-tree,mixnet",
+    "lightloom compare resnet-50+vgg-16 --gpus 64 --rate 100",
 )
 
 
@@ -118,7 +121,7 @@ def _demand() -> Panel:
 
 def _fabrics() -> Panel:
     mixnet = "fabric_options.mixnet"
-    delay = "--reconfiguration-delay"
+    fixed = option(MixNetOptions, "fixed_s", common=True, below=mixnet)
     return Panel(
         "Fabrics",
         (
@@ -126,8 +129,8 @@ def _fabrics() -> Panel:
             option(Scenario, "designs", common=True),
             option(Settings, "set", common=True, repeats=True, metavar="KEY=VALUE"),
             option(MixNetOptions, "allocator", common=True, below=mixnet),
-            option(MixNetOptions, "reconfigure", below=mixnet),
-            option(MixNetOptions, "reconfiguration_delay_s", delay, common=True, below=mixnet),
+            option(MixNetOptions, "when", below=mixnet),
+            replace(fixed, aliases=("--reconfiguration-delay",)),
             option(MixNetOptions, "relay", below=mixnet),
             option(FabricOptions, "all_to_all", below="fabric_options.all"),
         ),
@@ -254,7 +257,8 @@ def _check_job(call: CommandCall) -> None:
     if not call.has("model") and not call.has("workload"):
         raise InputError(
             "no job is given: expected a model (a name from 'lightloom models', or the path of a "
-            f"config.json), or a trace with --workload; for example: {EXAMPLES[0]}"
+            f"config.json), or a trace or table of phases with --workload; "
+            f"for example: {EXAMPLES[0]}"
         )
     if call.has("model") and not call.has("workload") and not call.has("gpus"):
         raise InputError("--gpus is missing; add it, such as --gpus 1024")
@@ -278,9 +282,10 @@ def _apply_settings(call: CommandCall) -> None:
         "demand": DemandOptions,
         "counting": Counting,
         "packets": PacketOptions,
+        "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {**fabrics, **study}, "mixnet.degree=4")
+    settings = read_settings(texts, {**fabrics, **study}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"

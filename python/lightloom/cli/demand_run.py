@@ -17,10 +17,10 @@ from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import results_console, terminal
 from lightloom.demand import (
     DemandSource,
+    ImbalanceStatistics,
     MemberPlacement,
     RoutingLog,
     Shape,
-    SkewStatistics,
     bytes_per_token,
     from_matrix,
     member_tokens,
@@ -269,7 +269,7 @@ def _picture(
 def _as_json(
     source: DemandSource,
     index: dict[str, int],
-    figures: SkewStatistics,
+    figures: ImbalanceStatistics,
     picture: MatrixPicture,
     token_bytes: int,
 ) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def _run(call: CommandCall) -> None:
     if options.gpus > GPUS_PER_SERVER and options.gpus % GPUS_PER_SERVER:
         raise InputError(unfilled_servers(options.gpus, GPUS_PER_SERVER))
     cluster = Cluster.of(
-        gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100", gpus_per_server=GPUS_PER_SERVER
+        gpus=options.gpus, rate_gbps=options.rate_gbps, gpu="a100", gpus_per_server=GPUS_PER_SERVER
     )
     prices = load_prices(options.prices)
     if (fabric := options.fabric) is not None:

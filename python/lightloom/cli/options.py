@@ -48,6 +48,8 @@ class Option:
         Whether it may be left out even if the field is required, since a file may have it.
     is_typed
         Whether the command line alone gives it, since a file says it before defaults do.
+    aliases
+        Names in common use that are taken as well; help and messages have the flag.
     """
 
     key: str
@@ -58,6 +60,7 @@ class Option:
     metavar: str = ""
     optional: bool = False
     is_typed: bool = False
+    aliases: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -141,6 +144,7 @@ class Option:
         else:
             parameter = typer.Option(
                 "/".join(self.flags),
+                *self.aliases,
                 metavar=description.metavar or None,
                 help=description.sentence(),
                 envvar=None if self.is_typed else self.variable,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from lightloom.inputs.strict import File, Name, Number, Strict, Switch, Whole, q
 EXAMPLES = (
     "lightloom predict --synthetic drifting",
     "lightloom predict routing.jsonl --predictors last-step,ewma,ridge --csv scores.csv",
-    "lightloom predict --synthetic volatile --experts 128 --degree 4 --nics 8 --rate 400",
+    "lightloom predict --synthetic volatile --experts 128 --ports 4 --nics 8 --rate 400",
 )
 NOTES = (
     "A synthetic log has 200 steps of 4 layers with 64 experts, 16384 tokens and 2 experts per "
@@ -74,7 +75,9 @@ class PredictOptions(Strict):
     experts_per_server: Whole | None = Field(
         None, description="Number of experts on a server; by default such that 8 servers have all."
     )
-    degree: Whole = Field(6, description="Number of optical links of a server.")
+    ports: Whole = Field(
+        6, description="Number of optical ports of a server, its degree in papers."
+    )
     nics: Whole = Field(
         8, description="Number of NICs of a server; those without optical links are on the EPS."
     )
@@ -131,7 +134,7 @@ def _region() -> Panel:
     return Panel(
         "Region",
         (
-            option(PredictOptions, "degree", common=True),
+            replace(option(PredictOptions, "ports", common=True), aliases=("--degree",)),
             option(PredictOptions, "nics", common=True),
             option(PredictOptions, "rate_gbps", common=True),
             option(PredictOptions, "experts_per_server", common=True),

@@ -71,12 +71,12 @@ def predict(options: PredictOptions, outputs: Outputs) -> None:
 
 
 def _region(options: PredictOptions) -> Region:
-    degree, nics, rate_gbps = options.degree, options.nics, options.rate_gbps
-    if not degree <= nics <= 1024:
+    ports, nics, rate_gbps = options.ports, options.nics, options.rate_gbps
+    if not ports <= nics <= 1024:
         raise InputError(
-            f"--degree {degree} of --nics {nics}: expected 1 to the number of NICs (at most 1024)"
+            f"--ports {ports} of --nics {nics}: expected 1 to the number of NICs (at most 1024)"
         )
-    return Region(degree, rate_gbps, (nics - degree) * rate_gbps, options.split)
+    return Region(ports, rate_gbps, (nics - ports) * rate_gbps, options.split)
 
 
 def _per_server(experts: int, per_server: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, choices
 
 EXAMPLES = (
-    "lightloom schedule demand.npy --reconfiguration-delay 25ms --degree 6",
+    "lightloom schedule demand.npy --reconfiguration-delay 25ms --ports 6",
     "lightloom schedule --synthetic mixtral --servers 8 --reconfiguration-delay 10us --html "
     "page.html",
     "lightloom schedule demand.npy --reconfiguration-delay 1ms --methods bvn,open-shop --csv -",
@@ -23,7 +24,7 @@ EXAMPLES = (
 )
 NOTES = (
     "A synthetic demand is one micro-batch with an EP rank of 16384 tokens on each server by "
-    "default. Without --degree, only schedules of permutations are compared."
+    "default. Without --ports, only schedules of permutations are compared."
 )
 
 
@@ -62,7 +63,7 @@ class ScheduleOptions(Strict):
     servers: Annotated[Whole, Field(ge=2, le=4096)] | None = Field(
         None,
         description="Number of servers of a synthetic demand; 8 by default. Schedules of "
-        "permutations have at most 1,024 lines; larger demand needs --degree.",
+        "permutations have at most 1,024 lines; larger demand needs --ports.",
     )
     tokens: Whole | None = Field(None, description="Tokens per EP rank and micro-batch.")
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
@@ -79,7 +80,7 @@ class ScheduleOptions(Strict):
     )
     switches: Annotated[Whole, Field(le=1_024)] | None = Field(
         None,
-        description="Number of switches that every server has a port at; that of --degree by "
+        description="Number of switches that every server has a port at; that of --ports by "
         "default, else 1.",
     )
     start_from: File | None = Field(
@@ -120,20 +121,18 @@ class ScheduleOptions(Strict):
     systems: Switch = Field(
         True, description="Compare with RotorNet, Helios and X-NEST+ on the same switches."
     )
-    degree: Annotated[Whole, Field(le=65_535)] | None = Field(
-        None, description="Number of optical links of a server."
+    ports: Annotated[Whole, Field(le=65_535)] | None = Field(
+        None, description="Number of optical ports of a server, its degree in papers."
     )
     allocators: Annotated[tuple[Name, ...], Choices(_allocators)] | None = Field(
         None,
         description="Algorithms that allocate the circuits: {choices}. 'all', the default, leaves "
         "out 'exact', which takes seconds and proves a bound.",
     )
-    eps_rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = (
-        Field(
-            None,
-            description="Rate of a server into the packet switches, which share the demand; "
-            "with --degree twice that of a NIC by default.",
-        )
+    eps_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = Field(
+        None,
+        description="Rate of a server into the packet switches, which share the demand; "
+        "with --ports twice that of a NIC by default.",
     )
     held_circuits: File | None = Field(
         None,
@@ -198,9 +197,9 @@ def _circuits() -> Panel:
     return Panel(
         "Circuits with a limited number of ports",
         (
-            option(ScheduleOptions, "degree", common=True),
+            replace(option(ScheduleOptions, "ports", common=True), aliases=("--degree",)),
             option(ScheduleOptions, "allocators", common=True),
-            option(ScheduleOptions, "eps_rate_gbps", common=True),
+            option(ScheduleOptions, "eps_gbps", "--eps-rate", common=True),
             option(ScheduleOptions, "relay", common=True),
             option(ScheduleOptions, "held_circuits"),
             option(ScheduleOptions, "planes"),

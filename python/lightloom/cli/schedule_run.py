@@ -31,7 +31,7 @@ from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
 from lightloom.schedule import parse_failures
 from lightloom.study.scheduling import (
     MethodChoice,
-    Ports,
+    PortBudget,
     Problem,
     ScheduleComparison,
     compare_schedules,
@@ -71,21 +71,21 @@ def schedule(options: ScheduleOptions, outputs: Outputs, call: CommandCall) -> N
         relay=options.relay,
         planes=options.planes,
     )
-    ports = _ports(call, options)
+    budget = _budget(call, options)
     name, matrix = _demand(options)
     sent, inside = without_diagonal(matrix)
-    _check_held(options, ports, len(sent))
+    _check_held(options, budget, len(sent))
     lost_bytes = 0
-    if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
-        sent, lost_bytes = without_servers(sent, ports.failed.servers)
+    if budget is not None and budget.failed is not None and sent.shape[0] == sent.shape[1]:
+        sent, lost_bytes = without_servers(sent, budget.failed.servers)
     problem = Problem(
         name,
         sent,
         options.rate_gbps,
         options.reconfiguration_delay_s,
         partial=options.partial,
-        ports=ports,
-        eps_gbps=None if ports is not None else options.eps_rate_gbps or None,
+        budget=budget,
+        eps_gbps=None if budget is not None else options.eps_gbps or None,
         switches=options.switches,
         chunks=_chunks(options),
         earlier=_earlier(options, sent.shape),
@@ -201,22 +201,22 @@ def _released(options: ScheduleOptions, path: Path) -> ChunkTimes:
     return ChunkTimes(count, max(released_s), options.needed_over_s, released_s)
 
 
-def _ports(call: CommandCall, options: ScheduleOptions) -> Ports | None:
-    degree, rate_gbps = options.degree, options.rate_gbps
-    if degree is None:
+def _budget(call: CommandCall, options: ScheduleOptions) -> PortBudget | None:
+    ports, rate_gbps = options.ports, options.rate_gbps
+    if ports is None:
         for name in _FOR_CIRCUITS:
-            if call.has(name) and not (name == "relay" and options.eps_rate_gbps):
+            if call.has(name) and not (name == "relay" and options.eps_gbps):
                 other = " or --eps-rate" if name == "relay" else ""
                 raise InputError(
-                    f"{call.flag(name)} is for circuits; give --degree{other} as well, or leave "
+                    f"{call.flag(name)} is for circuits; give --ports{other} as well, or leave "
                     "it out"
                 )
         return None
-    eps_gbps = _EPS_NICS * rate_gbps if options.eps_rate_gbps is None else options.eps_rate_gbps
+    eps_gbps = _EPS_NICS * rate_gbps if options.eps_gbps is None else options.eps_gbps
     path = options.held_circuits
     circuits = None if path is None else read_whole_matrix(path, "circuits")
     if options.failed is None:
-        return Ports(degree, eps_gbps, circuits)
+        return PortBudget(ports, eps_gbps, circuits)
     failed = parse_failures(options.failed, "--failed")
     eps_nics = round(eps_gbps / rate_gbps)
     if failed.eps_nics and not math.isclose(eps_nics * rate_gbps, eps_gbps):
@@ -224,11 +224,11 @@ def _ports(call: CommandCall, options: ScheduleOptions) -> Ports | None:
             f"--failed: EPS NICs need an --eps-rate that is a multiple of {rate_gbps:g} Gb/s, "
             f"got {eps_gbps:g}"
         )
-    return Ports(degree, eps_gbps, circuits, failed, eps_nics)
+    return PortBudget(ports, eps_gbps, circuits, failed, eps_nics)
 
 
-def _check_held(options: ScheduleOptions, ports: Ports | None, servers: int) -> None:
-    circuits = None if ports is None or ports.previous is None else np.asarray(ports.previous)
+def _check_held(options: ScheduleOptions, budget: PortBudget | None, servers: int) -> None:
+    circuits = None if budget is None or budget.previous is None else np.asarray(budget.previous)
     if circuits is not None and len(circuits) != servers:
         raise InputError(
             f"{options.held_circuits}: circuits of {len(circuits)} servers, but the demand has "

@@ -42,7 +42,7 @@ def read_settings(
     Returns
     -------
     dict[str, Any]
-        Values by table and key, such as ``{"mixnet": {"degree": 4}}``.
+        Values by table and key, such as ``{"mixnet": {"ports": 4}}``.
 
     Raises
     ------

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
         member_tokens,
     )
     from lightloom.demand.generator import synthetic
+    from lightloom.demand.imbalance_measures import (
+        Imbalance,
+        ImbalanceStatistics,
+        imbalance_of,
+        statistics,
+    )
     from lightloom.demand.load_file import read_load_file
     from lightloom.demand.load_history import LoadHistory, history_of_log, history_of_source
     from lightloom.demand.log_formats import RoutingLog, read_routing_log
@@ -36,7 +42,6 @@ if TYPE_CHECKING:
     from lightloom.demand.routing_log import LogLayout, from_routing_log
     from lightloom.demand.shading import SHADES, HeatMap, heat_map
     from lightloom.demand.source import DemandSource, PerTokenSource, Shape
-    from lightloom.demand.unevenness import Skew, SkewStatistics, skew, statistics
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -44,6 +49,8 @@ __all__ = [
     "SHADES",
     "DemandSource",
     "HeatMap",
+    "Imbalance",
+    "ImbalanceStatistics",
     "LoadHistory",
     "LogLayout",
     "MemberPlacement",
@@ -51,8 +58,6 @@ __all__ = [
     "PerTokenSource",
     "RoutingLog",
     "Shape",
-    "Skew",
-    "SkewStatistics",
     "bytes_per_token",
     "combine",
     "expected_distinct",
@@ -62,6 +67,7 @@ __all__ = [
     "heat_map",
     "history_of_log",
     "history_of_source",
+    "imbalance_of",
     "member_tokens",
     "open_demand",
     "rank_matrix",
@@ -69,7 +75,6 @@ __all__ = [
     "read_matrix",
     "read_routing_log",
     "received",
-    "skew",
     "statistics",
     "synthetic",
 ]

@@ -94,6 +94,23 @@ class Fabric(Protocol):
         """Return the fabric without more parts; ``None`` if it cannot lack any."""
         ...
 
+    def knobs(self, cluster: Cluster) -> Mapping[str, Sequence[Any]]:
+        """Return what a buyer may choose: other values of options by name; empty if nothing.
+
+        The cluster is as :meth:`adapt` returns it.
+        """
+        ...
+
+    def replace(self, **options: Any) -> Fabric:
+        """Return the fabric with some of its :meth:`parameters` changed, under its name.
+
+        Raises
+        ------
+        FabricError
+            If they cannot be so.
+        """
+        ...
+
 
 class PacketTrees(FabricOptions):
     """A fabric of nothing but packet switches: a tree, or several that nothing joins."""
@@ -179,10 +196,10 @@ class PacketTrees(FabricOptions):
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """NICs of a server, its planes, and the switches that are sold in volume."""
-        ports = ports_of_switch(self.switch_ports, cluster.nic_gbps)
+        ports = ports_of_switch(self.switch_ports, cluster.rate_gbps)
         return {
             **super().knobs(cluster),
-            "switch_ports": other_ports(cluster.nic_gbps, ports),
+            "switch_ports": other_ports(cluster.rate_gbps, ports),
         }
 
     def planes_of(self, _cluster: Cluster) -> int:
@@ -204,7 +221,7 @@ class PacketTrees(FabricOptions):
             self.name,
             cluster.servers,
             nics // planes,
-            ports_of_switch(self.switch_ports, cluster.nic_gbps),
+            ports_of_switch(self.switch_ports, cluster.rate_gbps),
             ratio=self.oversubscription(),
             # one NIC on each plane is a rail by itself
             rail=self.by_rail and planes < nics,
@@ -213,7 +230,7 @@ class PacketTrees(FabricOptions):
         return dataclasses.replace(plane, planes=planes)
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        parameters = {"switch_ports": ports_of_switch(self.switch_ports, cluster.nic_gbps)}
+        parameters = {"switch_ports": ports_of_switch(self.switch_ports, cluster.rate_gbps)}
         return super()._applied(cluster, network) | parameters
 
 

@@ -76,6 +76,12 @@ class Counting(OptionModel):
         None, description="Mean length of a fiber; by default that of the optics."
     )
 
+    between_rates: Literal["refuse", "affine"] = Field(
+        "refuse",
+        description="Prices and powers at link rates that the lists have no row for: refused, or on"
+        " the line through the nearest two rows.",
+    )
+
     @property
     def length_m(self) -> float | None:
         """Mean length of a fiber; ``None`` for that of the price list."""

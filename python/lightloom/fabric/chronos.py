@@ -184,7 +184,7 @@ class Chronos(FabricOptions):
         wavelength: every sender has a tunable laser, their ports are passive.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
-        servers, rate = cluster.servers + self.spare_servers, cluster.nic_gbps
+        servers, rate = cluster.servers + self.spare_servers, cluster.rate_gbps
         tree = self._tree(cluster, servers)
         links = tree_links(tree, servers, "fit")
         planes = cluster.nics_per_server + self.spare_planes

@@ -28,7 +28,7 @@ class Cluster:
     ----------
     gpus
         GPUs that the job uses; the last server may be used in part.
-    nic_gbps
+    rate_gbps
         Rate of one NIC, per direction.
     gpu
         Name of the GPU in the hardware catalog.
@@ -53,7 +53,7 @@ class Cluster:
     """
 
     gpus: int
-    nic_gbps: float
+    rate_gbps: float
     gpu: str
     nvlink_gbps: float
     interconnect: Interconnect
@@ -67,19 +67,19 @@ class Cluster:
         for name in ("gpus", "gpus_per_server", "nics_per_server"):
             value = getattr(self, name)
             _require(1 <= value <= MAXIMUM and value == int(value), name, value, COUNT)
-        for name in ("nic_gbps", "nvlink_gbps"):
+        for name in ("rate_gbps", "nvlink_gbps"):
             value = getattr(self, name)
             _require(0 < value <= MAXIMUM, name, value, f"a rate above 0, up to {MAXIMUM:.0e} Gb/s")
         delay_s = self.link_delay_s
         _require(0 <= delay_s <= MAXIMUM, "link_delay_s", delay_s, "a time of 0 s or more")
 
     @classmethod
-    def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: Any) -> Self:
+    def of(cls, *, gpus: int, rate_gbps: float, gpu: str, **others: Any) -> Self:
         """Return a cluster of a GPU by name or file, what is not given from its data.
 
         Parameters
         ----------
-        gpus, nic_gbps, gpu
+        gpus, rate_gbps, gpu
             As for the class.
         **others
             Any other field.
@@ -100,7 +100,7 @@ class Cluster:
             "nics_per_server": model.nics_per_server,
             **others,
         }
-        return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=model.like or gpu, **values)
+        return cls(gpus=gpus, rate_gbps=rate_gbps, gpu=model.like or gpu, **values)
 
     def nics_of_used(self, nics_per_server: int) -> int:
         """NICs of the GPUs that are used, of those of a whole server."""
@@ -130,11 +130,11 @@ class Cluster:
     @property
     def nic_rate_bps(self) -> int:
         """Rate that one NIC reaches, in whole bits per second."""
-        return self.effective_nic_bps(self.nic_gbps)
+        return self.effective_nic_bps(self.rate_gbps)
 
-    def effective_nic_bps(self, nic_gbps: float) -> int:
+    def effective_nic_bps(self, rate_gbps: float) -> int:
         """Return what a NIC of a given rate reaches, in whole bits per second."""
-        return to_bps(nic_gbps * self.interconnect.nic_efficiency)
+        return to_bps(rate_gbps * self.interconnect.nic_efficiency)
 
     @property
     def link_delay_ps(self) -> int:

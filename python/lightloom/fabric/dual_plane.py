@@ -48,7 +48,7 @@ class DualPlane(PacketTrees):
             self.name,
             cluster.servers,
             cluster.nics_per_server,
-            ports_of_switch(self.switch_ports, cluster.nic_gbps) * self.planes,
+            ports_of_switch(self.switch_ports, cluster.rate_gbps) * self.planes,
             servers_per_tor=self.servers_per_tor,
         )
         return dataclasses.replace(plane, planes=self.planes)
@@ -92,14 +92,14 @@ class DualPlane(PacketTrees):
             line
             if line.component == "fiber"
             else dataclasses.replace(line, count=-(-line.count // self.planes))
-            for line in eps_lines(links, cluster.nic_gbps, counting)
+            for line in eps_lines(links, cluster.rate_gbps, counting)
         ]
-        switches = tree_switches(tree, cluster.servers, cluster.nic_gbps, broken_out=self.planes)
+        switches = tree_switches(tree, cluster.servers, cluster.rate_gbps, broken_out=self.planes)
         return Bill(
             fabric=self.name,
             gpus=cluster.gpus,
             servers=cluster.servers,
-            lines=merged([*nic_lines(cluster.nics, cluster.nic_gbps, counting), *parts]),
+            lines=merged([*nic_lines(cluster.nics, cluster.rate_gbps, counting), *parts]),
             switches=(switches,),
             fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=1 + len(links.fabric)),

@@ -60,7 +60,7 @@ class FabricOptions(OptionModel):
     nics_per_server: Count | None = Field(
         None, description="NICs in a server; by default those of the cluster."
     )
-    nic_gbps: OptionalPositive = Field(
+    rate_gbps: OptionalPositive = Field(
         None, description="Rate of a NIC per direction; by default that of the cluster."
     )
     nvlink_gbps: OptionalPositive = Field(
@@ -91,7 +91,7 @@ class FabricOptions(OptionModel):
             for name in (
                 "gpus_per_server",
                 "nics_per_server",
-                "nic_gbps",
+                "rate_gbps",
                 "nvlink_gbps",
                 "link_delay_s",
             )
@@ -147,7 +147,7 @@ class FabricOptions(OptionModel):
             "all_to_all": network.all_to_all,
             "gpus_per_server": cluster.gpus_per_server,
             "nics_per_server": cluster.nics_per_server,
-            "nic_gbps": cluster.nic_gbps,
+            "rate_gbps": cluster.rate_gbps,
             "nvlink_gbps": cluster.nvlink_gbps,
             "link_delay_s": cluster.link_delay_s,
             "interconnect": "ideal" if is_ideal else "measured",

@@ -28,7 +28,7 @@ from lightloom.fabric.bill import Bill, Counting, Line, Switches, eps_lines, mer
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import Setting
-from lightloom.fabric.mixnet_options import TIMING_OPTIONS, MixNetOptions
+from lightloom.fabric.mixnet_options import TIMING, MixNetOptions
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
@@ -75,16 +75,16 @@ class MixNet(MixNetOptions):
             return None
         label = self.name
         first: dict[str, Fabric] = {}
-        if self.reconfigure not in ("never", "oracle"):
+        if self.when not in ("never", "oracle"):
             other = "block" if self.first == "reuse" else "reuse"
             first[other] = self.replace(first=other, label=label)
         return Reconfiguration(
-            policy=self.reconfigure,
+            when=self.when,
             allocator=self._custom_allocator(),
             other_policies={
-                policy: self.replace(reconfigure=policy, label=label)
+                policy: self.replace(when=policy, label=label)
                 for policy in RECONFIGURE_POLICIES
-                if policy != self.reconfigure
+                if policy != self.when
             },
             other_first=first,
             link_up=self._link_up(),
@@ -97,11 +97,11 @@ class MixNet(MixNetOptions):
         return exact_circuits if self.allocator == "exact" else allocator_by_name(self.allocator)
 
     def _link_up(self) -> BringUp | None:
-        if self.reconfigure == "never":
+        if self.when == "never":
             return None
         delay_s, measured_s = self.bring_up_s(), nic_activation().mean_s
         other_s = 0.0 if delay_s else measured_s
-        other = self.replace(link_up_delay_s=other_s, label=self.name)
+        other = self.replace(link_up_s=other_s, label=self.name)
         return BringUp(delay_s, measured_s, other_s, other)
 
     def circuit_ports(self) -> int:
@@ -114,7 +114,7 @@ class MixNet(MixNetOptions):
 
     def _ports_of_server(self) -> int:
         """Its ports on one circuit switch."""
-        return self.degree if self.planes is None else 1
+        return self.ports if self.planes is None else 1
 
     def _regions_per_switch(self, region: np.typing.NDArray[np.uint32]) -> int:
         """Regions that share a circuit switch, as many as fit."""
@@ -124,9 +124,9 @@ class MixNet(MixNetOptions):
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """Its optical NICs, and the packet switches that are sold in volume."""
         nics = cluster.nics_per_server
-        rate, ports = self._eps_cluster(cluster).nic_gbps, self._switch_ports(cluster)
+        rate, ports = self._eps_cluster(cluster).rate_gbps, self._switch_ports(cluster)
         return {
-            "degree": sorted({max(1, nics * share // 4) for share in (1, 2, 3)} - {self.degree}),
+            "ports": sorted({max(1, nics * share // 4) for share in (1, 2, 3)} - {self.ports}),
             "switch_ports": other_ports(rate, ports),
         }
 
@@ -233,25 +233,25 @@ class MixNet(MixNetOptions):
         circuits = self._circuit_switches(cluster, network)
         servers = cluster.servers + self.spare_servers * (circuits.count // circuits.planes)
         tree, eps = self._tree(cluster, servers), self._eps_cluster(cluster)
-        optical = servers * self.degree
+        optical = servers * self.ports
         links = tree_links(tree, servers, counting.tiers)
         conventions = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
         lines = [
-            *nic_lines(servers * tree.nics, eps.nic_gbps, counting),
-            *eps_lines(links, eps.nic_gbps, counting),
-            *nic_lines(optical, cluster.nic_gbps, counting),
-            Line(counting.circuit_transceiver, cluster.nic_gbps, optical),
+            *nic_lines(servers * tree.nics, eps.rate_gbps, counting),
+            *eps_lines(links, eps.rate_gbps, counting),
+            *nic_lines(optical, cluster.rate_gbps, counting),
+            Line(counting.circuit_transceiver, cluster.rate_gbps, optical),
             Line(
-                "ocs_port", cluster.nic_gbps, optical * counting.ocs_ports_per_nic, self.technology
+                "ocs_port", cluster.rate_gbps, optical * counting.ocs_ports_per_nic, self.technology
             ),
-            Line("fiber", cluster.nic_gbps, optical),
+            Line("fiber", cluster.rate_gbps, optical),
         ]
         return Bill(
             fabric=self.name,
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
-            switches=(tree_switches(tree, servers, eps.nic_gbps), circuits),
+            switches=(tree_switches(tree, servers, eps.rate_gbps), circuits),
             fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=1 + len(links.fabric))
             | (conventions if self.spare_servers else {}),
@@ -259,7 +259,7 @@ class MixNet(MixNetOptions):
 
     def _circuit_switches(self, cluster: Cluster, network: Network | None) -> Switches:
         """Circuit switches: one of a region's for each NIC of a server where they are planes."""
-        planes = 1 if self.planes is None else self.degree
+        planes = 1 if self.planes is None else self.ports
         servers, ports = cluster.servers, self.circuit_ports()
         each = self._ports_of_server()
         count = -(-servers * each // max(1, ports - self.spare_servers * each))
@@ -270,44 +270,44 @@ class MixNet(MixNetOptions):
             count, servers = -(-len(sizes) // ocs.regions_per_switch), int(sizes.sum())
         return Switches(
             component="ocs_port",
-            rate_gbps=cluster.nic_gbps,
+            rate_gbps=cluster.rate_gbps,
             ports=ports,
             count=count * planes,
-            used=(servers + count * self.spare_servers) * self.degree,
+            used=(servers + count * self.spare_servers) * self.ports,
             planes=planes,
             technology=self.technology,
             availability=switch_technology(self.technology).availability,
         )
 
     def _tree(self, cluster: Cluster, servers: int | None = None) -> Tree:
-        if self.degree >= cluster.nics_per_server:
+        if self.ports >= cluster.nics_per_server:
             raise FabricError(
-                f"{self.name}: degree = {self.degree}: a server has {cluster.nics_per_server} NICs"
+                f"{self.name}: ports = {self.ports}: a server has {cluster.nics_per_server} NICs"
                 " and one at least must stay on the packet fabric"
             )
         return plan_tree(
             self.name,
             servers or cluster.servers,
-            cluster.nics_per_server - self.degree,
+            cluster.nics_per_server - self.ports,
             self._switch_ports(cluster),
             servers_per_tor=self.servers_per_tor,
         )
 
     def _switch_ports(self, cluster: Cluster) -> int:
-        return ports_of_switch(self.switch_ports, self._eps_cluster(cluster).nic_gbps)
+        return ports_of_switch(self.switch_ports, self._eps_cluster(cluster).rate_gbps)
 
     def _eps_cluster(self, cluster: Cluster) -> Cluster:
-        return dataclasses.replace(cluster, nic_gbps=self.eps_nic_gbps or cluster.nic_gbps)
+        return dataclasses.replace(cluster, rate_gbps=self.eps_nic_gbps or cluster.rate_gbps)
 
     def _ocs(self, cluster: Cluster, region: np.typing.NDArray[np.uint32]) -> Ocs:
         return Ocs(
-            degree=self.degree,
+            ports=self.ports,
             nic_rate_bps=cluster.nic_rate_bps,
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
             allocator=self.allocator if self.allocator in ALLOCATORS else "best",
             split=self.split is not False,
-            reconfigure=self.reconfigure,
+            when=self.when,
             first=self.first,
             timing=self.switch_timing(),
             relaying=self._relaying(),
@@ -318,18 +318,19 @@ class MixNet(MixNetOptions):
         )
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        ocs, delay = network.part(Ocs), self.reconfiguration_delay_s
+        ocs = network.part(Ocs)
         assert ocs is not None
         sizes = np.bincount(ocs.region_of_server[ocs.region_of_server != NO_REGION])
         relaying = (None, None) if ocs.relaying is None else ocs.relaying
         parameters = {
-            "eps_nic_gbps": self._eps_cluster(cluster).nic_gbps,
+            "eps_nic_gbps": self._eps_cluster(cluster).rate_gbps,
             "region_servers": int(sizes.max(initial=0)),
             "split": ocs.split,
             "switch_ports": self._switch_ports(cluster),
             "ocs_ports": self.circuit_ports(),
-            "reconfiguration_delay_s": self.switching_s()[0] if delay is None else delay,
-            "link_up_delay_s": self.bring_up_s(),
+            "fixed_s": self.switching_s()[0] if self.fixed_s is None else self.fixed_s,
+            "per_pair_s": self.switching_s()[1],
+            "link_up_s": self.bring_up_s(),
             "relay_chunk_bytes": relaying[0],
             "relay_delay_s": None if relaying[1] is None else relaying[1] / PS_PER_S,
         }
@@ -367,29 +368,29 @@ class MixNet(MixNetOptions):
         """How long a switch takes."""
         fixed_s, per_pair_s = self.switching_s()
         timing = {"fixed_s": fixed_s, "per_pair_s": per_pair_s, "link_up_s": self.bring_up_s()}
-        options = {key: getattr(self, option) for key, option in TIMING_OPTIONS.items()}
-        return SwitchTiming(**options | timing)
+        return SwitchTiming(**{key: getattr(self, key) for key in TIMING} | timing)
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""
-        if isinstance(self.reconfiguration_delay_s, str):
+        fixed_s, per_pair_s = self.fixed_s, 0.0
+        if isinstance(fixed_s, str):
             none, single = measured_turnaround(0), measured_turnaround(1)
-            if self.reconfiguration_delay_s == "measured":
-                return none.mean_s, single.mean_s - none.mean_s
-            return none.p99_s, single.p99_s - none.p99_s
-        if self.reconfiguration_delay_s is None:
-            return switch_technology(self.technology).reconfig_delay_s, 0.0
-        return self.reconfiguration_delay_s, 0.0
+            is_mean = fixed_s == "measured"
+            fixed_s = none.mean_s if is_mean else none.p99_s
+            per_pair_s = (single.mean_s if is_mean else single.p99_s) - fixed_s
+        elif fixed_s is None:
+            fixed_s = switch_technology(self.technology).reconfig_delay_s
+        return fixed_s, per_pair_s if self.per_pair_s is None else self.per_pair_s
 
     def bring_up_s(self) -> float:
         """Time from settled circuits to links that carry traffic."""
-        if isinstance(self.link_up_delay_s, str):
+        if isinstance(self.link_up_s, str):
             return nic_activation().mean_s
-        return self.link_up_delay_s
+        return self.link_up_s
 
     def _region_note(self, region: np.typing.NDArray[np.uint32]) -> str:
         used = region[region != NO_REGION]
         if used.size == 0:
             return "no region: every EP group is inside one server"
         size = np.bincount(used)
-        return f"{len(size)} regions of up to {size.max()} servers, {self.degree} circuits each"
+        return f"{len(size)} regions of up to {size.max()} servers, {self.ports} circuits each"

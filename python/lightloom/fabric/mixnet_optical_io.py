@@ -63,11 +63,11 @@ class MixNetOpticalIo(Nvl72):
     def adapt(self, cluster: Cluster) -> Cluster:
         """Return the cluster with racks, their NVLink as the total leaves it; idempotent."""
         racks = super().adapt(cluster)
-        left = self.total_gbps - racks.nic_gbps
+        left = self.total_gbps - racks.rate_gbps
         if left <= 0:
             raise FabricError(
                 f"{self.name}: total_gbps = {self.total_gbps:g}: expected more than the"
-                f" {racks.nic_gbps:g} Gb/s of a NIC"
+                f" {racks.rate_gbps:g} Gb/s of a NIC"
             )
         return dataclasses.replace(racks, nvlink_gbps=self.nvlink_gbps or left / 2)
 
@@ -79,7 +79,7 @@ class MixNetOpticalIo(Nvl72):
         FabricError
             If there is none, or they are too many to plan.
         """
-        left = self.total_gbps - cluster.nic_gbps - cluster.nvlink_gbps
+        left = self.total_gbps - cluster.rate_gbps - cluster.nvlink_gbps
         count = int(left / self.circuit_gbps + 1e-9)
         if not 1 <= count <= MAX_CIRCUITS:
             raise FabricError(
@@ -113,13 +113,13 @@ class MixNetOpticalIo(Nvl72):
             self.name, context.layout, cluster.servers, None, technology.ports // circuits
         )
         ocs = Ocs(
-            degree=circuits,
+            ports=circuits,
             nic_rate_bps=cluster.effective_nic_bps(self.circuit_gbps * cluster.gpus_per_server),
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
             allocator="best",
             split=True,
-            reconfigure="break-even",
+            when="break-even",
             first="predict",
             timing=SwitchTiming(
                 fixed_s=technology.reconfig_delay_s, link_up_s=self.link_up_delay_s

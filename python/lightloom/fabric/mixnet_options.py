@@ -57,26 +57,20 @@ def _known_allocator(name: str) -> str:
     return name
 
 
-#: options that say a part of the timing of switches in words of their own
-_WORDED = {
-    "fixed_s": "reconfiguration_delay_s",
-    "per_pair_s": "reconfiguration_delay_s",
-    "control_s": "control_delay_s",
-    "link_up_s": "link_up_delay_s",
-}
-_TIMING = keys_of(SwitchTiming.__name__)
-#: the option of each part of the timing of switches
-TIMING_OPTIONS = {key: _WORDED.get(key, key) for key in _TIMING}
+#: the timing of switches, of which some parts may be words here
+TIMING = keys_of(SwitchTiming.__name__)
 
 
-@with_keys({key: declared for key, declared in _TIMING.items() if key not in _WORDED})
+@with_keys(TIMING)
 class MixNetOptions(FabricOptions):
     """Options of MixNet, checked for what contradicts itself."""
 
     kind: ClassVar[str] = "mixnet"
     title: ClassVar[str] = "mixnet"
 
-    degree: Count = Field(6, description="Number of optical links of a server.")
+    ports: Count = Field(
+        6, description="Number of optical ports of a server, its degree in papers."
+    )
     ecmp: Share | None = ECMP
     switch_ports: Count | None = SWITCH_PORTS
     servers_per_tor: Count | None = SERVERS_PER_TOR
@@ -103,7 +97,7 @@ class MixNetOptions(FabricOptions):
         "which pipeline and data parallelism use as well; by default on, and what is faster in a "
         "comparison.",
     )
-    reconfigure: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = Field(
+    when: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = Field(
         "break-even",
         description="When circuits are changed to follow the demand.",
     )
@@ -112,7 +106,7 @@ class MixNetOptions(FabricOptions):
         description="What the first all-to-all of a forward pass does: reuse the held circuits, "
         "block until its demand is known, or predict it.",
     )
-    reconfiguration_delay_s: Annotated[
+    fixed_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
         _or_words("measured", "measured-p99"),
     ] = Field(
@@ -120,17 +114,22 @@ class MixNetOptions(FabricOptions):
         description="Switching time: a time, 'measured' (mean by number of pairs) or "
         "'measured-p99'; by default the longest reported for the technology.",
     )
-    control_delay_s: Quantity = Field(
+    per_pair_s: OptionalQuantity = Field(
+        None,
+        description="Switching time of each pair that changes, in addition; by default none, or as "
+        "measured.",
+    )
+    control_s: Quantity = Field(
         0.0, description="Time in which a reconfiguration is decided and commanded."
     )
-    link_up_delay_s: Annotated[
+    link_up_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
     ] = Field(
         "measured",
         description="Time until a new link carries traffic after its circuit has settled; by "
         "default as 'measured' on a NIC of today, 5.67 s. The MixNet paper leaves it out: 0.",
     )
-    keep_unchanged: Switch = _TIMING["keep_unchanged"][1]
+    keep_unchanged: Switch = TIMING["keep_unchanged"][1]
     relay: Switch = Field(
         False, description="Relay bytes through other servers where that is faster."
     )
@@ -169,6 +168,6 @@ class MixNetOptions(FabricOptions):
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:
         technology = switch_technology(self.technology)
-        if self.reconfiguration_delay_s is None:
+        if self.fixed_s is None:
             _ = technology.reconfig_delay_s
         return self

@@ -87,7 +87,7 @@ class Eps:
 class Ocs:
     """Regional circuit switches, their policy and how long they take.
 
-    ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
+    ``allocator``, ``when`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
     picoseconds of a chunk where servers pass bytes of others on. ``planes``, a name of
     ``lightloom.schedule.PLANES``, says how fibers are laid where NIC i of every server is on a
@@ -99,13 +99,13 @@ class Ocs:
 
     kind: ClassVar[str] = "ocs"
 
-    degree: int
+    ports: int
     nic_rate_bps: int
     circuit_delay_ps: int
     region_of_server: npt.NDArray[np.uint32]
     allocator: str
     split: bool
-    reconfigure: str
+    when: str
     first: str
     timing: SwitchTiming
     relaying: tuple[int, int] | None = None
@@ -128,7 +128,7 @@ class Direct:
 
     kind: ClassVar[str] = "direct"
 
-    link_rate_bps: int
+    nic_rate_bps: int
     link_delay_ps: int
     relay_delay_ps: int
     circuits: npt.NDArray[np.uint32]
@@ -150,7 +150,7 @@ class Scheduled:
 
     kind: ClassVar[str] = "scheduled"
 
-    link_rate_bps: int
+    nic_rate_bps: int
     link_delay_ps: int
     circuits: npt.NDArray[np.uint32]
     dark_ps: npt.NDArray[np.uint64]

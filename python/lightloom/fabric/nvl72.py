@@ -58,7 +58,7 @@ class Nvl72(PacketTrees):
 
     def tree(self, cluster: Cluster) -> Tree:
         """Return where the racks sit; spare GPUs have their share of each switch's ports."""
-        ports = ports_of_switch(self.switch_ports, cluster.nic_gbps)
+        ports = ports_of_switch(self.switch_ports, cluster.rate_gbps)
         return plan_tree(
             self.name,
             cluster.servers,
@@ -85,7 +85,7 @@ class Nvl72(PacketTrees):
         wired = dataclasses.replace(
             tree,
             nics=nics,
-            switch_ports=ports_of_switch(self.switch_ports, cluster.nic_gbps),
+            switch_ports=ports_of_switch(self.switch_ports, cluster.rate_gbps),
             uplinks_per_tor=-(-tree.uplinks_per_tor * nics // tree.nics),
         )
         racks = dataclasses.replace(cluster, nics_per_server=nics)

@@ -1,7 +1,7 @@
 """Fabrics as objects, by name, of installed packages, or from a user's TOML file.
 
 A file is flat: ``kind`` and any options of that kind, among them servers and rates of its own
-(``gpus_per_server``, ``nics_per_server``, ``nic_gbps`` ...). Its name is its label by default. A
+(``gpus_per_server``, ``nics_per_server``, ``rate_gbps`` ...). Its name is its label by default. A
 package names its classes in the entry point group ``lightloom.fabrics``, by their kind.
 """
 
@@ -66,7 +66,7 @@ _OTHER_NAMES = {
 #: what :class:`~lightloom.fabric.Fabric` has
 _PARTS = (
     *("kind", "name", "adapt", "network", "bill_of_materials", "parameters", "effective"),
-    *("reconfiguration", "candidates", "without"),
+    *("reconfiguration", "candidates", "without", "knobs", "replace"),
 )
 
 
@@ -142,7 +142,7 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     Examples
     --------
     >>> import lightloom
-    >>> lightloom.load_fabric("mixnet", {"degree": 4}).parameters()["degree"]
+    >>> lightloom.load_fabric("mixnet", {"ports": 4}).parameters()["ports"]
     4
     """
     replaced = {} if overrides is None else dict(table(overrides, "overrides", FabricError))

@@ -38,8 +38,8 @@ class Reconfiguration:
 
     Attributes
     ----------
-    policy
-        When circuits are switched.
+    when
+        When circuits are switched, a name of ``RECONFIGURE_POLICIES``.
     allocator
         Chooses circuits instead of the core's allocators, if anything does.
     other_policies
@@ -51,7 +51,7 @@ class Reconfiguration:
         Bring-up of links after circuits were switched; ``None`` where they never are.
     """
 
-    policy: str
+    when: str
     allocator: CircuitAllocator | None
     other_policies: Mapping[str, Fabric]
     other_first: Mapping[str, Fabric]

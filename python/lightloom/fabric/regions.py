@@ -52,7 +52,7 @@ def plan_regions(
         source = "an EP group spans" if region_servers is None else "region_servers ="
         raise FabricError(
             f"{what}: {source} {wanted} servers, one switch has ports for {maximum};"
-            " use fewer optical links per server (degree), a larger switch (technology, ocs_ports)"
+            " use fewer optical ports per server (ports), a larger switch (technology, ocs_ports)"
             " or smaller EP groups"
         )
     if wanted < largest:

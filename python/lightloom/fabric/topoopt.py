@@ -117,7 +117,7 @@ class TopoOpt(FabricOptions):
             If planes are asked for and a panel has fewer ports than there are servers.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
-        nics, rate = cluster.nics, cluster.nic_gbps
+        nics, rate = cluster.nics, cluster.rate_gbps
         built = self._built(cluster) if counting.patch_panels == "built" else "flat"
         passes = 3 if built == "folded" else 1
         reach = "long_reach_transceiver" if passes > 1 else counting.circuit_transceiver
@@ -148,7 +148,7 @@ class TopoOpt(FabricOptions):
         count = -(-planes // (ports // plane)) if plane <= ports else planes * -(-plane // ports)
         return Switches(
             component="patch_port",
-            rate_gbps=cluster.nic_gbps,
+            rate_gbps=cluster.rate_gbps,
             ports=ports,
             count=count,
             used=plane * planes,
@@ -185,7 +185,7 @@ class TopoOpt(FabricOptions):
         )
         cycles = cycles_in_order(topology, rings)
         return Direct(
-            link_rate_bps=cluster.nic_rate_bps,
+            nic_rate_bps=cluster.nic_rate_bps,
             link_delay_ps=cluster.link_delay_ps,
             relay_delay_ps=to_ps(self.relay_s()),
             circuits=topology.circuits,

@@ -212,15 +212,15 @@ def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> 
     """Return the parts of a network of nothing but a packet fabric."""
     links = tree_links(tree, cluster.servers, counting.tiers)
     lines = [
-        *nic_lines(cluster.nics, cluster.nic_gbps, counting),
-        *eps_lines(links, cluster.nic_gbps, counting),
+        *nic_lines(cluster.nics, cluster.rate_gbps, counting),
+        *eps_lines(links, cluster.rate_gbps, counting),
     ]
     return Bill(
         fabric=what,
         gpus=cluster.gpus,
         servers=cluster.servers,
         lines=merged(lines),
-        switches=(tree_switches(tree, cluster.servers, cluster.nic_gbps),),
+        switches=(tree_switches(tree, cluster.servers, cluster.rate_gbps),),
         fiber_length_m=counting.length_m,
         conventions=counting.conventions(tiers=1 + len(links.fabric)),
     )

@@ -1,13 +1,17 @@
 """Prices and powers of what a fabric is built from, by link rate.
 
-Rates between the rows of a table are refused, not interpolated. A price or power that a file
-leaves out is an error where it is asked for, not before.
+Rates between the rows of a table are refused, unless a list is asked to be affine between them
+(:meth:`Prices.affine`): then a value is on the line through those of the two nearest rows, also
+beyond the ends of the table, and counts as assumed. A price or power that a file leaves out is an
+error where it is asked for, not before.
 """
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,9 +159,41 @@ def _row(what: str, table: Table, sources: Mapping[str, Source]) -> Row:
 
 
 def _row_at(
-    what: str, links: Mapping[str, Table], rate_gbps: float, sources: Mapping[str, Source]
+    what: str,
+    file: PriceFile | PowerFile,
+    rate_gbps: float,
+    *,
+    is_affine: bool,
 ) -> Row:
-    return _row(f"{what} at {rate_gbps:g} Gb/s", row_at_rate(links, rate_gbps, what), sources)
+    """The row of a rate; between rows, if they may be joined, that of the line through two."""
+    name = f"{what} at {rate_gbps:g} Gb/s"
+    links: Mapping[str, Table] = file.links
+    if is_affine and 0 < rate_gbps < math.inf and f"{rate_gbps:g}" not in links and len(links) > 1:
+        known = sorted(map(float, links))
+        place = min(max(bisect.bisect(known, rate_gbps), 1), len(known) - 1)
+        ends = known[place - 1], known[place]
+        rows = [resolve(values_of(links[f"{end:g}"]), file.sources) for end in ends]
+        share = (rate_gbps - ends[0]) / (ends[1] - ends[0])
+        return Row(name, _between(rows[0], rows[1], share, ends))
+    return _row(name, row_at_rate(links, rate_gbps, what), file.sources)
+
+
+def _between(
+    low: Mapping[str, Provenance],
+    high: Mapping[str, Provenance],
+    share: float,
+    ends: tuple[float, float],
+) -> dict[str, Provenance]:
+    """Values on the lines through two rows, ``share`` of the way from one to the other."""
+    source = f"affine between {ends[0]:g} and {ends[1]:g} Gb/s"
+    return {
+        name: Provenance(
+            max(0.0, value.value + share * (high[name].value - value.value)),
+            f"{source}: {value.source}", value.date, assumed=True,
+        )
+        for name, value in low.items()
+        if name in high
+    }  # fmt: skip
 
 
 def _by_path(file: PriceFile | PowerFile, parts: Iterable[str]) -> dict[str, Provenance]:
@@ -183,6 +219,11 @@ class Prices:
 
     name: str
     file: PriceFile = field(repr=False)
+    is_affine: bool = False
+
+    def affine(self) -> Prices:
+        """The same prices, with those of other rates on the line through the nearest two."""
+        return replace(self, is_affine=True)
 
     def at(self, rate_gbps: float) -> Row:
         """Prices at a link rate.
@@ -190,10 +231,10 @@ class Prices:
         Raises
         ------
         HardwareError
-            If the file has no row for this very rate.
+            If the file has no row for this very rate, and is not to be affine between rows.
         """
         what = f"prices ({self.name})"
-        return _row_at(what, self.file.links, rate_gbps, self.file.sources)
+        return _row_at(what, self.file, rate_gbps, is_affine=self.is_affine)
 
     def circuit_switch(self, kind: str | None, rate_gbps: float) -> Row:
         """The row with ``ocs_port_usd`` of a kind of circuit switch; else that of the rate.
@@ -209,13 +250,15 @@ class Prices:
         return _row(what, self.file.circuit_switches[kind], self.file.sources)
 
     def availability(self, rate_gbps: float) -> Availability:
-        """Whether NICs and transceivers of a rate can be bought.
+        """Whether NICs and transceivers of a rate can be bought; of rates between, ``paper``.
 
         Raises
         ------
         HardwareError
-            If the file has no row for this very rate.
+            If the file has no row for this very rate, and is not to be affine between rows.
         """
+        if self.is_affine and f"{rate_gbps:g}" not in self.file.links:
+            return "paper"
         return row_at_rate(self.file.links, rate_gbps, f"prices ({self.name})").availability
 
     def rates_gbps(self) -> list[float]:
@@ -262,6 +305,11 @@ class Powers:
 
     name: str
     file: PowerFile = field(repr=False)
+    is_affine: bool = False
+
+    def affine(self) -> Powers:
+        """The same powers, with those of other rates on the line through the nearest two."""
+        return replace(self, is_affine=True)
 
     def at(self, rate_gbps: float) -> Row:
         """Powers at a link rate.
@@ -269,10 +317,10 @@ class Powers:
         Raises
         ------
         HardwareError
-            If the file has no row for this very rate.
+            If the file has no row for this very rate, and is not to be affine between rows.
         """
         what = f"powers ({self.name})"
-        return _row_at(what, self.file.links, rate_gbps, self.file.sources)
+        return _row_at(what, self.file, rate_gbps, is_affine=self.is_affine)
 
     @property
     def ports(self) -> Row:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.demand import DemandSource, Skew, SkewStatistics
+from lightloom.demand import DemandSource, Imbalance, ImbalanceStatistics
 from lightloom.demand.shading import HeatMap, heat_map, shades_of
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
 from lightloom.units import show_number
@@ -36,7 +36,7 @@ def print_figures(
     console: Console,
     source: DemandSource,
     index: dict[str, int],
-    figures: SkewStatistics,
+    figures: ImbalanceStatistics,
     *,
     with_sources: bool,
 ) -> None:
@@ -51,7 +51,7 @@ def print_figures(
     places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
     console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
     print_provenance(source.provenance, console, with_sources=with_sources)
-    print_table(_skew_table(figures), console)
+    print_table(_imbalance_table(figures), console)
     console.print()
     print_wrapped(
         f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
@@ -73,27 +73,27 @@ def print_provenance(
         console.print(Text("  sources of these: -v", style="dim"))
 
 
-def _skew_table(figures: SkewStatistics) -> Table:
+def _imbalance_table(figures: ImbalanceStatistics) -> Table:
     headers = ["of", "number", "mean\n[tokens]", "max/mean", "CV", "Gini", "entropy", "top share"]
-    table = plain_table("Skew", headers)
-    rows: list[tuple[str, Skew | None]] = [
+    table = plain_table("Imbalance", headers)
+    rows: list[tuple[str, Imbalance | None]] = [
         ("expert loads", figures.experts),
         ("rank loads", figures.ranks),
         ("rank to rank", figures.pairs),
         ("both ways", figures.symmetric_pairs),
     ]
-    for name, skew in rows:
-        if skew is None:
+    for name, imbalance in rows:
+        if imbalance is None:
             continue
         table.add_row(
             name,
-            f"{skew.count:,}",
-            f"{skew.mean:,.0f}",
-            f"{skew.max_over_mean:.3f}",
-            f"{skew.cv:.3f}",
-            f"{skew.gini:.3f}",
-            f"{skew.entropy:.3f}",
-            f"{skew.top_share:.1%} in {skew.top}",
+            f"{imbalance.count:,}",
+            f"{imbalance.mean:,.0f}",
+            f"{imbalance.max_over_mean:.3f}",
+            f"{imbalance.cv:.3f}",
+            f"{imbalance.gini:.3f}",
+            f"{imbalance.entropy:.3f}",
+            f"{imbalance.top_share:.1%} in {imbalance.top}",
         )
     return table
 

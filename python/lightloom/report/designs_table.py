@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.terminal import plain_table
-from lightloom.units import show_column
+from lightloom.study.compare.results import Comparison
+from lightloom.units import show_column, show_usd
 
 
 def chosen_designs(designs: Sequence[Mapping[str, Any]]) -> str:
@@ -60,3 +61,20 @@ def designs_table(designs: Sequence[Mapping[str, Any]]) -> Table:
             f"{value / best:.3f}",
         )
     return table
+
+
+def equal_cost_sentence(comparison: Comparison) -> str:
+    """The rates at which networks cost as much as the first one's; empty if that was not asked."""
+    equal = comparison.inputs.get("equal_cost", ())
+    if not equal:
+        return ""
+    names = {design["fabric"] for design in equal}
+    first = next(result for result in comparison.results if result.fabric not in names)
+    rates = "; ".join(
+        f"{design['fabric']} with links of {design['rate_gbps']:g} Gb/s" for design in equal
+    )
+    return (
+        f"All networks cost what that of {first.fabric} costs, "
+        f"{show_usd(first.network_cost_usd)}: {rates}. Prices and powers between the rates of their"
+        " lists are assumed to be affine."
+    )

@@ -32,6 +32,7 @@ WORDS = {
     "pp": "exposed pipeline sends",
     "dp": "exposed DP reduction",
     "cp": "exposed CP communication",
+    "transfers": "exposed transfers",
     "reconfiguration": "waiting for circuits",
     "bubble": "pipeline bubble",
     "straggler": "waiting for the busiest EP rank",

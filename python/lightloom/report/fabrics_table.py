@@ -24,7 +24,7 @@ _MODEL = PartsCostModel()
 def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     """Print the network cost of every kind of fabric for a cluster."""
     table = plain_table(
-        f"Network cost for {cluster.gpus:,} GPUs at {cluster.nic_gbps:g} Gb/s",
+        f"Network cost for {cluster.gpus:,} GPUs at {cluster.rate_gbps:g} Gb/s",
         ["fabric", "what it is", "cost", "per GPU", "kW", "switches"],
         texts=["what it is", "switches"],
     )
@@ -49,7 +49,7 @@ def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
         }
         for name, its_class in fabric_classes().items()
     ]
-    return {"gpus": cluster.gpus, "rate_gbps": cluster.nic_gbps, "fabrics": fabrics}
+    return {"gpus": cluster.gpus, "rate_gbps": cluster.rate_gbps, "fabrics": fabrics}
 
 
 def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, An
         "kind": kind,
         "options": options,
         "gpus": cluster.gpus,
-        "rate_gbps": cluster.nic_gbps,
+        "rate_gbps": cluster.rate_gbps,
         **_bill_as_json(name, cluster, prices),
     }
 
@@ -131,7 +131,7 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
     print_table(table, console)
     console.print()
     print_wrapped(
-        f"Network cost for {cluster.gpus:,} GPUs at {cluster.nic_gbps:g} Gb/s: "
+        f"Network cost for {cluster.gpus:,} GPUs at {cluster.rate_gbps:g} Gb/s: "
         f"{show_usd(cost.total_usd)}, {show_usd(cost.per_gpu_usd)} per GPU "
         f"({_largest_parts(cost)})",
         console,

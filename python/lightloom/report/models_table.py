@@ -13,6 +13,7 @@ from lightloom.models import Attention, Model, PublishedPlan
 from lightloom.models.model import EmbeddingConvention
 from lightloom.models.parameters import active_parameters, parameter_parts, total_parameters
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
+from lightloom.workload.programs.known import known_programs
 
 #: the embedding tables that active parameters include, for every model alike: what is multiplied
 _ACTIVE: EmbeddingConvention = "output"
@@ -50,6 +51,13 @@ def print_catalog(console: Console, models: dict[str, Model]) -> None:
             _short_plan(model.plan) if model.plan else "-",
         )
     print_table(table, console)
+    console.print()
+    print_wrapped(
+        "lightloom compare knows programs that are no language models, too: "
+        + "; ".join(f"{names}: {what}" for names, what in known_programs().items())
+        + ".",
+        console,
+    )
     console.print()
     print_wrapped(
         "total: all parameters, with both embedding tables; active: those that one token "

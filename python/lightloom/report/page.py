@@ -66,6 +66,7 @@ PARALLELISMS = {
     "pp": "PP: pipeline",
     "dp": "DP: gradients and parameters",
     "cp": "CP: context",
+    "transfers": "transfers between ranks",
 }
 
 
@@ -342,7 +343,7 @@ def _traffic_bars(comparison: Comparison) -> Bars | None:
 
 @dataclass(frozen=True)
 class DemandView:
-    """The demand matrix and its skew."""
+    """The demand matrix and its imbalance."""
 
     drawing: Markup
     size: int
@@ -350,6 +351,7 @@ class DemandView:
     rows: tuple[tuple[str, dict[str, Any]], ...]
     local_share: float | None
     rank_one_error: float | None
+    of_experts: bool
 
 
 def _demand(comparison: Comparison) -> DemandView | None:
@@ -357,13 +359,13 @@ def _demand(comparison: Comparison) -> DemandView | None:
     if "server_bytes" not in comparison.demand:
         return None
     matrix = np.array(comparison.demand["server_bytes"], dtype=np.float64)
-    skew = comparison.demand.get("skew", {})
+    imbalance = comparison.demand.get("imbalance", {})
     words = {
         "experts": "columns (what each receives)",
         "pairs": "ordered pairs",
         "symmetric_pairs": "unordered pairs (what circuits see)",
     }
-    rows = tuple((text, skew[key]) for key, text in words.items() if skew.get(key))
+    rows = tuple((text, imbalance[key]) for key, text in words.items() if imbalance.get(key))
     labels = [str(index) for index in range(len(matrix))]
     unit = show_bytes(float(matrix.max()), 3).split()[-1]
     factor = {"PB": 1e15, "TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}[unit]
@@ -376,6 +378,7 @@ def _demand(comparison: Comparison) -> DemandView | None:
         size=len(matrix),
         unit=unit,
         rows=rows,
-        local_share=skew.get("local_share"),
-        rank_one_error=skew.get("rank_one_error"),
+        local_share=imbalance.get("local_share"),
+        rank_one_error=imbalance.get("rank_one_error"),
+        of_experts="program" not in comparison.inputs,
     )

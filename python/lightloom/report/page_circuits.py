@@ -67,8 +67,8 @@ def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> lis
         style = styles[result.fabric]
         facts = tuple((_words(k), _show(k, v)) for k, v in result.reconfiguration.items())
         if done.run.snapshots:
-            degree = done.network.part(Ocs).degree
-            views.append(_regional(style, done.run.snapshots, facts, degree))
+            ports = done.network.part(Ocs).ports
+            views.append(_regional(style, done.run.snapshots, facts, ports))
         if done.network.part(Direct) is not None:
             views.append(_fixed(style, done.network, facts))
     return views
@@ -96,7 +96,7 @@ def _regional(
     style: FabricStyle,
     snapshots: Sequence[Snapshot],
     facts: tuple[tuple[str, str], ...],
-    degree: int,
+    ports: int,
 ) -> CircuitView:
     telling, what = _telling(snapshots)
     first, *following = telling
@@ -128,16 +128,16 @@ def _regional(
         caption=f"{_decision(first)}; demand in {unit}",
         decisions=tuple(decisions),
         following=what,
-        nics=_nics(circuits, labels, degree),
+        nics=_nics(circuits, labels, ports),
     )  # fmt: skip
 
 
 def _nics(
-    circuits: np.ndarray[Any, Any], labels: Sequence[str], degree: int
+    circuits: np.ndarray[Any, Any], labels: Sequence[str], ports: int
 ) -> tuple[tuple[str, str], ...]:
     """The NICs that end each pair's circuits, parallel ones on different NUMA nodes."""
     pairs: dict[str, list[str]] = {}
-    for a, nic_a, b, nic_b in map_nics(circuits, ports=degree).tolist():
+    for a, nic_a, b, nic_b in map_nics(circuits, ports=ports).tolist():
         pairs.setdefault(f"{labels[a]} - {labels[b]}", []).append(f"{nic_a} - {nic_b}")
     return tuple((pair, ", ".join(ends)) for pair, ends in pairs.items())
 

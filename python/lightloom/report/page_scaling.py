@@ -29,8 +29,12 @@ from lightloom.units import show_number
 _WIDTH, _HEIGHT = 520.0, 330.0
 _BELOW = {"gpus": "GPUs", "rate_gbps": "rate of a NIC [Gb/s]"}
 _UNIT = {"gpus": "GPUs", "rate_gbps": "Gb/s"}
-_LEFT = {"tokens_per_s": "thousand tokens/s", "perf_per_cluster_usd": "tokens/s per k$ of cluster"}
-_SCALE = {"tokens_per_s": 1e-3, "perf_per_cluster_usd": 1e3}
+#: names of the metrics beside their axes, and what they are multiplied by
+_LEFT = {
+    "tokens/s": ("thousand tokens/s", "tokens/s per k$ of cluster"),
+    "steps/h": ("steps/h", "steps/h per k$ of cluster"),
+}
+_SCALE = {"tokens/s": (1e-3, 1e3), "steps/h": (1.0, 1e3)}
 
 
 def write_scaling_page(scaling: Scaling, path: Path) -> None:
@@ -109,7 +113,8 @@ def _curves(
 ) -> Markup:
     """A metric of every fabric along a line of points; the horizontal scale is logarithmic."""
     places = [math.log2(scaling.points[number].values[axis]) for number in line]
-    scale = _SCALE[metric]
+    kind, unit = list(METRICS).index(metric), scaling.pace_unit
+    scale, left = _SCALE[unit][kind], _LEFT[unit][kind]
     values = [
         {name: scale * value for name, value in scaling.metric(number, metric).items()}
         for number in line
@@ -121,7 +126,7 @@ def _curves(
         (place, f"{scaling.points[n].values[axis]:,g}")
         for place, n in zip(places, line, strict=True)
     ]
-    parts = [*grid_lines(x, y, below), *axis_names(x, y, _BELOW[axis], _LEFT[metric])]
+    parts = [*grid_lines(x, y, below), *axis_names(x, y, _BELOW[axis], left)]
     for name, style in styles.items():
         points = [(p, row[name]) for p, row in zip(places, values, strict=True) if name in row]
         path = " ".join(f"{x(place):.1f},{y(value):.1f}" for place, value in points)
@@ -132,4 +137,4 @@ def _curves(
                 data_tip=f"{name}: {show_number(value)}")
             for place, value in points
         ]  # fmt: skip
-    return drawing(_WIDTH, _HEIGHT, f"{_LEFT[metric]} over {_BELOW[axis]}", parts, "plot")
+    return drawing(_WIDTH, _HEIGHT, f"{left} over {_BELOW[axis]}", parts, "plot")

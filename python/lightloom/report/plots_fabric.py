@@ -229,11 +229,11 @@ class _Picture:
             x = sum(at) / len(at)
             for place in at:
                 self._line((place, self.top - 6), (x, below), use)
-            ports = sizes[region] * ocs.degree
+            ports = sizes[region] * ocs.ports
             tip = f"circuit switch of region {region}: {sizes[region]} servers, {ports} ports"
             self._box(x - width / 2, below, width, f"OCS {region}", "circuits", tip)
-        circuits = sum(sizes.values()) * ocs.degree
-        self._note(self.top + 14, f"{circuits:,} optical links", f"{ocs.degree} per server",
+        circuits = sum(sizes.values()) * ocs.ports
+        self._note(self.top + 14, f"{circuits:,} optical links", f"{ocs.ports} per server",
                    load_text(use))  # fmt: skip
         text = "one switch" if len(sizes) == 1 else f"{len(sizes)} switches"
         self._note(below + 16, f"{text} of circuits", f"{ocs.nic_rate_bps / 1e9:.0f} Gb/s reached")
@@ -242,7 +242,7 @@ class _Picture:
     def _panel(self, direct: Direct, places: list[float]) -> None:
         count = int(np.asarray(direct.circuits)[:, 2].sum())
         use, relay = self.uses.get("direct"), self.uses.get("relay")
-        rate = f"{direct.link_rate_bps / 1e9:.0f} Gb/s reached"
+        rate = f"{direct.nic_rate_bps / 1e9:.0f} Gb/s reached"
         text = f"patch panel: {count:,} fixed circuits, {rate}"
         passing = "" if relay is None else f"{relay.links} servers pass bytes of others on"
         self._below(places, text, passing, use)

@@ -75,7 +75,7 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
     lines = [
         f"Scores begin at step {setting.first_step} and {first}.",
         f"L1: random sampling alone gives about {inputs['sampling_noise_l1']:.3f}.",
-        f"regret: dispatch over {evaluation.servers} servers with {inputs['degree']} circuits of "
+        f"regret: dispatch over {evaluation.servers} servers with {inputs['ports']} circuits of "
         f"{inputs['circuit_gbps']:g} Gb/s and {inputs['eps_gbps']:g} Gb/s of EPS each, above the "
         f"{show_time(inputs['optimum_s'])} of circuits chosen for the true demand",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightloom.report.designs_table import chosen_designs
+from lightloom.report.designs_table import chosen_designs, equal_cost_sentence
 from lightloom.report.failures_table import failures_sentence
 from lightloom.report.plans_table import plans_sentence
 from lightloom.report.story import confidence, doubts
@@ -16,6 +16,7 @@ def remarks(comparison: Comparison) -> list[str]:
     sentences = (
         plans_sentence(comparison),
         chosen_designs(comparison.inputs.get("designs", ())),
+        equal_cost_sentence(comparison),
         assumptions(comparison.results),
         built_of(comparison.results),
         failures_sentence(comparison.results),

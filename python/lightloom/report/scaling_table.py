@@ -69,7 +69,7 @@ def warnings(scaling: Scaling) -> list[str]:
 
 def plans_grid(scaling: Scaling) -> Grid | None:
     """The plan of each point, and how well it scales; ``None`` where there is none."""
-    numbers = [n for n in sorted(scaling.results) if "plan" in scaling.results[n]["inputs"]]
+    numbers = [n for n in sorted(scaling.results) if scaling.results[n]["inputs"].get("plan")]
     if not numbers:
         return None
     axes = list(scaling.points[0].values)
@@ -130,7 +130,7 @@ def scaling_grid(scaling: Scaling) -> Grid:
     with_plan = _has_own_plans(scaling)
     rows: list[list[str | float]] = []
     for number in sorted(scaling.results):
-        values = scaling.points[number].values
+        values, paces = scaling.points[number].values, scaling.metric(number, "tokens_per_s")
         for result in scaling.results[number]["results"]:
             tied = "=" if result["tied_with_fastest"] and result["ratio_to_fastest"] > 1 else ""
             rows.append(
@@ -140,7 +140,7 @@ def scaling_grid(scaling: Scaling) -> Grid:
                     *([title(result["plan"])] if with_plan else []),
                     result["step_time_s"],
                     f"{result['ratio_to_fastest']:.3f}{tied}",
-                    f"{result['tokens_per_s']:,.0f}",
+                    f"{paces[result['fabric']]:,.0f}",
                     f"{result['network_cost_usd'] / 1e6:,.2f}",
                     1000 * result["perf_per_cluster_usd"],
                 ]
@@ -151,9 +151,9 @@ def scaling_grid(scaling: Scaling) -> Grid:
         *([("plan", "")] if with_plan else []),
         ("step", "s"),
         ("vs\nbest", ""),
-        ("\ntokens/s", ""),
+        (f"\n{scaling.pace_unit}", ""),
         ("network", "M$"),
-        ("tok/s/k$\ncluster", ""),
+        (f"{scaling.pace_unit.replace('tokens', 'tok')}/k$\ncluster", ""),
     ]
     return Grid(
         title="Fabrics at every point",

@@ -286,17 +286,17 @@ def _systems(comparison: ScheduleComparison) -> Grid:
 
 
 def _allocations(comparison: ScheduleComparison) -> Grid:
-    ports, best = comparison.problem.ports, comparison.best_allocation
-    assert ports is not None
+    budget, best = comparison.problem.budget, comparison.best_allocation
+    assert budget is not None
     rows = comparison.allocations
     unit_s, unit = _clock(comparison)
     relayed = rows[0].relayed is not None
     return Grid(
         less_is_better=LESS_IS_BETTER,
-        title=f"Circuits: {ports.degree} port{'s' * (ports.degree > 1)} of "
+        title=f"Circuits: {budget.ports} port{'s' * (budget.ports > 1)} of "
         f"{comparison.problem.rate_gbps:g} Gb/s and "
-        f"{ports.eps_gbps:g} Gb/s EPS per server"
-        + ("" if ports.failed is None else f"; failed: {ports.failed.parts}"),
+        f"{budget.eps_gbps:g} Gb/s EPS per server"
+        + ("" if budget.failed is None else f"; failed: {budget.failed.parts}"),
         headers=[
             ("circuits by", ""),
             ("number", ""),
@@ -335,9 +335,9 @@ def _in_unit(value_s: float, unit_s: float) -> str | float:
 
 
 def _held(comparison: ScheduleComparison) -> str:
-    ports = comparison.problem.ports
-    assert ports is not None
-    return "the circuits given" if ports.previous is not None else "the static circulant"
+    budget = comparison.problem.budget
+    assert budget is not None
+    return "the circuits given" if budget.previous is not None else "the static circulant"
 
 
 def verdict(comparison: ScheduleComparison) -> list[str]:
@@ -453,10 +453,10 @@ def _made(comparison: ScheduleComparison) -> str:
 
 
 def _planes(comparison: ScheduleComparison, plan: PlanePlan) -> str:
-    best, ports = comparison.best_allocation, comparison.problem.ports
+    best, budget = comparison.best_allocation, comparison.problem.budget
     assert best is not None
-    assert ports is not None
-    where = f"{ports.degree} plane{'s' * (ports.degree > 1)}, NIC i of every server on plane i"
+    assert budget is not None
+    where = f"{budget.ports} plane{'s' * (budget.ports > 1)}, NIC i of every server on plane i"
     if plan.verdict == "assigned":
         return f"Planes: the circuits of {best.method} lie on {where}."
     return f"Planes: the circuits of {best.method} do not lie on {where}: {plan.reason}."

@@ -218,7 +218,7 @@ def unswitched(result: FabricResult) -> str | None:
     if not policies or any(policy.reconfigurations for policy in policies):
         return None
     times = {show_time(policy.step_time_s) for policy in policies}
-    names = listed([policy.policy for policy in policies])
+    names = listed([policy.when for policy in policies])
     text = f"{result.fabric}: no policy ({names}) changes a circuit"
     return f"{text}; the first sample's step takes {' or '.join(sorted(times))}."
 

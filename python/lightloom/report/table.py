@@ -32,6 +32,7 @@ BREAKDOWN = {
     "reconfig.": ("reconfiguration",),
     "PP": ("pp", "bubble"),
     "DP": ("dp",),
+    "transfers": ("transfers",),
 }
 
 #: the first column on cost
@@ -262,17 +263,26 @@ def _first_marked(texts: Sequence[str], best: int) -> list[Text]:
 def _breakdown_table(comparison: Comparison) -> Table:
     part, unit = parts_of(comparison.results)
     title = f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]"
-    names = [_NARROW.get(name, name) for name in BREAKDOWN]
+    rows = [grouped(result.critical_path_s) for result in comparison.results]
+    columns = _used_columns(rows, tuple(BREAKDOWN))
+    names = [_NARROW.get(name, name) for name in columns]
     table = plain_table(title, ["fabric", *names, "EPS", "OCS", "relay"])
     carried = [_carried(result) for result in comparison.results]
     largest = max((sum(sizes) for sizes in carried), default=0.0)
-    for result, sizes in zip(comparison.results, carried, strict=True):
+    for result, row, sizes in zip(comparison.results, rows, carried, strict=True):
         table.add_row(
             Text(result.fabric, style="bold"),
-            *map(part, grouped(result.critical_path_s).values()),
+            *(part(row[column]) for column in columns),
             *show_column((size or None for size in sizes), 3, total=largest or None),
         )
     return table
+
+
+def _used_columns(rows: Sequence[dict[str, float]], names: tuple[str, ...]) -> list[str]:
+    """Those of a model's step; of transfers between ranks at large, those that have a value."""
+    if any(row["transfers"] for row in rows):
+        return [name for name in names if any(row[name] for row in rows)]
+    return [name for name in names if name != "transfers"]
 
 
 def _carried(result: FabricResult) -> tuple[float, float, float]:
@@ -301,22 +311,17 @@ def _mean_table(comparison: Comparison) -> Table:
     for the slowest member of their EP group.
     """
     part, unit = parts_of(comparison.results)
-    names = ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"]
-    table = plain_table(f"Mean GPU [{unit}]", ["fabric", *names])
+    rows = []
     for result in comparison.results:
-        parts = grouped(result.mean_s)
-        bubble = result.mean_s.get("bubble", 0.0)
-        seconds = [
-            parts["compute"],
-            parts["TP"],
-            parts["all-to-all"],
-            parts["stragglers"],
-            parts["reconfig."],
-            parts["PP"] - bubble,
-            bubble,
-            parts["DP"],
-        ]
-        table.add_row(Text(result.fabric, style="bold"), *map(part, seconds))
+        parts, bubble = grouped(result.mean_s), result.mean_s.get("bubble", 0.0)
+        rows.append(parts | {"PP": parts["PP"] - bubble, "bubble": bubble})
+    order = ("compute", "TP", "all-to-all", "transfers", "stragglers", "reconfig.", "PP", "bubble",
+             "DP")  # fmt: skip
+    columns = _used_columns(rows, order)
+    table = plain_table(f"Mean GPU [{unit}]", ["fabric", *columns])
+    for result, row in zip(comparison.results, rows, strict=True):
+        name = Text(result.fabric, style="bold")
+        table.add_row(name, *(part(row[column]) for column in columns))
     return table
 
 
@@ -333,13 +338,13 @@ def _policy_table(results: Sequence[FabricResult]) -> Table:
         "policy of the tables above",
     )
     for result in results:
-        policy_name = result.parameters.get("reconfigure")
+        policy_name = result.parameters.get("when")
         steps = show_column(policy.step_time_s for policy in result.policies)
         for policy, step in zip(result.policies, steps, strict=True):
             never = policy.step_time_s + policy.gain_s
             table.add_row(
                 Text(result.fabric, style="bold"),
-                Text(f"{policy.policy}{' *' if policy.policy == policy_name else ''}"),
+                Text(f"{policy.when}{' *' if policy.when == policy_name else ''}"),
                 Text(step),
                 Text(f"{100 * policy.gain_s / never:.2f}" if policy.gain_s else "-"),
                 Text(f"{1e3 * policy.exposed_s:,.1f}" if policy.exposed_s else "-"),

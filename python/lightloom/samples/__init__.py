@@ -23,6 +23,7 @@ SAMPLES = {
     "gpu": SampleFile("gpu.toml", "a custom GPU, for --gpu"),
     "routing": SampleFile("routing.jsonl", "64 tokens of that model as a routing log, at random"),
     "demand": SampleFile("demand.npy", "bytes between 16 servers, drawn at random, for schedule"),
+    "phases": SampleFile("phases.csv", "who sends how many bytes to whom by phase, for --workload"),
     "flows": SampleFile("flows.csv", "flows of 8 hosts, for lightloom packets"),
     "packets": SampleFile("packets.toml", "a packet simulation as one file"),
 }

@@ -154,7 +154,7 @@ def cycles_in_order(topology: TopoOptTopology, rings: Sequence[Ring]) -> Cycles:
 
 def topoopt_topology(
     servers: int,
-    degree: int,
+    ports: int,
     *,
     rings: Sequence[Ring] = (),
     demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] = ((), (), ()),
@@ -168,7 +168,7 @@ def topoopt_topology(
 
     Parameters
     ----------
-    servers, degree
+    servers, ports
         Number of servers, and of ports (NICs) at each.
     rings
         Ring all-reduces; a server may be in several.
@@ -201,9 +201,9 @@ def topoopt_topology(
     FabricError
         If sizes are not above 0, or the ports cannot connect the servers that talk.
     """
-    servers, degree, max_routes = (
+    servers, ports, max_routes = (
         whole_number(value, name, 1, _MAX_SERVERS, FabricError)
-        for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes))
+        for name, value in (("servers", servers), ("ports", ports), ("max_routes", max_routes))
     )
     one_of(strides, "strides", tuple(choices("strides")), FabricError)
     columns = _checked_demand(demand, servers)
@@ -211,7 +211,7 @@ def topoopt_topology(
     groups = _checked_rings(rings, servers)
     try:
         topology = _core.schedule_topoopt(
-            servers, degree, max_routes, groups, strides, columns, numbers
+            servers, ports, max_routes, groups, strides, columns, numbers
         )
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None

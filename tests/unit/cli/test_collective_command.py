@@ -40,8 +40,8 @@ def test_a_layer_is_said_to_be_counted_as_deep_ep_does(lightloom):
 def test_fabrics_take_their_options(lightloom):
     words = f"{WORDS} --fabrics mixnet --json -"
     few, many = (
-        json.loads(lightloom(f"{words} --set mixnet.degree={degree}").out)["collectives"][0]
-        for degree in (2, 6)
+        json.loads(lightloom(f"{words} --set mixnet.ports={ports}").out)["collectives"][0]
+        for ports in (2, 6)
     )
     assert few["ocs_bytes"] < many["ocs_bytes"]
 
@@ -52,7 +52,7 @@ def test_fabrics_take_their_options(lightloom):
         (f"{WORDS} --fabric rail", "did you mean '--fabrics'?"),
         (f"{WORDS} --bytes much", "--bytes"),
         (f"{WORDS} --set rail.much=1", "rail has no option 'much'"),
-        (f"{WORDS} --fabrics rail --set mixnet.degree=4", "which is not compared"),
+        (f"{WORDS} --fabrics rail --set mixnet.ports=4", "which is not compared"),
         ("collective all-to-some --gpus 16 --rate 400 --bytes 1MB", "did you mean 'all-to-all'?"),
         ("collective all-to-all --gpus 16 --rate 400", "expected either sizes with --bytes"),
         ("collective all-to-all --bytes 1MB --gpus 16", "--rate is missing"),

@@ -104,7 +104,7 @@ def test_wrong_defaults_are_refused(lightloom, home, text, message):
     [
         ("lightloom co", {"collective", "compare", "control"}),
         ("lightloom compare mixtral-8x7b --gpu h", {"h100", "h200", "h800"}),
-        ("lightloom compare mixtral-8x7b --reconf", {"--reconfigure", "--reconfiguration-delay"}),
+        ("lightloom compare mixtral-8x7b --reconf", {"--reconfiguration-delay"}),
         ("lightloom schedule --allocators best,gre", {"best,greedy"}),
     ],
 )

@@ -12,7 +12,7 @@ from lightloom.schedule import AllocationRequest, Region, allocator_by_name
 
 COMPARE = (
     "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 --seeds 1 "
-    "--fabrics mixnet --reconfigure always --set mixnet.link_up_delay_s=0 --json -"
+    "--fabrics mixnet --when always --set mixnet.link_up_s=0 --json -"
 )
 PACKAGE = """
 import numpy as np

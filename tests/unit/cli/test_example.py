@@ -68,7 +68,7 @@ def test_samples_fit_each_other(folder):
         "packets --hosts 8 --rate 100 --transport roce --flows flows.csv",
         "packets --scenario packets.toml",
         "run study.toml --set plan.source=published",
-        "schedule demand.npy --reconfiguration-delay 25ms --degree 6 --methods bvn",
+        "schedule demand.npy --reconfiguration-delay 25ms --ports 6 --methods bvn",
         "compare model.toml --gpus 64 --rate 400 --gpu gpu.toml --seeds 1 "
         "--tp 2 --ep 8 --pp 1 --micro-batches 1 --fabrics fat-tree,mixnet",
         "predict routing.jsonl --experts 64 --tokens-per-step 4 --predictors last-step",

@@ -19,7 +19,7 @@ LINES, WIDTH = 45, 100
 #: whether a server has them, --bytes of a flow or of a buffer,
 #: --model what is trained or has a layer, --tokens those of a rank or those to train
 DIFFERENT = {
-    *("--set", "--reconfiguration-delay", "--micro-batches", "--planes", "--bytes", "--model"),
+    *("--set", "--fixed", "--micro-batches", "--planes", "--bytes", "--model"),
     "--tokens",
 }
 
@@ -108,7 +108,7 @@ def test_examples_are_commands_that_parse(name):
     ("name", "flag", "expected"),
     [
         ("compare", "--allocator", ALLOCATION_METHODS),
-        ("compare", "--reconfigure", RECONFIGURE_POLICIES),
+        ("compare", "--when", RECONFIGURE_POLICIES),
         ("compare", "--transport", TRANSPORTS),
         ("compare", "--gpu", gpu_names()),
         ("compare", "--demand", IMBALANCES),

@@ -70,14 +70,14 @@ def test_same_seed_same_scores(lightloom):
 
 def test_json_holds_inputs_and_scores(lightloom, tmp_path):
     path = tmp_path / "scores.json"
-    lightloom(f"{DRAWN} --window 5 --degree 3 --rate 200 --predictors ewma,ridge --json {path}")
+    lightloom(f"{DRAWN} --window 5 --ports 3 --rate 200 --predictors ewma,ridge --json {path}")
     content = json.loads(path.read_text())
     assert content["schema_version"] == 1
     assert content["interrupted"] is False
     inputs = content["inputs"]
     assert inputs["synthetic"] is True
     assert inputs["servers"] == 8
-    assert (inputs["degree"], inputs["circuit_gbps"], inputs["eps_gbps"]) == (3, 200, 1000)
+    assert (inputs["ports"], inputs["circuit_gbps"], inputs["eps_gbps"]) == (3, 200, 1000)
     assert inputs["window"] == 5
     assert inputs["first_scored_step"] == 6
     assert inputs["optimum_s"] > 0
@@ -127,7 +127,7 @@ def test_the_public_logs_are_too_short_and_it_says_so(lightloom, refused, name):
         (f"{DRAWN} --predictors ewma,ewma", "--predictors: 'ewma' is named twice"),
         (f"{DRAWN} --window 1", "window: expected a whole number from 2 to 1024, got 1"),
         (f"{DRAWN} --busiest 9", "top-k: expected 1 to 8 experts, got 9"),
-        (f"{DRAWN} --degree 9", "--degree 9 of --nics 8: expected 1 to the number of NICs"),
+        (f"{DRAWN} --ports 9", "--ports 9 of --nics 8: expected 1 to the number of NICs"),
         (f"{DRAWN} --rate 0", "--rate 0: expected more than 0"),
         (f"{DRAWN} --rate fast",
          "--rate fast: cannot read 'fast' as a rate such as 400, 400G or '400 Gb/s'"),
@@ -137,7 +137,7 @@ def test_the_public_logs_are_too_short_and_it_says_so(lightloom, refused, name):
         (f"{DRAWN} --seed -1", "--seed -1: expected at least 0"),
         (f"{DRAWN} --steps 1", "calm: a log of one step, of which nothing can be predicted"),
         (f"{DRAWN} --hidden 0", "--hidden 0: expected at least 1"),
-        (f"{DRAWN} --degree 2 --nics 2", "some servers cannot reach each other"),
+        (f"{DRAWN} --ports 2 --nics 2", "some servers cannot reach each other"),
         (f"{DRAWN} --csv - --json -", "--json - and --csv - both ask for standard output"),
         (f"{DRAWN} --csv none/x.csv", "none/x.csv: there is no folder none; make it first"),
         ("predict --synthetic calm --experts 64 --predictors copilot",

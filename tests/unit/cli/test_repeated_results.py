@@ -226,7 +226,7 @@ micro_batches = 4
 [demand]
 source = "balanced"
 [fabric_options.mixnet]
-degree = 4
+ports = 4
 """
 
 
@@ -256,8 +256,8 @@ def test_a_study_may_be_varied_at_several_points(lightloom, refused, tmp_path):
     assert done.status == 0, done.err
     assert "200" in done.out
     assert "400" in done.out
-    line = refused(f"run {tmp_path / 'study.toml'} --set mixnet.degree=8")
-    assert line.startswith("mixnet: degree = 8: ")
+    line = refused(f"run {tmp_path / 'study.toml'} --set mixnet.ports=8")
+    assert line.startswith("mixnet: ports = 8: ")
 
 
 @pytest.mark.parametrize(

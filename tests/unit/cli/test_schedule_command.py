@@ -76,54 +76,54 @@ def folder(tmp_path, monkeypatch):
         (f"{ZERO} --needed-over 1ms", "--needed-over is for chunks; give --chunks as well, or "
          "leave it out"),
         (f"{ZERO} --chunks 2 --produced-over 1ms --partial", "chunks are for one all-stop "
-         "crossbar; leave --degree, --partial and --switches out"),
+         "crossbar; leave --ports, --partial and --switches out"),
         # circuits
-        (f"{ZERO} --degree 0", "--degree 0: expected at least 1"),
-        (f"{ZERO} --degree -6", "--degree -6: expected at least 1"),
-        (f"{ZERO} --degree 99999", "--degree 99999: expected at most 65,535"),
-        (f"{ZERO} --degree six", "--degree six: expected a whole number"),
+        (f"{ZERO} --ports 0", "--ports 0: expected at least 1"),
+        (f"{ZERO} --ports -6", "--ports -6: expected at least 1"),
+        (f"{ZERO} --ports 99999", "--ports 99999: expected at most 65,535"),
+        (f"{ZERO} --ports six", "--ports six: expected a whole number"),
         (f"{ZERO} --eps-rate -1", "--eps-rate -1: expected at least 0"),
         (f"{ZERO} --held-circuits held.npy", "--held-circuits is for circuits; give "
-         "--degree as well, or leave it out"),
-        (f"{ZERO} --relay", "--relay is for circuits; give --degree or --eps-rate as well, or "
+         "--ports as well, or leave it out"),
+        (f"{ZERO} --relay", "--relay is for circuits; give --ports or --eps-rate as well, or "
          "leave it out"),
-        (f"{ZERO} --planes", "--planes is for circuits; give --degree as well, or "
+        (f"{ZERO} --planes", "--planes is for circuits; give --ports as well, or "
          "leave it out"),
-        (f"{ZERO} --allocators best", "--allocators is for circuits; give --degree "
+        (f"{ZERO} --allocators best", "--allocators is for circuits; give --ports "
          "as well, or leave it out"),
-        (f"{ZERO} --degree 2 --eps-rate -1",
+        (f"{ZERO} --ports 2 --eps-rate -1",
          "--eps-rate -1: expected at least 0"),
-        (f"{ZERO} --failed nic:0/0", "--failed is for circuits; give --degree as "
+        (f"{ZERO} --failed nic:0/0", "--failed is for circuits; give --ports as "
          "well, or leave it out"),
-        (f"{ZERO} --degree 2 --failed srver:1", f"--failed 'srver:1': {PARTS}; "
+        (f"{ZERO} --ports 2 --failed srver:1", f"--failed 'srver:1': {PARTS}; "
          "did you mean 'server'?"),
-        (f"{ZERO} --degree 2 --failed nic:1", f"--failed 'nic:1': {PARTS}"),
-        (f"{ZERO} --degree 2 --failed eps:1/-1", f"--failed 'eps:1/-1': {PARTS}"),
-        (f"{ZERO} --degree 2 --failed ,", f"--failed ',': {PARTS}"),
-        (f"{ZERO} --degree 2 --failed server:3", "failed server: expected a whole "
+        (f"{ZERO} --ports 2 --failed nic:1", f"--failed 'nic:1': {PARTS}"),
+        (f"{ZERO} --ports 2 --failed eps:1/-1", f"--failed 'eps:1/-1': {PARTS}"),
+        (f"{ZERO} --ports 2 --failed ,", f"--failed ',': {PARTS}"),
+        (f"{ZERO} --ports 2 --failed server:3", "failed server: expected a whole "
          "number from 0 to 2, got 3"),
-        (f"{ZERO} --degree 2 --failed nic:1/2", "failed NIC of server 1: expected "
+        (f"{ZERO} --ports 2 --failed nic:1/2", "failed NIC of server 1: expected "
          "a whole number from 0 to 1, got 2"),
-        (f"{ZERO} --degree 2 --failed eps:1/2", "failed EPS NIC of server 1: "
+        (f"{ZERO} --ports 2 --failed eps:1/2", "failed EPS NIC of server 1: "
          "expected a whole number from 0 to 1, got 2"),
-        (f"{ZERO} --degree 2 --eps-rate 700 --failed eps:1/0", "--failed: EPS "
+        (f"{ZERO} --ports 2 --eps-rate 700 --failed eps:1/0", "--failed: EPS "
          "NICs need an --eps-rate that is a multiple of 400 Gb/s, got 700"),
-        (f"{ZERO} --degree 2 --relay --failed eps:1/0", "failed: EPS NIC 1/0: "
+        (f"{ZERO} --ports 2 --relay --failed eps:1/0", "failed: EPS NIC 1/0: "
          "relaying expects one EPS rate for all servers; leave relaying out"),
-        (f"schedule wide.npy {DELAY} 0 --degree 2 --failed server:1", "wide.npy: circuits need a "
-         "square demand, got 2 sources and 3 destinations; leave --degree out for schedules of "
+        (f"schedule wide.npy {DELAY} 0 --ports 2 --failed server:1", "wide.npy: circuits need a "
+         "square demand, got 2 sources and 3 destinations; leave --ports out for schedules of "
          "permutations"),
-        (f"schedule small.npy {DELAY} 0 --degree 2 --held-circuits held.npy",
+        (f"schedule small.npy {DELAY} 0 --ports 2 --held-circuits held.npy",
          "held.npy: circuits of 3 servers, but the demand has 2"),
-        (f"{ZERO} --degree 1 --held-circuits held.npy",
+        (f"{ZERO} --ports 1 --held-circuits held.npy",
          "circuits: server 0 has 1 ports but 2 circuits"),
-        (f"{ZERO} --degree 6 --held-circuits a.npy",
+        (f"{ZERO} --ports 6 --held-circuits a.npy",
          "circuits: expected a symmetric matrix with zeros on the diagonal"),
-        (f"{ZERO} --degree 6 --held-circuits no.npy", "no.npy: no such file"),
-        (f"{ZERO} --degree 6 --held-circuits out.npz",
+        (f"{ZERO} --ports 6 --held-circuits no.npy", "no.npy: no such file"),
+        (f"{ZERO} --ports 6 --held-circuits out.npz",
          "out.npz: expected an array 'circuits', there is 'demand'"),
-        (f"schedule wide.npy {DELAY} 0 --degree 6", "wide.npy: circuits need a square demand, got "
-         "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
+        (f"schedule wide.npy {DELAY} 0 --ports 6", "wide.npy: circuits need a square demand, got "
+         "2 sources and 3 destinations; leave --ports out for schedules of permutations"),
         # demand
         (f"schedule empty.npy {DELAY} 0", "empty.npy: has no bytes to send; nothing to schedule"),
         (f"schedule inside.npy {DELAY} 0", "inside.npy: has no bytes to send; "
@@ -178,7 +178,7 @@ def test_golden_table(lightloom, golden, folder):
     matrix = Path(__file__).parents[2] / "golden" / "schedule_demand.csv"
     (folder / "demand.csv").write_text(matrix.read_text())
     outcome = lightloom(
-        f"schedule demand.csv {DELAY} 100us --rate 100 --degree 3 "
+        f"schedule demand.csv {DELAY} 100us --rate 100 --ports 3 "
         "--allocators paper,reference,static,best"
     )
     assert outcome.status == 0
@@ -217,7 +217,7 @@ def test_drawn_demand_is_that_of_demand(lightloom):
 
 def test_outputs(lightloom, folder):
     outcome = lightloom(
-        f"schedule a.npy {DELAY} 1us --degree 2 --json a.json --csv a.csv --out a.npz "
+        f"schedule a.npy {DELAY} 1us --ports 2 --json a.json --csv a.csv --out a.npz "
         "--html a.html --svg a.svg"
     )
     assert outcome.status == 0
@@ -237,8 +237,8 @@ def test_outputs(lightloom, folder):
 
 
 def test_an_earlier_answer_is_what_is_held(lightloom):
-    lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --out a.npz")
-    outcome = lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --held-circuits a.npz")
+    lightloom(f"schedule a.npy {DELAY} 1us --ports 2 --out a.npz")
+    outcome = lightloom(f"schedule a.npy {DELAY} 1us --ports 2 --held-circuits a.npz")
     assert "Keep the circuits given: no other circuits are faster" in outcome.out
 
 
@@ -257,14 +257,14 @@ def test_the_diagonal_is_left_out_and_said(lightloom, folder):
 
 
 def test_chosen_methods_alone(lightloom):
-    out = lightloom(f"{ZERO} --methods bvn,critical,bvn --degree 1 --allocators best")
+    out = lightloom(f"{ZERO} --methods bvn,critical,bvn --ports 1 --allocators best")
     assert out.out.count(" bvn ") == 1
     for name in ("maximal", "round-robin", "reference", "auto"):
         assert f" {name} " not in out.out
 
 
 def test_other_systems_and_relaying_are_asked_for(lightloom):
-    job = f"schedule a.npy {DELAY} 1us --degree 1"
+    job = f"schedule a.npy {DELAY} 1us --ports 1"
     outputs = (lightloom(job).out, lightloom(f"{job} --relay --no-systems").out)
     plain, more = (" ".join(text.split()) for text in outputs)
     assert "RotorNet, relaying" in plain
@@ -274,7 +274,7 @@ def test_other_systems_and_relaying_are_asked_for(lightloom):
 
 
 def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
-    out = lightloom(f"{ZERO} --methods bvn --degree 1 --allocators all,exact").out
+    out = lightloom(f"{ZERO} --methods bvn --ports 1 --allocators all,exact").out
     assert " exact " in out
     assert "static " in out
     assert re.search(
@@ -283,7 +283,7 @@ def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
 
 
 def test_failed_parts_are_not_used_and_are_named(lightloom, folder):
-    job = f"schedule --synthetic mixtral --servers 4 {DELAY} 0 --methods bvn --degree 3"
+    job = f"schedule --synthetic mixtral --servers 4 {DELAY} 0 --methods bvn --ports 3"
     files = "--out a.npz --json a.json"
     parts = "--failed server:3,nic:2/1,nic:2/2,eps:0/1,plane:0"
     out = lightloom(f"{job} {parts} --planes {files}").out
@@ -306,7 +306,7 @@ def test_failed_parts_are_not_used_and_are_named(lightloom, folder):
 
 
 def test_a_failed_eps_nic_slows_its_server(lightloom, folder):
-    job = f"{ZERO} --methods bvn --no-systems --degree 1 --allocators static"
+    job = f"{ZERO} --methods bvn --no-systems --ports 1 --allocators static"
     times = []
     for failed in ("", "--failed eps:0/1,eps:2/1"):
         lightloom(f"{job} {failed} --json a.json")
@@ -317,7 +317,7 @@ def test_a_failed_eps_nic_slows_its_server(lightloom, folder):
 def test_planes_that_fit_and_that_do_not(lightloom, folder):
     job = f"{ZERO} --methods bvn --planes --allocators static --no-systems"
     # three circuits that all meet each other: two planes cannot hold them, three can
-    out = lightloom(f"{job} --degree 2 --out two.npz").out
+    out = lightloom(f"{job} --ports 2 --out two.npz").out
     assert "Planes: the circuits of static do not lie on 2 planes, NIC i of every server" in out
     with np.load(folder / "two.npz") as arrays:
         assert "nics" not in arrays
@@ -327,7 +327,7 @@ def test_planes_that_fit_and_that_do_not(lightloom, folder):
     np.save(folder / "line.npy", line)
     job = f"schedule line.npy {DELAY} 0 --methods bvn --planes --allocators best --no-systems"
     out = lightloom(
-        f"{job} --degree 2 --held-circuits path.npy --eps-rate 0 --out a.npz --json a.json"
+        f"{job} --ports 2 --held-circuits path.npy --eps-rate 0 --out a.npz --json a.json"
     )
     assert (
         "Planes: the circuits of best lie on 2 planes, NIC i of every server on plane i." in out.out
@@ -356,7 +356,7 @@ def test_an_interrupt_keeps_what_finished(lightloom, monkeypatch, folder):
         return decompose(*arguments, **options)
 
     monkeypatch.setattr(schedulers, "decompose", interrupted)
-    outcome = lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --json a.json --svg a.svg")
+    outcome = lightloom(f"schedule a.npy {DELAY} 1us --ports 2 --json a.json --svg a.svg")
     assert outcome.status == 130
     assert outcome.err == "wrote a.svg\nwrote a.json\nlightloom: interrupted\n"
     assert "open-shop" in outcome.out
@@ -388,7 +388,7 @@ def test_an_eps_and_one_crossbar_have_a_table_of_its_own(capsys):
     assert "relayed_bytes,relay_memory_bytes" in capsys.readouterr().out
     relayed = json.loads(Path("a.json").read_text())["hybrids"]
     assert all(relayed[name]["length_s"] <= row["length_s"] for name, row in found.items())
-    for none in ("", " --eps-rate 0", " --eps-rate 100 --degree 2"):
+    for none in ("", " --eps-rate 0", " --eps-rate 100 --ports 2"):
         run_command(f"{DRAWN} {command}{none}".split())
         assert "hybrids" not in json.loads(Path("a.json").read_text())
 

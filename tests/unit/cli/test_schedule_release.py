@@ -61,7 +61,7 @@ def test_even_releases_are_those_of_produced_over(lightloom, folder):
         ("1 us\n2 us", "--chunks 3", "--chunks 3: times.txt has 2 release times"),
         ("1 us", "--produced-over 1us", "--release and --produced-over both say when chunks are "
          "produced; give one"),
-        ("1 us", "--partial", "chunks are for one all-stop crossbar; leave --degree, --partial "
+        ("1 us", "--partial", "chunks are for one all-stop crossbar; leave --ports, --partial "
          "and --switches out"),
     ],
 )  # fmt: skip

@@ -92,7 +92,7 @@ def test_slots_may_be_added(lightloom, folder):
          "got float64 of shape (1, 3)"),
         ([[1, 2, 0]], [9, 9], "", "now.npz: 1 permutations, but 2 holds"),
         ([[1, 2, 0]], [-9], "", "now.npz: holds_bytes: expected 0 to 9007199254740992, got -9"),
-        ([[1, 2, 0]], [9], "--degree 2", "an earlier schedule is for one all-stop switch, got 2 "
+        ([[1, 2, 0]], [9], "--ports 2", "an earlier schedule is for one all-stop switch, got 2 "
          "switches; give --switches 1"),
         ([[1, 2, 0]], [9], "--partial", "an earlier schedule is for one all-stop switch, got "
          "partial reconfiguration"),

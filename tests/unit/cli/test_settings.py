@@ -21,15 +21,15 @@ def scenario(lightloom, *options):
 def test_values_are_parsed_by_the_kind_of_their_field(lightloom):
     content = scenario(
         lightloom,
-        "--fabrics oversub,mixnet --set mixnet.degree=4 --set mixnet.split=off",
-        "--set mixnet.link_up_delay_s=5ms --set mixnet.region_servers=4",
+        "--fabrics oversub,mixnet --set mixnet.ports=4 --set mixnet.split=off",
+        "--set mixnet.link_up_s=5ms --set mixnet.region_servers=4",
         "--set oversub.ratio=2 --set counting.tiers=2 --set counting.fiber_length_m=20m",
         "--set cluster.link_delay_s=2us --set plan.pp_layout=8,8,8,8 --set all.all_to_all=flat",
     )
     inputs = content["inputs"]["scenario"]
     assert inputs["fabric_options"] == {
         "mixnet": {
-            "degree": 4, "split": False, "link_up_delay_s": "5ms", "region_servers": 4,
+            "ports": 4, "split": False, "link_up_s": "5ms", "region_servers": 4,
         },
         "oversub": {"ratio": 2.0},
         "all": {"all_to_all": "flat"},
@@ -38,8 +38,8 @@ def test_values_are_parsed_by_the_kind_of_their_field(lightloom):
     assert inputs["cluster"]["link_delay_s"] == pytest.approx(2e-6)
     assert inputs["plan"]["pp_layout"] == [8, 8, 8, 8]
     mixnet = next(r for r in content["results"] if r["fabric"] == "mixnet")
-    assert mixnet["parameters"]["degree"] == 4
-    assert mixnet["parameters"]["link_up_delay_s"] == pytest.approx(0.005)
+    assert mixnet["parameters"]["ports"] == 4
+    assert mixnet["parameters"]["link_up_s"] == pytest.approx(0.005)
 
 
 def test_set_is_the_same_as_the_option(lightloom):
@@ -52,37 +52,37 @@ def test_set_is_the_same_as_the_option(lightloom):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ("--set mixnet", "--set mixnet: expected KEY=VALUE, such as mixnet.degree=4"),
-        ("--set =4", "--set =4: expected KEY=VALUE, such as mixnet.degree=4"),
-        ("--set mixnet..degree=4",
-         "--set mixnet..degree=4: expected KEY=VALUE, such as mixnet.degree=4"),
-        ("--set mixnett.degree=4", "--set mixnett.degree=4: unknown table 'mixnett'; did you mean "
+        ("--set mixnet", "--set mixnet: expected KEY=VALUE, such as mixnet.ports=4"),
+        ("--set =4", "--set =4: expected KEY=VALUE, such as mixnet.ports=4"),
+        ("--set mixnet..ports=4",
+         "--set mixnet..ports=4: expected KEY=VALUE, such as mixnet.ports=4"),
+        ("--set mixnett.ports=4", "--set mixnett.ports=4: unknown table 'mixnett'; did you mean "
          "'mixnet'?"),
-        ("--set x.degree=4", f"--set x.degree=4: unknown table 'x'; known: {', '.join(FABRICS)}, "
+        ("--set x.ports=4", f"--set x.ports=4: unknown table 'x'; known: {', '.join(FABRICS)}, "
          "all, cluster, compute, memory, plan, demand, counting, packets"),
-        ("--set mixnet.degre=4", "--set mixnet.degre=4: mixnet has no option 'degre'; did you mean "
-         "'degree'?"),
+        ("--set mixnet.prots=4", "--set mixnet.prots=4: mixnet has no option 'prots'; did you mean "
+         "'ports'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "
          "etp, cp, context_parallel, vpp, micro_batches, micro_batch_size, global_batch_size, "
          "seq_len, zero1, expert_mode, pp_layout, schedule, overlap_all_to_all, overlap_chunks, "
          "overlap_shared_experts, overlap_tp, communication_sms, overlap_gradients, "
          "overlap_parameters"),
-        ("--set mixnet=4", "--set mixnet=4: expected TABLE.KEY=VALUE, such as mixnet.degree=4"),
-        ("--set mixnet.degree=4 --set mixnet.degree=6",
-         "--set mixnet.degree is given twice; leave one of them out"),
+        ("--set mixnet=4", "--set mixnet=4: expected TABLE.KEY=VALUE, such as mixnet.ports=4"),
+        ("--set mixnet.ports=4 --set mixnet.ports=6",
+         "--set mixnet.ports is given twice; leave one of them out"),
         ("--allocator paper --set mixnet.allocator=greedy",
          "--set mixnet.allocator and --allocator are both given; leave one of them out"),
         ("--set cluster.rate_gbps=100",
          "--set cluster.rate_gbps and --rate are both given; leave one of them out"),
-        ("--set mixnet.degree=four", "mixnet: degree = four: expected a whole number"),
-        ("--set mixnet.link_up_delay_s=5Gbps", "mixnet: link_up_delay_s: cannot read '5Gbps' as a "
+        ("--set mixnet.ports=four", "mixnet: ports = four: expected a whole number"),
+        ("--set mixnet.link_up_s=5Gbps", "mixnet: link_up_s: cannot read '5Gbps' as a "
          "time such as '25 ms', or 'measured'"),
         ("--set mixnet.split=maybe", "mixnet: split = maybe: expected true or false"),
         ("--set plan.tp=two", "plan.tp = two: expected a whole number"),
         ("--set cluster.nics_per_server=0",
          "cluster.nics_per_server = 0: expected at least 1"),
-        ("--fabrics rail --set mixnet.degree=4", "--set mixnet.degree is for mixnet, which is not "
-         "compared; add mixnet to --fabrics (a custom fabric sets degree in its TOML file)"),
+        ("--fabrics rail --set mixnet.ports=4", "--set mixnet.ports is for mixnet, which is not "
+         "compared; add mixnet to --fabrics (a custom fabric sets ports in its TOML file)"),
     ],
 )  # fmt: skip
 def test_exact_line(refused, options, expected):

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 from lightloom.cli import other_names
@@ -38,7 +39,7 @@ def test_what_others_call_a_fabric(refused, name, meant):
 
 def test_all_stands_for_every_fabric(refused):
     # what is wrong comes after the names: all of them are known, and mixnet's option has a reader
-    line = refused(f"{JOB} --fabrics all --set mixnet.degree=4 --prices no.toml")
+    line = refused(f"{JOB} --fabrics all --set mixnet.ports=4 --prices no.toml")
     assert line == "no.toml: no such file"
     line = refused(f"{JOB} --fabrics all,mixnet")
     assert line.startswith("two fabrics are called 'mixnet'")
@@ -69,6 +70,31 @@ def test_a_model_that_is_elsewhere_says_what_to_download(refused, tmp_path, name
             f'model = "{name}"\ngpus = 128\n[cluster]\nrate_gbps = 400\n'
         )
         assert refused(f"run {tmp_path / 'study.toml'}").endswith(message)
+
+
+def test_the_degree_of_papers_is_an_option_as_well(lightloom, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones((4, 4), np.uint64))
+    command = f"schedule {path} --reconfiguration-delay 1ms --no-systems --methods greedy"
+    by_alias = lightloom(f"{command} --degree 2").out
+    assert "Circuits: 2 ports of 400 Gb/s" in by_alias
+    assert "--degree" not in lightloom("schedule --help-all").out
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("degree=4", "'ports'"),
+        ("nic_gbps=400", "'rate_gbps'"),
+        ("reconfigure=never", "'when'"),
+        ("reconfiguration_delay_s=1ms", "'fixed_s'"),
+        ("link_up_delay_s=0", "'link_up_s'"),
+        ("control_delay_s=0", "'control_s'"),
+    ],
+)
+def test_what_others_call_a_key(refused, name, called):
+    line = refused(f"{JOB} --set mixnet.{name}")
+    assert line.endswith(f"has no option '{name.partition('=')[0]}'; did you mean {called}?")
 
 
 @pytest.mark.parametrize("name", ["configs/x.json", "./some/folder", "a/b/c", "/no/folder"])

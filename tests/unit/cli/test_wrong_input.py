@@ -65,8 +65,8 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --micro-batches 100000000", "micro-batches = 100000000: expected at most 16,384, "
          "since each is simulated; larger micro-batches need fewer"),
         # times
-        (f"{JOB} --reconfiguration-delay 25",
-         "--reconfiguration-delay 25: a time needs its unit, such as '25 ms'"),
+        (f"{JOB} --fixed 25",
+         "--fixed 25: a time needs its unit, such as '25 ms'"),
         ("schedule --synthetic pair --servers 4 --reconfiguration-delay 1e-3",
          "--reconfiguration-delay 1e-3: a time needs its unit, such as '1e-3 ms'"),
         # names
@@ -102,18 +102,18 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --transport ndp", "--transport is for packets; add --network packet"),
         (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),
         # options that nothing would read
-        (f"{JOB} --fabrics fat-tree --set mixnet.degree=4", "--set mixnet.degree is for mixnet, "
-         "which is not compared; add mixnet to --fabrics (a custom fabric sets degree in its TOML "
+        (f"{JOB} --fabrics fat-tree --set mixnet.ports=4", "--set mixnet.ports is for mixnet, "
+         "which is not compared; add mixnet to --fabrics (a custom fabric sets ports in its TOML "
          "file)"),
-        (f"{JOB} --fabrics fat-tree --reconfiguration-delay 1s", "--reconfiguration-delay is for "
+        (f"{JOB} --fabrics fat-tree --fixed 1s", "--fixed is for "
          "mixnet, which is not compared; add mixnet to --fabrics (a custom fabric sets "
-         "reconfiguration_delay_s in its TOML file)"),
+         "fixed_s in its TOML file)"),
         (f"{JOB} --resample", "demand 'auxiliary' is a regime; 'resample' has no meaning for it"),
         (f"{JOB} --scale", "demand 'auxiliary' is a regime; 'scale' has no meaning for it"),
         ("compare llama-3-405b --gpus 1024 --rate 400 --demand pair", "llama-3-405b has no "
          "experts, so that nothing would read the demand's source; leave it out"),
         # fabrics and costs
-        (f"{JOB} --set mixnet.degree=8", "mixnet: degree = 8: a server has 8 NICs and one at least "
+        (f"{JOB} --set mixnet.ports=8", "mixnet: ports = 8: a server has 8 NICs and one at least "
          "must stay on the packet fabric"),
         ("compare mixtral-8x7b --gpus 128 --rate 50", "prices (prices.toml): nothing for 50 Gb/s "
          "links; known rates: 100, 200, 400, 800, 1600 Gb/s (rates between are not interpolated); "
@@ -218,10 +218,10 @@ def test_matrix_of_the_wrong_size(refused):
 @pytest.mark.parametrize(
     ("name", "content", "option", "expected"),
     [
-        ("f.toml", "degree = 4\n", "--fabrics f.toml",
+        ("f.toml", "ports = 4\n", "--fabrics f.toml",
          f'f.toml: kind is needed, such as kind = "fat-tree"; known: {KNOWN_FABRICS}'),
-        ("f.toml", 'kind = "mixnet"\ndegre = 4\n', "--fabrics f.toml",
-         "f.toml: mixnet: unknown key 'degre'; did you mean 'degree'?"),
+        ("f.toml", 'kind = "mixnet"\nprots = 4\n', "--fabrics f.toml",
+         "f.toml: mixnet: unknown key 'prots'; did you mean 'ports'?"),
         ("p.toml", "[sourcess]\n", "--prices p.toml",
          "p.toml: unknown key 'sourcess'; did you mean 'sources'?"),
         ("p.toml", "[sources]\n", "--prices p.toml", "p.toml: links is missing; add it"),
@@ -262,7 +262,7 @@ def test_a_missing_price(refused):
 def test_wrong_input_leaves_no_file(folder):
     outputs = "--json a.json --csv a.csv --parquet a.parquet --html a.html --timeline a.trace"
     for wrong in (
-        "--set mixnet.degree=8",
+        "--set mixnet.ports=8",
         "--set mixnet.region_servers=1000",
         "--rate 50",
         "--demand nothing",

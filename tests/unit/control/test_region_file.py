@@ -43,12 +43,12 @@ def test_the_defaults_are_those_of_the_simulator():
     servers = np.arange(2, dtype=np.uint32)
     layout = Layout.grid(stages=1, replicas=1, members=2, gpus_per_worker=8, worker_server=servers)
     context = FabricContext(layout, 1, False, MeanDemand)
-    cluster = Cluster.of(gpus=16, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=16, rate_gbps=400, gpu="h100")
     values = {"name": "r", "port_map": "p.csv", "journal": "j"}
     region = RegionFile(**values, switches={"ocs": {"url": "x://y"}})
     simulated = MixNet()
     assert region.policy.allocator == simulated.allocator
-    assert region.policy.when == simulated.reconfigure
+    assert region.policy.when == simulated.when
     assert region.policy.split == simulated.network(cluster, context).part(Ocs).split
     timing = region.timing.resolved()
     assert timing.fixed_s == measured_turnaround(0).mean_s

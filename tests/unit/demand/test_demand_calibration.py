@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lightloom.demand import rank_matrix, skew, statistics, synthetic
+from lightloom.demand import imbalance_of, rank_matrix, statistics, synthetic
 from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import build_regime
 
@@ -47,14 +47,14 @@ def test_the_quoted_matrix_has_the_published_figures():
     loads = MIXTRAL.sum(axis=0)
     assert (MIXTRAL.sum(axis=1) == 32_768).all()
     assert np.log(loads).std() == pytest.approx(0.774, abs=5e-4)
-    assert skew(loads).max_over_mean == pytest.approx(2.371, abs=5e-4)
-    assert skew(loads).entropy == pytest.approx(0.898, abs=5e-4)
-    assert skew(loads, top=2).top_share == pytest.approx(0.467, abs=5e-4)
+    assert imbalance_of(loads).max_over_mean == pytest.approx(2.371, abs=5e-4)
+    assert imbalance_of(loads).entropy == pytest.approx(0.898, abs=5e-4)
+    assert imbalance_of(loads, top=2).top_share == pytest.approx(0.467, abs=5e-4)
     assert pooled_kappa(MIXTRAL) == pytest.approx(337, abs=0.5)
     pairs = rank_matrix(MIXTRAL)
     both = (pairs + pairs.T)[np.triu_indices(8, 1)]
-    assert skew(both).cv == pytest.approx(0.43, abs=5e-3)
-    assert skew(both).max_over_mean == pytest.approx(1.94, abs=5e-3)
+    assert imbalance_of(both).cv == pytest.approx(0.43, abs=5e-3)
+    assert imbalance_of(both).max_over_mean == pytest.approx(1.94, abs=5e-3)
 
 
 def test_mixtral_regime_has_the_measured_skew():

@@ -1,23 +1,23 @@
-"""Skew against values computed by hand."""
+"""Imbalance against values computed by hand."""
 
 import numpy as np
 import pytest
 
-from lightloom.demand import skew, statistics
+from lightloom.demand import imbalance_of, statistics
+from lightloom.demand.imbalance_measures import rank_one_distance
 from lightloom.demand.shading import SHADES, heat_map
-from lightloom.demand.unevenness import rank_one_distance
 from lightloom.errors import DemandError
 
 
 def test_equal_values_are_not_skewed():
-    even = skew(np.full(10, 7))
+    even = imbalance_of(np.full(10, 7))
     assert (even.max_over_mean, even.cv, even.gini) == (1.0, 0.0, 0.0)
     assert even.entropy == pytest.approx(1)
     assert even.top_share == pytest.approx(0.2)
 
 
 def test_one_value_holds_all():
-    single = skew(np.array([0, 0, 0, 5]))
+    single = imbalance_of(np.array([0, 0, 0, 5]))
     assert single.max_over_mean == 4
     assert single.gini == pytest.approx(1 - 1 / 4)
     assert single.entropy == 0
@@ -27,17 +27,17 @@ def test_one_value_holds_all():
 
 def test_values_by_hand():
     # mean absolute difference of {1, 3}: (0 + 2 + 2 + 0) / 4 = 1; Gini = 1 / (2 x 2)
-    assert skew(np.array([1, 3])).gini == pytest.approx(0.25)
-    assert skew(np.array([1, 3])).entropy == pytest.approx(
+    assert imbalance_of(np.array([1, 3])).gini == pytest.approx(0.25)
+    assert imbalance_of(np.array([1, 3])).entropy == pytest.approx(
         -(0.25 * np.log2(0.25) + 0.75 * np.log2(0.75))
     )
-    assert skew(np.array([4, 1, 3, 2]), top=2).top_share == pytest.approx(0.7)
+    assert imbalance_of(np.array([4, 1, 3, 2]), top=2).top_share == pytest.approx(0.7)
 
 
 def test_gini_is_half_the_relative_mean_difference():
     values = np.random.default_rng(0).integers(0, 100, 30)
     differences = np.abs(values[:, None] - values[None, :]).mean()
-    assert skew(values).gini == pytest.approx(differences / 2 / values.mean())
+    assert imbalance_of(values).gini == pytest.approx(differences / 2 / values.mean())
 
 
 def test_statistics_of_a_small_matrix():
@@ -70,11 +70,11 @@ def test_a_single_rank_has_no_pairs():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: skew(np.zeros(3)), "not all of them zero"),
-        (lambda: skew(np.array([])), "non-negative token counts"),
-        (lambda: skew(np.array([1.0, -1.0])), "non-negative token counts"),
-        (lambda: skew(np.array([1.0, np.nan])), "non-negative token counts"),
-        (lambda: skew(np.ones(3), top=4), "top: expected 1 to 3, got 4"),
+        (lambda: imbalance_of(np.zeros(3)), "not all of them zero"),
+        (lambda: imbalance_of(np.array([])), "non-negative token counts"),
+        (lambda: imbalance_of(np.array([1.0, -1.0])), "non-negative token counts"),
+        (lambda: imbalance_of(np.array([1.0, np.nan])), "non-negative token counts"),
+        (lambda: imbalance_of(np.ones(3), top=4), "top: expected 1 to 3, got 4"),
         (lambda: statistics(np.ones(3)), r"expected \(ranks, experts\)"),
         (lambda: statistics(np.zeros((2, 2))), "not all of them zero"),
         (lambda: heat_map(np.zeros((0, 2)), 4, 4), "expected a matrix to draw"),

@@ -12,7 +12,7 @@ from lightloom.workload.task_graph import Layout
 def cluster():
     """A thousand GPUs as in the papers, at the rates of the vendors."""
     ideal = Interconnect.named("ideal", "h100")
-    return Cluster.of(gpus=1024, nic_gbps=400, gpu="h100", interconnect=ideal)
+    return Cluster.of(gpus=1024, rate_gbps=400, gpu="h100", interconnect=ideal)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_hot_ranks_are_worth_two_nvswitch_passes(cluster, job, imbalance, expect
     (6, 8, "hierarchical"), (3, 2, "hierarchical"), (12, 8, "hierarchical"),
 ])  # fmt: skip
 def test_nics_that_ranks_cannot_share_evenly_are_shared_by_all(job, nics, ranks, expected):
-    cluster = Cluster.of(gpus=64, nic_gbps=100, gpu="h100", nics_per_server=nics)
+    cluster = Cluster.of(gpus=64, rate_gbps=100, gpu="h100", nics_per_server=nics)
     context = job(8, 8, ranks_per_worker=ranks, rank_imbalance=1.0)
     chosen, reason = best_all_to_all(cluster, context)
     assert chosen == expected
@@ -110,7 +110,7 @@ def test_pipelines_and_gradients_leave_over_ones_own_nics_or_all(cluster, job):
 
 
 def test_one_candidate_where_nothing_can_be_chosen(job):
-    cluster = Cluster.of(gpus=64, nic_gbps=100, gpu="h100", nics_per_server=6)
+    cluster = Cluster.of(gpus=64, rate_gbps=100, gpu="h100", nics_per_server=6)
     uneven = job(8, 8, ranks_per_worker=8, rank_imbalance=1.0)
     assert all_to_all_candidates(cluster, uneven) == ("hierarchical",)
     assert all_to_all_candidates(cluster, job(8, 1)) == ("flat",)

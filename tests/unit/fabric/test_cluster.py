@@ -10,17 +10,17 @@ from lightloom.hardware import load_gpu
 
 
 def test_the_last_server_may_be_used_in_part():
-    cluster = Cluster.of(gpus=12, nic_gbps=400, gpu="a100")
+    cluster = Cluster.of(gpus=12, rate_gbps=400, gpu="a100")
     assert (cluster.servers, cluster.nics, cluster.installed_gpus) == (2, 16, 16)
 
 
 def test_what_is_not_given_comes_from_the_data():
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h800")
+    cluster = Cluster.of(gpus=8, rate_gbps=400, gpu="h800")
     assert cluster.nvlink_gbps == load_gpu("h800").nvlink_rate_gbps
     measured = {name: found.value for name, found in interconnect_values("h800").items()}
     assert vars(cluster.interconnect) == measured
     assert cluster.link_delay_s == 1e-6
-    assert Cluster.of(gpus=8, nic_gbps=400, gpu="h800", nvlink_gbps=7.0).nvlink_gbps == 7
+    assert Cluster.of(gpus=8, rate_gbps=400, gpu="h800", nvlink_gbps=7.0).nvlink_gbps == 7
 
 
 def test_assumptions_say_so():
@@ -43,7 +43,7 @@ def test_whole_bits_and_picoseconds_for_the_core():
         all_to_all_peer_s=1e-6,
         all_to_all_mixed_s=80e-6,
     )
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=links)
+    cluster = Cluster.of(gpus=8, rate_gbps=400, gpu="h100", interconnect=links)
     assert cluster.nic_rate_bps == 360_000_000_000
     assert cluster.link_delay_ps == 1_000_000
     rate, us = 3_600_000_000_000, 1_000_000
@@ -62,12 +62,13 @@ def test_an_ideal_interconnect_has_the_latency_of_local_operations_alone():
 
 def test_the_ideal_interconnect_is_the_vendors():
     ideal = Interconnect.named("ideal", "h100")
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=ideal)
+    cluster = Cluster.of(gpus=8, rate_gbps=400, gpu="h100", interconnect=ideal)
     assert cluster.nic_rate_bps == 400_000_000_000
     assert cluster.nvswitch().gpu_rate_bps == 3_600_000_000_000
     assert cluster.start_up() == StartUp()
     assert (
-        FatTree(interconnect="ideal").adapt(Cluster.of(gpus=8, nic_gbps=400, gpu="h100")) == cluster
+        FatTree(interconnect="ideal").adapt(Cluster.of(gpus=8, rate_gbps=400, gpu="h100"))
+        == cluster
     )
 
 
@@ -78,7 +79,7 @@ def test_every_gpu_has_what_was_measured_for_it_or_the_default():
 
 
 def test_a_fabric_may_have_other_nics():
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=8, rate_gbps=400, gpu="h100")
     assert FatTree(nic_efficiency=0.5).adapt(cluster).nic_rate_bps == 200_000_000_000
     both = FatTree(nic_efficiency=0.5, interconnect="ideal").adapt(cluster)
     assert (both.nic_rate_bps, both.start_up()) == (200_000_000_000, StartUp())
@@ -98,16 +99,16 @@ def test_impossible_efficiencies_are_refused(values, text):
 @pytest.mark.parametrize(("options", "text"), [
     ({"gpus": 0}, "cluster: gpus = 0: expected a whole number from 1 to 1e+06"),
     ({"nics_per_server": 1.5}, "cluster: nics_per_server = 1.5: expected a whole number"),
-    ({"nic_gbps": -1}, "cluster: nic_gbps = -1: expected a rate above 0, up to 1e+06 Gb/s"),
-    ({"nic_gbps": float("nan")}, "cluster: nic_gbps = nan: expected a rate above 0"),
+    ({"rate_gbps": -1}, "cluster: rate_gbps = -1: expected a rate above 0, up to 1e+06 Gb/s"),
+    ({"rate_gbps": float("nan")}, "cluster: rate_gbps = nan: expected a rate above 0"),
     ({"link_delay_s": -1e-6}, "cluster: link_delay_s = -1e-06: expected a time of 0 s or more"),
 ])  # fmt: skip
 def test_impossible_clusters_are_refused(options, text):
     with pytest.raises(FabricError) as error:
-        Cluster.of(**{"gpus": 8, "nic_gbps": 400, "gpu": "h100", **options})
+        Cluster.of(**{"gpus": 8, "rate_gbps": 400, "gpu": "h100", **options})
     assert str(error.value).startswith(text)
 
 
 def test_an_unknown_gpu_is_refused():
     with pytest.raises(HardwareError, match="unknown GPU 'h1000'; did you mean 'h100'"):
-        Cluster.of(gpus=8, nic_gbps=400, gpu="h1000")
+        Cluster.of(gpus=8, rate_gbps=400, gpu="h1000")

@@ -28,7 +28,7 @@ def plain(part):
 
 
 @pytest.mark.parametrize("kind", sorted(FABRICS))
-@pytest.mark.parametrize("own", [{}, {"nic_gbps": 200.0, "label": "theirs"}])
+@pytest.mark.parametrize("own", [{}, {"rate_gbps": 200.0, "label": "theirs"}])
 def test_the_same_network_from_what_applied(cluster, job, kind, own):
     own = own | SERVERS.get(kind, {})
     fabric = FABRICS[kind](**own)
@@ -47,12 +47,12 @@ def test_the_same_network_from_what_applied(cluster, job, kind, own):
 
 
 def test_the_delay_of_circuits_is_that_of_their_switch(cluster, job):
-    fabric = MixNet(relay=True, link_up_delay_s=0.0)
+    fabric = MixNet(relay=True, link_up_s=0.0)
     network = fabric.network(cluster, job(128, 8))
     values = fabric.effective(cluster, network)
     ocs = network.part(Ocs)
-    assert values["reconfiguration_delay_s"] == ocs.timing.fixed_s == 0.025
-    assert values["link_up_delay_s"] == 0.0
+    assert values["fixed_s"] == ocs.timing.fixed_s == 0.025
+    assert values["link_up_s"] == 0.0
     assert values["region_servers"] == np.bincount(ocs.region_of_server).max()
     assert (values["relay_chunk_bytes"], values["relay_delay_s"]) == (
         ocs.relaying[0],

@@ -13,7 +13,7 @@ from lightloom.schedule import Failures
 
 def test_nics_are_divided(cluster, job):
     network = MixNet(switch_ports=64).network(cluster, job(128, 8))
-    assert (network.part(Eps).nics, network.part(Ocs).degree) == (2, 6)
+    assert (network.part(Eps).nics, network.part(Ocs).ports) == (2, 6)
     assert network.part(Eps).servers_per_tor == 16
     assert network.part(Ocs).nic_rate_bps == network.part(Eps).nic_rate_bps == 400_000_000_000
     assert network.part(Ocs).circuit_delay_ps == 1_000_000
@@ -23,7 +23,7 @@ def test_nics_are_divided(cluster, job):
 
 
 def test_packet_nics_may_be_slower(cluster, job):
-    fabric = MixNet(degree=4, eps_nic_gbps=200)
+    fabric = MixNet(ports=4, eps_nic_gbps=200)
     network = fabric.network(cluster, job(128, 8))
     assert network.part(Eps).nic_rate_bps == 200_000_000_000
     assert network.part(Ocs).nic_rate_bps == 400_000_000_000
@@ -39,13 +39,13 @@ def test_packet_nics_may_be_slower(cluster, job):
 
 def test_policy_goes_to_the_core_as_given(cluster, job):
     ocs = MixNet(
-        allocator="reference", split=False, reconfigure="never", first="block",
+        allocator="reference", split=False, when="never", first="block",
         keep_unchanged=False,
     ).network(cluster, job(128, 8)).part(Ocs)  # fmt: skip
-    assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("reference", False, "never")
+    assert (ocs.allocator, ocs.split, ocs.when) == ("reference", False, "never")
     assert (ocs.first, ocs.timing.keep_unchanged) == ("block", False)
     ocs = MixNet().network(cluster, job(128, 8)).part(Ocs)
-    assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("best", True, "break-even")
+    assert (ocs.allocator, ocs.split, ocs.when) == ("best", True, "break-even")
     assert (ocs.first, ocs.timing.keep_unchanged) == ("predict", True)
 
 
@@ -75,53 +75,61 @@ def test_split_is_not_open_where_it_makes_no_difference(cluster, job):
 @pytest.mark.parametrize(("options", "fixed_s"), [
     ({}, 0.025),
     ({"technology": "mems-3d"}, 0.015),
-    ({"reconfiguration_delay_s": "25 us"}, 25e-6),
-    ({"reconfiguration_delay_s": 0}, 0),
-    ({"technology": "palomar", "reconfiguration_delay_s": 0.01}, 0.01),
+    ({"fixed_s": "25 us"}, 25e-6),
+    ({"fixed_s": 0}, 0),
+    ({"technology": "palomar", "fixed_s": 0.01}, 0.01),
 ])  # fmt: skip
 def test_switching_time(cluster, job, options, fixed_s):
     ocs = MixNet(**options).network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.timing.fixed_s, ocs.timing.per_pair_s) == (fixed_s, 0)
 
 
+@pytest.mark.parametrize("fixed_s", ["1 ms", "measured"])
+def test_a_time_for_each_pair_may_be_given(cluster, job, fixed_s):
+    fabric = MixNet(fixed_s=fixed_s, per_pair_s="3 us")
+    network = fabric.network(cluster, job(128, 8))
+    assert network.part(Ocs).timing.per_pair_s == 3e-6
+    assert fabric.effective(cluster, network)["per_pair_s"] == 3e-6
+
+
 @pytest.mark.parametrize("pairs", [1, 4, 16])
 def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
     for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
-        ocs = MixNet(reconfiguration_delay_s=name).network(cluster, job(128, 8)).part(Ocs)
+        ocs = MixNet(fixed_s=name).network(cluster, job(128, 8)).part(Ocs)
         expected = getattr(measured_turnaround(pairs), attribute)
         switching_s = ocs.timing.expected_s(pairs) - ocs.timing.link_up_s
         assert switching_s == pytest.approx(expected)
 
 
 def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
-    ocs = MixNet(link_up_delay_s=0).network(cluster, job(128, 8)).part(Ocs)
+    ocs = MixNet(link_up_s=0).network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.timing.control_s, ocs.timing.link_up_s) == (0, 0)
     # links take as long as was measured unless they are said to be faster
-    ocs = MixNet(control_delay_s="2 ms").network(cluster, job(128, 8)).part(Ocs)
+    ocs = MixNet(control_s="2 ms").network(cluster, job(128, 8)).part(Ocs)
     assert ocs.timing.control_s == 0.002
     assert ocs.timing.link_up_s == round(nic_activation().mean_s * 1e12) / 1e12
-    assert MixNet(link_up_delay_s="5.67 s").bring_up_s() == 5.67
+    assert MixNet(link_up_s="5.67 s").bring_up_s() == 5.67
 
 
 @pytest.mark.parametrize(("degree", "servers"), [(2, 288), (6, 96)])
 def test_largest_region_of_a_piezo_switch(degree, servers):
-    assert MixNet(degree=degree).largest_region() == servers
+    assert MixNet(ports=degree).largest_region() == servers
     assert switch_technology("piezo").ports // degree == servers
 
 
 @pytest.mark.parametrize(("degree", "servers"), [(2, 250), (6, 83)])
 def test_largest_region_of_500_ports(degree, servers):
     # paper section 4.2: 80 to 250 servers
-    assert MixNet(degree=degree, ocs_ports=500).largest_region() == servers
+    assert MixNet(ports=degree, ocs_ports=500).largest_region() == servers
 
 
 def test_a_region_that_exceeds_the_switch(cluster, job):
     with pytest.raises(FabricError) as error:
         MixNet(technology="silicon-photonics").network(cluster, job(128, 8))
     assert str(error.value).startswith(
-        "mixnet: an EP group spans 8 servers, one switch has ports for 5; use fewer optical links"
+        "mixnet: an EP group spans 8 servers, one switch has ports for 5; use fewer optical ports"
     )
-    MixNet(technology="silicon-photonics", degree=4).network(cluster, job(128, 8))
+    MixNet(technology="silicon-photonics", ports=4).network(cluster, job(128, 8))
     with pytest.raises(FabricError, match="region_servers = 128 servers, one switch has ports"):
         MixNet(region_servers=128).network(cluster, job(128, 8))
 
@@ -139,12 +147,12 @@ def test_groups_inside_servers_have_no_region(cluster, job):
 
 def test_all_nics_cannot_be_optical(cluster, job):
     with pytest.raises(FabricError) as error:
-        MixNet(degree=8).network(cluster, job(128, 8))
+        MixNet(ports=8).network(cluster, job(128, 8))
     assert str(error.value) == (
-        "mixnet: degree = 8: a server has 8 NICs and one at least must stay on the packet fabric"
+        "mixnet: ports = 8: a server has 8 NICs and one at least must stay on the packet fabric"
     )
-    with pytest.raises(FabricError, match="degree = 6: a server has 4 NICs"):
-        MixNet().bill_of_materials(Cluster.of(gpus=8, nic_gbps=400, gpu="h100", nics_per_server=4))
+    with pytest.raises(FabricError, match="ports = 6: a server has 4 NICs"):
+        MixNet().bill_of_materials(Cluster.of(gpus=8, rate_gbps=400, gpu="h100", nics_per_server=4))
 
 
 def test_the_layout_is_needed(cluster):
@@ -221,7 +229,7 @@ def test_planes_are_switches_of_their_own(cluster, job):
 @pytest.mark.parametrize(("ports", "chassis"), [(320, 11), (576, 6)])
 def test_regions_share_circuit_switches_as_their_ports_fit(job, ports, chassis):
     # 64 regions of 48 ports: six to a switch of 320 ports, twelve to one of 576
-    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h200")
+    cluster = Cluster.of(gpus=4096, rate_gbps=400, gpu="h200")
     fabric = MixNet(ocs_ports=ports)
     network = fabric.network(cluster, job(512, 8))
     ocs = fabric.bill_of_materials(cluster, network=network).switches[1]

@@ -27,7 +27,7 @@ def test_fat_tree_network(cluster):
 
 
 def test_oversub_network_has_a_third_of_the_rate_up():
-    cluster = Cluster.of(gpus=1008, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=1008, rate_gbps=400, gpu="h100")
     eps = Oversub(switch_ports=64).network(cluster).part(Eps)
     assert eps.tor_uplink_bps * 3 == eps.servers_per_tor * 8 * eps.nic_rate_bps
     assert (
@@ -90,12 +90,12 @@ def test_nics_may_be_left_out(cluster):
 
 
 def test_servers_bought_for_a_part_are_counted_whole():
-    bill = FatTree().bill_of_materials(Cluster.of(gpus=9, nic_gbps=400, gpu="h100"))
+    bill = FatTree().bill_of_materials(Cluster.of(gpus=9, rate_gbps=400, gpu="h100"))
     assert (bill.gpus, bill.servers, bill.count("nic")) == (9, 2, 16)
 
 
 def test_a_fabric_may_have_servers_of_its_own(cluster):
-    fabric = FatTree(gpus_per_server=4, nics_per_server=2, nic_gbps="800 Gb/s", nvlink_gbps=900)
+    fabric = FatTree(gpus_per_server=4, nics_per_server=2, rate_gbps="800 Gb/s", nvlink_gbps=900)
     network = fabric.network(cluster)
     assert (network.servers, network.gpus_per_server) == (256, 4)
     assert (network.part(Eps).nics, network.part(Eps).nic_rate_bps) == (2, 800_000_000_000)
@@ -130,7 +130,7 @@ def test_hashing_costs_what_crosses_tors_but_not_what_stays_on_a_rail():
 
     def seconds(kind, **options):
         ideal = Interconnect.named("ideal", "h100")
-        cluster = Cluster.of(gpus=16, nic_gbps=400, gpu="h100", interconnect=ideal)
+        cluster = Cluster.of(gpus=16, rate_gbps=400, gpu="h100", interconnect=ideal)
         options = {"all_to_all": "flat", "servers_per_tor": 1, **options}
         return simulate(graph, kind(**options).network(cluster)).step_time_s
 
@@ -163,7 +163,7 @@ def test_flat_all_to_alls_do_not_cross_planes(cluster, job):
 def test_what_stays_on_its_rail_takes_as_long_over_planes(strategy):
     graph = all_to_all(1, deduplicated=False)
     ideal = Interconnect.named("ideal", "h100")
-    cluster = Cluster.of(gpus=16, nic_gbps=400, gpu="h100", interconnect=ideal)
+    cluster = Cluster.of(gpus=16, rate_gbps=400, gpu="h100", interconnect=ideal)
     joined, apart = (
         simulate(graph, FatTree(all_to_all=strategy, planes=planes).network(cluster)).step_time_s
         for planes in (1, 8)

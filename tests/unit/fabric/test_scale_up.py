@@ -17,7 +17,7 @@ from lightloom.study.compare.scenario import ClusterOptions
 
 def small(gpus=16):
     ideal = Interconnect.named("ideal", "h100")
-    return Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100", interconnect=ideal)
+    return Cluster.of(gpus=gpus, rate_gbps=400, gpu="h100", interconnect=ideal)
 
 
 def seconds(fabric, cluster=None, **demand):
@@ -107,7 +107,7 @@ def test_ports_are_broken_out_and_charged_whole(cluster):
 
 def test_planes_reach_as_far_in_fewer_tiers():
     # 128 ports: 8,192 NICs in two tiers; 256 of half the rate: 32,768
-    large = Cluster.of(gpus=16_384, nic_gbps=400, gpu="h100")
+    large = Cluster.of(gpus=16_384, rate_gbps=400, gpu="h100")
     tiers = [kind().bill_of_materials(large).switches[0].tiers for kind in (FatTree, DualPlane)]
     assert tiers == [3, 2]
     switches = DualPlane().bill_of_materials(large).switches[0]
@@ -142,7 +142,7 @@ def test_racks_that_are_bought_whole_are_the_same_racks():
     )
     used = Cluster.of(
         gpus=256,
-        nic_gbps=400,
+        rate_gbps=400,
         gpu="gb200",
         gpus_per_server=64,
         nics_per_server=64,

@@ -17,7 +17,7 @@ from lightloom.workload.task_graph import Layout
 @pytest.fixture
 def small():
     ideal = Interconnect.named("ideal", "h100")
-    return Cluster.of(gpus=64, nic_gbps=400, gpu="h100", interconnect=ideal)
+    return Cluster.of(gpus=64, rate_gbps=400, gpu="h100", interconnect=ideal)
 
 
 def paths(direct):
@@ -46,7 +46,7 @@ def test_all_nics_are_circuits(small, job):
         used[b] += count
     assert used.max() <= 8
     assert used.min() >= 7
-    assert direct.link_rate_bps == 400_000_000_000
+    assert direct.nic_rate_bps == 400_000_000_000
     assert direct.link_delay_ps == 1_000_000
     assert network.all_to_all == "hierarchical"
 
@@ -111,7 +111,7 @@ def test_phases_share_ports_so_that_their_times_are_least():
     sends = [(a, a + 4, 8e9) for a in range(4)] + [(a + 4, a, 8e9) for a in range(4)]
     mean = demand(*pairs, *sends)
     mean["demand_phase"] = np.repeat(np.uint32([2, 0, 1]), [24, 4, 4])
-    cluster = Cluster.of(gpus=64, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=64, rate_gbps=400, gpu="h100")
     direct = TopoOpt().network(cluster, pipeline(8, 2, **mean)).part(Direct)
     assert direct.circuits[:, 2].tolist() == [2] * 16
 
@@ -133,7 +133,7 @@ def test_every_pair_of_a_group_sends_a_byte_in_the_last_phase():
 def test_a_pair_may_have_few_routes(job):
     # far more pairs than circuits, so that many need relays
     context = job(64, 32)
-    cluster = Cluster.of(gpus=512, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=512, rate_gbps=400, gpu="h100")
     for maximum in (1, 3):
         direct = TopoOpt(max_routes=maximum).network(cluster, context).part(Direct)
         ends = [(path[0], path[-1]) for path in paths(direct)]
@@ -150,7 +150,7 @@ def test_relay_delay(small, job):
 
 
 def test_one_nic_cannot_connect_eight_servers(job):
-    cluster = Cluster.of(gpus=64, nic_gbps=400, gpu="h100", nics_per_server=1)
+    cluster = Cluster.of(gpus=64, rate_gbps=400, gpu="h100", nics_per_server=1)
     with pytest.raises(FabricError, match="topoopt: "):
         TopoOpt().network(cluster, job(8, 8))
 
@@ -184,7 +184,7 @@ def test_bill_with_look_ahead(cluster):
     ({"panel": "folded"}, 8, True),
 ])  # fmt: skip
 def test_a_panel_too_small_is_folded(options, gpus, folded):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=400, gpu="h100")
     bill = TopoOpt(**options).bill_of_materials(cluster)
     passes = 3 if folded else 1
     assert bill.count("patch_port") == bill.count("fiber") == passes * cluster.nics
@@ -197,7 +197,7 @@ def test_a_panel_too_small_is_folded(options, gpus, folded):
     ({}, 1009), ({}, 8064), ({"panel_ports": 64}, 65), ({"panel": "planes"}, 8),
 ])  # fmt: skip
 def test_panels_are_planes_where_servers_fit_one(options, gpus):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=400, gpu="h100")
     bill = TopoOpt(**options).bill_of_materials(cluster)
     assert bill.count("patch_port") == bill.count("transceiver") == cluster.nics
     assert bill.conventions["patch panel"] == "one per NIC of a server"
@@ -205,7 +205,7 @@ def test_panels_are_planes_where_servers_fit_one(options, gpus):
 
 
 def test_a_plane_has_a_port_for_every_server():
-    cluster = Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
+    cluster = Cluster.of(gpus=1024, rate_gbps=400, gpu="h100")
     with pytest.raises(FabricError, match="100 ports for 128 servers"):
         TopoOpt(panel="planes", panel_ports=100).bill_of_materials(cluster)
 

@@ -45,7 +45,7 @@ def test_what_is_not_given_is_that_of_a_known_gpu(written):
     assert (capacity.value, capacity.source) == (192e9, gpu.name)
     # a GPU that is given nothing of its own computes and communicates as that one does
     name = written('like = "b200"')
-    alike = [Cluster.of(gpus=16, nic_gbps=400, gpu=gpu) for gpu in (name, "b200")]
+    alike = [Cluster.of(gpus=16, rate_gbps=400, gpu=gpu) for gpu in (name, "b200")]
     assert alike[0] == alike[1]
     capacity, b200 = (ComputeModel.load(gpu).kernels for gpu in (name, "b200"))
     assert capacity.matmul(512, 512, 512) == b200.matmul(512, 512, 512)

@@ -139,12 +139,12 @@ def make_run(step_time_s, *, decisions=0, timeline=True, circuits=(), critical=N
 
 def make_network(kind):
     ocs = Ocs(
-        degree=3, nic_rate_bps=4 * 10**11, circuit_delay_ps=10**6,
+        ports=3, nic_rate_bps=4 * 10**11, circuit_delay_ps=10**6,
         region_of_server=np.arange(16, dtype=np.uint32) // 4, allocator="best", split=True,
-        reconfigure="always", first="reuse", timing=SwitchTiming(0.025),
+        when="always", first="reuse", timing=SwitchTiming(0.025),
     )  # fmt: skip
     direct = Direct(
-        link_rate_bps=4 * 10**11, link_delay_ps=10**6, relay_delay_ps=10**6,
+        nic_rate_bps=4 * 10**11, link_delay_ps=10**6, relay_delay_ps=10**6,
         circuits=np.array([[0, 1, 2], [1, 2, 1], [0, 15, 1]], dtype=np.uint32),
         route_offsets=np.array([0, 2], dtype=np.uint32),
         route_servers=np.array([0, 1], dtype=np.uint32),
@@ -256,7 +256,7 @@ def comparison(*, name="fat-tree", model="tiny-moe", timeline=True, warnings=())
         results=results,
         demand={
             "server_bytes": [[0.0, 4e6], [1e6, 0.0]],
-            "skew": {
+            "imbalance": {
                 "experts": {"count": 2, "mean": 1.0, "max_over_mean": 1.6, "gini": 0.3,
                             "entropy": 0.7, "cv": 0.6, "top": 1, "top_share": 0.8},
                 "pairs": None,

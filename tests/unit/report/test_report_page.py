@@ -292,7 +292,7 @@ def test_every_attribute_of_a_result_is_in_its_file(make_comparison):
         lambda content: content.pop("inputs"),
         lambda content: content["results"][0].pop("loads"),
         lambda content: content["results"][0].update(step_time_interval_s=[1]),
-        lambda content: content["results"][0].update(policies=[{"policy": "x"}]),
+        lambda content: content["results"][0].update(policies=[{"when": "x"}]),
         lambda content: content.update(results=[]),
         lambda content: content.update(results=[1]),
     ],

@@ -26,7 +26,7 @@ from lightloom.report.schedule_table import grids, print_scheduling, profile_tex
 from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
 from lightloom.study.scheduling import (
     MethodChoice,
-    Ports,
+    PortBudget,
     Problem,
     ScheduleComparison,
     compare_schedules,
@@ -51,7 +51,7 @@ def drawn(regime, servers, **more):
 
 @pytest.fixture(scope="module")
 def found():
-    return compare_schedules(drawn("pair", 8, ports=Ports(4, 800.0)), ALL)
+    return compare_schedules(drawn("pair", 8, budget=PortBudget(4, 800.0)), ALL)
 
 
 def text_of(call, *arguments):
@@ -150,7 +150,7 @@ def test_verdict_in_words(found):
         sentence,
     )
     slow = compare_schedules(
-        Problem("x", found.problem.demand, 400.0, 25e-3, ports=Ports(4, 800.0)), ALL
+        Problem("x", found.problem.demand, 400.0, 25e-3, budget=PortBudget(4, 800.0)), ALL
     )
     assert re.fullmatch(
         r"Keep the static circulant: best saves [\d.]+ us per all-to-all, less than the delay of "
@@ -160,7 +160,7 @@ def test_verdict_in_words(found):
     )
     held = found.best_allocation.split.circuits
     same = compare_schedules(
-        Problem("x", found.problem.demand, 400.0, 0.0, ports=Ports(4, 800.0, held)), ALL
+        Problem("x", found.problem.demand, 400.0, 0.0, budget=PortBudget(4, 800.0, held)), ALL
     )
     assert verdict(same)[1] == (
         "Keep the circuits given: no other circuits are faster for this demand."
@@ -188,7 +188,7 @@ def ring(neighbors, pairs):
     held = np.zeros((6, 6), dtype=np.uint16)
     for a, b in neighbors:
         held[a, b] = held[b, a] = 1
-    problem = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
+    problem = Problem("x", demand, 400.0, 1e-6, budget=PortBudget(2, 0.0, held))
     return compare_schedules(
         problem, MethodChoice(("bvn",), ("static", "best", "exact"), relay=True)
     )
@@ -210,7 +210,7 @@ def test_pairs_without_a_route_are_reported():
 
 def test_relaying_that_does_not_pay_says_why():
     demand = np.full((3, 3), 10**6, dtype=np.uint64)
-    problem = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
+    problem = Problem("x", demand, 400.0, 1e-6, budget=PortBudget(2, 800.0))
     found = compare_schedules(problem, MethodChoice(("bvn",), ("static",), relay=True))
     assert verdict(found)[-1] == (
         "Relaying does not pay: no routing with relays is faster than one hop."

@@ -188,7 +188,7 @@ def with_policies(comparison):
         PolicyResult("break-even", 19.0, 1.0, 0.0125, 4321, 2.5e-3),
     )
     *others, last = comparison.results
-    parameters = {**last.parameters, "reconfigure": "break-even"}
+    parameters = {**last.parameters, "when": "break-even"}
     last = dataclasses.replace(last, policies=policies, parameters=parameters)
     return dataclasses.replace(comparison, results=(*others, last))
 

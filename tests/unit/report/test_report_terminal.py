@@ -48,7 +48,7 @@ def test_text_wraps_as_far_as_the_terminal_is_narrow(table):
     "command",
     [
         "models", "models deepseek-v3", "fabrics", "fabrics mixnet", "demand mixtral",
-        "schedule --synthetic sparse --servers 8 --reconfiguration-delay 1ms --degree 2",
+        "schedule --synthetic sparse --servers 8 --reconfiguration-delay 1ms --ports 2",
         "packets --hosts 4 --rate 100 --transport ndp --pattern permutation --bytes 20kB",
     ],
 )  # fmt: skip

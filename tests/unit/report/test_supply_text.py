@@ -15,7 +15,7 @@ from lightloom.study.compare.supply import Supply, supply_of
 
 
 def supply(fabric, rate=400, gpus=1024):
-    cluster = Cluster.of(gpus=gpus, nic_gbps=rate, gpu="h100")
+    cluster = Cluster.of(gpus=gpus, rate_gbps=rate, gpu="h100")
     return supply_of(fabric.bill_of_materials(cluster), load_prices())
 
 
@@ -82,7 +82,7 @@ def test_samples_are_marked_and_advised(compared):
 
 def test_shares_of_assumed_prices_by_hand(compared):
     assert supply(FatTree()).assumed_shares == {}
-    bill = Chronos().bill_of_materials(Cluster.of(gpus=1024, nic_gbps=400, gpu="h100"))
+    bill = Chronos().bill_of_materials(Cluster.of(gpus=1024, rate_gbps=400, gpu="h100"))
     total = PartsCostModel().capital_cost(bill, load_prices()).total_usd
     share = bill.count("crossbar_port") * 1090 / total
     found = supply(Chronos())

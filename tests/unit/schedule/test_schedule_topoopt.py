@@ -104,9 +104,9 @@ def test_the_same_job_gives_the_same_topology():
     [
         ({"servers": 0}, FabricError, "servers: expected a whole number from 1 to 1000000, got 0"),
         (
-            {"degree": 2.5},
+            {"ports": 2.5},
             FabricError,
-            "degree: expected a whole number from 1 to 1000000, got 2.5",
+            "ports: expected a whole number from 1 to 1000000, got 2.5",
         ),
         (
             {"max_routes": True},
@@ -160,7 +160,7 @@ def test_the_same_job_gives_the_same_topology():
             "ring 0 edge_bytes: expected 0 to 18446744073709551615, got -5",
         ),
         (
-            {"degree": 1, "demand": ([0, 1], [1, 2], [6, 5])},
+            {"ports": 1, "demand": ([0, 1], [1, 2], [6, 5])},
             FabricError,
             "topoopt: servers 1 and 2 talk but cannot be connected with the ports they have; "
             "give each server at least 2",
@@ -168,7 +168,7 @@ def test_the_same_job_gives_the_same_topology():
     ],
 )
 def test_what_cannot_be_used_is_refused(change, error, text):
-    arguments = {"servers": 3, "degree": 2, **change}
+    arguments = {"servers": 3, "ports": 2, **change}
     with pytest.raises(error) as caught:
-        topoopt_topology(arguments.pop("servers"), arguments.pop("degree"), **arguments)
+        topoopt_topology(arguments.pop("servers"), arguments.pop("ports"), **arguments)
     assert str(caught.value) == text

@@ -98,7 +98,7 @@ CALLS = {
         "estimator": "smoothed", "weight": 0.5, "hysteresis": None,
     },
     "topoopt_topology": {
-        "servers": 4, "degree": 2, "rings": RINGS, "demand": ((), (), ()), "phases": (),
+        "servers": 4, "ports": 2, "rings": RINGS, "demand": ((), (), ()), "phases": (),
         "max_routes": 4, "strides": "geometric",
     },
     "upcoming_all_to_alls": {"demand": DEMAND, "hidden_s": 0.0},

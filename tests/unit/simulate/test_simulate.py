@@ -9,6 +9,7 @@ from tests.simulate_graphs import Steps, direct, graph, mixnet, one_ring, packet
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric.network import Network, NvSwitch
 from lightloom.simulate import simulate
+from lightloom.workload.builder import Entry, TaskGraphBuilder
 from lightloom.workload.categories import StepCategory
 
 
@@ -170,3 +171,21 @@ def test_rings_of_several_stages_join_in_order():
         "group 0 of family 'dp': roles 'stage 0' and 'stage 1' disagree on collective 0: task 0 of "
         "one and task 0 of the other"
     )
+
+
+@pytest.mark.parametrize("until_s", [0.0, 0.5e-3, 1.5e-3])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_all_to_all_of_another_stream_is_waited_for_whenever_its_members_come(
+    until_s, asynchronous
+):
+    """Before anybody has come to it, between the two members, or after both."""
+    builder = TaskGraphBuilder(range(2), 8)
+    program = builder.role("ranks", range(2))
+    family = builder.family("ep", [range(2)])
+    late = builder.table("late", np.array([[0], [10**9]]))
+    program.compute("before", Entry(late, 0), stream=1)
+    program.all_to_all(family, 10**6, "ep", stream=1, handle=1, asynchronous=asynchronous)
+    program.compute("meanwhile", until_s)
+    program.wait(1, "ep")
+    run = simulate(builder.build(), packet(2))
+    assert max(1e-3, until_s) <= run.step_time_s < max(1e-3, until_s) + 1e-4

@@ -31,7 +31,7 @@ def best(requests):
 
 
 def network(policy="break-even", **options):
-    return mixnet(4, reconfigure=policy, fixed_s=1e-3, **options)
+    return mixnet(4, when=policy, fixed_s=1e-3, **options)
 
 
 class Recorder:

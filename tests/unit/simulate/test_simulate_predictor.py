@@ -28,7 +28,7 @@ def step(blocks):
 
 
 def network(policy="break-even", first="predict"):
-    return mixnet(4, reconfigure=policy, first=first, fixed_s=1e-6, split=False)
+    return mixnet(4, when=policy, first=first, fixed_s=1e-6, split=False)
 
 
 class LastStep(BuiltInPredictor):
@@ -145,7 +145,7 @@ def test_a_region_too_wide_for_a_predictor_ends_the_run():
     steps = Steps()
     for block in range(2):
         steps.compute(0.1).all_to_all(block, first=True)
-    wide = mixnet(members, reconfigure="always", first="predict", fixed_s=1e-12, split=False)
+    wide = mixnet(members, when="always", first="predict", fixed_s=1e-12, split=False)
     with pytest.raises(InputError, match="copilot takes at most 32 experts, got 33"):
         simulate(
             graph([steps], members=members, tokens=blocks),

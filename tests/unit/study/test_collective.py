@@ -54,7 +54,7 @@ def test_a_balanced_all_to_all_sends_what_it_must(fabric, group):
 
 def test_a_large_all_to_all_on_a_rail_takes_its_bytes_over_the_nics():
     (one,) = run(size_bytes=(1_000_000_000,), fabrics=("rail",))
-    nic_bps = Cluster.of(gpus=64, nic_gbps=400, gpu="h100").nic_rate_bps
+    nic_bps = Cluster.of(gpus=64, rate_gbps=400, gpu="h100").nic_rate_bps
     assert one.time_s == pytest.approx(8 * one.network_bytes / nic_bps, rel=0.02)
     assert one.nic_share == pytest.approx(nic_bps / 400e9, rel=0.02)
 
@@ -67,7 +67,7 @@ def test_rings_in_two_levels_by_hand(collective, passes):
     (one,) = run(collective, size_bytes=(800_000_000,))
     assert one.network_bytes == pytest.approx(passes * 100_000_000 * 7 / 8)
     assert one.carried_bytes["nvswitch"] / 64 == pytest.approx(passes * 700_000_000)
-    machines = Cluster.of(gpus=64, nic_gbps=400, gpu="h100")
+    machines = Cluster.of(gpus=64, rate_gbps=400, gpu="h100")
     inside_s = passes * 8 * 700e6 / machines.nvswitch().collective_rate_bps
     across_s = 8 * one.network_bytes / machines.nic_rate_bps
     assert one.time_s == pytest.approx(inside_s + across_s, rel=0.05)

@@ -64,9 +64,9 @@ def test_results_record_the_designs_so_that_they_run_again(found):
 
 
 def test_what_is_given_is_not_moved():
-    options = {"mixnet": {"degree": 5}, "oversub": {"ratio": 2.0}}
+    options = {"mixnet": {"ports": 5}, "oversub": {"ratio": 2.0}}
     designs = compare(Scenario(**JOB, fabric_options=options)).inputs["designs"]
-    assert not any({"degree", "ratio"} & design["options"].keys() for design in designs)
+    assert not any({"ports", "ratio"} & design["options"].keys() for design in designs)
 
 
 def test_each_plan_keeps_its_fabrics():

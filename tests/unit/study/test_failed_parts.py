@@ -16,7 +16,7 @@ NICS = 8
 #: how much longer a step may be, where only rounding and the order of events differ
 NOISE = 1e-3
 OPTIONS = {
-    "mixnet": {"link_up_delay_s": 0.0},
+    "mixnet": {"link_up_s": 0.0},
     "oversub": {"servers_per_tor": 2},
     "rail": {"servers_per_tor": 4},
 }

@@ -30,7 +30,7 @@ def built(trace, gpus_per_server, source=None, scale=1.0):
 def step_time_s(graph, gpus_per_server, fabric="fat-tree"):
     gpus = len(graph.worker_server) * graph.gpus_per_worker
     cluster = Cluster.of(
-        gpus=gpus, nic_gbps=400, gpu="h100", gpus_per_server=gpus_per_server,
+        gpus=gpus, rate_gbps=400, gpu="h100", gpus_per_server=gpus_per_server,
         nics_per_server=gpus_per_server,
         link_delay_s=1e-6,
     )  # fmt: skip

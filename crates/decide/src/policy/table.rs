@@ -32,7 +32,7 @@ macro_rules! names {
             /// When circuits follow the demand.
             #[derive(Serialize, Deserialize)]
             #[serde(rename_all = "kebab-case")]
-            pub enum Reconfigure: "reconfigure" {
+            pub enum Reconfigure: "when" {
                 $($choice = $name: $description,)+
             }
         }

@@ -336,13 +336,13 @@ pub fn network(job: &Job, name: &str) -> Option<Network> {
 
 fn ocs(job: &Job) -> Ocs {
     Ocs {
-        degree: 6,
+        ports: 6,
         nic_rate: Rate(400 * GBPS),
         circuit_delay: Duration(US),
         region_of_server: (0..job.servers()).map(|server| server / job.members).collect(),
         planes: None,
         allocator: Allocator::Best,
-        reconfigure: Reconfigure::Always,
+        when: Reconfigure::Always,
         first: FirstAllToAll::Reuse,
         split: true,
         relaying: None,
@@ -384,7 +384,7 @@ fn direct(job: &Job) -> Direct {
         }
     }
     Direct {
-        link_rate: Rate(400 * GBPS),
+        nic_rate: Rate(400 * GBPS),
         link_delay: Duration(US),
         relay_delay: Duration(3 * US),
         circuits,

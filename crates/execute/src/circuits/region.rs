@@ -94,7 +94,7 @@ pub(super) fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Descrip
         })
         .collect();
     let ports: Vec<u32> =
-        (0..size).map(|place| if switch(place) == NO_REGION { 0 } else { ocs.degree }).collect();
+        (0..size).map(|place| if switch(place) == NO_REGION { 0 } else { ocs.ports }).collect();
     let all = allowed.iter().all(|&pair| pair);
     let (eps_nics, rate) = network.packet_fabric().map_or((0, Rate(0)), PacketFabric::nics);
     Description {
@@ -118,7 +118,7 @@ pub(super) fn policy_of(network: &Network, ocs: &Ocs) -> Policy {
         chunk_latency: latency,
         memory_limit: None,
     };
-    Policy { allocator: ocs.allocator, when: ocs.reconfigure, relaying: ocs.relaying.map(cost) }
+    Policy { allocator: ocs.allocator, when: ocs.when, relaying: ocs.relaying.map(cost) }
 }
 
 /// What has failed of these servers, which are then counted from 0. The spare for a failed server
@@ -295,12 +295,12 @@ mod tests {
             servers: vec![7],
             planes: vec![3],
         };
-        let ocs = Ocs { degree: 2, failures, ..testing::ocs(10) };
+        let ocs = Ocs { ports: 2, failures, ..testing::ocs(10) };
         let ocs = Ocs { region_of_server: vec![0; 10], ..ocs };
         let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
-        assert_eq!(found.nics, [(2, 0), (2, 1)], "NIC 4/5 is beyond the degree");
+        assert_eq!(found.nics, [(2, 0), (2, 1)], "NIC 4/5 is beyond the ports");
         assert_eq!((found.eps_nics, found.planes), (vec![(1, 1)], vec![]));
-        let ocs = Ocs { degree: 6, ..ocs };
+        let ocs = Ocs { ports: 6, ..ocs };
         let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
         assert!(found.nics.contains(&(0, 5)) && found.planes == [3]);
     }

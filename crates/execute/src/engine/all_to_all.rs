@@ -274,8 +274,10 @@ impl<'a> AllToAlls<'a> {
         if entry.task().handle.is_some() {
             entry.handles += 1;
             let position = stream.turn(context.index).expect("it is at the all-to-all");
-            let waiting = &mut entry.members[place as usize].waiting;
-            *waiting = self.early.remove(&(stream.worker, position));
+            // who waits may have come before, when others had arrived or when nobody had
+            if let Some(early) = self.early.remove(&(stream.worker, position)) {
+                entry.members[place as usize].waiting = Some(early);
+            }
         }
         entry.arrived as usize == entry.members.len()
     }

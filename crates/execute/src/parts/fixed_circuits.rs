@@ -32,7 +32,7 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Direct {
     /// Rate of one link.
-    pub link_rate: Rate,
+    pub nic_rate: Rate,
     /// Propagation delay of one link.
     pub link_delay: Duration,
     /// Forwarding delay of one relay server.
@@ -65,7 +65,7 @@ impl PartConfig for Direct {
     }
 
     fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
-        positive("direct.link_rate", self.link_rate)?;
+        positive("direct.nic_rate", self.nic_rate)?;
         let outside = |server: u32| server >= network.servers;
         for circuit in &self.circuits {
             if outside(circuit.a) || outside(circuit.b) || circuit.a == circuit.b {
@@ -90,7 +90,7 @@ impl PartConfig for Direct {
         let hops = self.routes.iter().map(|route| route.servers.len() as u64 - 1);
         let hops = hops.max().unwrap_or(1);
         let delay = hops * self.link_delay.0 + (hops - 1) * self.relay_delay.0;
-        Extent { rate: self.link_rate, delay: Duration(delay) }
+        Extent { rate: self.nic_rate, delay: Duration(delay) }
     }
 
     fn build(
@@ -147,7 +147,7 @@ impl FixedCircuits {
         let mut bundles = Vec::with_capacity(keys.len());
         for key in keys {
             let (from, to, count) = (ServerId(key.0), ServerId(key.1), counts[&key]);
-            let each = Cable { rate: config.link_rate, delay: config.link_delay };
+            let each = Cable { rate: config.nic_rate, delay: config.link_delay };
             let link = setting.links.add(Link::circuits(from, to, count, each));
             bundle_of.insert(key, (link, count));
             bundles.push(link);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn config() -> Direct {
-        Direct { link_rate: Rate(1), ..Direct::default() }
+        Direct { nic_rate: Rate(1), ..Direct::default() }
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         let circuits = vec![Circuit { a: 0, b: 1, count: 1_025 }];
         let text = Err("1025 circuits 0 - 1: expected at most 1024".into());
         assert_eq!(refusal(Direct { circuits, ..config() }), text);
-        let text = Err("direct.link_rate must be above 0 b/s".into());
+        let text = Err("direct.nic_rate must be above 0 b/s".into());
         assert_eq!(refusal(Direct::default()), text);
     }
 

@@ -21,7 +21,7 @@ use lightloom_model::{Duration, Failures, Invalid, Rate, ServerId, Time};
 use std::sync::Arc;
 
 /// Maximum number of optical links of a server: searches for circuits join them one by one.
-const MAX_DEGREE: u32 = 256;
+const MAX_PORTS: u32 = 256;
 
 impl PartConfig for Ocs {
     fn name(&self) -> &'static str {
@@ -30,10 +30,10 @@ impl PartConfig for Ocs {
 
     fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
         positive("ocs.nic_rate", self.nic_rate)?;
-        if self.degree > MAX_DEGREE {
+        if self.ports > MAX_PORTS {
             return Err(Invalid(format!(
-                "ocs.degree = {}: expected at most {MAX_DEGREE}",
-                self.degree
+                "ocs.ports = {}: expected at most {MAX_PORTS}",
+                self.ports
             )));
         }
         if self.region_of_server.len() != network.servers as usize {
@@ -43,7 +43,7 @@ impl PartConfig for Ocs {
             return Err(Invalid::new("ocs needs an eps before it, for pairs without circuits"));
         };
         let (nics, rate) = fabric.nics();
-        self.failures.validate(&vec![self.degree; network.servers as usize], nics)?;
+        self.failures.validate(&vec![self.ports; network.servers as usize], nics)?;
         for &(server, _) in &self.failures.eps_nics {
             let failed = Failures { servers: Vec::new(), ..self.failures.clone() };
             if failed.eps_rate(server, rate, nics) == Rate(0) {

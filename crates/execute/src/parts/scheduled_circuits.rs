@@ -42,7 +42,7 @@ pub struct Slot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledCircuits {
     /// Rate of one circuit.
-    pub link_rate: Rate,
+    pub nic_rate: Rate,
     /// Propagation delay of one circuit.
     pub link_delay: Duration,
     /// Slots of a period.
@@ -73,7 +73,7 @@ impl PartConfig for ScheduledCircuits {
     }
 
     fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
-        positive("scheduled.link_rate", self.link_rate)?;
+        positive("scheduled.nic_rate", self.nic_rate)?;
         if self.slots.is_empty() {
             return Err(Invalid::new("scheduled circuits need at least one slot"));
         }
@@ -89,7 +89,7 @@ impl PartConfig for ScheduledCircuits {
     }
 
     fn extent(&self, _network: &Network, _below: Duration) -> Extent {
-        Extent { rate: self.link_rate, delay: self.link_delay }
+        Extent { rate: self.nic_rate, delay: self.link_delay }
     }
 
     fn follows_clock(&self) -> bool {
@@ -178,7 +178,7 @@ impl RotatingLinks {
             }
             turns.push(Turn { begin, end: period, pairs });
         }
-        let each = Cable { rate: config.link_rate, delay: config.link_delay };
+        let each = Cable { rate: config.nic_rate, delay: config.link_delay };
         let pairs = joined.into_iter().map(|((low, high), counts)| {
             let max = counts.iter().map(|&(_, count)| count).max().unwrap_or(0);
             let min = counts.iter().map(|&(_, count)| count).min().unwrap_or(0);
@@ -192,7 +192,7 @@ impl RotatingLinks {
         Self {
             id: setting.id,
             delay: config.link_delay,
-            rate: config.link_rate,
+            rate: config.nic_rate,
             min_bytes: config.min_bytes,
             pairs: pairs.collect(),
             index,

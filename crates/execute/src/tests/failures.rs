@@ -120,7 +120,7 @@ fn triangle() -> TaskGraph {
 #[test]
 fn circuits_that_planes_cannot_build_are_not_played() {
     // Two circuits on each side of a triangle take six planes; four build four of them.
-    let with = |planes| Ocs { degree: 4, planes, ..ocs(3) };
+    let with = |planes| Ocs { ports: 4, planes, ..ocs(3) };
     let circuits = |planes| {
         let outcome = recorded(&triangle(), &network(3, with(planes), Failures::default()));
         let decision = &outcome.decisions.records[0].decision;
@@ -139,7 +139,7 @@ fn relays_and_every_allocator_do_without_what_has_failed() {
     let failures = Failures { nics: vec![(0, 0), (2, 1)], ..Failures::default() };
     for &allocator in Allocator::ALL {
         let base = ocs(3);
-        let base = Ocs { degree: 2, allocator, relaying: Some(chunk), ..base };
+        let base = Ocs { ports: 2, allocator, relaying: Some(chunk), ..base };
         let outcome = recorded(&triangle(), &network(3, base, failures.clone()));
         for record in &outcome.decisions.records {
             let used = record.decision.held.nics.iter().flat_map(|circuit| [circuit.a, circuit.b]);

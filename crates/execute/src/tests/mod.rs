@@ -106,7 +106,7 @@ fn one_ring(workers: u32) -> GroupFamily {
 fn line() -> Direct {
     let route = |servers: &[u32]| Route { servers: servers.to_vec() };
     Direct {
-        link_rate: Rate(400_000_000_000),
+        nic_rate: Rate(400_000_000_000),
         link_delay: Duration(US),
         relay_delay: Duration(3 * US),
         circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],

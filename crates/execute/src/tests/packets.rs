@@ -144,7 +144,7 @@ fn circuits_go_dark_and_come_up() {
 #[test]
 fn regions_relay_packets() {
     let chunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
-    let ocs = Ocs { degree: 2, ..ocs_when(3, Reconfigure::Never) };
+    let ocs = Ocs { ports: 2, ..ocs_when(3, Reconfigure::Never) };
     let network = mixnet(3).with(Ocs { relaying: Some(chunk), ..ocs });
     let graph = one(&[0, 8_000_000, 0, 0, 0, 0, 0, 0, 0], 3);
     let (packets, flows) = (play_packets(&graph, &network, "ideal"), play(&graph, &network));
@@ -240,7 +240,7 @@ fn packets_that_begin_as_circuits_come_up_take_all_of_them() {
         let base = ocs_when(4, Reconfigure::Always);
         let timing = SwitchTiming { keep_unchanged, ..base.timing };
         let network = mixnet(4).with(Ocs {
-            degree: 8,
+            ports: 8,
             split: false,
             first: FirstAllToAll::Block,
             timing,

@@ -35,9 +35,9 @@ fn graph(tasks: Vec<Task>) -> TaskGraph {
     graph
 }
 
-fn network(reconfigure: Reconfigure, delay: u64) -> Network {
+fn network(when: Reconfigure, delay: u64) -> Network {
     let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
-    mixnet(4).with(Ocs { timing, ..ocs_when(4, reconfigure) })
+    mixnet(4).with(Ocs { timing, ..ocs_when(4, when) })
 }
 
 fn run(graph: &TaskGraph, policy: Reconfigure, delay: u64) -> Outcome {

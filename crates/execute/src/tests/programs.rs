@@ -159,7 +159,7 @@ fn a_broadcast_is_a_chain_from_the_first_member() {
 /// Single circuits that join each server to the next.
 fn in_a_circle(servers: u32) -> Network {
     let mut fixed = Direct {
-        link_rate: Rate(400_000_000_000),
+        nic_rate: Rate(400_000_000_000),
         link_delay: lightloom_model::Duration(US),
         ..Direct::default()
     };

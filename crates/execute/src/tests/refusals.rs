@@ -81,7 +81,7 @@ fn workers_must_fit_their_servers() {
 #[test]
 fn a_pair_without_a_route_is_named() {
     let network = Direct {
-        link_rate: Rate(1),
+        nic_rate: Rate(1),
         circuits: vec![Circuit { a: 0, b: 1, count: 1 }],
         routes: vec![Route { servers: vec![0, 1] }],
         ..Direct::default()
@@ -169,7 +169,7 @@ fn absurd_numbers_are_refused() {
 #[test]
 fn routes_are_simple_paths() {
     let network = Direct {
-        link_rate: Rate(1),
+        nic_rate: Rate(1),
         circuits: vec![Circuit { a: 0, b: 1, count: 1 }],
         routes: vec![Route { servers: vec![0, 1, 0] }],
         ..Direct::default()
@@ -182,8 +182,8 @@ fn routes_are_simple_paths() {
 fn networks_must_suit_searches_and_memory() {
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0; 4]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
-    let network = mixnet(2).with(Ocs { degree: 257, ..ocs(2) });
-    assert_eq!(refuse(&graph, &network), "ocs.degree = 257: expected at most 256");
+    let network = mixnet(2).with(Ocs { ports: 257, ..ocs(2) });
+    assert_eq!(refuse(&graph, &network), "ocs.ports = 257: expected at most 256");
     let network = Network { servers: (1 << 20) + 1, ..packet(2) };
     assert_eq!(refuse(&graph, &network), "a network of 1048577 servers: expected at most 1048576");
 }
@@ -198,9 +198,9 @@ fn rings_need_routes_to_both_neighbors() {
     graph.families.push(one_ring(3));
     graph.roles[0].tasks = vec![ring(CollectiveKind::AllGather, 1, 9, 0), wait(1)];
     let refusal = |pairs: &[[u32; 2]]| {
-        let link_rate = Rate(1_000_000_000);
+        let nic_rate = Rate(1_000_000_000);
         let network = Direct {
-            link_rate,
+            nic_rate,
             circuits: circuits.clone(),
             routes: routes(pairs),
             ..Direct::default()

@@ -153,7 +153,7 @@ proptest! {
         relaying in any::<bool>(),
     ) {
         let base = ocs_when(4, Reconfigure::Always);
-        let base = Ocs { degree: 3, timing: fixed(MS), ..base };
+        let base = Ocs { ports: 3, timing: fixed(MS), ..base };
         let network = mixnet(4).with(Ocs { relaying: relaying.then_some(CHUNK), ..base });
         let graph = alternating(4, &blocks, &[0, 1, 0], 2 * MS);
         let renamed = blocks.map(|block| reordered(&block, &order));
@@ -174,7 +174,7 @@ proptest! {
         block in demand(3), first in 1_u32..5, relaying in any::<bool>(),
     ) {
         let network = |servers: u32| {
-            let base = Ocs { degree: 2, timing: fixed(MS), ..ocs(servers as usize) };
+            let base = Ocs { ports: 2, timing: fixed(MS), ..ocs(servers as usize) };
             mixnet(servers).with(Ocs { relaying: relaying.then_some(CHUNK), ..base })
         };
         let graph = alternating(3, &[block], &[0, 0], 2 * MS);
@@ -193,7 +193,7 @@ proptest! {
 
 #[test]
 fn relays_take_the_longer_delay_twice() {
-    let base = Ocs { degree: 2, ..ocs(3) };
+    let base = Ocs { ports: 2, ..ocs(3) };
     let network = |chunk, link_delay| {
         let fabric = Eps { nics: 2, link_delay: Duration(link_delay), ..eps(3) };
         mixnet(3).with(fabric).with(Ocs { relaying: chunk, ..base.clone() })

@@ -11,8 +11,8 @@ use lightloom_model::{Duration, FirstAllToAll, SwitchTiming, TaskGraph};
 
 const CHUNK: RelayChunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
 
-fn region(servers: u32, degree: u32, relaying: Option<RelayChunk>) -> Network {
-    let ocs = Ocs { degree, ..ocs_when(servers as usize, Reconfigure::Never) };
+fn region(servers: u32, ports: u32, relaying: Option<RelayChunk>) -> Network {
+    let ocs = Ocs { ports, ..ocs_when(servers as usize, Reconfigure::Never) };
     mixnet(servers).with(Ocs { relaying, ..ocs })
 }
 
@@ -78,8 +78,8 @@ fn wide_regions_are_much_faster() {
 #[test]
 fn circuits_that_gain_nothing_with_relays_are_not_switched() {
     let graph = hot_columns(16);
-    let with = |reconfigure, relaying| {
-        let ocs = Ocs { relaying, ..ocs_when(16, reconfigure) };
+    let with = |when, relaying| {
+        let ocs = Ocs { relaying, ..ocs_when(16, when) };
         play(&graph, &mixnet(16).with(ocs))
     };
     let held = with(Reconfigure::Never, Some(CHUNK));
@@ -111,8 +111,8 @@ fn groups_that_share_servers_relay_too() {
 #[test]
 fn shared_routings_change_nothing() {
     let graph = hot_columns(16);
-    for reconfigure in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
-        let ocs = Ocs { relaying: Some(CHUNK), ..ocs_when(16, reconfigure) };
+    for when in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
+        let ocs = Ocs { relaying: Some(CHUNK), ..ocs_when(16, when) };
         let network = mixnet(16).with(ocs);
         let run = |share_equal_work| {
             let options = Options { share_equal_work, ..Options::default() };
@@ -131,7 +131,7 @@ fn a_switch_that_gains_little_once_both_relay_must_not_cost_more_than_it_gains()
     let graph = hot_pair(80_000_000);
     let network = |delay| {
         let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
-        let ocs = Ocs { degree: 2, timing, ..ocs_when(3, Reconfigure::BreakEven) };
+        let ocs = Ocs { ports: 2, timing, ..ocs_when(3, Reconfigure::BreakEven) };
         let network = mixnet(3).with(Ocs { relaying: Some(CHUNK), ..ocs });
         with_first(network, FirstAllToAll::Block)
     };

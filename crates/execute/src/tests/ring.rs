@@ -177,7 +177,7 @@ fn groups_that_share_nothing_run_at_once() {
 /// Cycles of these strides and circuits per hop over `n` servers, with a route for each hop.
 fn cycles(n: u32, strides: &[(u32, u32)]) -> Direct {
     let mut found = Direct {
-        link_rate: Rate(400 * GBPS),
+        nic_rate: Rate(400 * GBPS),
         link_delay: Duration(US),
         relay_delay: Duration(3 * US),
         ..Direct::default()

@@ -23,8 +23,8 @@ fn slot(pairs: &[(u32, u32)], dark: u64, hold: u64) -> Slot {
 }
 
 fn circuits(slots: Vec<Slot>) -> ScheduledCircuits {
-    let (link_rate, link_delay) = (Rate(400 * GBPS), Duration(US));
-    ScheduledCircuits { link_rate, link_delay, slots, min_bytes: 0 }
+    let (nic_rate, link_delay) = (Rate(400 * GBPS), Duration(US));
+    ScheduledCircuits { nic_rate, link_delay, slots, min_bytes: 0 }
 }
 
 /// All matchings of four servers, one after the other.
@@ -285,8 +285,8 @@ fn schedules_must_be_schedules() {
     assert_eq!(refusal(outside), "slot 1: circuit 0 - 4 is no pair");
     let itself = circuits(vec![slot(&[(2, 2)], 0, 1)]);
     assert_eq!(refusal(itself), "slot 0: circuit 2 - 2 is no pair");
-    let slow = ScheduledCircuits { link_rate: Rate(0), ..rotor() };
-    assert_eq!(refusal(slow), "scheduled.link_rate must be above 0 b/s");
+    let slow = ScheduledCircuits { nic_rate: Rate(0), ..rotor() };
+    assert_eq!(refusal(slow), "scheduled.nic_rate must be above 0 b/s");
     let nowhere = ScheduledCircuits { min_bytes: 1, ..rotor() };
     let text = "scheduled.min_bytes: there is no packet fabric that could carry smaller transfers";
     assert_eq!(refusal(nowhere), text);

@@ -76,7 +76,7 @@ class CollectiveResult:
         GPUs of all groups.
     carried_bytes
         Of all GPUs, by carrier.
-    nic_gbps
+    gpu_nics_gbps
         The NICs' rate per GPU, Gb/s.
     left_out
         What the fabric might have chosen and was not simulated, as it takes too long, if any.
@@ -91,7 +91,7 @@ class CollectiveResult:
     ends: int
     gpus: int
     carried_bytes: dict[str, int]
-    nic_gbps: float
+    gpu_nics_gbps: float
     left_out: Setting | None = None
 
     @property
@@ -114,7 +114,7 @@ class CollectiveResult:
     @property
     def nic_share(self) -> float:
         """Share of the NICs' rate that is used."""
-        return 8 * self.network_bytes / self.time_s / (self.nic_gbps * 1e9)
+        return 8 * self.network_bytes / self.time_s / (self.gpu_nics_gbps * 1e9)
 
     def as_row(self) -> dict[str, Any]:
         """All of it, flat and with units in the keys."""
@@ -227,7 +227,7 @@ def _cluster(scenario: CollectiveScenario) -> Cluster:
     size, nics = servers_of(options)
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=options.rate_gbps,
+        rate_gbps=options.rate_gbps,
         gpu=load_gpu(options.gpu).name,
         gpus_per_server=size,
         nics_per_server=nics,
@@ -364,7 +364,7 @@ def _result(
         ends=written.ends,
         gpus=scenario.gpus,
         carried_bytes=run.carried_bytes,
-        nic_gbps=machines.nic_gbps * machines.nics_per_server / machines.gpus_per_server,
+        gpu_nics_gbps=machines.rate_gbps * machines.nics_per_server / machines.gpus_per_server,
         left_out=FLAT if setting != FLAT and written.uneven_flows > MAX_UNEVEN_FLOWS else None,
     )
 

@@ -28,7 +28,7 @@ OVERLAP = 0.25
 FAR = 4.0
 
 #: categories of the critical path that are communication
-COMMUNICATION = ("tp", "cp", "ep", "pp", "dp", "reconfiguration")
+COMMUNICATION = ("tp", "cp", "ep", "pp", "dp", "transfers", "reconfiguration")
 
 
 @dataclass(frozen=True)

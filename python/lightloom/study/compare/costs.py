@@ -17,7 +17,8 @@ from lightloom.cost import (
 )
 from lightloom.errors import HardwareError
 from lightloom.fabric import Cluster, Counting, Fabric
-from lightloom.hardware import Gpu, Powers, Prices
+from lightloom.hardware import Gpu, Powers, Prices, load_power, load_prices
+from lightloom.study.compare.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,22 @@ class Rates:
     prices: Prices
     powers: Powers
     counting: Counting
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Rates:
+        """The lists that a scenario names, and its counting.
+
+        Raises
+        ------
+        HardwareError
+            If a list cannot be used.
+        """
+        prices = load_prices(scenario.prices, scenario.price_list)
+        powers = load_power(scenario.power, scenario.power_list)
+        counting = Counting(**scenario.counting)
+        if counting.between_rates == "affine":
+            prices, powers = prices.affine(), powers.affine()
+        return cls(prices, powers, counting)
 
 
 def costs_by_name(

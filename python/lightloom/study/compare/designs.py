@@ -1,7 +1,7 @@
 """Tuned designs: each fabric with the knobs that train the most per dollar of the cluster.
 
 A verdict between defaults is one between whatever the defaults are. Here the knobs of a fabric
-(:meth:`~lightloom.fabric.FabricOptions.knobs`: planes, ratio, switches, optical NICs, NICs per
+(:meth:`~lightloom.fabric.Fabric.knobs`: planes, ratio, switches, optical NICs, NICs per
 server) are moved one after another, and a move is kept if tokens per dollar of the whole
 cluster grow. Steps are predicted from few layers and micro-batches (``fills.py``). What the user
 has set stays.
@@ -20,7 +20,6 @@ from typing import Any
 from lightloom.cost import pareto_front
 from lightloom.errors import FabricError
 from lightloom.fabric import Fabric
-from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.progress import Monitor
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.costs import costs_by_name, costs_of
@@ -81,16 +80,22 @@ def tuned(jobs: Sequence[Job], monitor: Monitor[Any]) -> tuple[list[Job], list[D
     tried = [design for job in jobs for design in _tried(job, monitor)]
     front = set(pareto_front([(d.cluster_cost_usd, 1 / d.step_time_s) for d in tried]))
     designs = [dataclasses.replace(d, is_on_front=n in front) for n, d in enumerate(tried)]
-    options = dict(jobs[0].scenario.fabric_options)
-    for design in designs:
-        if design.is_chosen:
-            options[design.fabric] = {**options.get(design.fabric, {}), **design.options}
-    return [_with_options(job, options) for job in jobs], designs
+    chosen = {design.fabric: design.options for design in designs if design.is_chosen}
+    return [with_options(job, chosen) for job in jobs], designs
 
 
-def _with_options(job: Job, options: Mapping[str, Mapping[str, Any]]) -> Job:
-    """The job with options of fabrics in the place of its own."""
-    scenario = job.scenario.model_copy(update={"fabric_options": options, "designs": "default"})
+def with_options(job: Job, chosen: Mapping[str, Mapping[str, Any]]) -> Job:
+    """The job with the chosen options of its fabrics, by name."""
+    listed: list[str | Fabric] = list(job.scenario.fabrics)
+    options = dict(job.scenario.fabric_options)
+    for place, fabric in enumerate(load_fabrics(job.scenario)):
+        moved, given = chosen.get(fabric.name), listed[place]
+        if moved and isinstance(given, str):
+            options[given] = {**options.get(given, {}), **moved}
+        elif moved:
+            listed[place] = fabric.replace(**moved)
+    tables = {"fabrics": tuple(listed), "fabric_options": options, "designs": "default"}
+    scenario = job.scenario.model_copy(update=tables)
     names = {fabric.name for fabric in job.fabrics}
     fabrics = tuple(fabric for fabric in load_fabrics(scenario) if fabric.name in names)
     costs = costs_by_name(fabrics, job.installed, job.gpu, job.rates)
@@ -127,8 +132,6 @@ class _Tuning:
 
     def _knob_values(self, fabric: Fabric) -> int:
         """Designs of a fabric, or a few more than will be tried."""
-        if not isinstance(fabric, FabricOptions):
-            return 1
         knobs = fabric.knobs(fabric.adapt(self._job.cluster))
         return 1 + sum(map(len, knobs.values()))
 
@@ -139,17 +142,15 @@ class _Tuning:
         """Move the knobs of a fabric in turn, but those that are ``fixed``."""
         best = self._design(fabric, {})
         tried = [best]
-        if not isinstance(fabric, FabricOptions):
-            return [dataclasses.replace(best, is_chosen=True)]
         for name in fabric.knobs(fabric.adapt(self._job.cluster)):
             if name in fixed:
                 continue
-            current = fabric.replace(**best.options, label=fabric.label)
+            current = fabric.replace(**best.options)
             values = current.knobs(current.adapt(self._job.cluster)).get(name, ())
             for value in values:
                 options = {**best.options, name: value}
                 try:
-                    moved = fabric.replace(**options, label=fabric.label)
+                    moved = fabric.replace(**options)
                     design = self._design(moved, options)
                 except FabricError:
                     continue

@@ -258,14 +258,14 @@ def _with_backup(there: FabricOfJob, named: NamedPart, part: RegionPart) -> Fail
     assert ocs is not None
     eps_bps = eps.nics * eps.nic_rate_bps
     traffic = backup_traffic(there.graph, part.server, part.number)
-    circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
+    circuits = backup_circuits(traffic, ocs.ports, ocs.nic_rate_bps, eps_bps)
     backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
     path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
-    lost = Failures(nics=[(part.server, ocs.degree - 1 - nic) for nic in range(circuits)])
+    lost = Failures(nics=[(part.server, ocs.ports - 1 - nic) for nic in range(circuits)])
     return Failure(named, path, Failed(named.name, backup, path), there.fabric.without(lost))
 
 
-def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:
+def backup_circuits(traffic: BackupTraffic, ports: int, circuit_bps: int, eps_bps: int) -> int:
     """Return how many circuits of a server its backup GPU gets; 0 if the EPS serves it better.
 
     What is taken for the backup all-to-alls lack: the sum of both times is least, at line rate and
@@ -275,7 +275,7 @@ def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_b
     ----------
     traffic
         Bytes of a step.
-    degree
+    ports
         Circuits of the server; one at least stays for all-to-alls.
     circuit_bps, eps_bps
         Rate of a circuit, and of the server on the EPS.
@@ -283,10 +283,10 @@ def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_b
 
     def time_s(circuits: int) -> float:
         path_bps = circuits * circuit_bps or eps_bps
-        left_bps = (degree - circuits) * circuit_bps + eps_bps
+        left_bps = (ports - circuits) * circuit_bps + eps_bps
         return 8 * (traffic.crossing / path_bps + traffic.all_to_all / left_bps)
 
-    return min(range(max(degree, 1)), key=time_s)
+    return min(range(max(ports, 1)), key=time_s)
 
 
 def failures_note(step_time_s: float, failures: Sequence[FailureResult]) -> str | None:

@@ -12,8 +12,8 @@ from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, did_you_mean
-from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
-from lightloom.hardware import Gpu, known_error, load_gpu, load_power, load_prices
+from lightloom.fabric import Cluster, Fabric, load_fabric
+from lightloom.hardware import Gpu, known_error, load_gpu
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.attention_work import training_flops_per_token
 from lightloom.models.parameters import active_parameters, total_parameters
@@ -38,10 +38,11 @@ from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_dispatch import Dispatch
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.programs.program import ProgramStep
 from lightloom.workload.tokens import demand_shape
 
 #: a step that is ready to run
-StepWorkload = Workload | TraceWorkload
+StepWorkload = Workload | TraceWorkload | ProgramStep
 
 #: fields of the plan that are columns
 PLAN_COLUMNS = (
@@ -96,8 +97,9 @@ class TrainingRates(TypedDict):
 class Job(ABC):
     """One training job on one cluster, and the fabrics to compare for it; ``costs`` by name.
 
-    What it trains is a model (:class:`ModelJob`), or a program that was traced
-    (:class:`~lightloom.study.compare.traced.TraceJob`).
+    What it trains is a model (:class:`ModelJob`), a program that was traced
+    (:class:`~lightloom.study.compare.traced.TraceJob`), or one that is known by name or by its
+    phases (:class:`~lightloom.study.compare.program_job.ProgramJob`).
     """
 
     scenario: Scenario
@@ -238,6 +240,27 @@ class Job(ABC):
     def installed(self) -> Cluster:
         """The servers with the GPUs that they have to spare."""
         return installed(self.cluster, self.scenario.cluster)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepJob(Job):
+    """A job whose step is given, and no model of which a plan, FLOPs and tokens would follow."""
+
+    def training_rates(self, step_time_s: float) -> TrainingRates:
+        """The throughput of steps of this time, where the tokens of one are known."""
+        tokens = self.scenario.step_tokens
+        if tokens is None:
+            return {
+                "tokens_per_s": None, "tokens_per_s_per_gpu": None,
+                "tflops_per_gpu": None, "mfu": None,
+                "days_per_trillion_tokens": None,
+            }  # fmt: skip
+        rate = tokens / step_time_s
+        return {
+            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus,
+            "tflops_per_gpu": None, "mfu": None,
+            "days_per_trillion_tokens": 1e12 / rate / 86_400,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -510,11 +533,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)
-    rates = Rates(
-        load_prices(scenario.prices, scenario.price_list),
-        load_power(scenario.power, scenario.power_list),
-        Counting(**scenario.counting),
-    )
+    rates = Rates.of(scenario)
     fitted = fitted or fitted_plan(scenario, model, gpu, options)
     plan = fitted.plan
     compute = ComputeModel.load(
@@ -621,7 +640,7 @@ def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
     options = scenario.cluster
     return Cluster.of(
         gpus=scenario.gpus,
-        nic_gbps=options.rate_gbps,
+        rate_gbps=options.rate_gbps,
         gpu=gpu.name,
         gpus_per_server=options.used_gpus_per_server,
         nics_per_server=used_nics(options),

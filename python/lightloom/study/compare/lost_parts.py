@@ -66,7 +66,7 @@ def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
         if chassis := _chassis(ocs):
             counts[PartKind.OCS] = (chassis,)
         if ocs.planes is not None:
-            counts[PartKind.PLANE] = (ocs.degree,)
+            counts[PartKind.PLANE] = (ocs.ports,)
     if network.part(Crossbars) is not None:
         counts[PartKind.PLANE] = (cluster.nics_per_server,)
     return counts
@@ -141,15 +141,15 @@ def _of_region(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Loss:
     server, number = part.server, part.number
     of_eps = part.kind is PartKind.EPS_NIC
     if part.kind in _OF_NIC:
-        of_eps, number = number >= ocs.degree, number - ocs.degree * (number >= ocs.degree)
+        of_eps, number = number >= ocs.ports, number - ocs.ports * (number >= ocs.ports)
     if of_eps and eps.nics > 1:
         lost = Failures(eps_nics=[(server, number)])
         return Loss(f"{eps.nics - 1} of {eps.nics} NICs on packet switches left", lost)
     if part.kind in _OF_NIC and not of_eps:
         lost = Failures(nics=[(server, number)])
-        return Loss(f"{ocs.degree - 1} of {ocs.degree} circuits left", lost)
+        return Loss(f"{ocs.ports - 1} of {ocs.ports} circuits left", lost)
     if part.kind is PartKind.PLANE:
-        return Loss(f"{ocs.degree - 1} of {ocs.degree} planes left", Failures(planes=[number]))
+        return Loss(f"{ocs.ports - 1} of {ocs.ports} planes left", Failures(planes=[number]))
     if part.kind is PartKind.TOR:
         return _of_tor(number, network, eps, has_circuits=True)
     if part.kind is PartKind.OCS:
@@ -164,18 +164,18 @@ def _chassis(ocs: Ocs) -> int:
     """Circuit switches: blocks of regions that share one, on each plane."""
     used = ocs.region_of_server[ocs.region_of_server != NO_REGION]
     regions = int(used.max()) + 1 if used.size else 0
-    return -(-regions // ocs.regions_per_switch) * (1 if ocs.planes is None else ocs.degree)
+    return -(-regions // ocs.regions_per_switch) * (1 if ocs.planes is None else ocs.ports)
 
 
 def _of_chassis(number: int, ocs: Ocs) -> Loss:
     """All circuits of its regions, or one of each server where there are planes."""
-    planes = 1 if ocs.planes is None else ocs.degree
+    planes = 1 if ocs.planes is None else ocs.ports
     block, plane = divmod(number, planes)
     region = ocs.region_of_server.astype(np.int64)
     inside = (region != NO_REGION) & (region // ocs.regions_per_switch == block)
     servers = np.flatnonzero(inside).tolist()
-    nics = range(ocs.degree) if planes == 1 else range(plane, plane + 1)
-    left = f"{ocs.degree - len(nics)} of {ocs.degree} circuits left"
+    nics = range(ocs.ports) if planes == 1 else range(plane, plane + 1)
+    left = f"{ocs.ports - len(nics)} of {ocs.ports} circuits left"
     return Loss(
         f"{len(set(region[inside].tolist()))} regions, {len(servers)} servers with {left}",
         Failures(nics=[(server, nic) for server in servers for nic in nics]),

@@ -25,7 +25,7 @@ def as_never(variant: FabricVariant, fabric: Fabric, run: Run) -> bool:
     Break-even alone waits for nothing where it does not switch.
     """
     reconfiguration = fabric.reconfiguration()
-    is_free = reconfiguration is not None and reconfiguration.policy == "break-even"
+    is_free = reconfiguration is not None and reconfiguration.when == "break-even"
     return is_free and variant == NEVER and not run.circuits.reconfigurations
 
 
@@ -36,17 +36,17 @@ def policy_results(
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None:
         return ()
-    runs = {**variant_runs, OtherPolicy(reconfiguration.policy): run}
+    runs = {**variant_runs, OtherPolicy(reconfiguration.when): run}
     if any(OtherPolicy(name) not in runs for name in RECONFIGURE_POLICIES):
         return ()
     never_s = runs[NEVER].step_time_s
     return tuple(_result(name, runs[OtherPolicy(name)], never_s) for name in RECONFIGURE_POLICIES)
 
 
-def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
+def _result(when: str, run: Run, never_s: float) -> PolicyResult:
     use = run.circuits
     return PolicyResult(
-        policy=policy,
+        when=when,
         step_time_s=run.step_time_s,
         # the oracle alone gates the very first all-to-alls, which moves others a little
         gain_s=never_s - run.step_time_s if use.reconfigurations else 0.0,
@@ -75,10 +75,10 @@ def link_up_result(
 
 def policies_note(results: Sequence[PolicyResult]) -> str:
     """What switching is worth here, in a sentence."""
-    by_name = {result.policy: result for result in results}
+    by_name = {result.when: result for result in results}
     never = by_name["never"].step_time_s
     best = min(
-        (r for r in results if r.policy not in ("never", "oracle")), key=lambda r: r.step_time_s
+        (r for r in results if r.when not in ("never", "oracle")), key=lambda r: r.step_time_s
     )
     oracle = by_name["oracle"].gain_s / never
     if not best.reconfigurations:
@@ -86,10 +86,10 @@ def policies_note(results: Sequence[PolicyResult]) -> str:
     if never <= best.step_time_s * SAME:
         return (
             "circuits that are never switched are as good here: the best policy, "
-            f"{best.policy}, gains {best.gain_s / never:.2%}, the oracle {oracle:.2%}"
+            f"{best.when}, gains {best.gain_s / never:.2%}, the oracle {oracle:.2%}"
         )
     return (
-        f"switching by {best.policy} gains {best.gain_s / never:.2%} over circuits that are never "
+        f"switching by {best.when} gains {best.gain_s / never:.2%} over circuits that are never "
         f"switched, the oracle {oracle:.2%}"
     )
 
@@ -101,10 +101,10 @@ def switching_warning(fabric: Fabric, result: FabricResult) -> str | None:
     if reconfiguration is None or share <= MUCH_WAITING:
         return None
     remedies = []
-    if reconfiguration.policy != "break-even":
-        remedies.append("switch only where it pays (reconfigure = break-even)")
+    if reconfiguration.when != "break-even":
+        remedies.append("switch only where it pays (when = break-even)")
     if reconfiguration.link_up is not None and reconfiguration.link_up.delay_s:
         delay = show_time(reconfiguration.link_up.delay_s, 3)
-        remedies.append(f"say how long your links need to come up, here {delay} (link_up_delay_s)")
+        remedies.append(f"say how long your links need to come up, here {delay} (link_up_s)")
     advice = " or ".join(remedies) or "use a switch that is faster"
     return f"{fabric.name} waits for circuits in {share:.0%} of a step: {advice}"

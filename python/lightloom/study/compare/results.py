@@ -63,7 +63,7 @@ class PolicyResult:
 
     Attributes
     ----------
-    policy
+    when
         ``never``, ``always``, ``per-layer``, ``break-even`` or ``oracle``.
     step_time_s
         Step time.
@@ -78,7 +78,7 @@ class PolicyResult:
         By how much less the upcoming all-to-alls take at line rate, mean of a reconfiguration.
     """
 
-    policy: str
+    when: str
     step_time_s: float
     gain_s: float
     exposed_s: float
@@ -416,7 +416,7 @@ class Comparison(Shown):
     """Everything that one comparison used and found.
 
     ``inputs`` holds every parameter that was read with its value and provenance; ``demand`` the
-    first block's server x server bytes and its skew; ``details`` what only a page needs (runs,
+    first block's server x server bytes and its imbalance; ``details`` what only a page needs (runs,
     timelines, circuits), which files do not carry.
 
     Examples

@@ -22,7 +22,6 @@ from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Eps, Ocs
 from lightloom.progress import Monitor
-from lightloom.schedule import SwitchTiming
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
@@ -30,6 +29,7 @@ from lightloom.study.compare import strategies
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
+from lightloom.study.compare.equal_cost import EqualCost, at_equal_cost
 from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     Failure,
@@ -44,6 +44,7 @@ from lightloom.study.compare.packets import check_size, phases_by_fabric, predic
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never
+from lightloom.study.compare.program_job import program_job, program_of
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import (
     Attempt,
@@ -62,7 +63,6 @@ from lightloom.study.compare.summary import (
 )
 from lightloom.study.compare.traced import traced_job
 from lightloom.study.compare.variants import OWN, switching_variants
-from lightloom.units import PS_PER_S, to_ps
 
 
 @dataclass
@@ -216,14 +216,21 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     named_parts(scenario.fail)
     _begin(watcher, "reading")
-    if scenario.workload is None:
-        jobs: list[Job] = list(planned_jobs(scenario, watcher))
+    jobs: list[Job]
+    if (program := program_of(scenario)) is not None:
+        jobs = [program_job(scenario, program)]
+        scenario = jobs[0].scenario
+    elif scenario.workload is None:
+        jobs = list(planned_jobs(scenario, watcher))
     else:
         jobs = [traced_job(scenario, watcher.progress)]
         scenario = jobs[0].scenario
     tried: list[Design] = []
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)
+    equal: list[EqualCost] = []
+    if scenario.designs == "equal-cost":
+        jobs, equal = at_equal_cost(jobs)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     works = [_Work(job, with_timeline) for job in jobs]
     for work in works:
@@ -237,8 +244,11 @@ def compare(
         watcher.remark(expected.sentence())
     tally = Tally(sum(work.plan() for work in works))
     comparison = joined([work.run(watcher, tally, plugins) for work in works], jobs)
-    designs = [dataclasses.asdict(design) for design in tried]
-    return dataclasses.replace(comparison, inputs=comparison.inputs | {"designs": designs})
+    designs = {
+        "designs": [dataclasses.asdict(design) for design in tried],
+        "equal_cost": [dataclasses.asdict(rate) for rate in equal],
+    }
+    return dataclasses.replace(comparison, inputs=comparison.inputs | designs)
 
 
 class _Work:
@@ -467,11 +477,6 @@ def _begin(monitor: Monitor[Row], activity: str) -> None:
         raise KeyboardInterrupt
 
 
-def _switching_s(timing: SwitchTiming) -> float:
-    """Switching time of one pair, to the picosecond."""
-    return (to_ps(timing.fixed_s) + to_ps(timing.per_pair_s)) / PS_PER_S
-
-
 def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
     run, attempt = done.run, done.attempt
@@ -483,8 +488,9 @@ def _row(job: Job, done: Done) -> Row:
         "rate_gbps": job.scenario.cluster.rate_gbps,
         **job.plan_columns(),
         "fabric": attempt.fabric.name,
-        "reconfiguration_delay_s": ocs and _switching_s(ocs.timing),
-        "link_up_delay_s": ocs and ocs.timing.link_up_s,
+        "fixed_s": ocs and ocs.timing.fixed_s,
+        "per_pair_s": ocs and ocs.timing.per_pair_s,
+        "link_up_s": ocs and ocs.timing.link_up_s,
         "variant": attempt.variant.key,
         "imbalance": attempt.imbalance,
         "seed": attempt.sample.seed,

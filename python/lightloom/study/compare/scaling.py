@@ -21,7 +21,7 @@ from typing import Any
 
 from lightloom.errors import InputError, LightloomError
 from lightloom.progress import Monitor
-from lightloom.study.compare.job import prepare
+from lightloom.study.compare.program_job import check_job
 from lightloom.study.compare.results import SAME, SCHEMA_VERSION, Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.runner import Row
@@ -105,9 +105,18 @@ class Scaling:
         """Axes that points can be in order along."""
         return [name for name in ("gpus", "rate_gbps") if name in self.points[0].values]
 
+    @property
+    def pace_unit(self) -> str:
+        """What speed is in: steps where it is not known how many tokens one trains."""
+        results = next(iter(self.results.values()))["results"]
+        return "steps/h" if results[0]["tokens_per_s"] is None else "tokens/s"
+
     def metric(self, number: int, metric: str) -> dict[str, float]:
-        """A metric of every fabric of a finished point."""
-        return {r["fabric"]: float(r[metric]) for r in self.results[number]["results"]}
+        """A metric of every fabric of a finished point; ``tokens_per_s`` in :attr:`pace_unit`."""
+        return {
+            r["fabric"]: 3600 / r["step_time_s"] if r[metric] is None else float(r[metric])
+            for r in self.results[number]["results"]
+        }
 
     def crossovers(self) -> list[Crossover]:
         """Where the best fabric changes, along every line and by every metric."""
@@ -201,7 +210,7 @@ def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
     failures = {}
     for number, point in enumerate(points):
         try:
-            prepare(point.scenario)
+            check_job(point.scenario)
         except LightloomError as error:
             failures[number] = str(error)
     if len(failures) == len(points):

@@ -14,6 +14,7 @@ from lightloom.errors import LightloomError
 from lightloom.parallel import Plan
 from lightloom.study.compare.job import model_of
 from lightloom.study.compare.plan_candidates import Candidates
+from lightloom.study.compare.program_job import program_of
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import Scenario
 
@@ -27,7 +28,7 @@ def with_one_source(scenarios: Sequence[Scenario]) -> tuple[list[Scenario], str]
         Those of a curve, of which only GPUs, rates and batches differ.
     """
     options = scenarios[0].plan
-    if any(scenario.model is None for scenario in scenarios):
+    if any(scenario.model is None or program_of(scenario) is not None for scenario in scenarios):
         return list(scenarios), ""
     if options.tp and options.pp and options.ep:
         return list(scenarios), "plans: as given"

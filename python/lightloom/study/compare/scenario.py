@@ -51,6 +51,7 @@ from lightloom.practice import (
     Recompute,
     Sharded,
     StatePrecision,
+    Synchronization,
 )
 from lightloom.schedule.named_sets import choices
 
@@ -347,6 +348,19 @@ class ClusterOptions(Strict):
         return self
 
 
+class ProgramOptions(Strict):
+    """How a program that is known by name is run."""
+
+    images_per_gpu: Annotated[Whole, Field(le=65_536)] = Field(
+        32, description="Images that each GPU trains in a step."
+    )
+    synchronization: Synchronization = Field(
+        "ring",
+        description="What adds up gradients: a ring all-reduce, rank 0 as a parameter server, or"
+        " all ranks, each the server of an equal share.",
+    )
+
+
 class PacketOptions(Strict):
     """How packets are sent where the network is simulated as packets, and how much of it is."""
 
@@ -387,7 +401,10 @@ class Scenario(Strict):
     )
     workload: File | None = Field(
         None,
-        description="Trace of a program, in place of a model.",
+        description="Trace of a program, or a table of phases, in place of a model.",
+    )
+    program: ProgramOptions = Field(
+        ProgramOptions(), description="How a program that is known by name is run."
     )
     #: 0 until a trace has said how many
     gpus: Annotated[Whole, Field(le=1_000_000, examples=[1024])] = Field(
@@ -400,10 +417,11 @@ class Scenario(Strict):
         ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
         description="Names from 'lightloom fabrics', 'all', or custom TOML files.",
     )
-    designs: Literal["default", "tuned"] = Field(
+    designs: Literal["default", "tuned", "equal-cost"] = Field(
         "default",
-        description="Compare fabrics as their options are, or tuned: with the knobs (planes, ratio,"
-        " switches, optical NICs ...) that train the most per dollar of the cluster.",
+        description="Compare fabrics as their options are; tuned: with the knobs (planes, ratio,"
+        " switches, optical NICs ...) that train the most per dollar of the cluster; or equal-cost:"
+        " with links of the rate at which each network costs as much as the first one's.",
     )
     cluster: ClusterOptions = Field(
         examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."

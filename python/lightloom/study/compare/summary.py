@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightloom import __version__
-from lightloom.demand import statistics as skew_statistics
+from lightloom.demand import statistics as imbalance_statistics
 from lightloom.fabric import Fabric
 from lightloom.simulate import Phases, Run
 from lightloom.study.compare.budget import Budget
@@ -184,8 +184,12 @@ def _result(
 def _with_stragglers(run: Run) -> dict[str, float]:
     """Where the mean GPU's time goes, all waits for the last member of a group together."""
     waited_s, mean_s = run.straggler_wait_s, run.mean_s
-    ep_s, straggler_s = mean_s.get("ep", 0.0) - waited_s, mean_s.get("straggler", 0.0) + waited_s
-    return mean_s | {"ep": ep_s, "straggler": straggler_s} if waited_s else mean_s
+    if not waited_s:
+        return mean_s
+    # where all-to-alls are charged: of experts, or of ranks at large
+    purpose = next(name for name in ("ep", "transfers", "dp") if name in mean_s)
+    moved = {"straggler": waited_s, purpose: -waited_s}
+    return mean_s | {name: mean_s.get(name, 0.0) + change for name, change in moved.items()}
 
 
 def _notes(
@@ -357,7 +361,7 @@ def _cluster_line(job: Job) -> str:
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
-    """The experts' first block: member x member dispatch bytes, and their skew."""
+    """The experts' first block: member x member dispatch bytes, and their imbalance."""
     number, experts = next(workload.graph.experts_demands, (-1, None))
     if experts is None or not experts.counts.any():
         return {}
@@ -368,6 +372,6 @@ def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:
     first = tokens[group, 0].astype(np.float64)
     return {
         "server_bytes": (first * per_token).tolist(),
-        "skew": dataclasses.asdict(skew_statistics(first)),
+        "imbalance": dataclasses.asdict(imbalance_statistics(first)),
         "bytes_per_token": per_token,
     }

@@ -9,7 +9,6 @@ from typing import Any, Self
 from lightloom.cost import PartsCostModel, unit_price_usd, unused_ports_usd
 from lightloom.errors import FabricError
 from lightloom.fabric import Bill, Cluster, Fabric, Switches
-from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.hardware import packet_switches
 from lightloom.study.compare.costs import Rates
 
@@ -135,7 +134,7 @@ def _others(
     fabric: Fabric, cluster: Cluster, rates: Rates, main: Switches
 ) -> Sequence[OtherSwitch]:
     """The fabric with each other switch of the rate that takes all servers."""
-    if not isinstance(fabric, FabricOptions) or "switch_ports" not in type(fabric).model_fields:
+    if "switch_ports" not in fabric.parameters():
         return ()
     others = []
     for switch in packet_switches(main.rate_gbps):

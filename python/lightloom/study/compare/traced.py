@@ -9,32 +9,20 @@ say: throughput is in steps unless ``step_tokens`` is given, and there is no uti
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from lightloom.demand import DemandSource, Shape, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import InputError
-from lightloom.fabric import Counting
-from lightloom.hardware import load_gpu, load_power, load_prices
-from lightloom.inputs.strict import Strict
+from lightloom.hardware import load_gpu
 from lightloom.progress import Progress
 from lightloom.study.compare.costs import Rates, costs_by_name
-from lightloom.study.compare.job import (
-    Job,
-    StepWorkload,
-    TrainingRates,
-    cluster_of,
-    load_fabrics,
-)
+from lightloom.study.compare.given_options import refuse_options
+from lightloom.study.compare.job import StepJob, StepWorkload, cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed, with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import (
-    ComputeOptions,
-    DemandOptions,
-    KeptOptions,
-    PlanOptions,
     Scenario,
     packet_options,
 )
@@ -49,7 +37,7 @@ _COMPUTE = ("cuda_graphs",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceJob(Job):
+class TraceJob(StepJob):
     """The training by a program that was traced.
 
     Attributes
@@ -109,22 +97,6 @@ class TraceJob(Job):
         """The step at the compute speed of ``sample``, on servers as those of a workload."""
         assert isinstance(workload, TraceWorkload)
         return self.workload(sample, workload.placement.gpus_per_server)
-
-    def training_rates(self, step_time_s: float) -> TrainingRates:
-        """The throughput of steps of this time, where the tokens of one are known."""
-        tokens = self.scenario.step_tokens
-        if tokens is None:
-            return {
-                "tokens_per_s": None, "tokens_per_s_per_gpu": None,
-                "tflops_per_gpu": None, "mfu": None,
-                "days_per_trillion_tokens": None,
-            }  # fmt: skip
-        rate = tokens / step_time_s
-        return {
-            "tokens_per_s": rate, "tokens_per_s_per_gpu": rate / self.scenario.gpus,
-            "tflops_per_gpu": None, "mfu": None,
-            "days_per_trillion_tokens": 1e12 / rate / 86_400,
-        }  # fmt: skip
 
     def opening(self) -> list[str]:
         """The program."""
@@ -218,7 +190,11 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         One line about the first thing that is wrong.
     """
     assert scenario.workload is not None
-    _refuse_options(scenario)
+    refuse_options(
+        scenario,
+        "a traced program has decided it itself",
+        used={"demand": _DEMAND, "compute": _COMPUTE},
+    )
     packet_options(scenario)
     gpu = load_gpu(scenario.cluster.gpu)
     imported = read_any(scenario.workload, progress)
@@ -234,11 +210,7 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
             "the trace has no all-to-alls of tokens that a router chose: nothing would read "
             "--demand; leave it out"
         )
-    rates = Rates(
-        load_prices(scenario.prices, scenario.price_list),
-        load_power(scenario.power, scenario.power_list),
-        Counting(**scenario.counting),
-    )
+    rates = Rates.of(scenario)
     cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
     bought = installed(cluster, scenario.cluster)
     in_fp8 = "fp8" in gpu.formats and step.uses("float8")
@@ -259,28 +231,3 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
         form=imported.form,
         remarks=imported.remarks,
     )
-
-
-def _refuse_options(scenario: Scenario) -> None:
-    """Refuse what only a model has a use for, each by its name."""
-    for key in _given(scenario):
-        name = key.rpartition(".")[2].replace("_", "-").removesuffix("-element-bytes")
-        raise InputError(
-            f"{key} (--{name}) is for a model: a traced program has decided it itself; leave it out"
-        )
-
-
-def _given(scenario: Scenario) -> Iterator[str]:
-    tables: tuple[tuple[str, Strict, Strict, tuple[str, ...]], ...] = (
-        ("plan.", scenario.plan, PlanOptions(), ()),
-        ("demand.", scenario.demand, DemandOptions(), _DEMAND),
-        ("compute.", scenario.compute, ComputeOptions(), _COMPUTE),
-        ("memory.", scenario.memory, KeptOptions(), ()),
-    )
-    for prefix, given, default, used in tables:
-        for name in type(given).model_fields:
-            if name not in used and getattr(given, name) != getattr(default, name):
-                yield prefix + name
-    for name in ("recompute", "memory_check", "gradient_bytes", "parameter_bytes"):
-        if getattr(scenario, name) != Scenario.model_fields[name].default:
-            yield name

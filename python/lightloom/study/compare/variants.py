@@ -80,8 +80,8 @@ class OtherPolicy(FabricVariant):
 
     @property
     def key(self) -> str:
-        """Such as ``reconfigure=never``."""
-        return f"reconfigure={self.name}"
+        """Such as ``when=never``."""
+        return f"when={self.name}"
 
 
 NEVER = OtherPolicy("never")

@@ -141,7 +141,7 @@ def _region_inputs(evaluation: Evaluation, window: int) -> dict[str, Any]:
         "window": window,
         "servers": evaluation.servers,
         "experts_per_server": options.experts_per_server,
-        "degree": region.ports,
+        "ports": region.ports,
         "circuit_gbps": region.circuit_gbps,
         "eps_gbps": region.eps_gbps,
         "split": region.split,

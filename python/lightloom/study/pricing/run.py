@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.errors import FabricError, InputError
-from lightloom.fabric import Cluster, Counting, Fabric
-from lightloom.hardware import Gpu, Ownership, load_gpu, load_ownership, load_power, load_prices
+from lightloom.fabric import Cluster, Fabric
+from lightloom.hardware import Gpu, Ownership, load_gpu, load_ownership
 from lightloom.study.compare.advice import eligible
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.job import cluster_of, load_fabrics
@@ -125,11 +125,12 @@ def priced(
         raise InputError("results of a trace have no tokens per second to price")
     scenario = Scenario.model_validate(comparison.inputs["scenario"])
     gpu, ownership = load_gpu(scenario.cluster.gpu), load_ownership()
-    rates = Rates(
-        load_prices(prices) if prices else load_prices(scenario.prices, scenario.price_list),
-        load_power(powers) if powers else load_power(scenario.power, scenario.power_list),
-        Counting(**scenario.counting),
-    )
+    lists: dict[str, object] = {}
+    if prices:
+        lists |= {"prices": prices, "price_list": None}
+    if powers:
+        lists |= {"power": powers, "power_list": None}
+    rates = Rates.of(scenario.model_copy(update=lists))
     site = _Site(
         scenario.cluster,
         cluster_of(scenario, gpu),

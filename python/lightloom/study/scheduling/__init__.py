@@ -3,7 +3,7 @@
 from lightloom.study.scheduling.earlier import Kept, kept_of, read_earlier
 from lightloom.study.scheduling.problem import (
     DemandProfile,
-    Ports,
+    PortBudget,
     Problem,
     profile_of,
     without_diagonal,
@@ -17,7 +17,7 @@ __all__ = [
     "DemandProfile",
     "Kept",
     "MethodChoice",
-    "Ports",
+    "PortBudget",
     "Problem",
     "ScheduleComparison",
     "check",

@@ -47,12 +47,12 @@ def as_json(comparison: ScheduleComparison) -> dict[str, Any]:
             "needed_over_s": problem.chunks.needed_s,
             "releases_s": problem.chunks.releases_s,
         }
-    if problem.ports is not None:
+    if problem.budget is not None:
         inputs |= {
-            "degree": problem.ports.degree,
-            "eps_gbps": problem.ports.eps_gbps,
-            "held": "static" if problem.ports.previous is None else "given",
-            "failed": None if problem.ports.failed is None else vars(problem.ports.failed),
+            "ports": problem.budget.ports,
+            "eps_gbps": problem.budget.eps_gbps,
+            "held": "static" if problem.budget.previous is None else "given",
+            "failed": None if problem.budget.failed is None else vars(problem.budget.failed),
         }
     best, kept = comparison.best_allocation, kept_of(comparison)
     hybrids = {name: _hybrid(row) for name, row in comparison.hybrids.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import schedule
-from lightloom.demand.unevenness import rank_one_distance, skew
+from lightloom.demand.imbalance_measures import imbalance_of, rank_one_distance
 from lightloom.errors import DemandError
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES
 from lightloom.study.scheduling.chunked import ChunkTimes
@@ -18,12 +18,12 @@ Bytes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Ports:
+class PortBudget:
     """What circuits under a port budget need to know.
 
     Attributes
     ----------
-    degree
+    ports
         Optical ports per server.
     eps_gbps
         Rate of one server into, and out of, the EPS.
@@ -35,7 +35,7 @@ class Ports:
         NICs that ``eps_gbps`` is the rate of; needed only if some of them have failed.
     """
 
-    degree: int
+    ports: int
     eps_gbps: float
     previous: npt.ArrayLike | None = None
     failed: schedule.Failures | None = None
@@ -58,7 +58,7 @@ class Problem:
         Time that a reconfiguration takes, in which the ports that it moves carry nothing.
     partial
         Whether a reconfiguration stops only the ports that it moves; else all of its switch.
-    ports
+    budget
         For circuits under a port budget; the demand must be square.
     eps_gbps
         Rate of a port into packet switches alongside the crossbar; ``None`` if there are none.
@@ -78,7 +78,7 @@ class Problem:
     rate_gbps: float
     delay_s: float
     partial: bool = False
-    ports: Ports | None = None
+    budget: PortBudget | None = None
     eps_gbps: float | None = None
     switches: int | None = None
     chunks: ChunkTimes | None = None
@@ -90,9 +90,9 @@ class Problem:
         """The switches given, else one per port of the budget; one if changes are partial."""
         if self.switches is not None:
             return self.switches
-        if self.ports is None or self.partial:
+        if self.budget is None or self.partial:
             return 1
-        return min(self.ports.degree, MAX_SWITCHES)
+        return min(self.budget.ports, MAX_SWITCHES)
 
     @property
     def is_large(self) -> bool:
@@ -111,9 +111,9 @@ class DemandProfile:
     busiest_bytes
         Largest row or column sum: no schedule is shorter than these at line rate.
     line_over_mean, pair_over_mean, pair_cv
-        Skew of row and column sums, and of the entries (zeros included).
+        Imbalance of row and column sums, and of the entries (zeros included).
     rank_one_distance
-        See :func:`~lightloom.demand.unevenness.rank_one_distance`.
+        See :func:`~lightloom.demand.imbalance_measures.rank_one_distance`.
     """
 
     sources: int
@@ -159,7 +159,7 @@ def profile_of(demand: Bytes, name: str = "demand") -> DemandProfile:
     values = demand.astype(np.float64)
     lines = np.concatenate([values.sum(axis=1), values.sum(axis=0)])
     entries = values[~np.eye(len(values), dtype=bool)] if square else values
-    pairs = skew(entries)
+    pairs = imbalance_of(entries)
     return DemandProfile(
         sources=demand.shape[0],
         destinations=demand.shape[1],

@@ -1,7 +1,7 @@
 """One demand, every scheduler: the portfolio side by side, and whether to reconfigure at all.
 
-A :class:`Problem` is a demand with the circuits' rate and delay and, for circuits under a port
-budget, a degree. The result is a :class:`ScheduleComparison`: schedules of permutations,
+A :class:`Problem` is a demand with the circuits' rate and delay and, for circuits, the ports of a
+server. The result is a :class:`ScheduleComparison`: schedules of permutations,
 allocations, and the break-even against the circuits that are held. It leaves out what the
 simulator is for: latency, copies inside a server, and whatever else runs at the same time.
 """
@@ -45,7 +45,7 @@ class MethodChoice:
     methods
         Of :func:`lightloom.schedule.decompose`, in this order; ``auto`` is all others and itself.
     allocators
-        Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
+        Of :func:`lightloom.schedule.allocate`; read with ``budget`` only.
     time_limit_s
         Time after which no other schedule of permutations is begun, and likewise no other system,
         and which ``exact`` may take for circuits with split, and as much without. ``auto`` begins,
@@ -55,9 +55,9 @@ class MethodChoice:
     systems
         Of :data:`~lightloom.study.scheduling.other_systems.SYSTEMS`; read for square demand only.
     relay
-        Whether third servers may relay; read with ``ports`` and for circuits and packets.
+        Whether third servers may relay; read with ``budget`` and for circuits and packets.
     planes
-        Whether NIC i of every server is on a switch of its own, plane i; read with ``ports`` only.
+        Whether NIC i of every server is on a switch of its own, plane i; read with ``budget`` only.
     """
 
     methods: Sequence[str]
@@ -167,10 +167,10 @@ def check(problem: Problem, choice: MethodChoice) -> None:
     unknown = next((name for name in choice.systems if name not in SYSTEMS), None)
     if unknown is not None:
         raise InputError(f"system {echo(unknown)}: {expected_one_of(unknown, SYSTEMS)}")
-    if problem.is_large and problem.ports is None:
+    if problem.is_large and problem.budget is None:
         raise DemandError(
             f"{problem.name}: {rows} x {columns}: schedules of permutations have at most "
-            f"{MAX_LINES} lines; give --degree for circuits"
+            f"{MAX_LINES} lines; give --ports for circuits"
         )
     if problem.eps_gbps is not None and max(rows, columns) > MAX_HYBRID_LINES:
         raise DemandError(
@@ -184,13 +184,13 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         )
     if problem.chunks is not None:
         _check_chunks(problem)
-    if problem.ports is not None and rows != columns:
+    if problem.budget is not None and rows != columns:
         raise DemandError(
             f"{problem.name}: circuits need a square demand, got {rows} sources and {columns} "
-            "destinations; leave --degree out for schedules of permutations"
+            "destinations; leave --ports out for schedules of permutations"
         )
-    if problem.ports is not None and problem.ports.failed is not None:
-        _check_failed(problem, problem.ports.failed, choice.relay)
+    if problem.budget is not None and problem.budget.failed is not None:
+        _check_failed(problem, problem.budget.failed, choice.relay)
 
 
 def _check_chunks(problem: Problem) -> None:
@@ -200,9 +200,9 @@ def _check_chunks(problem: Problem) -> None:
             f"{problem.name}: {rows} x {columns}: schedules of chunks have at most "
             f"{MAX_HYBRID_LINES} lines; leave --chunks out"
         )
-    if problem.ports is not None or problem.partial or problem.switch_count > 1:
+    if problem.budget is not None or problem.partial or problem.switch_count > 1:
         raise InputError(
-            "chunks are for one all-stop crossbar; leave --degree, --partial and --switches out"
+            "chunks are for one all-stop crossbar; leave --ports, --partial and --switches out"
         )
 
 
@@ -253,7 +253,7 @@ def _steps(
         clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
             yield name, partial(_try_system, comparison, name, clock)
-    if problem.ports is not None and choice.allocators:
+    if problem.budget is not None and choice.allocators:
         yield "held circuits", partial(_hold, comparison, choice.relay)
         for name in choice.allocators:
             step = partial(_allocate, comparison, name, choice)
@@ -384,26 +384,26 @@ def _try_system(comparison: ScheduleComparison, name: str, clock: _Clock) -> Non
 
 
 def _region(problem: Problem) -> schedule.Region:
-    assert problem.ports is not None
-    ports = problem.ports
+    assert problem.budget is not None
+    budget = problem.budget
     return schedule.Region(
-        ports.degree,
+        budget.ports,
         problem.rate_gbps,
-        ports.eps_gbps,
+        budget.eps_gbps,
         split=True,
-        failed=ports.failed,
-        eps_nics=ports.eps_nics,
+        failed=budget.failed,
+        eps_nics=budget.eps_nics,
     )
 
 
 def _hold(comparison: ScheduleComparison, relay: bool) -> None:
     """The circuits that are there: those given, else the static circulant."""
     problem, region = comparison.problem, _region(comparison.problem)
-    assert problem.ports is not None
-    if problem.ports.previous is None:
+    assert problem.budget is not None
+    if problem.budget.previous is None:
         comparison.held = schedule.allocate_region(problem.demand, region, method="static")
     else:
-        comparison.held = schedule.route(problem.demand, problem.ports.previous, region)
+        comparison.held = schedule.route(problem.demand, problem.budget.previous, region)
     if relay:
         comparison.held_relayed = schedule.relay(problem.demand, comparison.held.circuits, region)
 
@@ -453,9 +453,9 @@ def _make_to_relay(comparison: ScheduleComparison) -> None:
 
 def _assign_planes(comparison: ScheduleComparison) -> None:
     """Put the best circuits on one plane per port, each with the same NIC at both ends."""
-    best, ports = comparison.best_allocation, comparison.problem.ports
+    best, budget = comparison.best_allocation, comparison.problem.budget
     assert best is not None
-    assert ports is not None
+    assert budget is not None
     comparison.planes = schedule.assign_planes(
-        best.split.circuits, planes=ports.degree, failed=ports.failed
+        best.split.circuits, planes=budget.ports, failed=budget.failed
     )

@@ -285,7 +285,7 @@ class Never(Monitor):
         ({"cluster": ClusterOptions(rate_gbps=50)}, HardwareError),
         ({"network": "packet", "packets": PacketOptions(transport="tcp")}, FabricError),
         ({"packets": PacketOptions()}, InputError),
-        ({"fabric_options": {"rail": {"nic_gbps": 100}}}, FabricError),
+        ({"fabric_options": {"rail": {"rate_gbps": 100}}}, FabricError),
         ({"counting": {"tiers": 9}}, FabricError),
     ],
 )

@@ -113,7 +113,7 @@ def test_mixnet_splits_where_that_is_faster(scenario, plan, degree, faster):
             model="qwen3-30b-a3b", gpus=32, plan=PlanOptions(tp=1, micro_batches=4, **plan),
             cluster=ClusterOptions(rate_gbps=100, gpus_per_server=4, nics_per_server=4), seeds=1,
             demand=DemandOptions(source="balanced"), compute_spread=0.0, imbalances=False,
-            fabrics=("mixnet",), fabric_options={"mixnet": {"degree": degree, **options}},
+            fabrics=("mixnet",), fabric_options={"mixnet": {"ports": degree, **options}},
             policies=False, memory_check=False,
         )  # fmt: skip
         return compare(given).results[0]
@@ -193,7 +193,7 @@ def test_the_bring_up_of_links_is_in_the_result_or_said(scenario):
     changes = {"seeds": 1, "fabrics": ("mixnet",), "compute_spread": 0.0, "imbalances": False}
     included = compare(scenario(**changes)).results[0].link_up
     assert (included.delay_s, included.measured_s, included.other_delay_s) == (5.67, 5.67, 0.0)
-    options = {"mixnet": {"link_up_delay_s": 0}}
+    options = {"mixnet": {"link_up_s": 0}}
     without = compare(scenario(**changes, fabric_options=options)).results[0]
     assert without.link_up.other_delay_s == 5.67
     assert without.step_time_s == included.other_step_time_s

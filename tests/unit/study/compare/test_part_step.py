@@ -187,9 +187,9 @@ def test_circuits_that_were_not_switched_are_not_simulated_again(deep, monkeypat
     monkeypatch.setattr(Runner, "prepare", prepare_and_note)
     found = compare(deep(fabrics=("mixnet",), seeds=1)).result("mixnet")
     assert not found.reconfiguration["reconfigurations"]
-    assert "reconfigure=never" not in prepared
-    assert found.variants_s["reconfigure=never"] == found.step_time_s
-    assert {"reconfigure=always", "reconfigure=oracle"} <= set(prepared)
+    assert "when=never" not in prepared
+    assert found.variants_s["when=never"] == found.step_time_s
+    assert {"when=always", "when=oracle"} <= set(prepared)
 
 
 @pytest.mark.usefixtures("long")
@@ -217,7 +217,7 @@ def test_a_part_spreads_all_to_alls_as_the_whole_step_does(deep, monkeypatch):
     ],
 )
 def test_break_even_that_switches_nothing_is_never(variant, policy, reconfigurations, expected):
-    fabric = load_fabric("mixnet", {"reconfigure": policy})
+    fabric = load_fabric("mixnet", {"when": policy})
     own = SimpleNamespace(circuits=SimpleNamespace(reconfigurations=reconfigurations))
     assert as_never(variant, fabric, own) is expected
     assert not as_never(variant, load_fabric("fat-tree"), own)

@@ -226,8 +226,8 @@ def test_what_is_wrong_is_said_before_the_search():
         def progress(self, _share, activity="", /):
             raise AssertionError(activity)
 
-    wrong = {"fabrics": ("mixnet",), "fabric_options": {"mixnet": {"degree": 9}}}
-    with pytest.raises(FabricError, match="degree = 9"):
+    wrong = {"fabrics": ("mixnet",), "fabric_options": {"mixnet": {"ports": 9}}}
+    with pytest.raises(FabricError, match="ports = 9"):
         planned_job(job(**wrong), Never())
     with pytest.raises(PlanError, match="does not fit on 8 GPUs; closest is"):
         planned_job(job("kimi-k2", 8), Never())

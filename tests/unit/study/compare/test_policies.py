@@ -42,23 +42,23 @@ def keys(fabric, *, policies):
 def test_every_other_policy_is_run_beside_the_own_one():
     found = keys(MixNet(), policies=True)
     assert list(found) == [
-        "first=reuse", "link_up", "reconfigure=never", "reconfigure=always",
-        "reconfigure=per-layer", "reconfigure=oracle",
+        "first=reuse", "link_up", "when=never", "when=always",
+        "when=per-layer", "when=oracle",
     ]  # fmt: skip
-    assert found["reconfigure=oracle"].reconfigure == "oracle"
+    assert found["when=oracle"].when == "oracle"
     assert {fabric.name for fabric in found.values()} == {"mixnet"}
     assert list(keys(MixNet(), policies=False)) == [
         "first=reuse",
         "link_up",
-        "reconfigure=never",
+        "when=never",
     ]
 
 
 @pytest.mark.parametrize("policy", ["never", "oracle"])
 def test_these_have_no_use_for_the_first_all_to_all(policy):
-    found = keys(MixNet(reconfigure=policy), policies=True)
+    found = keys(MixNet(when=policy), policies=True)
     names = [name for name in found if name != "link_up"]
-    assert sorted(names) == sorted(f"reconfigure={p}" for p in POLICIES if p != policy)
+    assert sorted(names) == sorted(f"when={p}" for p in POLICIES if p != policy)
     # circuits that stay have no links to bring up
     assert ("link_up" in found) == (policy != "never")
 
@@ -66,13 +66,13 @@ def test_these_have_no_use_for_the_first_all_to_all(policy):
 def test_fabrics_without_a_choice_have_none():
     assert keys(load_fabric("fat-tree"), policies=True) == {}
     assert keys(MixNet(allocator="static"), policies=True) == {}
-    assert keys(MixNet(reconfigure="never"), policies=False) == {}
+    assert keys(MixNet(when="never"), policies=False) == {}
 
 
 def test_numbers_of_a_policy():
     runs = {OtherPolicy(name): run(10.0) for name in POLICIES if name != "break-even"}
     own = run(9.0, waited_s=0.25, reconfigurations=4, saved_s=2.0)
-    found = {result.policy: result for result in policy_results(MixNet(), own, runs)}
+    found = {result.when: result for result in policy_results(MixNet(), own, runs)}
     assert list(found) == POLICIES
     assert found["break-even"] == PolicyResult("break-even", 9.0, 1.0, 0.25, 4, 0.5)
     assert found["never"] == PolicyResult("never", 10.0, 0.0, 0.0, 0, 0.0)
@@ -106,25 +106,24 @@ def waiting(share):
 
 
 def test_a_step_that_mostly_waits_for_circuits_is_warned_of():
-    always = MixNet(reconfigure="always")
+    always = MixNet(when="always")
     assert switching_warning(always, waiting(0.75)) == (
-        "mixnet waits for circuits in 75% of a step: switch only where it pays (reconfigure = "
-        "break-even) or say how long your links need to come up, here 5.67 s (link_up_delay_s)"
+        "mixnet waits for circuits in 75% of a step: switch only where it pays (when = "
+        "break-even) or say how long your links need to come up, here 5.67 s (link_up_s)"
     )
-    assert switching_warning(always.replace(link_up_delay_s=0.0), waiting(0.75)) == (
-        "mixnet waits for circuits in 75% of a step: switch only where it pays (reconfigure = "
-        "break-even)"
+    assert switching_warning(always.replace(link_up_s=0.0), waiting(0.75)) == (
+        "mixnet waits for circuits in 75% of a step: switch only where it pays (when = break-even)"
     )
     assert switching_warning(MixNet(), waiting(0.75)) == (
         "mixnet waits for circuits in 75% of a step: say how long your links need to come up, here "
-        "5.67 s (link_up_delay_s)"
+        "5.67 s (link_up_s)"
     )
     assert switching_warning(always, waiting(0.5)) is None
     assert switching_warning(load_fabric("fat-tree"), waiting(0.0)) is None
 
 
 def test_a_comparison_warns_of_waiting(scenario):
-    options = {"mixnet": {"reconfigure": "always", "split": False}}
+    options = {"mixnet": {"when": "always", "split": False}}
     job = {"seeds": 1, "compute_spread": 0.0, "policies": False, "imbalances": False}
     found = compare(scenario(fabric_options=options, **job))
     (warning,) = found.warnings
@@ -134,12 +133,12 @@ def test_a_comparison_warns_of_waiting(scenario):
 
 def test_a_comparison_has_them(scenario):
     result = compare(scenario(seeds=1, fabrics=("mixnet",), compute_spread=0.0)).results[0]
-    assert [policy.policy for policy in result.policies] == POLICIES
-    by_name = {policy.policy: policy for policy in result.policies}
+    assert [policy.when for policy in result.policies] == POLICIES
+    by_name = {policy.when: policy for policy in result.policies}
     assert by_name["break-even"].step_time_s == result.step_time_s
     for name in POLICIES:
         if name != "break-even":
-            assert by_name[name].step_time_s == result.variants_s[f"reconfigure={name}"]
+            assert by_name[name].step_time_s == result.variants_s[f"when={name}"]
     assert result.to_json()["policies"][0] == dataclasses.asdict(by_name["never"])
     assert policies_note(result.policies) in result.notes
 
@@ -148,7 +147,7 @@ def test_a_comparison_has_them(scenario):
 def test_a_policy_that_changes_nothing_is_never(scenario, demand):
     """Nothing is gained by switching where nothing was switched, and ``never`` has no handicap."""
     job = {"seeds": 1, "fabrics": ("mixnet",), "compute_spread": 0.0, "imbalances": False}
-    options = {"mixnet": {"link_up_delay_s": 0.0, "reconfiguration_delay_s": 0.01}}
+    options = {"mixnet": {"link_up_s": 0.0, "fixed_s": 0.01}}
     source = {"source": demand}
     for delays in ({}, options):
         result = compare(scenario(**job, demand=source, fabric_options=delays)).results[0]
@@ -157,7 +156,7 @@ def test_a_policy_that_changes_nothing_is_never(scenario, demand):
         for policy in result.policies:
             if not policy.reconfigurations:
                 assert policy.gain_s == 0
-                if policy.policy != "oracle":
+                if policy.when != "oracle":
                     assert policy.step_time_s == never.step_time_s
         if not any(policy.reconfigurations for policy in result.policies):
             assert "switching" not in policies_note(result.policies)
@@ -167,7 +166,7 @@ def test_they_may_be_left_out(scenario):
     without = compare(scenario(seeds=1, fabrics=("mixnet",), policies=False)).results[0]
     assert without.policies == ()
     tried = [name for name in without.variants_s if not name.startswith("split=")]
-    assert sorted(tried) == ["first=reuse", "link_up", "reconfigure=never"]
+    assert sorted(tried) == ["first=reuse", "link_up", "when=never"]
     assert any("(first=reuse)" in note for note in without.notes)
 
 

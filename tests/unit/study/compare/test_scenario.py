@@ -51,12 +51,12 @@ def test_paths_are_relative_to_the_study(tmp_path):
     [demand]
     source = "tokens.txt"
     [fabric_options."own.toml"]
-    degree = 4
+    ports = 4
     """
     scenario = load_study(study(tmp_path, text))
     assert scenario.model == str(tmp_path / "models/config.json")
     assert scenario.fabrics == ("fat-tree", str(tmp_path / "own.toml"), "/abs/other.toml")
-    assert scenario.fabric_options == {str(tmp_path / "own.toml"): {"degree": 4}}
+    assert scenario.fabric_options == {str(tmp_path / "own.toml"): {"ports": 4}}
     assert scenario.prices == tmp_path / "p.toml"
     assert scenario.power == Path("/abs/w.toml")
     assert scenario.cluster.profile == tmp_path / "../profile.csv"
@@ -252,9 +252,9 @@ def test_the_batch_is_given_once():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"mixnet": {"degre": 4}}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
-        ({"all": {"degre": 4}}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
-        ({"mixnet": {"degree": -3}}, "mixnet: degree = -3: expected more than 0"),
+        ({"mixnet": {"prots": 4}}, "mixnet: unknown key 'prots'; did you mean 'ports'?"),
+        ({"all": {"prots": 4}}, "mixnet: unknown key 'prots'; did you mean 'ports'?"),
+        ({"mixnet": {"ports": -3}}, "mixnet: ports = -3: expected more than 0"),
     ],
 )
 def test_options_that_no_fabric_reads_are_refused_with_the_scenario(options, expected):
@@ -262,4 +262,4 @@ def test_options_that_no_fabric_reads_are_refused_with_the_scenario(options, exp
     with pytest.raises(FabricError) as refused:
         Scenario(**job, fabrics=("mixnet",), fabric_options=options)
     assert str(refused.value) == expected
-    assert Scenario(**job, fabrics=("mixnet",), fabric_options={"mixnet": {"degree": 4}})
+    assert Scenario(**job, fabrics=("mixnet",), fabric_options={"mixnet": {"ports": 4}})

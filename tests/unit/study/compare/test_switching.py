@@ -17,7 +17,7 @@ def gear_of(fabric, cluster):
 
 
 def test_other_switches_are_those_that_are_sold_for_the_rate():
-    cluster = Cluster.of(gpus=4096, nic_gbps=400, gpu="h200")
+    cluster = Cluster.of(gpus=4096, rate_gbps=400, gpu="h200")
     own = gear_of(FatTree(), cluster)
     assert (own.main.ports, own.main.tiers, own.main.count) == (128, 2, 96)
     (other,) = own.others
@@ -28,7 +28,7 @@ def test_other_switches_are_those_that_are_sold_for_the_rate():
 
 
 def test_a_patch_panel_costs_less_than_a_circuit_switch():
-    cluster = Cluster.of(gpus=1024, nic_gbps=400, gpu="h200")
+    cluster = Cluster.of(gpus=1024, rate_gbps=400, gpu="h200")
     found = gear_of(MixNet(), cluster)
     assert found.panel_saving_usd == 768 * (520 - 100)
     assert gear_of(FatTree(), cluster).panel_saving_usd == 0

@@ -213,7 +213,7 @@ def test_the_inputs_say_the_window_and_the_region():
     made = {"uniform": make_predictor("uniform", 4)}
     found = score_predictors(Evaluation(drawn(), window=4, options=OPTIONS), made, window=7)
     assert not found.interrupted
-    assert {"window": 7, "servers": 4, "degree": 2, "bytes_per_token": 8192}.items() <= (
+    assert {"window": 7, "servers": 4, "ports": 2, "bytes_per_token": 8192}.items() <= (
         found.inputs.items()
     )
 

@@ -14,7 +14,7 @@ from lightloom.errors import DemandError, InputError
 from lightloom.report.schedule_table import grids
 from lightloom.study.scheduling import (
     MethodChoice,
-    Ports,
+    PortBudget,
     Problem,
     compare_schedules,
     profile_of,
@@ -34,7 +34,7 @@ def problem(demand=DEMAND, delay_s=1e-9, **more):
 
 
 def test_every_method_alongside_the_library():
-    found = compare_schedules(problem(ports=Ports(2, 8.0), switches=1), ALL)
+    found = compare_schedules(problem(budget=PortBudget(2, 8.0), switches=1), ALL)
     assert set(found.schedules) == {*schedule.PERMUTATION_METHODS, "auto"}
     for name, row in found.schedules.items():
         direct = schedule.decompose(DEMAND, delay_s=1e-9, rate_gbps=8.0, method=name)
@@ -53,7 +53,7 @@ def test_every_method_alongside_the_library():
 
 @pytest.mark.parametrize(("delay_s", "pays"), [(0.0, True), (1.0, False)])
 def test_the_decision_weighs_the_best_against_the_held(delay_s, pays):
-    found = compare_schedules(problem(delay_s=delay_s, ports=Ports(1, 0.5)), ALL)
+    found = compare_schedules(problem(delay_s=delay_s, budget=PortBudget(1, 0.5)), ALL)
     decision, best = found.decision, found.best_allocation
     assert decision.hold_s == pytest.approx(found.held.makespan_s)
     assert decision.switch_s == pytest.approx(best.split.makespan_s)
@@ -71,7 +71,7 @@ def test_partial_reconfiguration_is_passed_on():
 
 def test_circuits_that_are_held():
     held = np.array([[0, 2, 0], [2, 0, 0], [0, 0, 0]])
-    found = compare_schedules(problem(ports=Ports(2, 8.0, held)), ALL)
+    found = compare_schedules(problem(budget=PortBudget(2, 8.0, held)), ALL)
     assert (found.held.circuits == held).all()
     region = schedule.Region(2, 8.0, 8.0)
     assert found.held.makespan_s == schedule.route(DEMAND, held, region).makespan_s
@@ -128,9 +128,10 @@ def test_the_diagonal_stays_inside():
         (problem(), MethodChoice(("bnv",), ()), "method 'bnv': expected of round-robin, open-shop, "
          "bvn, threshold, maximal, greedy, critical, auto; did you mean 'bvn'?"),
         (problem(), MethodChoice(("bvn",), (), -1.0), "time limit: expected 0 s or more, got -1 s"),
-        (problem(DEMAND[:2], ports=Ports(2, 8.0)), ALL, "it: circuits need a square demand, got "
-         "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
-        (problem(ports=Ports(2, 8.0)), MethodChoice(("bvn",), ("bset",)),
+        (problem(DEMAND[:2], budget=PortBudget(2, 8.0)), ALL,
+         "it: circuits need a square demand, got "
+         "2 sources and 3 destinations; leave --ports out for schedules of permutations"),
+        (problem(budget=PortBudget(2, 8.0)), MethodChoice(("bvn",), ("bset",)),
          "circuits 'bset': expected of "
          f"{', '.join(schedule.ALLOCATION_METHODS)}; did you mean 'best'?"),
     ],
@@ -160,7 +161,7 @@ def test_large_demand_gets_circuits_alone():
     large = np.zeros((1_025, 1_025), np.uint64)
     large[np.arange(1_025), np.roll(np.arange(1_025), 1)] = 1_000_000
     choice = MethodChoice(("auto",), ("static",), None, tuple(SYSTEMS))
-    found = compare_schedules(problem(large, ports=Ports(2, 8.0)), choice)
+    found = compare_schedules(problem(large, budget=PortBudget(2, 8.0)), choice)
     assert not found.schedules
     assert not found.systems
     assert found.winner is None
@@ -171,7 +172,7 @@ def test_large_demand_gets_circuits_alone():
     with pytest.raises(DemandError) as caught:
         compare_schedules(problem(large), choice)
     assert str(caught.value) == (
-        "it: 1025 x 1025: schedules of permutations have at most 1024 lines; give --degree for "
+        "it: 1025 x 1025: schedules of permutations have at most 1024 lines; give --ports for "
         "circuits"
     )
 
@@ -185,8 +186,8 @@ def test_the_time_limit_leaves_systems_out():
 def test_other_systems_have_a_switch_per_port():
     choice = MethodChoice(("bvn",), ("static",), systems=tuple(SYSTEMS))
     one, two = (
-        compare_schedules(problem(delay_s=0.0, ports=ports), choice)
-        for ports in (None, Ports(2, 8.0))
+        compare_schedules(problem(delay_s=0.0, budget=ports), choice)
+        for ports in (None, PortBudget(2, 8.0))
     )
     assert list(one.systems) == list(two.systems) == list(SYSTEMS)
     equal = schedule.rotornet_schedule(DEMAND, rate_gbps=8.0)
@@ -210,14 +211,14 @@ def test_other_systems_have_a_switch_per_port():
     ("ports", "partial", "given", "expected"),
     [
         (None, False, None, 1),
-        (Ports(2, 8.0), False, None, 2),
-        (Ports(2, 8.0), True, None, 1),
-        (Ports(2, 8.0), False, 3, 3),
+        (PortBudget(2, 8.0), False, None, 2),
+        (PortBudget(2, 8.0), True, None, 1),
+        (PortBudget(2, 8.0), False, 3, 3),
         (None, False, 4, 4),
     ],
 )
 def test_schedules_and_other_systems_have_the_same_switches(ports, partial, given, expected):
-    of = replace(problem(ports=ports), partial=partial, switches=given)
+    of = replace(problem(budget=ports), partial=partial, switches=given)
     found = compare_schedules(of, MethodChoice(("auto",), (), systems=("RotorNet, equal slots",)))
     assert {row.switches for row in found.schedules.values()} == {expected}
     direct = schedule.rotornet_schedule(
@@ -241,7 +242,7 @@ def test_relaying_beside_each_allocation():
     demand = np.full((6, 6), 10**6, dtype=np.uint64)
     demand[0, 3] = demand[3, 0] = 10**8
     np.fill_diagonal(demand, 0)
-    problem = Problem("it", demand, 400.0, 1e-6, ports=Ports(2, 400.0))
+    problem = Problem("it", demand, 400.0, 1e-6, budget=PortBudget(2, 400.0))
     found = compare_schedules(problem, MethodChoice(("bvn",), ("static", "best"), relay=True))
     region = schedule.Region(2, 400.0, 400.0)
     for row in found.allocations:
@@ -328,7 +329,7 @@ def test_errors_of_a_step_come_out(monkeypatch):
 
 
 def test_plain_data():
-    found = compare_schedules(problem(ports=Ports(2, 8.0)), ALL)
+    found = compare_schedules(problem(budget=PortBudget(2, 8.0)), ALL)
     content = as_json(found)
     assert content["winner"] == found.winner
     assert content["inputs"]["delay_s"] == 1e-9

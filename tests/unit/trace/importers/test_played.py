@@ -26,7 +26,7 @@ def step_time_s(path):
     step = TracedStep.of(read_any(path).trace)
     graph = StepBuilder(step, 1).build(KERNELS, 1.0, None, 0).graph
     cluster = Cluster.of(
-        gpus=len(graph.worker_server), nic_gbps=400, gpu="h100", gpus_per_server=1,
+        gpus=len(graph.worker_server), rate_gbps=400, gpu="h100", gpus_per_server=1,
         nics_per_server=1, link_delay_s=1e-6,
     )  # fmt: skip
     context = FabricContext.of(graph, lambda: mean_demand([graph]))

@@ -13,7 +13,7 @@ from lightloom.errors import DemandError
 
 
 @dataclass(frozen=True)
-class Skew:
+class Imbalance:
     """Unevenness of ``count`` non-negative values.
 
     ``gini`` is 0 for equal values and ``1 - 1/count`` for a single one; ``entropy`` is the
@@ -32,8 +32,8 @@ class Skew:
 
 
 @dataclass(frozen=True)
-class SkewStatistics:
-    """Skew of one ``(ranks, experts)`` matrix of token copies.
+class ImbalanceStatistics:
+    """Imbalance of one ``(ranks, experts)`` matrix of token copies.
 
     ``experts`` are the loads of experts, ``ranks`` what EP ranks receive (the own copies
     included), ``pairs`` ordered pairs of different ranks and ``symmetric_pairs`` unordered ones.
@@ -43,10 +43,10 @@ class SkewStatistics:
     """
 
     total: int
-    experts: Skew
-    ranks: Skew
-    pairs: Skew | None
-    symmetric_pairs: Skew | None
+    experts: Imbalance
+    ranks: Imbalance
+    pairs: Imbalance | None
+    symmetric_pairs: Imbalance | None
     local_share: float
     rank_one_error: float
 
@@ -55,7 +55,7 @@ class SkewStatistics:
         return asdict(self)
 
 
-def skew(values: npt.NDArray[Any], top: int | None = None) -> Skew:
+def imbalance_of(values: npt.NDArray[Any], top: int | None = None) -> Imbalance:
     """Measure unevenness.
 
     Parameters
@@ -84,7 +84,7 @@ def skew(values: npt.NDArray[Any], top: int | None = None) -> Skew:
     entropy = -(shares * np.log(shares)).sum() / np.log(count) if count > 1 else 1.0
     # mean absolute difference over twice the mean, from the sorted values
     order = 2 * np.arange(1, count + 1) - count - 1
-    return Skew(
+    return Imbalance(
         count=count,
         mean=float(mean),
         max_over_mean=float(ordered[-1] / mean),
@@ -96,8 +96,8 @@ def skew(values: npt.NDArray[Any], top: int | None = None) -> Skew:
     )
 
 
-def statistics(matrix: npt.NDArray[Any], top: int | None = None) -> SkewStatistics:
-    """Skew of the loads and of the pairs of a demand.
+def statistics(matrix: npt.NDArray[Any], top: int | None = None) -> ImbalanceStatistics:
+    """Imbalance of the loads and of the pairs of a demand.
 
     Parameters
     ----------
@@ -120,15 +120,15 @@ def statistics(matrix: npt.NDArray[Any], top: int | None = None) -> SkewStatisti
     upper = np.triu_indices(ranks, 1)
     off = pairs[~np.eye(ranks, dtype=bool)]
     between = bool(off.any())
-    experts = skew(loads, top)
+    experts = imbalance_of(loads, top)
     rows = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     common = matrix.sum(axis=0) / total
-    return SkewStatistics(
+    return ImbalanceStatistics(
         total=total,
         experts=experts,
-        ranks=skew(loads.sum(axis=-1)),
-        pairs=skew(off) if between else None,
-        symmetric_pairs=skew((pairs + pairs.T)[upper]) if between else None,
+        ranks=imbalance_of(loads.sum(axis=-1)),
+        pairs=imbalance_of(off) if between else None,
+        symmetric_pairs=imbalance_of((pairs + pairs.T)[upper]) if between else None,
         local_share=float(1 - pairs.sum() / total),
         rank_one_error=float(np.abs(rows - common).sum(axis=1).mean() / 2),
     )

@@ -1,0 +1,48 @@
+"""Options of a scenario that only a model has a use for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lightloom.errors import InputError
+from lightloom.inputs.strict import Strict
+from lightloom.study.compare.scenario import Scenario
+
+#: tables of a scenario that are about models
+_TABLES = ("plan", "demand", "compute", "memory", "program")
+_FIELDS = ("recompute", "memory_check", "gradient_bytes", "parameter_bytes")
+
+
+def refuse_options(scenario: Scenario, reason: str, *, used: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse the first option that nothing would read.
+
+    Parameters
+    ----------
+    scenario
+        Of a job without a model.
+    reason
+        Why it has no use for such options, for the message.
+    used
+        Those that it has a use for, by table; fields of the scenario itself under ``""``.
+
+    Raises
+    ------
+    InputError
+        If such an option differs from its default.
+    """
+    for key in _given(scenario, used):
+        name = key.rpartition(".")[2].replace("_", "-").removesuffix("-element-bytes")
+        raise InputError(f"{key} (--{name}) is for a model: {reason}; leave it out")
+
+
+def _given(scenario: Scenario, used: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for table in _TABLES:
+        values: Strict = getattr(scenario, table)
+        defaults: Strict = Scenario.model_fields[table].default
+        for name in type(values).model_fields:
+            if name not in used.get(table, ()) and getattr(values, name) != getattr(defaults, name):
+                yield f"{table}.{name}"
+    for name in _FIELDS:
+        default = Scenario.model_fields[name].default
+        if name not in used.get("", ()) and getattr(scenario, name) != default:
+            yield name
