@@ -7,13 +7,15 @@ Prints the table; ``--write`` puts it into table.md, ``--check`` says whether it
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from lightloom import Scenario, compare
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from results import command_line, write_or_check
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.md"
@@ -23,9 +25,10 @@ SENT = {"alltoall": "every copy", "flex": "a token once to each rack"}
 
 HEAD = """# NVL72 against MixNet with optical I/O
 
-A balanced step; speed-up: the step of NVL72 over that with optical I/O. See [README.md](README.md).
+A balanced step. All-to-alls: their share of the critical path of NVL72. Speed-up: its step over that
+with optical I/O. See [README.md](README.md).
 
-| total of a GPU [Tb/s] | what is sent | NVL72 [s] | all-to-alls [%] | optical I/O [s] | speed-up | paper |
+| total of a GPU [Tb/s] | sent | NVL72 [s] | all-to-alls [%] | optical I/O [s] | speed-up | paper |
 |---:|---|---:|---:|---:|---:|---:|"""
 
 
@@ -35,7 +38,7 @@ def load() -> dict[str, Any]:
 
 
 def step_times(values: dict[str, Any], totals: dict[str, float], dispatcher: str) -> list[float]:
-    """Step of NVL72, share of it that waits for all-to-alls, and step with optical I/O."""
+    """Step of NVL72, share of all-to-alls on its critical path, and step with optical I/O."""
     scenario = Scenario(
         model=values["model"],
         gpus=values["gpus"],
@@ -60,10 +63,8 @@ def step_times(values: dict[str, Any], totals: dict[str, float], dispatcher: str
         recompute="none",
     )
     packet, optical = compare(scenario).results
-    all_to_alls = sum(
-        seconds for name, seconds in packet.mean_s.items() if name in ("dispatch", "combine", "ep")
-    )
-    return [packet.step_time_s, all_to_alls / packet.step_time_s, optical.step_time_s]
+    share = packet.critical_path_s["ep"] / packet.step_time_s
+    return [packet.step_time_s, share, optical.step_time_s]
 
 
 def rows(values: dict[str, Any]) -> list[str]:
@@ -87,19 +88,10 @@ def rows(values: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Print, write or check the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--write", action="store_true")
-    group.add_argument("--check", action="store_true")
-    chosen = parser.parse_args()
+    chosen = command_line(__doc__).parse_args()
     text = "\n".join([HEAD, *rows(load())]) + "\n"
     print(text, end="")
-    if chosen.write:
-        TABLE.write_text(text, encoding="utf-8")
-    if chosen.check and TABLE.read_text(encoding="utf-8") != text:
-        print(f"{TABLE.name} is out of date: run with --write", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check({TABLE: text}, chosen.write, chosen.check)
 
 
 if __name__ == "__main__":

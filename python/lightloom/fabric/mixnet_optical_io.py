@@ -54,7 +54,7 @@ class MixNetOpticalIo(Nvl72):
     technology: Annotated[str, Choices(switch_names)] = Field(
         "piezo", description="Technology of the circuit switches."
     )
-    link_up_delay_s: Quantity = Field(
+    link_up_s: Quantity = Field(
         0.0,
         description="Time until a link of optical I/O carries traffic after its circuit has "
         "settled; nobody has published it.",
@@ -121,9 +121,7 @@ class MixNetOpticalIo(Nvl72):
             split=True,
             when="break-even",
             first="predict",
-            timing=SwitchTiming(
-                fixed_s=technology.reconfig_delay_s, link_up_s=self.link_up_delay_s
-            ),
+            timing=SwitchTiming(fixed_s=technology.reconfig_delay_s, link_up_s=self.link_up_s),
         )
         network = network_of(
             cluster, circuit_all_to_all(self.all_to_all), (*eps, ocs), self._notes(cluster)

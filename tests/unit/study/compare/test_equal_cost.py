@@ -34,9 +34,7 @@ def test_the_rail_that_mixnet_pays_for():
 
     def tree(rate):
         row = prices.at(rate).get
-        return (
-            row("nic_usd") + 5 * row("switch_port_usd") + 6 * row("transceiver_usd") + 3 * fiber
-        )
+        return row("nic_usd") + 5 * row("switch_port_usd") + 6 * row("transceiver_usd") + 3 * fiber
 
     row = prices.at(100).get
     ocs = prices.circuit_switch("piezo", 100).get("ocs_port_usd")
