@@ -25,8 +25,8 @@ SENT = {"alltoall": "every copy", "flex": "a token once to each rack"}
 
 HEAD = """# NVL72 against MixNet with optical I/O
 
-A balanced step. All-to-alls: their share of the critical path of NVL72. Speed-up: its step over that
-with optical I/O. See [README.md](README.md).
+A balanced step. All-to-alls: their share of the critical path of NVL72. Speed-up: its step over
+that with optical I/O. See [README.md](README.md).
 
 | total of a GPU [Tb/s] | sent | NVL72 [s] | all-to-alls [%] | optical I/O [s] | speed-up | paper |
 |---:|---|---:|---:|---:|---:|---:|"""

@@ -29,7 +29,7 @@ from lightloom.fabric.option_types import OptionalPositive, Quantity, parse_name
 from lightloom.fabric.regions import plan_regions
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices
-from lightloom.schedule import SwitchTiming
+from lightloom.schedule import Failures, SwitchTiming
 
 #: circuits of a GPU that can be planned
 MAX_CIRCUITS = 256
@@ -94,6 +94,10 @@ class MixNetOpticalIo(Nvl72):
     ) -> Mapping[Setting, MixNetOpticalIo]:
         """Return nothing: circuits leave one way to spread an all-to-all."""
         return {}
+
+    def without(self, _lost: Failures, /) -> None:
+        """Return ``None``: what a GPU without circuits does is not simulated."""
+        return
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.

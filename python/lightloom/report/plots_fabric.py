@@ -95,7 +95,10 @@ def load_text(use: LinkUse | None) -> str:
 
 
 class Picture:
-    """Rows of boxes from top to bottom, and bundles of links between them."""
+    """Rows of boxes from top to bottom, and bundles of links between them.
+
+    ``uses`` are of classes of links by name; empty where nothing has run.
+    """
 
     def __init__(
         self, network: Network, uses: dict[str, LinkUse], switch_ports: int | None
@@ -109,6 +112,7 @@ class Picture:
 
     @property
     def height(self) -> float:
+        """Where it ends."""
         return self.top
 
     @property
@@ -117,6 +121,7 @@ class Picture:
         return [*self.lines, *self.boxes]
 
     def draw(self) -> None:
+        """Add all rows."""
         places = _places(len(self.shown))
         eps = self.network.part(Eps)
         if eps is not None:
