@@ -4,12 +4,16 @@ The full one is whatever runs the tests; ``make plain`` installs the wheel, with
 ``.venv/plain``, where nothing of the checkout is on the path.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -127,7 +131,9 @@ def folder(tmp_path, switch):
     """A folder with the files that pages name."""
     write_inputs(tmp_path)
     region = block_with("control-a-switch.md", "polatis+tl1")
-    (tmp_path / "rack7.toml").write_text(region.replace("10.0.0.5:3082", f"127.0.0.1:{switch}"))
+    region = region.replace("10.0.0.5:3082", f"127.0.0.1:{switch}")
+    for name in ("rack7", "rack8"):
+        (tmp_path / f"{name}.toml").write_text(region.replace("rack7", name))
     return tmp_path
 
 
@@ -157,6 +163,42 @@ def test_every_command_of_a_page_runs(installation, page, folder):
             assert "pip install 'lightloom[" in error.splitlines()[-1], command
             continue
         assert done.returncode == STATUSES.get(command, 0), f"{command}: {error}"
+
+
+@pytest.mark.parametrize("installation", INSTALLATIONS)
+def test_the_page_of_a_region_is_served_as_the_guide_says(installation, folder):
+    python = INSTALLATIONS[installation] / "python"
+    if not python.exists():
+        pytest.skip("no plain installation of the wheel: make plain")
+    guide = (ROOT / "docs/how-to/control-a-switch.md").read_text()
+    key = re.search(r"`(http_port = \d+)` in `(\[serve\])`", guide)
+    paths = re.findall(r"^\| `http://127.0.0.1:\d+(/.*?)` \|", guide, re.MULTILINE)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    region = folder / "rack7.toml"
+    setting = re.sub(r"\d+", str(port), key[1])
+    region.write_text(f"{region.read_text()}\n{key[2]}\n{setting}\n")
+    process = subprocess.Popen(
+        [python, "-m", "lightloom", "control", "serve", region],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline().startswith("unix:")
+        shown = {}
+        for path in paths:
+            address = f"http://127.0.0.1:{port}{path}"
+            with (
+                contextlib.suppress(urllib.error.HTTPError),
+                urllib.request.urlopen(address) as reply,
+            ):
+                shown[path] = reply.read().decode()
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert shown["/"].startswith("<!doctype html>")
+    assert json.loads(shown["/region.json"])["region"]["name"] == "rack7"
+    assert len(paths) == 3
+    assert ("lightloom_state" in shown.get("/metrics", "")) == (installation == "full")
 
 
 def test_pages_have_commands():

@@ -30,7 +30,6 @@ EXAMPLES = (
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
     "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
     "lightloom compare --workload trace.json --rate 400 --gpu h100 --fabrics fat-tree,mixnet",
-    "lightloom compare resnet-50+vgg-16 --gpus 64 --rate 100",
 )
 
 

@@ -33,6 +33,7 @@ from lightloom.control.journal import (
     JournalEntry,
 )
 from lightloom.control.lease import Lease
+from lightloom.control.loss_trend import LossTrend
 from lightloom.control.optics import (
     LossBudget,
     bright_ports,
@@ -53,7 +54,13 @@ from lightloom.control.report import (
     poor_light,
     with_replies,
 )
-from lightloom.control.switch import PortStatus, Readback, SwitchDriver, SwitchError
+from lightloom.control.switch import (
+    EquipmentStatus,
+    PortStatus,
+    Readback,
+    SwitchDriver,
+    SwitchError,
+)
 from lightloom.control.switch_set import (
     SwitchReplies,
     SwitchSet,
@@ -102,6 +109,9 @@ class RegionController:
         quiet_s = max(2 * self.decider.timing.fixed_s, _MIN_QUIET_S)
         self.switches = SwitchSet(drivers, port_map, region.change.timeout_s, quiet_s)
         self.limits = region.optics.resolved()
+        self.trend = LossTrend(journal)
+        #: power supplies and fans of each switch that says so
+        self.equipment: Mapping[str, tuple[EquipmentStatus, ...]] = {}
         self.state = RegionState.UNKNOWN
         self.held: frozenset[NicPair] = frozenset()
         self.observed = NOTHING
@@ -706,6 +716,7 @@ class RegionController:
         if not statuses:
             return  # ports were not read: what is known of them stays
         self.statuses = statuses
+        self.equipment = {name: now.equipment for name, now in readbacks.items() if now.equipment}
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
     def _left(self) -> frozenset[NicPair]:

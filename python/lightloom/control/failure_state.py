@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from lightloom.control.controller import RegionController
 from lightloom.control.failures import (
+    OPTICAL_PARTS,
     FailureResponse,
     GpuPlace,
     PartKind,
@@ -117,7 +118,24 @@ class RegionFailures:
         unknown = sorted(parts - self.parts)
         if unknown:
             raise InputError(f"{unknown[0]} has not failed")
-        return await self._set(self.parts - parts)
+        response = await self._set(self.parts - parts)
+        self._controller.trend.forget(self._nics_of(parts))
+        return response
+
+    def _nics_of(self, parts: Iterable[RegionPart]) -> list[str]:
+        """NICs whose light a repair may have changed, such as ``node0/0``."""
+        named = list(parts)
+        servers = {part.server for part in named if part.kind is PartKind.SERVER}
+        nics = {(part.server, part.number) for part in named if part.kind in OPTICAL_PARTS}
+        switches = {part.switch for part in named if part.kind is PartKind.SWITCH}
+        port_map = self._controller.port_map
+        return [
+            f"{port_map.servers[entry.server]}/{entry.nic}"
+            for entry in port_map.nics
+            if entry.server in servers
+            or (entry.server, entry.nic) in nics
+            or entry.ingress.switch in switches
+        ]
 
     async def _set(self, parts: frozenset[RegionPart]) -> FailureResponse:
         if parts == self.parts:

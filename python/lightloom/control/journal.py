@@ -517,6 +517,26 @@ class Journal:
         """
         return self._entries("1", (), "intents.seq DESC", limit, skips_damaged=skips_damaged)
 
+    def rows_after(self, number: int, limit: int = 1_000) -> list[dict[str, Any]]:
+        """Return the newest changes of a higher number, oldest first, as they were written.
+
+        Keys are those of :class:`ChangeReason`, and ``id``, ``map``, ``at``, ``kind``, ``before``,
+        and of the outcome ``ended``, ``result``, ``after``, ``failed`` and ``timings``.
+        """
+        columns = ("id", "map", "at", "kind", "who", "job", "step", "layer", "reason", "before")
+        of_outcome = {"at": "ended", **{name: name for name in _COLUMNS["outcomes"]}}
+        selected = [f"intents.{name}" for name in columns]
+        selected += [f"outcomes.{name}" for name in of_outcome]
+        with self._failures("read"):
+            rows = self._connection.execute(
+                f"SELECT {', '.join(selected)} FROM intents "
+                "LEFT JOIN outcomes ON outcomes.id = intents.id "
+                "WHERE intents.region = ? AND intents.id > ? ORDER BY intents.seq DESC LIMIT ?",
+                (self.region, number, limit),
+            ).fetchall()
+        names = (*columns, *of_outcome.values())
+        return [dict(zip(names, row, strict=True)) for row in reversed(rows)]
+
     def entry(self, number: int) -> JournalEntry:
         """Return one change.
 
@@ -642,9 +662,26 @@ class Journal:
             self._last, self._map = before
             raise
 
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows of a statement that only reads.
+
+        Raises
+        ------
+        JournalError
+            If the file cannot be read.
+        """
+        with self._failures("read"):
+            return self._connection.execute(statement, values).fetchall()
+
     @contextlib.contextmanager
-    def lease_transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction in which :class:`Lease` looks at its row and alters it."""
+    def altering(self) -> Iterator[sqlite3.Connection]:
+        """A transaction for rows that may be altered: that of the lease, and losses.
+
+        Raises
+        ------
+        JournalError
+            If the file cannot be written.
+        """
         with self._transaction() as connection:
             yield connection
 

@@ -124,7 +124,7 @@ class Lease:
         """
         self._check_file()
         region = self._journal.region
-        with self._journal.lease_transaction() as connection:
+        with self._journal.altering() as connection:
             row = _read(connection, region)
             left_s = 0.0 if row is None else self._left_s(row)
             if row is not None and left_s > 0:
@@ -147,7 +147,7 @@ class Lease:
             If the journal cannot be written.
         """
         self._check_file()
-        with self._journal.lease_transaction() as connection:
+        with self._journal.altering() as connection:
             row = _read(connection, self._journal.region)
             if row is None or row.revision != self.revision:
                 raise LeaseError(f"{self._journal.region}: another controller took the lease")
@@ -157,7 +157,7 @@ class Lease:
         """Let others take it; does nothing if it is not held."""
         if self.revision == 0:
             return
-        with self._journal.lease_transaction() as connection:
+        with self._journal.altering() as connection:
             connection.execute(
                 "UPDATE leases SET expires = 0 WHERE region = ? AND revision = ?",
                 (self._journal.region, self.revision),
@@ -180,7 +180,7 @@ class Lease:
         """
         self._check_file()
         region = self._journal.region
-        with self._journal.lease_transaction() as connection:
+        with self._journal.altering() as connection:
             row = _read(connection, region)
             if row is None or row.expires <= 0:
                 return ""

@@ -84,12 +84,13 @@ class ControlLog:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, Mapping):
-            return {self._masked(str(name)): self._plain(item) for name, item in value.items()}
+            return {self.masked(str(name)): self._plain(item) for name, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
             return [self._plain(item) for item in value]
-        return self._masked(str(value))
+        return self.masked(str(value))
 
-    def _masked(self, text: str) -> str:
+    def masked(self, text: str) -> str:
+        """Return a text without secrets."""
         for secret in self._secrets:
             # also as errors show it
             for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):

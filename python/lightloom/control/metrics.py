@@ -1,17 +1,15 @@
 """Metrics for Prometheus, if the optional package ``prometheus-client`` is there.
 
-Without it everything is counted nowhere, and serving metrics is refused.
+Without it everything is counted nowhere, and no metrics are served.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from lightloom.control.loopback_http import LoopbackServer, Page
+from lightloom.control.loopback_http import Page
 from lightloom.control.port_map import SwitchPort
-from lightloom.control.refusals import RegionFileError
 from lightloom.control.report import ChangeReport, Drift, RegionState
 from lightloom.control.switch import PortStatus
 from lightloom.control.switch_set import SwitchReplies
@@ -44,7 +42,11 @@ class ControlMetrics:
     def __init__(self, region: str) -> None:
         self._region = region
         #: labels of the ports that are shown, by gauge
-        self._shown: dict[str, set[tuple[str, str]]] = {"power": set(), "loss": set()}
+        self._shown: dict[str, set[tuple[str, str]]] = {
+            "power": set(),
+            "loss": set(),
+            "growth": set(),
+        }
         try:
             import prometheus_client
         except ImportError:
@@ -85,6 +87,16 @@ class ControlMetrics:
         self._circuits = metric(gauge, "circuits", "Circuits by state.", "state")
         self._power = metric(gauge, "port_power_dbm", "Power at a port.", "switch", "port")
         self._loss = metric(gauge, "port_loss_db", "Loss of a port's circuit.", "switch", "port")
+        self._growth = metric(
+            gauge,
+            "loss_growth_db",
+            "Growth of the loss to a port over its lowest reading.",
+            "switch",
+            "port",
+        )
+        self._growth_limit = metric(
+            gauge, "max_loss_growth_db", "Growth of a loss above which it is an alarm."
+        )
         self._denied = metric(counter, "denied", "Commands that a switch refused.", "code")
         self._mismatches = metric(
             counter, "verify_mismatches", "Circuits that were accepted, but not there."
@@ -100,36 +112,8 @@ class ControlMetrics:
         self._revision = metric(gauge, "lease_revision", "Revision of the lease.")
         self._requests = metric(counter, "requests", "Requests to the service.", "kind")
 
-    @contextlib.asynccontextmanager
-    async def served(self, port: int | None) -> AsyncIterator[int | None]:
-        """Serve the metrics on a loopback port, which is returned; 0 takes a free one, None none.
-
-        Raises
-        ------
-        RegionFileError
-            If the library is missing, or the port is taken.
-        """
-        if port is None:
-            yield None
-            return
-        if self._client is None:
-            raise RegionFileError(
-                "serve.metrics_port: install prometheus-client: pip install 'lightloom[control]'"
-            )
-        pages = dict.fromkeys(("/", "/metrics"), self._page)
-        server = LoopbackServer(pages)
-        try:
-            number = await server.start(port)
-        except OSError as error:
-            raise RegionFileError(
-                f"serve.metrics_port {port}: cannot listen: {error.strerror or error}"
-            ) from None
-        try:
-            yield number
-        finally:
-            await server.close()
-
-    def _page(self) -> Page:
+    def page(self) -> Page:
+        """Return all metrics as a page for Prometheus; only with the library."""
         kind: str = self._client.CONTENT_TYPE_LATEST
         return Page(kind, self._client.generate_latest(self.registry))
 
@@ -197,12 +181,21 @@ class ControlMetrics:
             return
         power = {port: status.power_dbm for port, status in statuses.items()}
         loss = {port: status.loss_db for port, status in statuses.items()}
-        for name, gauge, values in (("power", self._power, power), ("loss", self._loss, loss)):
-            shown = set()
-            for port, value in values.items():
-                if value is not None:
-                    gauge.labels(self._region, port.switch, port.port).set(value)
-                    shown.add((port.switch, port.port))
-            for labels in self._shown[name] - shown:
-                gauge.remove(self._region, *labels)
-            self._shown[name] = shown
+        self._show("power", self._power, power)
+        self._show("loss", self._loss, loss)
+
+    def observe_growth(self, growth_db: Mapping[SwitchPort, float], limit_db: float) -> None:
+        """Note by how much the loss to each egress port has grown, and how much is an alarm."""
+        if self._client is not None:
+            self._show("growth", self._growth, growth_db)
+            self._growth_limit.labels(self._region).set(limit_db)
+
+    def _show(self, name: str, gauge: Any, values: Mapping[SwitchPort, float | None]) -> None:
+        shown = set()
+        for port, value in values.items():
+            if value is not None:
+                gauge.labels(self._region, port.switch, port.port).set(value)
+                shown.add((port.switch, port.port))
+        for labels in self._shown[name] - shown:
+            gauge.remove(self._region, *labels)
+        self._shown[name] = shown

@@ -8,6 +8,7 @@ command that holds the region itself and the service, to which the requests come
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from pydantic import Field, TypeAdapter, ValidationError
 
 from lightloom.control.change import ConflictMode
+from lightloom.control.change_window import next_window
 from lightloom.control.circuit_file import parse_circuits
 from lightloom.control.controller import RegionController
 from lightloom.control.decisions import circuits_of
@@ -228,6 +230,49 @@ def _edited(
     return kept | add
 
 
+def check_window(controller: RegionController, advice: str) -> None:
+    """Refuse a change outside the windows of the region's file; ``advice`` ends the message.
+
+    Raises
+    ------
+    StateError
+        Saying when the next one begins.
+    """
+    change, region = controller.region.change, controller.region.name
+    begin = next_window(change.window, change.time_zone, controller.lease.now())
+    if begin is not None:
+        raise StateError(
+            f"{region}: outside the change window, which begins {begin:%a %Y-%m-%d %H:%M} "
+            f"{change.time_zone}; {advice}"
+        )
+
+
+def in_window(controller: RegionController, why: str, *, at_once: bool) -> str:
+    """Return why an operator changes circuits, and whether that is outside the change window.
+
+    Parameters
+    ----------
+    controller
+        Of the region.
+    why
+        In words.
+    at_once
+        Whether it is done outside the window, too; the journal says so then.
+
+    Raises
+    ------
+    StateError
+        If it has to wait for the next window.
+    """
+    try:
+        check_window(controller, "--now does it all the same, and the journal says so")
+    except StateError:
+        if not at_once:
+            raise
+        return f"{why} (outside the change window)"
+    return why
+
+
 async def apply(
     controller: RegionController,
     planned: PlannedChange,
@@ -235,6 +280,7 @@ async def apply(
     change: Change | None = None,
     *,
     checks: bool = True,
+    at_once: bool = False,
 ) -> Document:
     """Make a planned change; return what came of it, for a person and a program.
 
@@ -250,6 +296,8 @@ async def apply(
         What makes a change of circuits, if not the controller alone.
     checks
         Whether it is refused if anything has changed since it was planned.
+    at_once
+        Whether it is made outside the change window, too.
 
     Raises
     ------
@@ -265,9 +313,10 @@ async def apply(
     seen = planned.seen if checks else None
     wanted = _parsed(controller, planned.wanted)
     why = ChangeReason(reason.who, planned.why, reason.job, reason.step, reason.layer)
-    if planned.kind == "adopt":
+    if planned.kind == "adopt":  # which changes no circuit
         adopted = await controller.adopt(why, seen)
         return {"result": "adopted", "after": list(map(str, sorted(adopted))), "failed": {}}
+    why = replace(why, text=in_window(controller, planned.why, at_once=at_once))
     make = change or controller.apply
     return report_as_json(await make(wanted, why, planned.kind, planned.conflicts, seen))
 

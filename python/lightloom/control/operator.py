@@ -42,11 +42,16 @@ class RegionOperator(Protocol):
         """Return a plan: ``region``, ``plan``, ``why``, and ``change`` or ``adopts``."""
         ...
 
-    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
-        """Make a planned change; return ``result``, ``after``, ``failed`` and what was measured."""
+    async def apply(
+        self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
+    ) -> Document:
+        """Make a planned change; return ``result``, ``after``, ``failed`` and what was measured.
+
+        ``at_once`` makes it outside the change window, too.
+        """
         ...
 
-    async def drain(self, parts: Sequence[str], why: str) -> Document:
+    async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
         """Take parts out of service: their circuits are deleted, and avoided from then on."""
         ...
 
@@ -75,20 +80,24 @@ class LocalOperator:
         folded = None if demand is None else controller.decider.fold(demand)
         return operations.plan(controller, target, conflicts, folded)
 
-    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+    async def apply(
+        self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
+    ) -> Document:
         """As :meth:`RegionOperator.apply`."""
         reason = reason_of(planned.why)
-        return await operations.apply(self._region.controller, planned, reason, checks=checks)
+        return await operations.apply(
+            self._region.controller, planned, reason, checks=checks, at_once=at_once
+        )
 
-    async def drain(self, parts: Sequence[str], why: str) -> Document:
+    async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
         """As :meth:`RegionOperator.drain`."""
         controller, failures = self._region.controller, self._region.failures
+        why = operations.in_window(controller, why or f"drain {', '.join(parts)}", at_once=at_once)
         response = await failures.add(parts)
         lost = frozenset(failures.current().lost)
         reply: Document = {"response": response.sentences()}
         if lost:
-            reason = reason_of(why or f"drain {', '.join(parts)}")
-            reply |= report_as_json(await controller.remove(lost, reason))
+            reply |= report_as_json(await controller.remove(lost, reason_of(why)))
         return {**reply, **self._region_now()}
 
     async def resume(self, parts: Sequence[str]) -> Document:
@@ -137,15 +146,22 @@ class ServedOperator:
             facts["conflicts"] = str(conflicts)
         return await self.ask("plan", body, **facts)
 
-    async def apply(self, planned: PlannedChange, *, checks: bool = True) -> Document:
+    async def apply(
+        self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
+    ) -> Document:
         """As :meth:`RegionOperator.apply`."""
-        return await self.ask("apply", plan=planned.model_dump(mode="json"), checks=checks)
+        facts: Document = {"plan": planned.model_dump(mode="json"), "checks": checks}
+        if at_once:
+            facts["now"] = True
+        return await self.ask("apply", **facts)
 
-    async def drain(self, parts: Sequence[str], why: str) -> Document:
+    async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
         """As :meth:`RegionOperator.drain`."""
         facts: Document = {"parts": list(parts)}
         if why:
             facts["why"] = why
+        if at_once:
+            facts["now"] = True
         return await self.ask("fail", **facts)
 
     async def resume(self, parts: Sequence[str]) -> Document:

@@ -13,7 +13,7 @@ from lightloom.control.operations import PlannedChange
 from lightloom.control.port_map import NicPair
 from lightloom.control.refusals import RequestError, StateError
 from lightloom.control.report import ChangeReport
-from lightloom.control.request_fields import check_keys, text_of
+from lightloom.control.request_fields import check_keys, flag_of, text_of
 from lightloom.control.wire import Frame
 from lightloom.errors import InputError, echo
 
@@ -74,18 +74,21 @@ class OperatorRequests:
 
     async def _apply(self, member: ServiceMember, frame: Frame) -> Document:
         session, header = self._session, frame.header
-        check_keys(frame, ("plan", "checks"))
+        check_keys(frame, ("plan", "checks", "now"))
         try:
             planned = PlannedChange.model_validate(header.get("plan"))
         except InputError as error:
             raise RequestError(f"plan: {error}") from None
-        checks = header.get("checks", True)
-        if not isinstance(checks, bool):
-            raise RequestError(f"checks {echo(checks)}: expected true or false")
+        checks, at_once = flag_of(frame, "checks", True), flag_of(frame, "now", False)
         reason = ChangeReason(member.who)
         async with session.turn():
             return await operations.apply(
-                session.controller, planned, reason, self._change, checks=checks
+                session.controller,
+                planned,
+                reason,
+                self._change,
+                checks=checks,
+                at_once=at_once,
             )
 
     async def _change(

@@ -9,7 +9,7 @@ from importlib import resources
 
 from lightloom.control.port_map import NicPair, PlacedConnect, PortMap, SwitchPort
 from lightloom.control.refusals import OpticalPowerError
-from lightloom.control.switch import PortState, PortStatus, Readback
+from lightloom.control.switch import EquipmentStatus, PortState, PortStatus, Readback
 from lightloom.hardware.values import (
     Provenance,
     Source,
@@ -57,6 +57,8 @@ class OpticalLimits:
         Expected loss of a circuit, and the loss from which on it is reported.
     monitor_accuracy_db
         Error of a power monitor; a measured loss has that of two.
+    max_loss_growth_db
+        Growth of a loss over its lowest reading from which on it is reported.
     min_receive_dbm
         Power that a receiver needs; not checked if absent.
     """
@@ -65,6 +67,7 @@ class OpticalLimits:
     typical_loss_db: float
     max_loss_db: float
     monitor_accuracy_db: float
+    max_loss_growth_db: float
     min_receive_dbm: float | None = None
 
 
@@ -150,6 +153,16 @@ def alarms_of(
             if budget.verdict in {"dark", "lossy", "weak"}:
                 alarms[str(budget.placed)] = f"is {budget.verdict} (circuit {circuit})"
     return alarms
+
+
+def equipment_alarms(equipment: Mapping[str, Iterable[EquipmentStatus]]) -> dict[str, str]:
+    """Return what is wrong with power supplies and fans of switches, by where they are."""
+    return {
+        f"{part.name} of {switch}": part.problem
+        for switch, parts in equipment.items()
+        for part in parts
+        if part.problem
+    }
 
 
 def check_power(

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lightloom.control.change import ConflictMode
+from lightloom.control.change_window import ChangeWindow, zone_of
 from lightloom.control.optics import OpticalLimits, published_limits
 from lightloom.control.port_map import PortMap
 from lightloom.control.port_map_files import read_port_map
@@ -245,6 +246,21 @@ class ChangeSection(Section):
     timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
         5.0, description="Time after which a switch that does not settle has failed."
     )
+    window: tuple[ChangeWindow, ...] = Field(
+        (),
+        description="When operators may change circuits; at any time by default.",
+        max_length=100,
+    )
+    time_zone: Name = Field("UTC", description="Time zone of the windows.")
+    window_binds_jobs: Switch = Field(
+        False, description="Whether demands of jobs change circuits only in a window, too."
+    )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        zone_of(name)
+        return name
 
 
 class OpticsSection(Section):
@@ -262,6 +278,11 @@ class OpticsSection(Section):
     monitor_accuracy_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
         None, description="Error of a power monitor."
     )
+    max_loss_growth_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
+        None,
+        description="Growth of a circuit's loss over its lowest reading above which it is "
+        "reported; twice the error of a monitor by default.",
+    )
     min_receive_dbm: Annotated[float, Field(ge=-60, le=40)] | None = Field(
         None, description="Power that a receiver needs; not checked by default."
     )
@@ -272,7 +293,12 @@ class OpticsSection(Section):
             name: value.value if getattr(self, name) is None else getattr(self, name)
             for name, value in published_limits().items()
         }
-        return OpticalLimits(**values, min_receive_dbm=self.min_receive_dbm)
+        growth_db = self.max_loss_growth_db
+        if growth_db is None:
+            growth_db = 2 * values["monitor_accuracy_db"]
+        return OpticalLimits(
+            **values, max_loss_growth_db=growth_db, min_receive_dbm=self.min_receive_dbm
+        )
 
 
 class ServeSection(Section):
@@ -314,8 +340,10 @@ class ServeSection(Section):
         description="Age of a reading above which the switches are read before a demand is "
         "answered; before a change they are read in any case.",
     )
-    metrics_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
-        None, description="Loopback port of the Prometheus metrics."
+    http_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
+        None,
+        description="Loopback port of the region's page (/), of what it shows (/region.json) and "
+        "of the Prometheus metrics (/metrics).",
     )
 
 

@@ -44,6 +44,20 @@ def whole_of(frame: Frame, name: str, minimum: int, maximum: int, default: Any =
     return value
 
 
+def flag_of(frame: Frame, name: str, default: bool) -> bool:
+    """Return whether something is asked for.
+
+    Raises
+    ------
+    RequestError
+        If it is malformed.
+    """
+    value = frame.header.get(name, default)
+    if not isinstance(value, bool):
+        raise RequestError(f"{name} {echo(value)}: expected true or false")
+    return value
+
+
 def text_of(frame: Frame, name: str, default: str | None) -> str | None:
     """Return a line of a request.
 

@@ -22,10 +22,11 @@ from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
 from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
-from lightloom.control.optics import alarms_of
-from lightloom.control.port_map import PortMap
+from lightloom.control.port_map import PortMap, SwitchPort
 from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.region_light import loss_growth, note_losses, region_alarms
+from lightloom.control.region_pages import loopback_server, region_pages
 from lightloom.control.report import RegionState
 from lightloom.control.service import ControlService
 from lightloom.control.session import RegionSession
@@ -162,10 +163,19 @@ def _on_signals(numbers: Iterable[int], act: Callable[[], object]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def looking_at(region: OpenRegion) -> AsyncIterator[RegionController]:
-    """Read the switches of a region back without the lease; close the connections in the end."""
+async def looking_at(region: OpenRegion, *, reads: bool = True) -> AsyncIterator[RegionController]:
+    """Look at a region without the lease; close the connections in the end.
+
+    Parameters
+    ----------
+    region
+        The region.
+    reads
+        Whether its switches are read at once, else by who looks.
+    """
     try:
-        await region.controller.inspect()
+        if reads:
+            await region.controller.inspect()
         yield region.controller
     finally:
         await region.controller.switches.close()
@@ -195,7 +205,7 @@ def short_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
+async def serve(region: OpenRegion, ready: Callable[[str], None], page: str = "") -> None:
     """Serve a region until SIGTERM or Ctrl-C; a change in flight is completed.
 
     Parameters
@@ -204,6 +214,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
         The region.
     ready
         Called with the address once clients may connect.
+    page
+        The page of the region (HTML), for its ``http_port``.
 
     Raises
     ------
@@ -213,7 +225,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     settings = region.file.serve
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
     tokens = TokenFile(token_path, make=True, hide=region.log.hide)
-    async with region.metrics.served(settings.metrics_port), running(region) as controller:
+    web = loopback_server(settings.http_port, region.log.write)
+    async with web as server, running(region) as controller:
         session = RegionSession(
             controller,
             settings.drain_timeout_s,
@@ -222,6 +235,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
             demand_timeout_s=settings.demand_timeout_s,
             notify=region.log,
         )
+        if settings.http_port is not None:
+            server.pages |= region_pages(session, region.metrics, region.log, page)
         service = ControlService(session, settings, region.folder, tokens, region.log)
         stop = asyncio.Event()
         _on_signals((signal.SIGINT, signal.SIGTERM), stop.set)
@@ -296,10 +311,8 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
     controller = region.controller
     try:
         await controller.check()
-        circuits = controller.observed.circuits & controller.held
-        session.note_alarms(
-            alarms_of(circuits, controller.port_map, controller.statuses, controller.limits)
-        )
+        session.note_alarms(region_alarms(controller))
+        note_losses(controller)
         broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
         new = [str(part) for part in broken if part not in session.failures.parts]
         if new:
@@ -327,6 +340,11 @@ def observe(region: OpenRegion, session: RegionSession) -> None:
     unreachable = len(controller.switches.unreachable)
     region.metrics.observe_watch(unreachable, len(session.alarms), controller.age_s)
     region.metrics.observe_ports(controller.statuses)
+    growth_db = {
+        SwitchPort(placed.switch, placed.cross_connect.egress): growth
+        for placed, (growth, _) in loss_growth(controller).items()
+    }
+    region.metrics.observe_growth(growth_db, controller.limits.max_loss_growth_db)
 
 
 async def _watch(region: OpenRegion, session: RegionSession, name: str) -> None:

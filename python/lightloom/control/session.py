@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason
 from lightloom.control.members import ServiceMember, ServiceMembers
 from lightloom.control.metrics import ControlMetrics
+from lightloom.control.operations import check_window, in_window
 from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair
 from lightloom.control.recording import Listener
@@ -25,6 +26,7 @@ from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.request_fields import (
     check_keys,
+    flag_of,
     hidden_of,
     parts_of,
     text_of,
@@ -33,7 +35,7 @@ from lightloom.control.request_fields import (
 from lightloom.control.switch import SwitchError
 from lightloom.control.token import ClientRole
 from lightloom.control.wire import Frame
-from lightloom.errors import echo, expected_one_of
+from lightloom.errors import LightloomError, echo, expected_one_of
 from lightloom.schedule import Held
 from lightloom.schedule.decider import Decision
 
@@ -60,6 +62,31 @@ LEAST_ROLE = {
 
 #: what makes the header of a reply
 _Serving = Coroutine[None, None, Document]
+
+
+@dataclass
+class SeenDemand:
+    """The last demand that came, and what became of it.
+
+    Attributes
+    ----------
+    at
+        Seconds since the epoch.
+    reason
+        Who sent it, and for which job, step and layer.
+    count
+        All-to-alls that it was for.
+    result
+        That of the change, ``held``, why it was refused, or empty while it is served.
+    matrix
+        Bytes from server to server of all of them, ``(servers, servers)``; None until its turn.
+    """
+
+    at: float
+    reason: ChangeReason
+    count: int
+    result: str = ""
+    matrix: npt.NDArray[np.uint64] | None = None
 
 
 class RegionSession:
@@ -106,6 +133,8 @@ class RegionSession:
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
         self.operators = OperatorRequests(self)
+        #: the last demand; None before the first
+        self.demand: SeenDemand | None = None
         #: what is wrong with light and ports, by cross-connect or port
         self.alarms: dict[str, str] = {}
 
@@ -118,6 +147,11 @@ class RegionSession:
     def max_body_bytes(self) -> int:
         """Largest body of a request."""
         return MAX_UPCOMING * self.controller.decider.ranks**2 * 8
+
+    @property
+    def changing(self) -> frozenset[NicPair]:
+        """Circuits that a change in progress makes or deletes."""
+        return self._changing
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -249,8 +283,11 @@ class RegionSession:
         self._members.answered(member, fence, problem or "")
 
     async def _fail(self, member: ServiceMember, frame: Frame) -> Document:
-        check_keys(frame, ("parts", "why"))
+        check_keys(frame, ("parts", "why", "now"))
         why = text_of(frame, "why", "a part has failed") or ""
+        at_once = flag_of(frame, "now", False)
+        if member.role is ClientRole.OPERATOR:  # a job says what has failed whenever it does
+            why = in_window(self.controller, why, at_once=at_once)
         async with self._lock:
             response = await self.failures.add(parts_of(frame))
             await self._drop_lost(ChangeReason(member.who, why))
@@ -289,7 +326,14 @@ class RegionSession:
             layer=whole_of(frame, "layer", 0, _MAX_NUMBER, None),
         )
         hidden_s = hidden_of(frame, count)
-        return await self._promptly(self._serve(demand, hidden_s, reason, received))
+        seen = self.demand = SeenDemand(self.controller.lease.now(), reason, count)
+        try:
+            reply = await self._promptly(self._serve(demand, hidden_s, seen, received))
+        except LightloomError as error:
+            seen.result = str(error)
+            raise
+        seen.result = reply["result"]
+        return reply
 
     async def _promptly(self, serving: _Serving) -> Document:
         """Serve a demand in its turn, or refuse it when its time is over.
@@ -348,15 +392,16 @@ class RegionSession:
         self,
         demand: npt.NDArray[np.uint64],
         hidden_s: list[float],
-        reason: ChangeReason,
+        seen: SeenDemand,
         received: float,
     ) -> Document:
-        controller = self.controller
+        controller, reason = self.controller, seen.reason
         self.operators.check_running()
         if controller.state is RegionState.UNKNOWN:
             self._recover_later()
             raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
         matrices = controller.decider.fold(demand)
+        seen.matrix = matrices.sum(axis=0)
         await self._look()
         self.failures.current()
         before = controller.held
@@ -366,6 +411,8 @@ class RegionSession:
         report = None
         reapplies = controller.region.change.on_drift == "reapply"
         if wanted != before or (reapplies and controller.state is RegionState.DRIFTED):
+            if controller.region.change.window_binds_jobs:
+                check_window(controller, "use the EPS")
             text = f"{decision} ({reason.text})" if reason.text else str(decision)
             why = replace(reason, text=text)
             report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))

@@ -225,12 +225,30 @@ class PortStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class EquipmentStatus:
+    """What the switch says of a power supply or a fan."""
+
+    name: str
+    #: ``power supply`` or ``fan``
+    kind: str
+    #: whether its slot is filled
+    is_present: bool = True
+    #: what is wrong with it, empty if nothing is
+    problem: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.problem or ('ok' if self.is_present else 'is not there')}"
+
+
+@dataclass(frozen=True, slots=True)
 class Readback:
     """All cross-connects and ports of a switch, as it reports them now."""
 
     cross_connects: frozenset[CrossConnect]
     states: Mapping[CrossConnect, CircuitState] = field(default_factory=dict)
     ports: tuple[PortStatus, ...] = ()
+    #: power supplies and fans, if the protocol has them; read with the ports
+    equipment: tuple[EquipmentStatus, ...] = ()
 
     def state_of(self, cross_connect: CrossConnect) -> CircuitState | None:
         """Return a cross-connect's state, None if the switch does not have it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lightloom.control.port_map import PlacedConnect, PortMap
@@ -180,7 +180,7 @@ class SwitchSet:
             return readback
         canonical = {pair: self._port_map.canonical(name, pair) for pair in readback.cross_connects}
         states = {canonical.get(pair, pair): state for pair, state in readback.states.items()}
-        return Readback(frozenset(canonical.values()), states, readback.ports)
+        return replace(readback, cross_connects=frozenset(canonical.values()), states=states)
 
     async def apply(self, commands: Mapping[str, SwitchChange]) -> SwitchReplies:
         """Send each switch its change; what goes wrong is in the reply."""

@@ -136,7 +136,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.journal.close()
         self.switch.is_connected = False
         connection = Journal(Path(self.folder.name) / "r0.sqlite", "r0")
-        with connection.lease_transaction() as rows:
+        with connection.altering() as rows:
             rows.execute("UPDATE leases SET expires = 0")
         connection.close()
         self.start()

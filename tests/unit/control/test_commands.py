@@ -319,6 +319,73 @@ def test_a_service_that_was_killed_leaves_no_lease(region, lightloom):
     process.communicate()
 
 
+@pytest.fixture
+def two_regions(tmp_path):
+    with emulated() as first, emulated() as second:
+        paths = []
+        for name, emulator in (("rack7", first), ("rack8", second)):
+            folder = tmp_path / name
+            folder.mkdir()
+            url = emulator.url()
+            paths.append(write_example(folder, url, servers=4, nics=2, size=12, name=name))
+        yield paths, (first, second)
+
+
+def test_several_regions_are_one_table(two_regions, lightloom):
+    paths, (_, second) = two_regions
+    lightloom("control", "apply", paths[0], "--add", "0/0-1/0", "--yes", "--quiet")
+    second.matrix.change([], [(1, 13)])
+    status, out, _ = lightloom("control", "watch", *paths, "--once")
+    assert status == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["region", "state", "circuits", "missing", "others'", "alarms", "remarks"],
+        ["rack7", "ready", "1", "0", "0", "0"],
+        ["rack8", "drifted", "0", "0", "1", "0"],
+    ]
+    ports = paths[1].parent / "ports.csv"
+    ports.write_text(ports.read_text().replace("node3,1,8,20", "node3,1,9,21"))
+    lightloom("control", "apply", paths[1], "--adopt", "--yes", "--quiet")  # writes the first map
+    ports.write_text(ports.read_text().replace("node3,1,9,21", "node3,1,8,20"))
+    lines = lightloom("control", "watch", *paths, "--once")[1].splitlines()
+    assert "port map has changed: " in lines[2]
+
+
+def test_a_region_that_cannot_be_read_hides_no_other(two_regions, lightloom):
+    paths, _ = two_regions
+    text = paths[0].read_text()
+    paths[0].write_text(re.sub("127.0.0.1:[0-9]+", "127.0.0.1:1", text))
+    status, out, err = lightloom("control", "watch", *paths, "--once", "--json", "-", "--quiet")
+    assert (status, err) == (2, "lightloom: 1 of 2 regions could not be read; see above\n")
+    first, second = json.loads(out)["regions"]
+    assert first["region"] == {"name": "rack7"}
+    assert "Connect call failed" in first["error"]
+    assert second["region"]["state"] == "ready"
+    out = lightloom("control", "watch", *paths, "--once")[1].splitlines()
+    assert out[1].startswith("rack7   not read ")
+    assert out[2].split()[:2] == ["rack8", "ready"]
+    paths[1].write_text("name = 1")  # a file that is wrong is no region at all
+    status, out, err = lightloom("control", "watch", *paths, "--once")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_several_regions_are_reported_when_one_changes(two_regions):
+    paths, (first, _) = two_regions
+    command = [sys.executable, "-m", "lightloom", "control", "watch", *map(str, paths)]
+    process = subprocess.Popen(
+        [*command, "--every", "50ms", "--json", "-"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ,
+    )  # fmt: skip
+    try:
+        for expected in ("ready", "drifted"):
+            regions = json.loads(process.stdout.readline())["regions"]
+            assert [one["region"]["state"] for one in regions] == [expected, "ready"]
+            first.matrix.change([], [(1, 13)])
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_watch_reports_each_change_as_a_line_of_json_and_ends_with_its_reader(region, lightloom):
     path, emulator = region
     wanted = circuits_file(path, "0/0-1/0 2/1-3/0")

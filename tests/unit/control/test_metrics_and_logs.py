@@ -4,21 +4,28 @@ import asyncio
 import importlib.resources
 import io
 import json
+import os
 import re
+import shutil
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.control_regions import WHY, controlled, pairs
 
 from lightloom.control.logs import ControlLog
 from lightloom.control.metrics import ControlMetrics, pair_bucket
 from lightloom.control.port_map import SwitchPort
 from lightloom.control.refusals import RegionFileError
+from lightloom.control.region_pages import loopback_server
 from lightloom.control.report import Drift, RegionState
 from lightloom.control.switch import PortStatus
+
+DATA = Path(__file__).parents[3] / "python" / "lightloom" / "control" / "data"
 
 
 def test_buckets_of_pairs():
@@ -91,14 +98,6 @@ def test_the_state_of_a_region_is_shown():
         assert line in text, line
 
 
-def serve(metrics, port):
-    async def scenario():
-        async with metrics.served(port):
-            pass
-
-    asyncio.run(scenario())
-
-
 def test_without_the_library_nothing_is_counted(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     metrics = ControlMetrics("r0")
@@ -108,16 +107,17 @@ def test_without_the_library_nothing_is_counted(monkeypatch):
     metrics.observe_region(RegionState.READY, Drift(), {}, (False, 0))
     metrics.observe_ports({})
     assert metrics.text() == ""
-    with pytest.raises(RegionFileError, match=r"^serve.metrics_port: install prometheus-client"):
-        serve(metrics, 9)
 
 
 def test_a_taken_port_is_one_line():
-    pytest.importorskip("prometheus_client")
+    async def scenario(port):
+        async with loopback_server(port, lambda _name, _facts: None):
+            pass
+
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RegionFileError, match=rf"^serve.metrics_port {port}: cannot listen: "):
-            serve(ControlMetrics("r0"), port)
+        with pytest.raises(RegionFileError, match=rf"^serve.http_port {port}: cannot listen: "):
+            asyncio.run(scenario(port))
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,7 @@ def exported(tmp_path):
     metrics.observe_region(RegionState.READY, Drift(), {"connected": 3}, (True, 7))
     metrics.observe_watch(1, 2, 0.5)
     metrics.observe_ports({SwitchPort("ocs", "1"): PortStatus("1", power_dbm=-2.5, loss_db=1.25)})
+    metrics.observe_growth({SwitchPort("ocs", "13"): 0.5}, 2.0)
     metrics.count_request("demand")
     metrics.observe_latency(0.0012)
     text = metrics.text()
@@ -195,6 +196,46 @@ def test_every_alert_asks_for_what_is_exported(exported):
             assert labels <= exported[name], query
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "run-a-region.md").read_text()
     assert re.findall(r"^\| `(Lightloom\w+)`", page, re.MULTILINE) == names
+
+
+@pytest.fixture
+def collector():
+    data = importlib.resources.files("lightloom.control").joinpath("data", "otel-collector.yml")
+    return yaml.safe_load(data.read_text("utf-8"))
+
+
+def test_the_collector_reads_what_the_guide_says_is_served(collector):
+    (scrape,) = collector["receivers"]["prometheus"]["config"]["scrape_configs"]
+    (place,) = scrape["static_configs"]
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "control-a-switch.md").read_text()
+    address = re.search(r"`http://(127.0.0.1:\d+)/metrics`", page)[1]
+    assert place == {"targets": [address]}
+    assert scrape.get("metrics_path", "/metrics") == "/metrics"
+    (pipeline,) = collector["service"]["pipelines"].values()
+    for kind in ("receivers", "exporters"):
+        assert set(pipeline[kind]) == set(collector[kind])
+    assert "data/otel-collector.yml" in page
+
+
+def checked(*words):
+    """What a tool says of a file; skipped where the tool is not there."""
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]} to check with")
+    environment = {**os.environ, "OTLP_ENDPOINT": "localhost:4317"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_takes_the_alerts_and_what_the_collector_reads(collector, tmp_path):
+    checked("promtool", "check", "rules", str(DATA / "alerts.yml"))
+    file = tmp_path / "prometheus.yml"
+    file.write_text(yaml.safe_dump(collector["receivers"]["prometheus"]["config"]))
+    checked("promtool", "check", "config", str(file))
+
+
+@pytest.mark.parametrize("name", ["otelcol", "otelcol-contrib"])
+def test_the_collector_takes_its_file(name):
+    checked(name, "validate", "--config", str(DATA / "otel-collector.yml"))
 
 
 def test_the_dashboard_is_one_that_grafana_loads(dashboard):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lightloom.cli.control.target import (
+    AT_ONCE,
     TargetOptions,
+    at_once,
     log_of_command,
     outputs_and_options,
     read_wanted,
@@ -46,6 +48,7 @@ class ApplyOptions(TargetOptions):
 
     plan: File | None = Field(None, description="A plan that was written with --json.")
     yes: Switch = Field(False, description="Do not ask.")
+    at_once: Switch = AT_ONCE
 
     def named(self) -> dict[str, bool]:
         """Which targets are given."""
@@ -55,7 +58,7 @@ class ApplyOptions(TargetOptions):
 def command() -> Command:
     """Describe the command."""
     panel = target_panel(option(ApplyOptions, "plan", "PLAN", common=True))
-    asking = Panel("Asking", (option(ApplyOptions, "yes", common=True),))
+    asking = Panel("Asking", (option(ApplyOptions, "yes", common=True), at_once(ApplyOptions)))
     panels = (panel, asking, json_panel())
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
@@ -75,7 +78,8 @@ async def _apply(options: ApplyOptions, outputs: Outputs) -> None:
         planned = _read_plan(options)
         async with operator_of(options.region, log_of_command()) as operator:
             outputs.say(f"{planned.region}: {planned.why}")
-            await _make(operator, planned, outputs, {"plan": planned.model_dump(mode="json")})
+            content: Document = {"plan": planned.model_dump(mode="json")}
+            await _make(operator, planned, outputs, content, at_once=options.at_once)
         return
     from lightloom.control.change import ConflictMode
 
@@ -83,13 +87,20 @@ async def _apply(options: ApplyOptions, outputs: Outputs) -> None:
     conflicts = None if options.conflicts is None else ConflictMode(options.conflicts)
     async with operator_of(options.region, log_of_command()) as operator:
         document = await operator.plan(wanted.target, conflicts, wanted.demand)
-        await apply_shown(operator, document, outputs, asks=not options.yes)
+        await apply_shown(
+            operator, document, outputs, asks=not options.yes, at_once=options.at_once
+        )
 
 
 async def apply_shown(
-    operator: RegionOperator, document: Document, outputs: Outputs, *, asks: bool
+    operator: RegionOperator,
+    document: Document,
+    outputs: Outputs,
+    *,
+    asks: bool,
+    at_once: bool,
 ) -> None:
-    """Show a plan, ask unless it is to be made at once, and make it.
+    """Show a plan, ask unless nobody is to be asked, and make it, if need be outside its window.
 
     Raises
     ------
@@ -107,7 +118,7 @@ async def apply_shown(
     is_empty = not any(change.get(key) for key in ("creates", "moves", "deletes", "replaced"))
     if asks and not (change and is_empty):
         confirm(_question(document), "a plan of lightloom control plan --json, or --yes")
-    await _make(operator, planned, outputs, document, checks=asks)
+    await _make(operator, planned, outputs, document, checks=asks, at_once=at_once)
 
 
 def _question(document: Document) -> str:
@@ -128,11 +139,12 @@ async def _make(
     content: Document,
     *,
     checks: bool = True,
+    at_once: bool = False,
 ) -> None:
     from lightloom.cli.control.show import report_lines
     from lightloom.control.refusals import ControlError
 
-    report = await operator.apply(planned, checks=checks)
+    report = await operator.apply(planned, checks=checks, at_once=at_once)
     outputs.say(*report_lines(report))
     outputs.write_json({**content, **report})
     if report["failed"]:

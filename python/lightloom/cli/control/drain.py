@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lightloom.cli.control.target import (
+    AT_ONCE,
     RegionArgument,
+    at_once,
     log_of_command,
     outputs_and_options,
     run_until_complete,
 )
 from lightloom.cli.options import Command, CommandCall, Option, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.inputs.strict import Name
+from lightloom.inputs.strict import Name, Switch
 
 if TYPE_CHECKING:
     from lightloom.control.documents import Document
@@ -43,6 +45,7 @@ class DrainOptions(PartsOptions):
     why: Annotated[Name, Field(max_length=200)] | None = Field(
         None, description="Why, for the journal."
     )
+    at_once: Switch = AT_ONCE
 
 
 def parts_panel(*further: Option) -> Panel:
@@ -59,7 +62,8 @@ def parts_panel(*further: Option) -> Panel:
 
 def command() -> Command:
     """Describe the command."""
-    panels = (parts_panel(option(DrainOptions, "why", common=True)), json_panel())
+    further = (option(DrainOptions, "why", common=True), at_once(DrainOptions))
+    panels = (parts_panel(*further), json_panel())
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
@@ -72,7 +76,9 @@ async def _drain(options: DrainOptions, outputs: Outputs) -> None:
     from lightloom.control.operator import operator_of
 
     async with operator_of(options.region, log_of_command()) as operator:
-        say_response(await operator.drain(options.parts, options.why or ""), outputs)
+        why = options.why or ""
+        reply = await operator.drain(options.parts, why, at_once=options.at_once)
+        say_response(reply, outputs)
 
 
 def say_response(reply: Document, outputs: Outputs) -> None:

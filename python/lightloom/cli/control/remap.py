@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lightloom.cli.control.target import (
+    AT_ONCE,
     RegionArgument,
+    at_once,
     log_of_command,
     outputs_and_options,
     run_until_complete,
@@ -40,6 +42,7 @@ class RemapOptions(RegionArgument):
 
     apply: Switch = Field(False, description="Touch the switches.")
     yes: Switch = Field(False, description="Do not ask.")
+    at_once: Switch = AT_ONCE
 
 
 def command() -> Command:
@@ -50,6 +53,7 @@ def command() -> Command:
             option(RemapOptions, "region", "REGION", common=True),
             option(RemapOptions, "apply", common=True),
             option(RemapOptions, "yes", common=True),
+            at_once(RemapOptions),
         ),
     )
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
@@ -62,6 +66,7 @@ def _run(call: CommandCall) -> None:
 
 async def _remap(options: RemapOptions, outputs: Outputs) -> None:
     from lightloom.control.documents import report_as_json
+    from lightloom.control.operations import in_window
     from lightloom.control.remap import plan_remap, remap
     from lightloom.control.running import looking_at, open_region, reason_of, running
 
@@ -75,6 +80,8 @@ async def _remap(options: RemapOptions, outputs: Outputs) -> None:
         planned = plan_remap(controller, region.file_map)
         content = _say(region, planned, outputs)
         if options.apply:
+            text = f"take up {region.file_map.name}"
+            why = reason_of(in_window(controller, text, at_once=options.at_once))
             dark = len(planned.change.deletes)
             if not options.yes:
                 confirm(
@@ -82,7 +89,6 @@ async def _remap(options: RemapOptions, outputs: Outputs) -> None:
                     "--yes",
                 )
             seen = controller.fingerprint()
-            why = reason_of(f"take up {region.file_map.name}")
             report = await remap(controller, region.file_map, why, seen)
             outputs.say(f"taken up; {show_things(dark, 'circuit')} deleted")
             content |= report_as_json(report)

@@ -7,7 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.control.target import (
+    AT_ONCE,
     RegionArgument,
+    at_once,
     log_of_command,
     outputs_and_options,
     run_until_complete,
@@ -32,6 +34,7 @@ class RollbackOptions(RegionArgument):
     )
     apply: Switch = Field(False, description="Touch the switches.")
     yes: Switch = Field(False, description="Do not ask.")
+    at_once: Switch = AT_ONCE
 
 
 def command() -> Command:
@@ -43,6 +46,7 @@ def command() -> Command:
             option(RollbackOptions, "change", common=True),
             option(RollbackOptions, "apply", common=True),
             option(RollbackOptions, "yes", common=True),
+            at_once(RollbackOptions),
         ),
     )
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
@@ -64,7 +68,9 @@ async def _roll_back(options: RollbackOptions, outputs: Outputs) -> None:
     if options.apply:
         async with operator_of(options.region, log_of_command()) as operator:
             document = await operator.plan(target, None, None)
-            await apply_shown(operator, document, outputs, asks=not options.yes)
+            await apply_shown(
+                operator, document, outputs, asks=not options.yes, at_once=options.at_once
+            )
         return
     region = open_region(options.region, log_of_command(), is_read_only=True)
     async with looking_at(region):

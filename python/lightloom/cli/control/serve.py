@@ -16,6 +16,7 @@ EXAMPLES = (
 )
 NOTES = (
     "Prints the address for clients; the log goes to standard error, one JSON object per line. "
+    "With http_port in the region's file, http://127.0.0.1:PORT/ is a page of what goes on. "
     "Ctrl-C and SIGTERM complete the change in flight."
 )
 
@@ -31,11 +32,19 @@ def _run(call: CommandCall) -> None:
 
     outputs, options = outputs_and_options(call, RegionArgument)
     region = open_region(options.region, sys.stderr)
+    port = region.file.serve.http_port
+    page = None if port is None else f"http://127.0.0.1:{port}/"
 
     def ready(address: str) -> None:
         outputs.say(address)
-        port = region.file.serve.metrics_port
-        metrics = None if port is None else f"http://127.0.0.1:{port}/metrics"
-        outputs.write_json({"region": region.file.name, "address": address, "metrics": metrics})
+        metrics = None if page is None else f"{page}metrics"
+        facts = {"region": region.file.name, "address": address, "page": page, "metrics": metrics}
+        outputs.write_json(facts)
 
-    asyncio.run(serve(region, ready))
+    asyncio.run(serve(region, ready, "" if page is None else _page(region.file.name)))
+
+
+def _page(name: str) -> str:
+    from lightloom.report.page_region import render_region
+
+    return render_region(name)

@@ -88,12 +88,12 @@ async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
 
 
 def _say(reply: Document, outputs: Outputs) -> None:
-    from lightloom.cli.control.show import region_line
+    from lightloom.cli.control.show import alarm_lines, region_line
 
     outputs.say(region_line(reply["region"]))
     if reply["paused"]:
         outputs.say(f"paused by {reply['paused']}")
-    outputs.say(*(f"  alarm: {place} {text}" for place, text in reply["alarms"].items()))
+    outputs.say(*alarm_lines(reply["alarms"]))
     for client in reply["clients"]:
         server = "" if client["server"] is None else f", server {client['server']}"
         hung = ", does not answer" if client["hung"] else ""

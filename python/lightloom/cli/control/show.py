@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lightloom.control.report import Drift
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: circuits that are listed in one line
 _MAX_LISTED = 12
+#: remarks on a region among several
+_MAX_REMARKS = 3
 
 
 def region_line(region: Document) -> str:
@@ -27,6 +29,41 @@ def region_line(region: Document) -> str:
     for name, problem in region["unreachable"].items():
         text += f"; {name} does not answer ({problem})"
     return text
+
+
+def alarm_lines(alarms: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with light, ports and switches."""
+    yield from (f"  alarm: {place} {text}" for place, text in alarms.items())
+
+
+def regions_lines(glances: Sequence[Document]) -> Iterator[str]:
+    """Several regions as a table, with a row for each; those that cannot be read say why."""
+    rows = [("region", "state", "circuits", "missing", "others'", "alarms", "remarks")]
+    for glance in glances:
+        region = glance["region"]
+        if "error" in glance:
+            rows.append((region["name"], "not read", "", "", "", "", glance["error"]))
+            continue
+        drift = region["drift"]
+        counts = (
+            region["held"],
+            drift["missing"],
+            [*drift["extra"], *drift["strangers"]],
+            glance["alarms"],
+        )
+        remarks = [f"{name} does not answer" for name in region["unreachable"]]
+        remarks += [f"port map has changed: {glance['map_change']}"] if glance["map_change"] else []
+        remarks += [f"{place} {text}" for place, text in glance["alarms"].items()]
+        numbers = [f"{len(things):,}" for things in counts]
+        listed = "; ".join([*remarks[:_MAX_REMARKS], *["..."] * (len(remarks) > _MAX_REMARKS)])
+        rows.append((region["name"], region["state"], *numbers, listed))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if 2 <= place < len(row) - 1 else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
 
 
 def change_lines(change: Document) -> Iterator[str]:

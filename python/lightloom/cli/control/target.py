@@ -30,7 +30,15 @@ class RegionArgument(Strict):
     region: File = Field(description="File of the region (TOML).")
 
 
-Kind = TypeVar("Kind", bound=RegionArgument)
+class RegionsArgument(Strict):
+    """The files of one or more regions."""
+
+    regions: tuple[File, ...] = Field(
+        description="Files of one or more regions (TOML).", min_length=1, max_length=256
+    )
+
+
+Kind = TypeVar("Kind", bound=RegionArgument | RegionsArgument)
 
 
 class TargetOptions(RegionArgument):
@@ -108,7 +116,9 @@ def outputs_and_options(call: CommandCall, kind: type[Kind]) -> tuple[Outputs, K
     outputs.check(call.tables)
     options = call.build(kind)
     if outputs.files():
-        outputs.check(read_region(options.region).files(options.region.parent))
+        paths = options.regions if isinstance(options, RegionsArgument) else (options.region,)
+        for path in paths:
+            outputs.check(read_region(path).files(path.parent))
     return outputs, options
 
 
@@ -123,6 +133,17 @@ def run_until_complete(coroutine: Coroutine[Any, Any, None]) -> None:
         asyncio.run(coroutine)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+#: the field of commands that change circuits
+AT_ONCE: Any = Field(
+    False, description="Do it outside the change window, too; the journal says so."
+)
+
+
+def at_once(table: type[Strict]) -> Option:
+    """The option of commands that change circuits: not to wait for the change window."""
+    return option(table, "at_once", "--now", common=True)
 
 
 def region_argument() -> Panel:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lightloom.cli.control.target import RegionArgument, log_of_command, outputs_and_options
+from lightloom.cli.control.show import alarm_lines
+from lightloom.cli.control.target import RegionsArgument, log_of_command, outputs_and_options
 from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch, quantity
@@ -18,27 +19,34 @@ from lightloom.inputs.strict import Switch, quantity
 if TYPE_CHECKING:
     from lightloom.control.controller import RegionController
     from lightloom.control.documents import Document
+    from lightloom.control.loss_trend import LowestLoss
     from lightloom.control.optics import LossBudget
-    from lightloom.control.port_map import NicPair
+    from lightloom.control.port_map import NicPair, PlacedConnect
+    from lightloom.control.running import OpenRegion
 
+#: growth of a loss that is worth a word
+_SHOWN_DB = 0.1
 EXAMPLES = (
     "lightloom control watch region.toml",
     "lightloom control watch region.toml --every '1 s' --json -",
     "lightloom control watch region.toml --once",
+    "lightloom control watch rack7.toml rack8.toml --once",
 )
 NOTES = (
-    "The switches are read, and nothing is changed; end it with Ctrl-C. --json is a line "
-    "for each report."
+    "The switches are read, and nothing is changed; end it with Ctrl-C. Several regions are a "
+    "table, with a row for each. --json is a line for each report."
 )
 
 
-class WatchOptions(RegionArgument):
-    """A region, and how often it is looked at."""
+class WatchOptions(RegionsArgument):
+    """Regions, and how often they are looked at."""
 
     every_s: Annotated[float, quantity("second"), Field(ge=0.05, le=86_400)] = Field(
         5.0, description="Time between two readings of the switches."
     )
-    once: Switch = Field(False, description="Report once, with the light of every circuit.")
+    once: Switch = Field(
+        False, description="Report once, of a single region with the light of every circuit."
+    )
 
 
 def command() -> Command:
@@ -46,7 +54,7 @@ def command() -> Command:
     panel = Panel(
         "Watching",
         (
-            option(WatchOptions, "region", "REGION", common=True),
+            option(WatchOptions, "regions", "REGION", common=True, repeats=True),
             option(WatchOptions, "every_s", "--every", common=True),
             option(WatchOptions, "once", common=True),
         ),
@@ -56,16 +64,18 @@ def command() -> Command:
 
 def _run(call: CommandCall) -> None:
     outputs, options = outputs_and_options(call, WatchOptions)
-    asyncio.run(_watch(options, outputs))
+    watch = _watch if len(options.regions) == 1 else _watch_several
+    asyncio.run(watch(options, outputs))
 
 
 async def _watch(options: WatchOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.show import region_line
     from lightloom.control.documents import light_as_json, region_as_json
+    from lightloom.control.region_light import loss_growth, region_alarms
     from lightloom.control.running import looking_at, open_region
     from lightloom.control.switch import SwitchError
 
-    region = open_region(options.region, log_of_command(), is_read_only=True)
+    region = open_region(options.regions[0], log_of_command(), is_read_only=True)
     if not region.map_change.is_empty:
         outputs.say(f"{region.file_map.name} has changed: {region.map_change}")
     with _reports(outputs) as report:
@@ -74,11 +84,12 @@ async def _watch(options: WatchOptions, outputs: Outputs) -> None:
             facts = region_as_json(controller)
             shown = region_line(facts)
             if options.once:
-                light = _light(controller)
-                lines = (_light_line(circuit, budgets) for circuit, budgets in light.items())
-                by_circuit = {str(one): light_as_json(budgets) for one, budgets in light.items()}
-                content = {"region": facts, "light": by_circuit}
-                report(content, shown, *_switches(controller), *lines)
+                light, alarms = _light(controller), region_alarms(controller)
+                grown = loss_growth(controller)
+                lines = (_light_line(circuit, light[circuit], grown) for circuit in light)
+                by_circuit = {str(circuit): light_as_json(light[circuit]) for circuit in light}
+                content = {"region": facts, "light": by_circuit, "alarms": alarms}
+                report(content, shown, *_switches(controller), *lines, *alarm_lines(alarms))
                 return
             report({"region": facts}, shown)
             while True:
@@ -93,6 +104,52 @@ async def _watch(options: WatchOptions, outputs: Outputs) -> None:
                 if text != shown:
                     shown = text
                     report(content, text)
+
+
+async def _watch_several(options: WatchOptions, outputs: Outputs) -> None:
+    from lightloom.cli.control.show import regions_lines
+    from lightloom.control.refusals import ControlError
+    from lightloom.control.running import looking_at, open_region
+
+    regions = [open_region(path, log_of_command(), is_read_only=True) for path in options.regions]
+    shown: list[str] = []
+    with _reports(outputs) as report:
+        async with contextlib.AsyncExitStack() as stack:
+            for region in regions:
+                await stack.enter_async_context(looking_at(region, reads=False))
+            while True:
+                glances = await asyncio.gather(*map(_glance, regions))
+                lines = list(regions_lines(glances))
+                if lines != shown:
+                    shown = lines
+                    report({"regions": glances}, *lines)
+                if options.once:
+                    break
+                await asyncio.sleep(options.every_s)
+    unread = sum("error" in glance for glance in glances)
+    if unread:
+        raise ControlError(f"{unread} of {len(glances)} regions could not be read; see above")
+
+
+async def _glance(region: OpenRegion) -> Document:
+    """A region, its alarms, and whether its port map has changed; or why it cannot be read."""
+    from lightloom.control.documents import region_as_json
+    from lightloom.control.refusals import ControlError
+    from lightloom.control.region_light import region_alarms
+    from lightloom.control.switch import SwitchError
+    from lightloom.errors import InputError
+
+    controller = region.controller
+    try:
+        await controller.inspect()
+    except (SwitchError, ControlError, InputError) as error:
+        return {"region": {"name": region.file.name}, "error": str(error)}
+    change = "" if region.map_change.is_empty else str(region.map_change)
+    return {
+        "region": region_as_json(controller),
+        "alarms": region_alarms(controller),
+        "map_change": change,
+    }
 
 
 @contextlib.contextmanager
@@ -117,7 +174,12 @@ def _switches(controller: RegionController) -> Iterator[str]:
     for name, switch in controller.switches.descriptions.items():
         size = "x".join(map(str, switch.size))
         software = f", software {switch.software}" if switch.software else ""
-        yield f"  {name}: {switch.vendor} {switch.model} {size}, serial {switch.serial}{software}"
+        named = " ".join(filter(None, (switch.vendor, switch.model)))
+        serial = f", serial {switch.serial}" if switch.serial else ""
+        yield f"  {name}: {named} {size}{serial}{software}"
+        equipment = controller.equipment.get(name, ())
+        if equipment:
+            yield f"    {', '.join(map(str, equipment))}"
 
 
 def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:
@@ -135,8 +197,16 @@ def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:
     }
 
 
-def _light_line(circuit: NicPair, light: Iterable[LossBudget]) -> str:
-    shown = (f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light)
+def _light_line(
+    circuit: NicPair,
+    light: Sequence[LossBudget],
+    grown: Mapping[PlacedConnect, tuple[float, LowestLoss]],
+) -> str:
+    shown = [f"{budget.placed.cross_connect}: {_shown(budget.loss_db)}" for budget in light]
+    places = [budget.placed for budget in light if budget.placed in grown]
+    growth_db = max((grown[placed][0] for placed in places), default=0.0)
+    if growth_db >= _SHOWN_DB:
+        shown.append(f"grown by {growth_db:.1f} dB")
     return "  ".join((f"  {circuit}", *shown))
 
 

@@ -9,6 +9,9 @@ The messages are those that pygnmi ships. Its client is not used: it has no dead
 that a cut connection would never be noticed, and without a file of certificates it trusts whichever
 one the switch presents.
 
+Model, serial, software, power supplies and fans are those of ``openconfig-platform``, where the
+switch has it.
+
 Never met real hardware: everything here. Paths and leaves are those of the design document of SONiC
 for optical circuit switches, revision 0.5. Unknown: the port of the service (8080 is taken from
 SONiC's packet switches), whether the hardware reports before a ``Set`` returns, how a refusal
@@ -22,10 +25,18 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
+from lightloom.control.drivers.openconfig_platform import (
+    CONTAINER,
+    Component,
+    components_of,
+    described,
+    equipment_of,
+)
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polling import changes_between, polled_events
 from lightloom.control.drivers.sonic import (
@@ -102,6 +113,7 @@ class SonicGnmi:
         self._channel: Any = None
         self._stub: Any = None
         self._description: SwitchDescription | None = None
+        self._has_platform = True
 
     @within_connect_time
     async def connect(self) -> SwitchDescription:
@@ -118,7 +130,8 @@ class SonicGnmi:
             self._channel = self._grpc.aio.insecure_channel(target, options)
         self._stub = self._services.gNMIStub(self._channel)
         try:
-            self._description = description_of(await self._rows(PORTS), FEATURES)
+            description = description_of(await self._rows(PORTS), FEATURES)
+            self._description = described(description, await self._components())
         except SwitchDisconnectedError as error:
             await self.close()
             raise SwitchUnreachableError(f"switch {self._address}: {error}") from None
@@ -130,7 +143,10 @@ class SonicGnmi:
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits with their states and, on request, all ports."""
         configured, reported = await self._rows(CONFIG), await self._rows(REPORTED)
-        return readback_of(configured, reported, await self._rows(PORTS) if ports else [])
+        if not ports:
+            return readback_of(configured, reported, [])
+        found = readback_of(configured, reported, await self._rows(PORTS))
+        return replace(found, equipment=equipment_of(await self._components()))
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         """Delete and create circuits by one transaction; nothing is sent twice."""
@@ -234,20 +250,36 @@ class SonicGnmi:
 
     async def _rows(self, names: Sequence[str]) -> list[dict[str, str]]:
         """Return the rows of a list."""
-        request = self._messages.GetRequest(
-            path=[self._path(names)], encoding=self._messages.Encoding.Value("JSON_IETF")
-        )
         try:
-            response = await self._call("Get", request)
+            return [row for value in await self._values(names) for row in rows_of(value)]
         except InvalidTargetError as error:
             if error.code == "NOT_FOUND":  # an empty table is not there
                 return []
             raise
-        rows: list[dict[str, str]] = []
-        for notification in response.notification:
-            for update in notification.update:
-                rows += rows_of(bytes(update.val.json_ietf_val or update.val.json_val))
-        return rows
+
+    async def _components(self) -> list[Component]:
+        """Return what the switch is made of; nothing if it does not have the model."""
+        if not self._has_platform:
+            return []
+        try:
+            return [
+                part for value in await self._values([CONTAINER]) for part in components_of(value)
+            ]
+        except SwitchDeniedError:
+            self._has_platform = False
+            return []
+
+    async def _values(self, names: Sequence[str]) -> list[bytes]:
+        """Return the JSON below a path."""
+        request = self._messages.GetRequest(
+            path=[self._path(names)], encoding=self._messages.Encoding.Value("JSON_IETF")
+        )
+        response = await self._call("Get", request)
+        return [
+            bytes(update.val.json_ietf_val or update.val.json_val)
+            for notification in response.notification
+            for update in notification.update
+        ]
 
     async def _call(self, method: str, request: Any) -> Any:
         """Call a method with a deadline."""

@@ -107,6 +107,9 @@ class EmulatedSwitch:
         Rows of a page of a TL1 reply; 0 for one page.
     has_plain_ports
         Whether a Calient switch numbers its ports; else their names are dotted.
+    equipment
+        Power supplies and fans, and what is wrong with each: empty if nothing is, ``empty`` where
+        the slot is; else an operational status of OpenConfig, such as ``DISABLED``.
     locked_by
         Identifier of the session that has locked the configuration; 0 if none has.
     """
@@ -126,6 +129,9 @@ class EmulatedSwitch:
     yang_revision: str = ""
     page_rows: int = 0
     has_plain_ports: bool = False
+    equipment: dict[str, str] = field(
+        default_factory=lambda: dict.fromkeys(("PSU 1", "PSU 2", "FAN 1", "FAN 2"), "")
+    )
     locked_by: int = 0
     sessions: set[EmulatedSession] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

@@ -14,6 +14,7 @@ from lightloom.control.emulator.device import (
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
+from lightloom.control.emulator.sonic_platform import PLATFORM, platform_of
 from lightloom.control.emulator.sonic_tree import MODULES, PathStep, SonicPathError, SonicTree
 from lightloom.control.emulator.tls import Identity
 
@@ -39,7 +40,7 @@ class SonicGnmiService:
     ) -> None:
         self._switch = switch
         self._tables = tables
-        self._tree = SonicTree(tables)
+        self._tree = SonicTree(tables, lambda: platform_of(switch))
         self._tls = tls
         self._grpc = optional_import("grpc", "the emulator's gNMI")
         self._messages = optional_import("pygnmi.spec.v080.gnmi_pb2", "the emulator's gNMI")
@@ -73,6 +74,9 @@ class SonicGnmiService:
             self._messages.ModelData(name=name, organization="SONiC", version="0.5")
             for name in MODULES
         ]
+        models.append(
+            self._messages.ModelData(name=PLATFORM, organization="OpenConfig working group")
+        )
         encodings = [self._messages.Encoding.Value(name) for name in ("JSON", "JSON_IETF")]
         return self._messages.CapabilityResponse(
             supported_models=models, supported_encodings=encodings, gNMI_version="0.8.0"
@@ -136,7 +140,7 @@ class SonicGnmiService:
         elements = [*prefix.elem, *path.elem]
         steps = [PathStep(element.name, dict(element.key)) for element in elements]
         origin = path.origin or prefix.origin
-        if origin in MODULES and steps and ":" not in steps[0].name:
+        if origin in (*MODULES, PLATFORM) and steps and ":" not in steps[0].name:
             steps[0] = PathStep(f"{origin}:{steps[0].name}", steps[0].keys)
         elif origin not in {"", "openconfig", "rfc7951"}:
             raise SonicPathError(f"origin {origin[:40]} is unknown")

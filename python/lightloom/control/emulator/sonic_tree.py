@@ -32,6 +32,25 @@ class PathStep(NamedTuple):
     keys: Mapping[str, str]
 
 
+def below(tree: Any, steps: Iterable[PathStep]) -> Any:
+    """Return what is below a path of OpenConfig; KeyError if nothing is.
+
+    The modules of names that augment another one stay in the keys; a path may leave them out.
+    """
+    for step in steps:
+        bare = {name.rpartition(":")[2]: name for name in tree}
+        name = step.name if step.name in tree else bare[step.name.rpartition(":")[2]]
+        value = tree[name]
+        if step.keys:
+            value = [one for one in value if all(one[k] == v for k, v in step.keys.items())]
+            if not value:
+                raise KeyError(step.name)
+        found, tree = {name: value}, value[0] if isinstance(value, list) else value
+        if not isinstance(tree, dict):
+            tree = {}
+    return found
+
+
 class SonicTree:
     """The tree of one switch.
 
@@ -39,15 +58,21 @@ class SonicTree:
     ----------
     tables
         What it holds.
+    platform
+        Returns the tree of ``openconfig-platform``; without, there is none.
     """
 
-    def __init__(self, tables: SonicTables) -> None:
-        self._tables = tables
+    def __init__(
+        self, tables: SonicTables, platform: Callable[[], dict[str, Any]] | None = None
+    ) -> None:
+        self._tables, self._platform = tables, platform
 
     def read(self, steps: list[PathStep]) -> Any:
         """Return what is below a path as JSON; raise KeyError if there is nothing."""
         if not steps:
             return {f"{module}:{module}": self._module(module) for module in MODULES}
+        if self._platform is not None and steps[0].name.rpartition(":")[2] == "components":
+            return below(self._platform(), steps)
         module, names = self._located(steps)
         if not names:
             return {f"{module}:{module}": self._module(module)}

@@ -401,7 +401,7 @@ class Scenario(Strict):
     )
     workload: File | None = Field(
         None,
-        description="Trace of a program, or a table of phases, in place of a model.",
+        description="Trace of a program or table of phases, in place of a model.",
     )
     program: ProgramOptions = Field(
         ProgramOptions(), description="How a program that is known by name is run."
@@ -419,9 +419,8 @@ class Scenario(Strict):
     )
     designs: Literal["default", "tuned", "equal-cost"] = Field(
         "default",
-        description="Compare fabrics as their options are; tuned: with the knobs (planes, ratio,"
-        " switches, optical NICs ...) that train the most per dollar of the cluster; or equal-cost:"
-        " with links of the rate at which each network costs as much as the first one's.",
+        description="Fabrics as their options are; tuned, to train the most per dollar of the"
+        " cluster; or with links of the rate at which each network costs what the first costs.",
     )
     cluster: ClusterOptions = Field(
         examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."

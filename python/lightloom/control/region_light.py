@@ -1,0 +1,45 @@
+"""The light of a region by the last reading: its circuits, how it has changed, and alarms."""
+
+from __future__ import annotations
+
+from lightloom.control.controller import RegionController
+from lightloom.control.loss_trend import LowestLoss, growth_alarms
+from lightloom.control.optics import LossBudget, alarms_of, equipment_alarms, loss_budget
+from lightloom.control.port_map import PlacedConnect
+
+
+def light_of(controller: RegionController) -> list[LossBudget]:
+    """Return the light of every cross-connect of circuits that are there."""
+    ports = controller.port_map
+    connects = (
+        placed
+        for circuit in sorted(controller.observed.circuits & controller.held)
+        for placed in ports.cross_connects(circuit)
+    )
+    return loss_budget(connects, controller.statuses, controller.limits, connected=True)
+
+
+def loss_growth(controller: RegionController) -> dict[PlacedConnect, tuple[float, LowestLoss]]:
+    """Return by how many dB the loss of each cross-connect has grown, and its lowest loss."""
+    return controller.trend.growth(light_of(controller), controller.port_map)
+
+
+def note_losses(controller: RegionController) -> None:
+    """Keep the losses that are lower than ever.
+
+    Raises
+    ------
+    JournalError
+        If they cannot be written.
+    """
+    controller.trend.note(light_of(controller), controller.port_map, controller.lease.now())
+
+
+def region_alarms(controller: RegionController) -> dict[str, str]:
+    """Return what is wrong with light, ports and switches, by where it is."""
+    limits, circuits = controller.limits, controller.observed.circuits & controller.held
+    return {
+        **equipment_alarms(controller.equipment),
+        **growth_alarms(loss_growth(controller), limits.max_loss_growth_db),
+        **alarms_of(circuits, controller.port_map, controller.statuses, limits),
+    }
