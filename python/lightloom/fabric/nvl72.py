@@ -32,8 +32,8 @@ class Nvl72(PacketTrees):
     nics_per_server: Count | None = Field(
         None, description="NICs of the GPUs that are used; by default one for each."
     )
-    nvlink_gbps: Annotated[float, BeforeValidator(parse_named), Field(ge=900, le=14_400)] = Field(
-        7200.0, description="Rate of a GPU into the rack per direction: 900 to 14,400 Gb/s."
+    nvlink_gbps: Annotated[float | None, BeforeValidator(parse_named), Field(ge=900, le=14_400)] = (
+        Field(7200.0, description="Rate of a GPU into the rack per direction: 900 to 14,400 Gb/s.")
     )
     spare_gpus: Spares = Field(
         8, description="Further GPUs of a rack: bought with their NICs, wired and idle."
