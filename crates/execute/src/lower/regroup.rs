@@ -16,11 +16,11 @@ pub(super) fn regroup(bytes: &mut [u64], groups: usize, tors: usize) {
     let each = groups / tors;
     let under = |tor: usize| tor * each..(tor + 1) * each;
     for (from, to) in (0..tors).flat_map(|from| (0..tors).map(move |to| (from, to))) {
-        regroup_block(bytes, groups, under(from), under(to));
+        regroup_block(bytes, groups, &under(from), &under(to));
     }
 }
 
-fn regroup_block(bytes: &mut [u64], groups: usize, rows: Range<usize>, columns: Range<usize>) {
+fn regroup_block(bytes: &mut [u64], groups: usize, rows: &Range<usize>, columns: &Range<usize>) {
     let cell = |row: usize, column: usize| row * groups + column;
     let mut sent = vec![0; rows.len()];
     let mut received = vec![0; columns.len()];
