@@ -58,7 +58,7 @@ impl Fabric {
             nvswitch,
             start_up,
             conductor,
-            has_delegates: network.all_to_all == AllToAll::Hierarchical,
+            has_delegates: network.delegates && network.all_to_all == AllToAll::Hierarchical,
             next_change: None,
         };
         fabric.follow_clock(Time::ZERO);

@@ -172,6 +172,8 @@ pub(crate) fn packet(servers: u32) -> Network {
         start_up: StartUp::default(),
         parts: vec![Arc::new(eps(servers))],
         all_to_all: AllToAll::Flat,
+        delegates: true,
+        regroup_above: u32::MAX,
     }
 }
 

@@ -79,6 +79,8 @@ fn network(rate: u64) -> Network {
         start_up: StartUp::default(),
         parts: vec![Arc::new(Bus { rate: Rate(rate), delay: Duration(3 * US) })],
         all_to_all: AllToAll::Hierarchical,
+        delegates: true,
+        regroup_above: u32::MAX,
     }
 }
 

@@ -1,4 +1,4 @@
-"""``lightloom fabrics``: what can be compared, its options, and what it costs."""
+"""``lightloom fabrics``: what can be compared, its options, what it costs, and a drawing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import Outputs, json_output
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
@@ -17,6 +17,7 @@ EXAMPLES = (
     "lightloom fabrics",
     "lightloom fabrics --gpus 4096 --rate 800",
     "lightloom fabrics mixnet --gpus 4096",
+    "lightloom fabrics rail-only --gpus 256 --svg rail-only.svg",
 )
 NOTES = (
     "A TOML file with kind = 'mixnet' and any of its options is a custom fabric: lightloom compare "
@@ -54,7 +55,10 @@ def command() -> Command:
                     option(FabricsOptions, "prices", common=True),
                 ),
             ),
-            json_panel(),
+            Panel(
+                "Output",
+                (json_output(), option(Outputs, "svg", common=True, below="output")),
+            ),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -66,6 +70,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.fabric import Cluster
     from lightloom.hardware import load_prices
     from lightloom.parallel.grid import unfilled_servers
+    from lightloom.report.fabric_file import write_fabric_drawing
     from lightloom.report.fabrics_table import (
         fabrics_as_json,
         options_as_json,
@@ -82,11 +87,15 @@ def _run(call: CommandCall) -> None:
         gpus=options.gpus, rate_gbps=options.rate_gbps, gpu="a100", gpus_per_server=GPUS_PER_SERVER
     )
     prices = load_prices(options.prices)
+    if outputs.svg is not None and options.fabric is None:
+        raise InputError("--svg draws a fabric: name it, as lightloom fabrics rail --svg rail.svg")
     if (fabric := options.fabric) is not None:
         outputs.print_and_write(
             lambda console: print_options(fabric, cluster, prices, console),
             lambda: options_as_json(fabric, cluster, prices),
         )
+        if (svg := outputs.svg) is not None:
+            write_fabric_drawing(fabric, cluster, svg)
         return
     outputs.print_and_write(
         lambda console: print_fabrics(cluster, prices, console),

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
         job_context,
         mean_demand,
     )
+    from lightloom.fabric.dual_plane import DualPlane
     from lightloom.fabric.fabric_options import FabricOptions, Setting
     from lightloom.fabric.fat_tree import FatTree
     from lightloom.fabric.mixnet import MixNet
+    from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
+    from lightloom.fabric.nvl72 import Nvl72
     from lightloom.fabric.oversub import Oversub
     from lightloom.fabric.rail import Rail
+    from lightloom.fabric.rail_only import RailOnly
     from lightloom.fabric.read import FABRICS, load_fabric
     from lightloom.fabric.topoopt import TopoOpt
 
@@ -35,6 +39,7 @@ __all__ = [
     "Chronos",
     "Cluster",
     "Counting",
+    "DualPlane",
     "Fabric",
     "FabricContext",
     "FabricOptions",
@@ -42,8 +47,11 @@ __all__ = [
     "Line",
     "MeanDemand",
     "MixNet",
+    "MixNetOpticalIo",
+    "Nvl72",
     "Oversub",
     "Rail",
+    "RailOnly",
     "RingDemand",
     "Setting",
     "Switches",

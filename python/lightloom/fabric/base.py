@@ -30,6 +30,13 @@ from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 from lightloom.hardware import packet_switches
 from lightloom.schedule import Failures
 
+#: an option of fabrics of packet switches
+FAILED = Field(
+    (),
+    description="Parts that are never used: nic:2/1 (server/NIC), plane:0, or server:3, which a"
+    " spare one under another ToR replaces.",
+)
+
 
 class Fabric(Protocol):
     """One way to connect the servers of a cluster."""
@@ -105,8 +112,8 @@ class Fabric(Protocol):
         ...
 
 
-class PacketSwitched(FabricOptions):
-    """A fabric of nothing but packet switches: a tree, or several planes of it."""
+class PacketTrees(FabricOptions):
+    """A fabric of nothing but packet switches: a tree, or several that nothing joins."""
 
     #: NIC i of a server goes to ToR i of its group
     by_rail: ClassVar[bool] = False
@@ -114,16 +121,6 @@ class PacketSwitched(FabricOptions):
     ecmp: Share | None = ECMP
     switch_ports: Count | None = SWITCH_PORTS
     servers_per_tor: Count | None = SERVERS_PER_TOR
-    planes: Count = Field(
-        1,
-        description="Separate networks, each with an equal part of a server's NICs; as many as NICs"
-        " for one network per NIC (multi-plane, rail-only).",
-    )
-    failed: PartNames = Field(
-        (),
-        description="Parts that are never used: nic:2/1 (server/NIC), plane:0, or server:3, which a"
-        " spare one under another ToR replaces.",
-    )
 
     @model_validator(mode="after")
     def _failed_parts_are_named(self) -> Self:
@@ -135,7 +132,8 @@ class PacketSwitched(FabricOptions):
         """Return the strategies for all-to-alls that can differ, unless one was asked for."""
         if self.all_to_all != "best":
             return {}
-        names = all_to_all_candidates(self.adapt(cluster), context, self.planes)
+        cluster = self.adapt(cluster)
+        names = all_to_all_candidates(cluster, context, self.planes_of(cluster))
         return {Setting("all_to_all", name): self.replace(all_to_all=name) for name in names}
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
@@ -144,14 +142,22 @@ class PacketSwitched(FabricOptions):
         check_layout(cluster, context)
         return network_of(
             cluster,
-            packet_all_to_all(self.all_to_all, cluster, context, self.planes),
+            packet_all_to_all(self.all_to_all, cluster, context, self.planes_of(cluster)),
             parts=(self._eps(cluster),),
-            notes=(f"failed, and not used: {self.failures().parts}",) if self.failed else (),
+            notes=tuple(self._notes(cluster)),
         )
 
+    def _notes(self, _cluster: Cluster) -> list[str]:
+        lost = self.failures()
+        return [f"failed, and not used: {lost.parts}"] if lost.names else []
+
     def _eps(self, cluster: Cluster) -> Eps:
-        eps, failures = eps_of(self.tree(cluster), cluster, self.ecmp), self.failures()
-        if not self.failed:
+        eps = eps_of(self.tree(cluster), cluster, self.ecmp)
+        return self._without(self.failures(), eps, cluster)
+
+    def _without(self, failures: Failures, eps: Eps, cluster: Cluster) -> Eps:
+        """Return the packet fabric without parts that have failed."""
+        if not failures.names:
             return eps
         nics = cluster.nics_per_server
         named = (*failures.nics, *((server, 0) for server in failures.servers))
@@ -160,12 +166,13 @@ class PacketSwitched(FabricOptions):
                 f"{self.name}: failed: {failures.parts}: expected parts of {cluster.servers}"
                 f" servers with {nics} NICs"
             )
-        if any(plane >= self.planes or self.planes == 1 for plane in failures.planes):
+        planes = self.planes_of(cluster)
+        if any(plane >= planes or planes == 1 for plane in failures.planes):
             raise FabricError(
                 f"{self.name}: failed: {failures.parts}: expected one of several planes, there"
-                f" {'is' if self.planes == 1 else 'are'} {self.planes}"
+                f" {'is' if planes == 1 else 'are'} {planes}"
             )
-        each = nics // self.planes
+        each = nics // planes
         lost = {
             (server, plane * each + nic)
             for plane in failures.planes
@@ -192,9 +199,12 @@ class PacketSwitched(FabricOptions):
         ports = ports_of_switch(self.switch_ports, cluster.rate_gbps)
         return {
             **super().knobs(cluster),
-            "planes": sorted({1, cluster.nics_per_server} - {self.planes}),
             "switch_ports": other_ports(cluster.rate_gbps, ports),
         }
+
+    def planes_of(self, _cluster: Cluster) -> int:
+        """Separate networks that the NICs of a server are dealt out to."""
+        return 1
 
     def oversubscription(self) -> float:
         """Rate down over rate up of a ToR."""
@@ -202,7 +212,7 @@ class PacketSwitched(FabricOptions):
 
     def tree(self, cluster: Cluster) -> Tree:
         """Return where the servers sit; ``cluster`` as :meth:`adapt` returns it."""
-        nics, planes = cluster.nics_per_server, self.planes
+        nics, planes = cluster.nics_per_server, self.planes_of(cluster)
         if nics % planes:
             raise FabricError(
                 f"{self.name}: planes = {planes}: expected a divisor of the {nics} NICs of a server"
@@ -222,6 +232,28 @@ class PacketSwitched(FabricOptions):
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         parameters = {"switch_ports": ports_of_switch(self.switch_ports, cluster.rate_gbps)}
         return super()._applied(cluster, network) | parameters
+
+
+class PacketSwitched(PacketTrees):
+    """Packet switches whose number of separate networks is an option."""
+
+    planes: Count = Field(
+        1,
+        description="Separate networks, each with an equal part of a server's NICs; as many as NICs"
+        " for one network per NIC (multi-plane, rail-only).",
+    )
+    failed: PartNames = FAILED
+
+    def planes_of(self, _cluster: Cluster) -> int:
+        """As given."""
+        return self.planes
+
+    def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
+        """NICs of a server, its planes, and the switches that are sold in volume."""
+        knobs = super().knobs(cluster)
+        switch_ports = knobs.pop("switch_ports")
+        planes = sorted({1, cluster.nics_per_server} - {self.planes})
+        return {**knobs, "planes": planes, "switch_ports": switch_ports}
 
 
 def other_ports(rate_gbps: float, ports: int) -> list[int]:

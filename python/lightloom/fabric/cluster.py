@@ -43,6 +43,8 @@ class Cluster:
     idle_gpus_per_server
         GPUs of every server that the job leaves idle, with their share of its NICs; neither
         counts above.
+    gpus_of_job
+        What of ``gpus`` the job uses, where those that it leaves idle count above.
 
     Raises
     ------
@@ -59,6 +61,7 @@ class Cluster:
     nics_per_server: int = 8
     link_delay_s: float = 1e-6
     idle_gpus_per_server: int = 0
+    gpus_of_job: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("gpus", "gpus_per_server", "nics_per_server"):
@@ -112,7 +115,12 @@ class Cluster:
     @property
     def installed_gpus(self) -> int:
         """GPUs of all servers, those that the job does not use included."""
-        return self.servers * self.gpus_per_server
+        return self.servers * (self.gpus_per_server + self.idle_gpus_per_server)
+
+    @property
+    def used_gpus(self) -> int:
+        """GPUs that the job uses."""
+        return self.gpus if self.gpus_of_job is None else self.gpus_of_job
 
     @property
     def nics(self) -> int:

@@ -18,6 +18,9 @@ import numpy.typing as npt
 
 from lightloom.schedule import Failures, SwitchTiming
 
+#: ``regroup_above`` of networks whose flows all stay apart
+KEPT_APART = 0xFFFF_FFFF
+
 
 @dataclass(frozen=True)
 class NvSwitch:
@@ -250,7 +253,10 @@ class Network:
     """The network that a step runs on.
 
     ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``, ``all_to_all_reason`` says why; each of the
-    ``parts`` may rely on those before it.
+    ``parts`` may rely on those before it. Without ``delegates`` no GPU gathers or scatters for
+    others: links end at all GPUs alike. Where more than ``regroup_above`` groups of a server's NICs
+    are told apart, flows from each to each of another server are regrouped to fewer, with the bytes
+    over every NIC as they were.
     """
 
     servers: int
@@ -261,6 +267,8 @@ class Network:
     notes: tuple[str, ...] = field(default=())
     start_up: StartUp = StartUp()
     all_to_all_reason: str = ""
+    regroup_above: int = 8
+    delegates: bool = True
 
     def part(self, kind: type[AnyPart]) -> AnyPart | None:
         """Return the part of this class, if the network has one."""

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any, cast
 from lightloom import plugins
 from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.chronos import Chronos
+from lightloom.fabric.dual_plane import DualPlane
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.helios import Helios
 from lightloom.fabric.mixnet import MixNet
+from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
+from lightloom.fabric.nvl72 import Nvl72
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
+from lightloom.fabric.rail_only import RailOnly
 from lightloom.fabric.rotornet import RotorNet
 from lightloom.fabric.topoopt import TopoOpt
 from lightloom.fabric.x_nest_plus import XnestPlus
@@ -31,7 +35,9 @@ from lightloom.inputs.formats import read_toml
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
-AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet | Chronos | RotorNet | Helios | XnestPlus
+AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
+AnyRacks = RotorNet | Helios | XnestPlus
+AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRacks
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -44,6 +50,10 @@ FABRICS: dict[str, type[AnyFabric]] = {
     RotorNet.kind: RotorNet,
     Helios.kind: Helios,
     XnestPlus.kind: XnestPlus,
+    RailOnly.kind: RailOnly,
+    DualPlane.kind: DualPlane,
+    Nvl72.kind: Nvl72,
+    MixNetOpticalIo.kind: MixNetOpticalIo,
 }
 
 #: what others call a kind of fabric
@@ -61,6 +71,8 @@ _OTHER_NAMES = {
     "x-nest": XnestPlus.kind,
     "xnest+": XnestPlus.kind,
     "x-nest+": XnestPlus.kind,
+    "multi-plane": DualPlane.kind,
+    "scale-up": Nvl72.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has

@@ -112,7 +112,7 @@ def plan_tree(
             f" {math.ceil(1 + 1 / ratio)} ports"
         )
     one_switch = not rail and ratio == 1 and servers * nics <= switch_ports
-    if servers_per_tor is None and one_switch:
+    if one_switch and servers_per_tor in (None, servers):
         return Tree(nics, switch_ports, servers, servers, servers * nics)
     rails = nics if rail else _rails(nics, down)
     per_server = nics // rails
@@ -171,14 +171,21 @@ def _uplinks(tree: Tree, servers: int) -> list[int]:
 
 
 def tree_switches(
-    tree: Tree, servers: int, rate_gbps: float, component: str = "eps_port"
+    tree: Tree,
+    servers: int,
+    rate_gbps: float,
+    component: str = "eps_port",
+    broken_out: int = 1,
 ) -> Switches:
-    """Switches of all planes that are bought whole, and how many of their ports are used."""
+    """Switches of all planes that are bought whole, and how many of their ports are used.
+
+    Every one of these is ``broken_out`` into as many ports of the tree.
+    """
     tiers, ports = tree.tiers(servers), tree.switch_ports
     sold: Availability = "volume"
     if component == "eps_port":
         availability = {switch.ports: switch.availability for switch in packet_switches(rate_gbps)}
-        sold = availability.get(ports, sold)
+        sold = availability.get(ports // broken_out, sold)
     links = tree_links(tree, servers, "fit")
     count = tree.rails * -(-servers // tree.servers_per_tor)
     if tiers == 2:
@@ -191,9 +198,9 @@ def tree_switches(
     return Switches(
         component=component,
         rate_gbps=rate_gbps,
-        ports=ports,
+        ports=ports // broken_out,
         count=count * tree.planes,
-        used=links.hosts + 2 * sum(links.fabric),
+        used=-(-(links.hosts + 2 * sum(links.fabric)) // broken_out),
         tiers=tiers,
         planes=tree.planes,
         widest=tree.widest(tiers),

@@ -83,7 +83,7 @@ def fabric_drawing(network: Network, links: Sequence[LinkUse], switch_ports: int
     switch_ports
         Ports of a packet switch, if the fabric says.
     """
-    picture = _Picture(network, {use.name: use for use in links}, switch_ports)
+    picture = Picture(network, {use.name: use for use in links}, switch_ports)
     picture.draw()
     text = f"{network.servers} servers, their switches and the load of the links between them"
     return drawing(WIDTH, picture.height, text, picture.parts, "fabric-drawing")
@@ -96,8 +96,11 @@ def load_text(use: LinkUse | None) -> str:
     return f"{100 * use.mean:.1f} % used, the busiest {100 * use.max:.1f} %"
 
 
-class _Picture:
-    """Rows of boxes from top to bottom, and bundles of links between them."""
+class Picture:
+    """Rows of boxes from top to bottom, and bundles of links between them.
+
+    ``uses`` are of classes of links by name; empty where nothing has run.
+    """
 
     def __init__(
         self, network: Network, uses: dict[str, LinkUse], switch_ports: int | None
@@ -111,6 +114,7 @@ class _Picture:
 
     @property
     def height(self) -> float:
+        """Where it ends."""
         return self.top
 
     @property
@@ -119,6 +123,7 @@ class _Picture:
         return [*self.lines, *self.boxes]
 
     def draw(self) -> None:
+        """Add all rows."""
         places = _places(len(self.shown))
         eps = self.network.part(Eps)
         if eps is not None:
@@ -152,12 +157,13 @@ class _Picture:
     def _packet_rows(self, eps: Eps, places: list[float]) -> None:
         tors = max(group.tor for group in self.groups) + 1
         switches = tors * eps.rails
-        if switches > 1:
+        # one switch of each plane needs nothing above it
+        if switches > eps.planes:
             self._spines(eps, switches)
         rate = f"{eps.nic_rate_bps / 1e9:.0f} Gb/s reached"
         use = self.uses.get("server_up")
         nics = self.network.servers * eps.nics
-        self._note(self.top + _BOX + 22, f"{nics:,} links", rate, load_text(use))
+        self._note(self.top + _BOX + 22, f"{nics:,} links", rate, self._load(use))
         if eps.rails > 1:
             self._rails(switches, places, use)
         else:
@@ -171,9 +177,11 @@ class _Picture:
         name = "spines" if pods == 1 else f"aggregation of {pods} pods and core"
         if self.ports and pods == 1:
             name = f"{-(-uplinks // self.ports):,} spines of {self.ports} ports"
+        if eps.planes > 1:
+            name += f", apart on {eps.planes} planes"
         self._box(LEFT, self.top, RIGHT - LEFT, name, "switch", f"{name}; {uplinks:,} uplinks")
         use = self.uses.get("tor_up")
-        self._note(self.top + _BOX + 22, f"{uplinks:,} uplinks", f"of {tors} ToRs", load_text(use))
+        self._note(self.top + _BOX + 22, f"{uplinks:,} uplinks", f"of {tors} ToRs", self._load(use))
         shown = _shown(tors)
         for place, number in zip(_places(len(shown)), shown, strict=True):
             if number is not None:
@@ -241,7 +249,7 @@ class _Picture:
             self._box(x - width / 2, below, width, f"OCS {region}", "circuits", tip)
         circuits = sum(sizes.values()) * ocs.ports
         self._note(self.top + 14, f"{circuits:,} optical links", f"{ocs.ports} per server",
-                   load_text(use))  # fmt: skip
+                   self._load(use))  # fmt: skip
         text = "one switch" if len(sizes) == 1 else f"{len(sizes)} switches"
         self._note(below + 16, f"{text} of circuits", f"{ocs.nic_rate_bps / 1e9:.0f} Gb/s reached")
         self.top = below + _BOX + 8
@@ -262,7 +270,7 @@ class _Picture:
         self._box(LEFT, below, RIGHT - LEFT, text, "circuits", text)
         what = _COUNTED.get(use.name, "pairs of servers") if use else ""
         links = "" if use is None else f"{use.links:,} {what}"
-        self._note(self.top + 14, links, load_text(use), more)
+        self._note(self.top + 14, links, self._load(use), more)
         self.top = below + _BOX + 8
 
     def _box(
@@ -288,8 +296,12 @@ class _Picture:
             tag("line", x1=start[0], y1=start[1], x2=end[0], y2=end[1],
                 class_="bundle" if use is not None else "bundle unknown",
                 stroke_opacity=0.3 + 0.7 * load, stroke_width=width / 4 * (1 + 4 * load),
-                data_tip=load_text(use))
+                data_tip=self._load(use))
         )  # fmt: skip
+
+    def _load(self, use: LinkUse | None) -> str:
+        """Load of a class of links, where something has run."""
+        return load_text(use) if self.uses else ""
 
     def _dots(self, place: float, top: float) -> None:
         self.boxes.append(tag("text", "...", x=place, y=top + 21, text_anchor="middle",

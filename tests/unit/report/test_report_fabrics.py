@@ -6,9 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from lightloom.fabric import Counting, FatTree, Oversub
+from lightloom.fabric import FABRICS, Cluster, Counting, FatTree, Oversub
 from lightloom.fabric.network import Eps
 from lightloom.hardware import load_ownership, yearly_kwh
+from lightloom.report.fabric_file import write_fabric_drawing
 from lightloom.report.page import render
 from lightloom.report.page_bill import bill_lines, fabric_views, ownership_rows
 from lightloom.report.plots_fabric import MAX_BOXES, count_uplinks, fabric_drawing, groups_of
@@ -113,3 +114,27 @@ def test_the_page_shows_quantities_prices_and_sources(real):
     assert f">{nics.count:,}</td>" in page
     assert f">{nics.price_usd:,.2f}</td>" in page
     assert load_ownership().life_years.source in page
+
+
+@pytest.mark.parametrize("kind", FABRICS)
+def test_every_fabric_is_drawn_without_a_job(kind, tmp_path):
+    cluster = Cluster.of(gpus=256, rate_gbps=400, gpu="a100")
+    path = tmp_path / "fabric.svg"
+    write_fabric_drawing(kind, cluster, path)
+    text = path.read_text()
+    assert text.startswith("<svg")
+    assert f"{kind}: 256 GPUs, 400 Gb/s" in text
+    # nothing has run
+    assert "% used" not in text
+    assert "bottleneck" not in text
+
+
+def test_planes_of_one_switch_have_no_spine(tmp_path):
+    path = tmp_path / "fabric.svg"
+    spines = {}
+    for kind, gpus in (("rail-only", 256), ("rail", 256), ("rail-only", 4096)):
+        write_fabric_drawing(kind, Cluster.of(gpus=gpus, rate_gbps=400, gpu="a100"), path)
+        spines[kind, gpus] = [name for name in boxes(path.read_text(), "switch") if "spine" in name]
+    assert spines["rail-only", 256] == []
+    assert spines["rail", 256] == ["2 spines of 128 ports; 256 uplinks"]
+    assert spines["rail-only", 4096] == ["32 spines of 128 ports, apart on 8 planes; 4,096 uplinks"]

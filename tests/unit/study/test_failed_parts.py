@@ -48,7 +48,8 @@ class Frozen(dict):
 
 
 ALONE = "a spare server on packet switches alone"
-ALL = tuple(FABRICS)
+#: without racks of 64 GPUs, of which the job is one
+ALL = tuple(kind for kind in FABRICS if kind not in ("nvl72", "mixnet-optical-io"))
 PARTS = ("nic:1/3", "server:1", "gpu:8", "tor:0", "ocs:0", "plane:0", "eps:0/1", "link:2/7")
 
 

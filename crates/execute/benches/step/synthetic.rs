@@ -310,6 +310,8 @@ fn packet(job: &Job, eps: Eps) -> Network {
         start_up: StartUp::default(),
         parts: vec![Arc::new(eps)],
         all_to_all: AllToAll::Flat,
+        delegates: true,
+        regroup_above: u32::MAX,
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a> Engine<'a> {
         let circuits = Circuits::new(graph, network, options, &mut fabric.links)?;
         fabric.links.seal()?;
         let parts = network.parts.iter().map(|part| part.name());
-        let lowerer = Lowerer::new(network.all_to_all);
+        let lowerer = Lowerer::new(network);
         let recorded = !options.timeline_workers.is_empty();
         let context = Context {
             graph,

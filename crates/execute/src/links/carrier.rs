@@ -238,6 +238,11 @@ impl Links {
         }
     }
 
+    /// Whether transfers are fluid flows.
+    pub fn is_fluid(&self) -> bool {
+        matches!(self.simulator, Simulator::Flows { .. })
+    }
+
     /// Whether transfers are on their way.
     pub fn is_busy(&self) -> bool {
         match &self.simulator {

@@ -2,7 +2,7 @@
 //!
 //! - **Hierarchical**: every pair's bytes over the paths that the network has for it, by delegates.
 //! - **Flat**: rank to rank, each over the NICs of its own GPUs; nothing to gather. With one rank
-//!   per worker that is all NICs of the worker evenly.
+//!   per worker that is all NICs of the worker evenly. Between large racks bytes are regrouped.
 //! - **Rail**: every copy first moves to the local GPUs on the rail of its destination, so these
 //!   receive what other ranks send over their rail (PXN); nothing to scatter. Tokens that cross the
 //!   network once per member keep the rail of their home rank instead: on arrival the GPUs there
@@ -13,16 +13,26 @@
 
 use super::delegates::Delegates;
 use super::inside::Inside;
+use super::regroup::regroup;
 use crate::circuits::Circuits;
 use crate::demand::Copies;
 use crate::fabric::Fabric;
-use crate::network::{AllToAllDemand, Lowering, NicGroups, Pair, weighted_shares};
+use crate::network::{
+    AllToAllDemand, Lowering, Network, NicGroups, PacketFabric, Pair, common_divisor,
+    weighted_shares,
+};
 use lightloom_model::AllToAll;
 
 /// Lowers the all-to-alls of one network; keeps its memory.
 #[derive(Debug)]
 pub(crate) struct Lowerer {
     mode: AllToAll,
+    /// Whether GPUs gather and scatter for others.
+    has_delegates: bool,
+    /// NIC groups of a server above which bytes of a pair are regrouped.
+    regroup_above: u32,
+    /// ToRs of a server's NICs.
+    tors: u32,
     /// Bytes of a pair from NIC group to NIC group.
     group_bytes: Vec<u64>,
     /// Bytes of a pair by the rank that they come from or return to.
@@ -32,11 +42,21 @@ pub(crate) struct Lowerer {
 }
 
 impl Lowerer {
-    /// For networks that spread all-to-alls like this.
-    pub(crate) fn new(mode: AllToAll) -> Self {
-        let (inside, delegates) = (Inside::default(), Delegates::default());
-        let (group_bytes, of_home) = (Vec::new(), Vec::new());
-        Self { mode, group_bytes, of_home, inside, delegates }
+    /// For all-to-alls on a network.
+    pub(crate) fn new(network: &Network) -> Self {
+        let fabric = network.packet_fabric();
+        // what takes the place of a lost NIC depends on who sends to whom
+        let is_whole = fabric.is_some_and(|fabric| !fabric.lacks_nics());
+        Self {
+            mode: network.all_to_all,
+            has_delegates: network.delegates,
+            regroup_above: if is_whole { network.regroup_above } else { u32::MAX },
+            tors: fabric.map_or(1, PacketFabric::tors),
+            group_bytes: Vec::new(),
+            of_home: Vec::new(),
+            inside: Inside::default(),
+            delegates: Delegates::default(),
+        }
     }
 
     /// Whether it wants to know what ranks send each other, where a member has several.
@@ -62,7 +82,9 @@ impl Lowerer {
         lower_local(all_to_all, lowering);
         if self.mode == AllToAll::Hierarchical {
             fabric.lower_all_to_all(circuits, all_to_all, lowering);
-            self.delegates.assign(lowering, all_to_all.placement, fabric.links.count());
+            if self.has_delegates {
+                self.delegates.assign(lowering, all_to_all.placement, fabric.links.count());
+            }
         } else {
             lowering.divide_each(all_to_all, |pair, bytes, division| {
                 let one = |nics: NicGroups| NicGroups { count: 1, ..nics };
@@ -97,6 +119,10 @@ impl Lowerer {
                     self.add_tokens(all_to_all, from, to);
                 } else {
                     self.add_copies(all_to_all, from, to);
+                }
+                if placement.groups > self.regroup_above && fabric.links.is_fluid() {
+                    let tors = common_divisor(self.tors, placement.groups) as usize;
+                    regroup(&mut self.group_bytes, groups, tors);
                 }
                 let pair = all_to_all.pair(from, to);
                 for (cell, &bytes) in self.group_bytes.iter().enumerate() {

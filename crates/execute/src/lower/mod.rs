@@ -7,5 +7,6 @@
 mod all_to_all;
 mod delegates;
 mod inside;
+mod regroup;
 
 pub(crate) use all_to_all::Lowerer;

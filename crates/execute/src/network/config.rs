@@ -43,6 +43,12 @@ pub struct Network {
     /// How the all-to-all is spread.
     #[serde(with = "by_name")]
     pub all_to_all: AllToAll,
+    /// Whether GPUs gather and scatter for those whose NICs a path takes, where bytes are spread
+    /// over all NICs; not so where links end at every GPU alike.
+    pub delegates: bool,
+    /// NIC groups of a server above which fluid flows from group to group are regrouped: as many
+    /// bytes over each NIC in fewer flows.
+    pub regroup_above: u32,
 }
 
 /// EP ranks of a worker whose NICs are told apart, of each of which is kept where it is.
@@ -276,6 +282,9 @@ pub trait PacketFabric {
     /// Whether some of them have failed.
     fn lacks_nics(&self) -> bool;
 
+    /// ToRs that share the NICs of a server.
+    fn tors(&self) -> u32;
+
     /// Where it has a server.
     fn place(&self, server: ServerId) -> Place;
 
@@ -312,6 +321,14 @@ pub(crate) fn flows_only(part: &str) -> ExecuteError {
         "circuits of {part} are simulated as flows only: leave out packets, or the fabrics with \
          such circuits"
     ))
+}
+
+/// The greatest number that divides both.
+pub(crate) fn common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Refuses a rate of 0.

@@ -17,7 +17,7 @@ pub use crate::links::{
 };
 pub use crate::packets::{Graph, Place};
 pub use config::{Network, PacketFabric, PartConfig, Setting};
-pub(crate) use config::{flows_only, positive};
+pub(crate) use config::{common_divisor, flows_only, positive};
 pub(crate) use delegates::{DelegateHolds, delegate_share};
 pub use lowering::{AllToAllDemand, Lowering, Transfer};
 pub use part::{Below, NetworkPart, RingOrder};

@@ -16,7 +16,7 @@ use crate::error::ExecuteError;
 use crate::links::LinkUse;
 use crate::network::{
     Below, Division, End, Link, Links, Network, NetworkPart, NicGroups, PacketFabric, Pair,
-    PartConfig, PartId, Path, Setting, equal_shares, positive, weighted_shares,
+    PartConfig, PartId, Path, Setting, common_divisor, equal_shares, positive, weighted_shares,
 };
 use crate::packets::{Extent, Graph, Place};
 use lightloom_flowsim::LinkId;
@@ -84,6 +84,10 @@ impl PartConfig for Eps {
 impl PacketFabric for Eps {
     fn nics(&self) -> (u32, Rate) {
         (self.nics, self.nic_rate)
+    }
+
+    fn tors(&self) -> u32 {
+        self.rails
     }
 
     fn lacks_nics(&self) -> bool {
@@ -249,13 +253,6 @@ fn tor_links(config: &Eps, rails: u32, tors: u32) -> (u32, Rate, u64) {
     let uplink = config.tor_uplink_reached.or(config.tor_uplink).map_or(u64::MAX, |rate| rate.0);
     let [alike, nics] = [config.rails, config.nics].map(|count| u64::from(count / rails));
     (tors * rails, Rate(uplink.saturating_mul(alike)), below.saturating_mul(nics))
-}
-
-fn common_divisor(mut a: u32, mut b: u32) -> u32 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 impl NetworkPart for PacketLinks {

@@ -70,7 +70,7 @@ impl World {
             placement: &placement,
         };
         let mut lowering = Lowering::default();
-        Lowerer::new(mode).lower(&all_to_all, &mut fabric, None, &mut lowering);
+        Lowerer::new(&network).lower(&all_to_all, &mut fabric, None, &mut lowering);
         let mut carried = Carried::new();
         for member in 0..self.members {
             for transfer in &lowering.transfers[lowering.sent_by(member as u32)] {

@@ -36,6 +36,8 @@ from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
 
+#: what follows where a fabric cannot lack parts
+UNKNOWN = "failures of its parts are not known"
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
 
 
@@ -247,7 +249,7 @@ def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
         return Failure(named, loss.response, stops=loss.stops)
     without = there.fabric.without(loss.lost)
     if without is None:
-        return Failure(named, "failures of its parts are not known")
+        return Failure(named, UNKNOWN)
     return Failure(named, loss.response, Failed(named.name), without)
 
 
@@ -262,7 +264,10 @@ def _with_backup(there: FabricOfJob, named: NamedPart, part: RegionPart) -> Fail
     backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
     path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
     lost = Failures(nics=[(part.server, ocs.ports - 1 - nic) for nic in range(circuits)])
-    return Failure(named, path, Failed(named.name, backup, path), there.fabric.without(lost))
+    without = there.fabric.without(lost)
+    if without is None:
+        return Failure(named, UNKNOWN)
+    return Failure(named, path, Failed(named.name, backup, path), without)
 
 
 def backup_circuits(traffic: BackupTraffic, ports: int, circuit_bps: int, eps_bps: int) -> int:

@@ -97,4 +97,5 @@ def installed(used: Cluster, options: ClusterOptions) -> Cluster:
         gpus_per_server=options.gpus_per_server,
         nics_per_server=options.nics_per_server,
         idle_gpus_per_server=0,
+        gpus_of_job=used.gpus,
     )
