@@ -71,17 +71,20 @@ fn routes<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Route>, D::Error> 
 fn cycles<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Cycle>, D::Error> {
     #[derive(Deserialize)]
     struct Columns {
-        cycle_offsets: Vec<u32>,
-        cycle_servers: Vec<u32>,
-        cycle_counts: Vec<u32>,
+        #[serde(rename = "cycle_offsets")]
+        offsets: Vec<u32>,
+        #[serde(rename = "cycle_servers")]
+        servers: Vec<u32>,
+        #[serde(rename = "cycle_counts")]
+        counts: Vec<u32>,
     }
-    let Columns { cycle_offsets, cycle_servers, cycle_counts } = Deserialize::deserialize(source)?;
-    let lists = split(&cycle_offsets, &cycle_servers);
+    let Columns { offsets, servers, counts } = Deserialize::deserialize(source)?;
+    let lists = split(&offsets, &servers);
     let lists = lists.ok_or_else(|| D::Error::custom("cycle_offsets exceed cycle_servers"))?;
-    if cycle_counts.len() != lists.len() {
+    if counts.len() != lists.len() {
         return Err(D::Error::custom("cycle_counts needs one entry per cycle"));
     }
-    let cycles = lists.into_iter().zip(cycle_counts);
+    let cycles = lists.into_iter().zip(counts);
     Ok(cycles.map(|(servers, count)| Cycle { servers, count }).collect())
 }
 

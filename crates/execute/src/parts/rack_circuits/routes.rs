@@ -173,7 +173,7 @@ mod tests {
                 circuit => circuits[circuit as usize],
             };
             // Costs by Bellman and Ford over (rack, circuits used).
-            let mut costs = vec![[UNKNOWN; 5]; 6];
+            let mut costs = [[UNKNOWN; 5]; 6];
             costs[0][0] = 0;
             for _ in 0..36 {
                 let layers = 0..=most as usize;
