@@ -23,7 +23,6 @@ from lightloom.schedule import Decider, Policy, Region, upcoming_all_to_alls
 Demands = npt.NDArray[np.uint64]
 
 ROOT = Path(__file__).resolve().parent.parent
-BITS = 10**9
 TURNS = 20
 #: upcoming all-to-alls made beforehand; an array and a time; the same with the time as text
 KINDS = ("upcoming", "array", "time as text")
@@ -31,28 +30,12 @@ KINDS = ("upcoming", "array", "time as text")
 
 def in_rust(servers: int, policy: Policy, held: Any, demands: Demands) -> tuple[float, int]:
     """Microseconds and pairs that change, by the example of the crate."""
-    region = {
-        "ports": [6] * servers,
-        "allowed": None,
-        "planes": None,
-        "numa_nodes": 2,
-        "circuit_rate": 400 * BITS,
-        "eps_rates": [800 * BITS] * servers,
-        "eps_nics": 0,
-        "relay_cost": {"chunk_bytes": 0, "chunk_latency_s": 0.0},
-        "failures": {"nics": [], "eps_nics": [], "servers": [], "planes": []},
-    }
-    chosen = {
-        "allocator": policy.allocator,
-        "when": policy.when,
-        "first": "reuse",
-        "split": True,
-        "relaying": False,
-    }
+    region = {"ports": 6, "circuit_gbps": 400, "eps_gbps": 800}
+    chosen = {"allocator": policy.allocator, "when": policy.when}
     timing = {"fixed_s": 10e-6}
     upcoming = [json.loads(upcoming_all_to_alls(demand, 5e-6)[0].to_json()) for demand in demands]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump([region, chosen, timing, json.loads(held.to_json()), upcoming], file)
+        json.dump([servers, region, chosen, timing, json.loads(held.to_json()), upcoming], file)
         file.flush()
         command = ["cargo", "run", "--release", "--quiet", "-p", "lightloom-decide"]
         command += ["--example", "decide_speed", "replay", file.name]

@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "out" / "mutants"
 PACKAGE = Path("python/lightloom")
+#: faults that are nearly always in an annotation, where nothing runs: ``int + None``
+UNSEEN = ["core/ReplaceBinaryOperator_BitOr_"]
 
 
 def run(*command: str | Path) -> str:
@@ -49,11 +51,13 @@ def missed(room: str, files: list[Path], since: str | None) -> list[str]:
         "timeout = 600.0\n"
         "excluded-modules = []\n"
         'distributor.name = "local"\n'
-        f"filters.git-filter.branch = {json.dumps(since)}\n"
+        f"filters.git-filter.branch = {json.dumps(since or 'HEAD')}\n"
+        f"filters.operators-filter.exclude-operators = {json.dumps(UNSEEN)}\n"
     )
     tools = Path(sys.executable).parent
     run(tools / "cosmic-ray", "baseline", config)  # tests that fail anyway would notice everything
     run(tools / "cosmic-ray", "init", config, session)
+    run(tools / "cr-filter-operators", session, config)
     if since:
         run(tools / "cr-filter-git", session, "--config", config)
     run(tools / "cosmic-ray", "exec", config, session)

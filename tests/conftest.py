@@ -1,6 +1,7 @@
 """Shared by all tests: golden files and the reference inputs next to the project."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ settings.register_profile("soak", deadline=None)
 settings.load_profile("soak" if "LIGHTLOOM_SOAK" in os.environ else "patient")
 
 ROOT = Path(__file__).parents[1]
+
+# A shell without job control lets what it starts in the background ignore Ctrl-C, and programs that
+# tests start and interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests start hundreds of interpreters, each of which would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

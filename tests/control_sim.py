@@ -1,10 +1,11 @@
 """A region as one process with one seed: controller, journal, switches, members, network, clock.
 
-Time is simulated: every wait is over at once, and a failure is replayed by its seed. Switches are
-in memory, behind the protocol of drivers; commands and replies take time, are lost, come late or
-after a crash; switches fall silent or lose power and circuits; others act on them; ports fail;
-the controller is killed at any of its waits, and started again on the same journal; servers are
-moved in the port map; members hang; clocks are set. After TigerBeetle's simulator (VOPR).
+Time is simulated: every wait is over at once, and a failure is replayed by its seed. The drivers
+speak to emulated switches, byte by byte, over a simulated network: commands and replies take time,
+are cut, are lost, come late or after a crash; switches refuse, fall silent or lose power and
+circuits; others act on them at any moment; the controller is killed at any of its commands, and
+started again on the same journal; servers are moved in the port map; members hang; clocks are set.
+After TigerBeetle's simulator (VOPR).
 
 Used by the tests (few) and by ``python -m tests.control_sim`` (many).
 """
@@ -15,16 +16,33 @@ import argparse
 import asyncio
 import contextlib
 import random
-import selectors
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from tests.simulated_network import SimulatedLoop, SimulatedNetwork
 
 from lightloom.control.controller import RegionController
+from lightloom.control.drivers import open_driver
+from lightloom.control.emulator import (
+    EmulatedBehavior,
+    Emulator,
+    FaultKind,
+    FaultScript,
+    FixedTime,
+)
+from lightloom.control.emulator.device import BootMode, CompletionTime
+from lightloom.control.emulator.matrix import (
+    Atomicity,
+    BusyPolicy,
+    MatrixRefusalError,
+    OpticalMatrix,
+    Refusal,
+)
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.lease import Lease
@@ -37,19 +55,14 @@ from lightloom.control.remap import remap
 from lightloom.control.report import RegionState
 from lightloom.control.session import RegionSession
 from lightloom.control.switch import (
-    ChangeOperation,
     CircuitResult,
-    CircuitState,
+    Credentials,
     CrossConnect,
-    PortSide,
-    PortStatus,
     Readback,
     SwitchChange,
     SwitchDescription,
-    SwitchDisconnectedError,
+    SwitchDriver,
     SwitchError,
-    SwitchTimeoutError,
-    SwitchUnreachableError,
 )
 from lightloom.control.wire import Frame
 from lightloom.errors import InputError, LightloomError
@@ -58,36 +71,33 @@ from lightloom.errors import InputError, LightloomError
 GONE = this_process()._replace(number=2**22 + 1)
 SERVERS, NICS, PORTS = 6, 2, 10
 SWITCHES = ("s0", "s1")
+#: protocols of which a switch speaks one, those most often that are simulated fast
+PROTOCOLS = ("tl1", "tl1", "scpi", "scpi", "restconf")
 RANKS = 1
 MAX_AGE_S, CHECK_S, TIMEOUT_S = 1.0, 10.0, 2.0
 #: longest time between a reading and the answer that it vouches for
-ANSWER_S = 0.2
+ANSWER_S = 0.1
+#: mean time between two acts of the world, and how often it does what
+ACT_S = 10.0
+ACTS = {
+    "delete": 20,
+    "connect": 20,
+    "clean up": 40,
+    "halfway": 6,
+    "stuck": 4,
+    "free": 10,
+    "silence": 8,
+    "power": 4,
+    "clock": 8,
+    "kill": 12,
+    "hang": 4,
+    "map": 3,
+}
 #: ports of each switch that the region does not have, and what is on them
 OTHERS = frozenset({CrossConnect("9", "19"), CrossConnect("10", "20")})
-
-
-class _Idle(selectors.SelectSelector):
-    """Nothing is ever waited for: the clock is set forward instead."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout=None):
-        assert timeout is not None, "every task waits for another"
-        self.now += max(timeout, 0.0)
-        return []
-
-
-class SimulatedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes only in waits."""
-
-    def __init__(self) -> None:
-        self._idle = _Idle()
-        super().__init__(self._idle)
-
-    def time(self) -> float:
-        return self._idle.now
+#: chance of a fault in a command to the network, and in a change to a switch
+LINK_FAULTS, SWITCH_FAULTS = 0.02, 0.08
+KINDS = (FaultKind.DENY, FaultKind.LATE, FaultKind.NO_REPLY, FaultKind.SLOW, FaultKind.REPORT)
 
 
 class Killed(BaseException):
@@ -99,13 +109,14 @@ class World:
     """What the simulation knows and the controller does not."""
 
     seed: int
+    network: SimulatedNetwork = field(init=False)
     rng: random.Random = field(init=False)
-    #: chance of a fault of each kind in a command
-    fault_rate: float = 0.15
     #: seconds by which the time of day is wrong
     clock_error_s: float = 0.0
     #: how many more waits of the controller until it is killed; None never
     fuse: int | None = None
+    #: how many processes the controller has had
+    life: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -127,145 +138,170 @@ class World:
             raise Killed
 
 
-class SimulatedSwitch:
-    """A switch that holds cross-connects, and knows who made each, and when it went dark."""
+class WatchedMatrix(OpticalMatrix):
+    """Optics that know who made each cross-connect, and when it went dark."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def watch(self, world: World, name: str) -> None:
         self.world, self.name = world, name
-        self.cross_connects: set[CrossConnect] = set(OTHERS)
         #: those that somebody else has made
-        self.foreign: set[CrossConnect] = set(OTHERS)
+        self.foreign: set[CrossConnect] = set()
         #: those of others that the controller has read since they were made
         self.known: set[CrossConnect] = set()
         self.dark_since: dict[CrossConnect, float] = {}
-        self.silent_until = 0.0
-        self.failed_ports: set[str] = set()
-        self.is_connected = False
-        self.late: list[tuple[float, SwitchChange]] = []
+        self.is_others = False
+        #: whether the next command is done by half and refused
+        self.fails_halfway = False
 
-    # what the world does
+    @property
+    def cross_connects(self) -> set[CrossConnect]:
+        return {CrossConnect(str(a), str(b)) for a, b in self.circuits.items()}
 
-    def make(self, connect: CrossConnect, *, foreign: bool) -> None:
-        for other in list(self.cross_connects):
-            if other.ingress == connect.ingress or other.egress == connect.egress:
-                self.drop(other, foreign=foreign)
-        self.cross_connects.add(connect)
-        self.dark_since.pop(connect, None)
-        (self.foreign.add if foreign else self.foreign.discard)(connect)
+    @contextlib.contextmanager
+    def by_others(self) -> Iterator[None]:
+        """What changes meanwhile is not the controller's doing."""
+        self.is_others = True
+        try:
+            yield
+        finally:
+            self.is_others = False
 
-    def drop(self, connect: CrossConnect, *, foreign: bool) -> None:
-        if connect not in self.cross_connects:
-            return
-        if not foreign:
-            assert connect not in self.foreign or connect not in self.known, (
-                f"{connect} of {self.name} is somebody else's, as the controller has read"
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Note what comes and goes."""
+        before = self.cross_connects
+        try:
+            yield
+        finally:
+            now = self.cross_connects
+            gone = before - now
+            stolen = gone & self.foreign & self.known
+            assert self.is_others or not stolen, (
+                f"{stolen} of {self.name} are somebody else's, as the controller has read"
             )
-        self.cross_connects.discard(connect)
-        self.foreign.discard(connect)
-        self.known.discard(connect)
-        self.dark_since[connect] = self.world.now
+            self.foreign -= gone
+            self.known -= gone
+            self.dark_since |= dict.fromkeys(gone, self.world.now)
+            if self.is_others:
+                self.foreign |= now - before
+
+    def change(self, deletes: Iterable[int], creates: Sequence[tuple[int, int]]) -> float:
+        deletes, creates, is_half = list(deletes), list(creates), False
+        if not self.is_others and self.fails_halfway:
+            self.fails_halfway, is_half = False, True
+            deletes, creates = deletes[: (len(deletes) + 1) // 2], creates[: len(creates) // 2]
+        with self._noted():
+            settled_at_s = super().change(deletes, creates)
+        if not self.is_others:
+            self.foreign -= {CrossConnect(str(a), str(b)) for a, b in creates}
+        if is_half:
+            raise MatrixRefusalError(Refusal.FAILED, 1)
+        return settled_at_s
+
+    def restore(self, circuits: dict[int, int]) -> float:
+        with self.by_others(), self._noted():
+            return super().restore(circuits)
+
+    # what others do
+
+    def make(self, connect: CrossConnect) -> None:
+        with self.by_others(), contextlib.suppress(MatrixRefusalError):
+            ports = [port for end in connect if (port := int(end)) in self._peers]
+            self.change(ports, [(int(connect.ingress), int(connect.egress))])
+
+    def drop(self, connect: CrossConnect) -> None:
+        with self.by_others():
+            self.change([int(connect.ingress)], [])
+
+
+class SimulatedSwitch:
+    """An emulated switch, of which the seed draws protocol, behavior and faults."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name, rng = world, name, world.rng
+        self.protocol = rng.choice(PROTOCOLS)
+        self.faults = FaultScript(rate=SWITCH_FAULTS, kinds=KINDS, seed=rng.randrange(2**32))
+        busy = rng.choice(list(BusyPolicy))
+        behavior = EmulatedBehavior(
+            completion=rng.choice(list(CompletionTime)),
+            busy=busy,
+            atomicity=rng.choice(list(Atomicity)),
+            boot=rng.choice(list(BootMode)),
+            boot_s=rng.choice((0.0, 1.0)),
+            max_sessions=rng.choice((0, 3)),
+            idle_close_s=rng.choice((5.0, 60.0)),
+            page_rows=rng.choice((0, 0, 3)),
+        )
+        self.emulator = Emulator(
+            (PORTS, PORTS),
+            seed=rng.randrange(2**32),
+            timing=FixedTime(0.01),
+            faults=self.faults,
+            behavior=behavior,
+            services={self.protocol: 0},
+        )
+        plain = self.emulator.matrix
+        self.matrix = WatchedMatrix(
+            plain.size, plain.settle_time, plain.now, plain.rng, plain.busy, plain.atomicity
+        )
+        self.matrix.watch(world, name)
+        self.emulator.switch.matrix = self.matrix
+        self.query = (
+            f"?reply_timeout_s=0.5&connect_timeout_s=0.3&keepalive_s={rng.choice((0, 3))}"
+            f"&max_pairs={rng.choice((0, 2))}"
+            f"&moves={'no' if busy is BusyPolicy.REFUSE else rng.choice(('yes', 'no'))}"
+        )
+
+    async def start(self) -> None:
+        await self.emulator.__aenter__()
+        for connect in sorted(OTHERS):
+            self.matrix.make(connect)
 
     def lose_power(self) -> None:
-        for connect in list(self.cross_connects):
-            self.drop(connect, foreign=True)
-        for connect in OTHERS:
-            self.make(connect, foreign=True)
-        self.is_connected = False
+        self.emulator.switch.lose_power()
+        for connect in sorted(OTHERS):
+            self.matrix.make(connect)
 
-    # the protocol of drivers
+    def silence(self, until: float) -> None:
+        (port,) = self.emulator.ports.values()
+        self.world.network.silence(port, until)
 
-    async def _wait(self, seconds: float) -> None:
-        self.world.burn()
-        await asyncio.sleep(seconds)
-        self.world.burn()
 
-    async def _answer(self) -> None:
-        """The time until a reply, or until nobody waits for it any more."""
-        await self._wait(self.world.rng.uniform(0.0005, 0.003))
-        self._settle()
-        if self.world.now < self.silent_until:
-            self.is_connected = False
-            await self._wait(0.5)
-            raise SwitchTimeoutError(f"{self.name}: no reply within 0.5 s")
+class WatchedDriver:
+    """The driver of a process that may end; notes what the controller has read."""
 
-    def _settle(self) -> None:
-        due = [change for at, change in self.late if at <= self.world.now]
-        self.late = [(at, change) for at, change in self.late if at > self.world.now]
-        for change in due:
-            self._do(change)
+    def __init__(self, switch: SimulatedSwitch) -> None:
+        self._world, self._matrix, self._life = switch.world, switch.matrix, switch.world.life
+        url = switch.emulator.url() + switch.query
+        self._driver: SwitchDriver = open_driver(url, credentials=Credentials("admin", "root"))
+
+    def _burn(self) -> None:
+        if self._life != self._world.life:
+            raise Killed
+        self._world.burn()
 
     async def connect(self) -> SwitchDescription:
-        await self._wait(0.002)
-        if self.world.now < self.silent_until:
-            await self._wait(0.3)
-            raise SwitchUnreachableError(f"{self.name}: no connection within 0.3 s")
-        self.is_connected = True
-        sides = {
-            str(n + 1): (PortSide.INGRESS, PortSide.EGRESS)[n // PORTS] for n in range(2 * PORTS)
-        }
-        return SwitchDescription("Simulated", "S-1", self.name, (PORTS, PORTS), sides)
+        self._burn()
+        return await self._driver.connect()
 
     async def read_back(self, *, ports: bool = True) -> Readback:
-        self._check()
-        await self._answer()
-        read = frozenset(self.cross_connects)
-        self.known = set(self.foreign & read)
-        states = tuple(
-            PortStatus(port, PortSide.ANY, power_dbm=float("-inf")) for port in self.failed_ports
-        )
-        await self._wait(self.world.rng.uniform(0.0005, 0.002))
-        return Readback(read, {}, states if ports else ())
-
-    def _check(self) -> None:
-        if not self.is_connected:
-            raise SwitchDisconnectedError(f"{self.name}: the connection was cut")
+        self._burn()
+        readback = await self._driver.read_back(ports=ports)
+        self._matrix.known = self._matrix.foreign & readback.cross_connects
+        self._burn()
+        return readback
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        self._check()
-        rng = self.world.rng
-        await self._answer()
-        fault = rng.random() < self.world.fault_rate and rng.choice(
-            ("deny", "half", "stuck", "cut-before", "cut-after", "cut-half", "late")
-        )
-        half = SwitchChange(
-            change.deletes[: (len(change.deletes) + 1) // 2],
-            change.creates[: len(change.creates) // 2],
-        )
-        if fault:
-            self.world.counts[f"fault: {fault}"] += 1
-        if fault == "late":
-            self.late.append((self.world.now + rng.uniform(0.0, 0.04), change))
-        elif fault in ("half", "cut-half"):
-            self._do(half)
-        elif fault == "stuck":
-            self._do(SwitchChange(change.deletes, change.creates[1:]))
-        elif fault not in ("deny", "cut-before"):
-            self._do(change)
-        if fault and fault.startswith(("cut", "late")):
-            self.is_connected = False
-            raise SwitchDisconnectedError(f"{self.name}: the connection was cut")
-        await self._wait(rng.uniform(0.005, 0.02))
-        state = CircuitState.INVALID if fault in ("deny", "half") else None
-        return (
-            *(CircuitResult(cross, ChangeOperation.DELETE, state) for cross in change.deletes),
-            *(
-                CircuitResult(cross, ChangeOperation.CREATE, state or CircuitState.CONNECTED)
-                for cross in change.creates
-            ),
-        )
-
-    def _do(self, change: SwitchChange) -> None:
-        for connect in change.deletes:
-            self.drop(connect, foreign=False)
-        for connect in change.creates:
-            self.make(connect, foreign=False)
+        self._burn()
+        results = await self._driver.apply(change)
+        self._burn()
+        return results
 
     async def watch(self):
         for event in ():
             yield event
 
     async def close(self) -> None:
-        self.is_connected = False
+        await self._driver.close()
 
 
 class _Transport:
@@ -316,14 +352,26 @@ def map_of(names: list[str], place: dict[str, int]) -> PortMap:
 class Simulation:
     """One world, its controller, and what is done to them."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, loop: SimulatedLoop) -> None:
         self.world = World(seed)
         self.path = folder / "sim.sqlite"
+        self.world.network = loop.network = SimulatedNetwork(
+            loop, self.world.rng, on_send=self.world.burn, counts=self.world.counts
+        )
         self.switches = {name: SimulatedSwitch(self.world, name) for name in SWITCHES}
         self.place = {f"node{n}": n for n in range(SERVERS)}
         self.names = sorted(self.place)
         self.members = [SimulatedMember(self.world) for _ in range(2)]
         self.controller: RegionController | None = None
+        self.is_alive = False
+
+    async def start(self) -> None:
+        for switch in self.switches.values():
+            await switch.start()
+
+    async def close(self) -> None:
+        for switch in self.switches.values():
+            await switch.emulator.close()
 
     def region(self) -> RegionFile:
         rng = self.world.rng
@@ -353,7 +401,7 @@ class Simulation:
         self.controller = RegionController(
             region,
             kept or wanted,
-            self.switches,
+            {name: WatchedDriver(switch) for name, switch in self.switches.items()},
             self.journal,
             Lease(
                 self.journal,
@@ -365,7 +413,7 @@ class Simulation:
         )
         self.failures = RegionFailures(self.controller)
         self.failures.load()
-        self.file_map = wanted
+        self.file_map, self.is_alive = wanted, True
 
     async def life(self, until: int) -> None:
         """One life of the controller, from its start to its end or death."""
@@ -396,7 +444,6 @@ class Simulation:
         """Something happens, and then something is asked."""
         world, rng, controller = self.world, self.world.rng, self.controller
         world.burn()
-        self.disturb()
         await asyncio.sleep(rng.choice((0.0, 0.001, 0.01, 0.3, 2.0)))
         world.counts["requests"] += 1
         kind = rng.choices(
@@ -434,7 +481,7 @@ class Simulation:
         """An operator says that the circuits that are there are the controller's."""
         for circuit in await self.controller.adopt(ChangeReason("sim")):
             for placed in self.controller.port_map.cross_connects(circuit):
-                self.switches[placed.switch].foreign.discard(placed.cross_connect)
+                self.switches[placed.switch].matrix.foreign.discard(placed.cross_connect)
 
     async def demand(self, session: RegionSession) -> None:
         ranks = session.controller.decider.ranks
@@ -442,7 +489,6 @@ class Simulation:
         for _ in range(self.world.rng.randrange(1, 8)):
             a, b = self.world.rng.sample(range(ranks), 2)
             demand[0, a, b] = 10**9
-        asked = self.world.now
         frame = Frame({"op": "demand", "upcoming": 1}, demand.tobytes())
         try:
             reply = await session.handle(self.members[0].member, frame)
@@ -451,9 +497,9 @@ class Simulation:
         except LightloomError:
             reply = session.fallback()
             self.world.counts["use the EPS"] += 1
-        self.check_light(reply["circuits"], asked)
+        self.check_light(reply["circuits"])
 
-    def check_light(self, circuits: list[list[int]], asked: float) -> None:
+    def check_light(self, circuits: list[list[int]]) -> None:
         """No circuit that has been dark for longer than the set age is called lit.
 
         That is promised of what was read; by ``accepted`` the switch's word is believed.
@@ -463,56 +509,65 @@ class Simulation:
         for row in circuits:
             pair = next(c for c in self.controller.held if list(c) == row)
             for placed in self.controller.port_map.cross_connects(pair):
-                switch = self.switches[placed.switch]
-                if placed.cross_connect in switch.cross_connects:
+                matrix = self.switches[placed.switch].matrix
+                if placed.cross_connect in matrix.cross_connects:
                     continue
-                dark_s = self.world.now - switch.dark_since[placed.cross_connect]
-                assert dark_s <= MAX_AGE_S + max(self.world.now - asked, ANSWER_S), (pair, dark_s)
+                dark_s = self.world.now - matrix.dark_since[placed.cross_connect]
+                assert dark_s <= MAX_AGE_S + ANSWER_S, (pair, dark_s)
 
-    def disturb(self) -> None:
+    async def disturb(self) -> None:
+        """Act at random moments, for ever."""
+        while True:
+            await asyncio.sleep(self.world.rng.expovariate(1 / ACT_S))
+            self.act()
+
+    def act(self) -> None:
         """Whatever else there is in the world."""
         world, rng = self.world, self.world.rng
         switch = self.switches[rng.choice(SWITCHES)]
-        draw = rng.random()
-        if draw < 0.02:
-            ours = sorted(switch.cross_connects - switch.foreign)
-            if ours:
-                switch.drop(rng.choice(ours), foreign=True)
-                world.counts["deleted by others"] += 1
-        elif draw < 0.04:
-            ends = str(rng.randint(1, SERVERS)), str(PORTS + rng.randint(1, PORTS - 2))
-            connect = CrossConnect(*ends)
-            if connect not in self.claimed(switch.name):
-                switch.make(connect, foreign=True)
-                world.counts["connected by others"] += 1
-        elif draw < 0.07:
-            # others clean up what they made
-            theirs = sorted(switch.foreign - OTHERS)
-            for connect in theirs:
-                switch.drop(connect, foreign=True)
-        elif draw < 0.08:
-            switch.silent_until = world.now + rng.choice((0.2, 3.0, 60.0))
-            world.counts["silent"] += 1
-        elif draw < 0.085:
-            switch.lose_power()
-            world.counts["power lost"] += 1
-        elif draw < 0.095:
-            world.clock_error_s += rng.choice((-3600.0, -20.0, 20.0, 3600.0))
-            world.counts["clock set"] += 1
-        elif draw < 0.105:
-            world.fuse = rng.randrange(0, 40)
-        elif draw < 0.11:
-            member = rng.choice(self.members)
-            member.hangs = not member.hangs
-        elif draw < 0.113:
-            self.edit_map()
-            world.fuse = 0
-            world.counts["map edited"] += 1
+        matrix = switch.matrix
+        act = rng.choices(list(ACTS), ACTS.values())[0]
+        world.counts[f"act: {act}"] += 1
+        match act:
+            case "delete":
+                ours = sorted(matrix.cross_connects - matrix.foreign)
+                for connect in ours[:1] and [rng.choice(ours)]:
+                    matrix.drop(connect)
+            case "connect":
+                connect = CrossConnect(
+                    str(rng.randint(1, SERVERS)), str(PORTS + rng.randint(1, PORTS - 2))
+                )
+                if connect not in self.claimed(switch.name):
+                    matrix.make(connect)
+            case "clean up":
+                for connect in sorted(matrix.foreign - OTHERS):
+                    matrix.drop(connect)
+            case "halfway":
+                matrix.fails_halfway = True
+            case "stuck":
+                matrix.stuck = {rng.randint(1, SERVERS)}
+            case "free":
+                matrix.stuck = set()
+            case "silence":
+                switch.silence(world.now + rng.choice((0.2, 1.5, 3.0, 60.0)))
+            case "power":
+                switch.lose_power()
+            case "clock":
+                world.clock_error_s += rng.choice((-3600.0, -20.0, 20.0, 3600.0))
+            case "kill":
+                world.fuse = rng.randrange(0, 60)
+            case "hang":
+                member = rng.choice(self.members)
+                member.hangs = not member.hangs
+            case "map":
+                self.edit_map()
+                world.fuse = 0
 
     def claimed(self, switch: str) -> set[CrossConnect]:
         """Cross-connects that the controller holds or has tried to make: whose they are is moot."""
         controller = self.controller
-        changing = {c for entry in self.journal.unfinished() for c in entry.intent.wanted}
+        unfinished = self.journal.unfinished() if self.is_alive else []
+        changing = {c for entry in unfinished for c in entry.intent.wanted}
         return {
             placed.cross_connect
             for circuit in controller.held | controller._attempted | changing
@@ -536,38 +591,51 @@ class Simulation:
     async def run(self, requests: int) -> Counter[str]:
         """Live and die until so many requests were made; then let all agree."""
         world = self.world
-        while world.counts["requests"] < requests:
-            try:
-                await self.life(requests)
-            except Killed:
-                world.counts["killed"] += 1
-            except LeaseError:
-                world.counts["lease held or lost"] += 1
-                await asyncio.sleep(world.rng.uniform(1.0, 40.0))
-            except (ControlError, SwitchError, InputError) as error:
-                world.counts[f"not started: {type(error).__name__}"] += 1
-                world.counts["requests"] += 1
-                await asyncio.sleep(5.0)
+        world.network.fault_rate = LINK_FAULTS
+        disturbing = asyncio.create_task(self.disturb())
+        try:
+            while world.counts["requests"] < requests:
+                await self.live(requests)
+        finally:
+            disturbing.cancel()
             self.die()
         await self.end()
         return world.counts
 
+    async def live(self, until: int) -> None:
+        """Live once more."""
+        world = self.world
+        try:
+            await self.life(until)
+        except Killed:
+            world.counts["killed"] += 1
+        except LeaseError:
+            world.counts["lease held or lost"] += 1
+            await asyncio.sleep(world.rng.uniform(1.0, 40.0))
+        except (ControlError, SwitchError, InputError) as error:
+            world.counts[f"not started: {type(error).__name__}"] += 1
+            world.counts["requests"] += 1
+            await asyncio.sleep(5.0)
+        self.die()
+
     def die(self) -> None:
         """Nothing of the process is left but its file; what was sent is still done."""
-        self.world.fuse = None
-        for switch in self.switches.values():
-            switch.is_connected = False
+        self.world.fuse, self.is_alive = None, False
+        self.world.life += 1
+        self.world.network.cut_clients()
         self.journal.close()
 
     async def end(self) -> None:
         """Faults end; an operator starts, takes up the map, repairs drift: all agree."""
         world = self.world
-        world.fault_rate, world.fuse = 0.0, None
+        world.network.fault_rate, world.fuse = 0.0, None
         for switch in self.switches.values():
-            switch.silent_until = 0.0
-            for connect in sorted(switch.foreign - OTHERS):
-                switch.drop(connect, foreign=True)
-        await asyncio.sleep(60.0)
+            switch.faults.set_rate(0.0)
+            switch.silence(0.0)
+            switch.matrix.stuck, switch.matrix.fails_halfway = set(), False
+            for connect in sorted(switch.matrix.foreign - OTHERS):
+                switch.matrix.drop(connect)
+        await asyncio.sleep(120.0)  # also sessions that were left over are closed by then
         for _ in range(2):
             self.start_controller()
             controller = self.controller
@@ -590,8 +658,9 @@ class Simulation:
         assert self.journal.held() == controller.held == frozenset()
         for switch in self.switches.values():
             owned = controller.port_map.owned(switch.name)
-            assert not any(owned & {*connect} for connect in switch.cross_connects)
-            assert switch.cross_connects >= OTHERS
+            present = switch.matrix.cross_connects
+            assert not any(owned & {*connect} for connect in present)
+            assert present >= OTHERS
         await controller.close()
         self.journal.close()
 
@@ -600,14 +669,17 @@ def simulate(seed: int, requests: int) -> Counter[str]:
     """Run one seed; return what happened how often."""
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(SimulatedLoop()) as loop:
         loop.set_exception_handler(lambda _loop, _context: None)  # tasks of those that were killed
-        simulation = Simulation(seed, Path(folder))
+        simulation = Simulation(seed, Path(folder), loop)
         try:
+            loop.run_until_complete(simulation.start())
             return loop.run_until_complete(simulation.run(requests))
         except BaseException as error:
             error.add_note(
                 f"replay: python -m tests.control_sim --seed {seed} --requests {requests}"
             )
             raise
+        finally:
+            loop.run_until_complete(simulation.close())
 
 
 def main() -> None:

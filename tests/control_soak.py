@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.control_neighbors import Neighborhood
 from tests.control_regions import emulated, port_map_of, region_of
 
 from lightloom.control.controller import RegionController
@@ -225,6 +226,13 @@ def main() -> None:
         print(f"{arguments.changes} changes, {title}, in {seconds:.0f} s: all agree")
         for result, count in sorted(soak.results.items()):
             print(f"  {result:32} {count:6}", flush=True)
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        counts = asyncio.run(Neighborhood(arguments.seed, Path(folder)).run(arguments.changes))
+    seconds = time.perf_counter() - began
+    print(f"{arguments.changes} changes among others, mode safe, in {seconds:.0f} s: all agree")
+    for result, count in sorted(counts.items()):
+        print(f"  {result:32} {count:6}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         changes = kill_at_random(Path(folder), arguments.kills, arguments.seed)
     print(f"{arguments.kills} kills at random points of {changes} changes: all agree")

@@ -78,7 +78,33 @@ __version__: str
 
 shown_by("lightloom.report.views")
 
-_import_export = exports(__name__)
+_import_export = exports(
+    __name__,
+    {
+        "api": ["compare", "compare_schedules", "predict", "simulate_flows"],
+        "demand": ["rank_matrix", "synthetic"],
+        "demand.byte_matrix": ["read_byte_matrix"],
+        "demand.predictors": ["DemandPredictor"],
+        "errors": ["InputError", "LightloomError"],
+        "fabric": ["load_fabric"],
+        "models": ["load_model"],
+        "packets.flows": ["Flows", "make_flows", "read_flows"],
+        "packets.results": ["PacketRun"],
+        "progress": ["Progress"],
+        "report.figure": ["Figure"],
+        "schedule": [
+            "Allocation",
+            "Decider",
+            "PermutationSchedule",
+            "Region",
+            "allocate",
+            "decompose",
+        ],
+        "study.compare": ["Comparison", "Scenario", "load_study"],
+        "study.prediction": ["Prediction"],
+        "study.scheduling": ["ScheduleComparison"],
+    },
+)
 
 
 def __getattr__(name: str) -> object:

@@ -2,12 +2,13 @@
 
 Each kind of thing has one :class:`Door`. A place that takes such a thing takes the thing itself,
 the name of a built-in one, or the name under which an installed package has one as an entry point
-of the door's group, in that order. Packages are looked up without importing them; whatever goes
-wrong in one is told in one line.
+of the door's group, in that order. Packages are looked up without importing them, and imported
+where they are named, or where all are wanted; whatever goes wrong in one is told in one line.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,13 +63,29 @@ class Door:
         InputError
             In the place of any exception.
         """
+        start = f"{self.what} '{name}': "
         try:
             yield
         except Exception as error:
-            text = " ".join(str(error).split())
+            text = " ".join(str(error).split()).removeprefix(start)
             if not isinstance(error, InputError):
                 text = f"{type(error).__name__}: {text}"
-            raise InputError(f"{self.what} '{name}': {text}") from error
+            raise InputError(f"{start}{text}") from error
+
+    @contextmanager
+    def left_out_with_a_warning(self, name: str) -> Iterator[None]:
+        """Warn of whatever a package's thing raises, in one line, where all things are wanted.
+
+        What is not of a package, but built in, raises as ever.
+        """
+        if name not in self.installed():
+            yield
+            return
+        try:
+            with self.in_one_line(name):
+                yield
+        except InputError as error:
+            warnings.warn(f"{error}; left out", stacklevel=3)
 
 
 #: classes with the protocol :class:`lightloom.fabric.Fabric`

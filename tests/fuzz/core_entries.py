@@ -43,6 +43,44 @@ def with_circuits(draw: Draws) -> tuple[core_requests.CircuitRequest, Any]:
     return request, circuits
 
 
+def failures(draw: Draws) -> Any:
+    rng, servers = draw.rng, max(1, draw.side)
+
+    def ends(count: int) -> list[tuple[int, int]]:
+        return [(rng.randrange(servers), rng.randrange(2)) for _ in range(count)]
+
+    return draw.namespace(
+        nics=draw.pick([ends(rng.randrange(2))]),
+        eps_nics=draw.pick([ends(rng.randrange(2))]),
+        servers=draw.pick([[rng.randrange(servers) for _ in range(rng.randrange(2))]]),
+        planes=draw.pick([[0] * rng.randrange(2)]),
+    )
+
+
+def region_values(draw: Draws) -> dict[str, Any]:
+    kinds = draw.rng.choice(["few", "equal"])
+    ports = draw.column(np.uint32, "few")
+    if kinds == "equal" and isinstance(ports, np.ndarray):
+        ports = np.full(ports.shape, draw.rng.choice([2, 3, 4]), np.uint32)
+    return vars(
+        draw.namespace(
+            ports=ports,
+            allowed=draw.optional(lambda: draw.symmetric(np.bool_, "flags")),
+            planes=draw.pick([None, draw.pick(NAMES["planes"])]) if kinds == "equal" else None,
+            numa_nodes=draw.number(1, 1, 2),
+            circuit_gbps=draw.number(400, 1),
+            eps_gbps=draw.pick([draw.column(np.float64, "few"), draw.number(800, 0)]),
+            eps_nics=draw.number(2, 2, 3),
+            split=draw.flag(),
+            failed=draw.optional(lambda: vars(failures(draw))) if draw.chance(0.3) else None,
+        )
+    )
+
+
+def working_region(draw: Draws) -> tuple:
+    return draw.side, region_values(draw)
+
+
 def allocate(draw: Draws) -> tuple:
     previous = draw.optional(draw.symmetric)
     tolerance = draw.pick([0.0, 0.0, 0.1, 1.0, 1e300, -1.0, float("nan")])
@@ -471,6 +509,7 @@ CALLS = {
     "schedule_line_bound": lambda draw: (circuit_request(draw, draw.optional(draw.symmetric)),),
     "schedule_changed_pairs": changed_pairs,
     "schedule_map_nics": map_nics,
+    "schedule_working_region": working_region,
     "schedule_assign_planes": lambda draw: (*planes(draw), draw.optional(lambda: nic_rows(draw))),
     "schedule_build_on_planes": build_on_planes,
     "schedule_plan_batches": plan_batches,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from tests.fuzz.core_entries import GBPS, NAMES, nic_rows, relay_cost, text
+from tests.fuzz.core_entries import NAMES, nic_rows, region_values, relay_cost, text
 from tests.fuzz.draws import Draws
 from tests.fuzz.outcomes import look
 from tests.fuzz.parser_inputs import damaged
@@ -12,42 +12,6 @@ from lightloom import _core
 
 HELD = b'{"circuits":[0,1,1,0],"nics":[{"a":{"server":0,"nic":0},"b":{"server":1,"nic":0}}],'
 WORDS = [b"[", b"]", b"{", b"}", b",", b'"nic":', b"65536", b"-1", b"1e9", b"[" * 40, b"\xff"]
-
-
-def failures(draw: Draws) -> Any:
-    rng, servers = draw.rng, max(1, draw.side)
-
-    def ends(count: int) -> list[tuple[int, int]]:
-        return [(rng.randrange(servers), rng.randrange(2)) for _ in range(count)]
-
-    return draw.namespace(
-        nics=draw.pick([ends(rng.randrange(2))]),
-        eps_nics=draw.pick([ends(rng.randrange(2))]),
-        servers=draw.pick([[rng.randrange(servers) for _ in range(rng.randrange(2))]]),
-        planes=draw.pick([[0] * rng.randrange(2)]),
-    )
-
-
-def region_values(draw: Draws) -> Any:
-    kinds = draw.rng.choice(["few", "equal"])
-    ports = draw.column(np.uint32, "few")
-    if kinds == "equal" and isinstance(ports, np.ndarray):
-        ports = np.full(ports.shape, draw.rng.choice([2, 3, 4]), np.uint32)
-    return draw.namespace(
-        ports=ports,
-        allowed=draw.optional(lambda: draw.symmetric(np.bool_, "flags")),
-        planes=draw.pick([None, draw.pick(NAMES["planes"])]) if kinds == "equal" else None,
-        numa_nodes=draw.number(1, 1, 2),
-        circuit_bps=draw.number(400 * GBPS, GBPS),
-        eps_bps=draw.column(np.uint64, "rates"),
-        eps_nics=draw.number(2, 2, 3),
-        split=draw.flag(),
-        failures=draw.optional(lambda: failures(draw)) if draw.chance(0.3) else None,
-    )
-
-
-def region(draw: Draws) -> Any:
-    return look(_core.DeciderRegion(region_values(draw)))
 
 
 def decider(draw: Draws) -> Any:
@@ -66,7 +30,7 @@ def decider(draw: Draws) -> Any:
         link_up_s=draw.number(0, 1e-3),
         keep_unchanged=draw.flag(),
     )
-    return _core.Decider(region(draw), policy, timing, None)
+    return _core.Decider(draw.side, region_values(draw), policy, timing, None)
 
 
 def hold(draw: Draws, decides: Any) -> Any:
@@ -126,7 +90,6 @@ def predict(draw: Draws) -> None:
 
 #: classes that can be called, and what is done with each
 OBJECTS = {
-    "DeciderRegion": region,
     "Held": held_of_text,
     "Upcoming": upcoming,
     "Decider": decide,

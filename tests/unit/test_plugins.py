@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import lightloom
 from lightloom.cli import run_command as main
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric import load_fabric
+from lightloom.fabric.read import fabric_names
 
 JOB = {"gpus": 64, "rate": 100, "seeds": 1, "compute_spread": 0.0, "imbalances": False}
 PLAN = {"tp": 1, "pp": 2, "ep": 16, "micro_batches": 2}
@@ -171,3 +173,60 @@ def test_an_installed_family_is_read(add, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     assert lightloom.load_model(str(path)).family == "ours"
+
+
+MOONS = {
+    "moon": "raise RuntimeError('made for\\nanother version')",
+    "flat-moon": "class Moon: pass",
+    "free-moon": (
+        "from lightloom.fabric import FatTree\n"
+        "class Moon(FatTree):\n"
+        "    kind = 'free-moon'\n"
+        "    def bill_of_materials(self, cluster, *rest):\n"
+        "        return {}[cluster.gpus]\n"
+    ),
+}
+
+
+@pytest.fixture(params=MOONS)
+def broken(request, add):
+    """The kind of a fabric whose package does not work."""
+    kind = request.param
+    module = kind.replace("-", "_")
+    add(module, MOONS[kind], {"lightloom.fabrics": {kind: f"{module}:Moon"}})
+    yield kind
+    sys.modules.pop(module, None)
+
+
+def test_a_broken_package_is_not_imported_for_other_fabrics(broken, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = f"{COMMAND} out.json --fabrics oversub --set oversub.ratio=2"
+    assert main(command.split()) == 0
+    assert main(["fabrics", "fat-tree"]) == 0
+    words = ["--gpus", "16", "--rate", "400", "--bytes", "1MB"]
+    assert main(["collective", "all-to-all", *words]) == 0
+    assert "moon" not in capsys.readouterr().err
+    assert broken.replace("-", "_") not in sys.modules
+
+
+@pytest.mark.filterwarnings("default")
+def test_where_all_fabrics_are_shown_a_broken_one_is_a_line(broken, capsys):
+    assert main(["fabrics"]) == 0
+    shown = capsys.readouterr()
+    assert "mixnet" in shown.out
+    assert "moon" not in shown.out
+    (line,) = shown.err.splitlines()
+    assert line.startswith(f"lightloom: warning: fabric '{broken}': ")
+    assert line.endswith("; left out")
+    assert main(["--quiet", "fabrics"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("broken", ["moon", "flat-moon"], indirect=True)
+def test_a_broken_package_is_one_line_where_it_is_named(broken, capsys):
+    for options in (f"--fabrics fat-tree,{broken}", f"--fabrics fat-tree --set {broken}.planes=2"):
+        assert main(f"{COMMAND} - {options}".split()) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"lightloom: fabric '{broken}': ")
+    with pytest.warns(UserWarning, match=f"^fabric '{broken}': .*; left out$"):
+        assert broken not in fabric_names(["all"])

@@ -208,9 +208,9 @@ pub unsafe extern "C" fn lightloom_create(
         let length = length.min(MAX_TEXT_BYTES + 1);
         // SAFETY: the caller says that so many bytes lie there.
         let text = unsafe { values_at(description.cast::<u8>(), length, "description") }?;
-        let made = Box::into_raw(Box::new(LightloomDecider::new(text)?));
+        let opened = Box::into_raw(Box::new(LightloomDecider::new(text)?));
         // SAFETY: the pointer was checked, and the caller says that it may be written to.
-        unsafe { write_one(decider, made, "decider") }
+        unsafe { write_one(decider, opened, "decider") }
     })
 }
 
@@ -279,9 +279,9 @@ pub unsafe extern "C" fn lightloom_decide(
         let bytes = unsafe { values_at(bytes, cells, "bytes") }?;
         // SAFETY: the caller says that so many lie there.
         let hidden = unsafe { values_at(hidden_ps, all_to_alls, "hidden_ps") }?;
-        let found = LightloomDecision::from(state.decide(bytes, hidden)?);
+        let decided = LightloomDecision::from(state.decide(bytes, hidden)?);
         // SAFETY: the pointer was checked, and the caller says that it may be written to.
-        unsafe { write_one(decision, found, "decision") }
+        unsafe { write_one(decision, decided, "decision") }
     })
 }
 
@@ -312,8 +312,8 @@ pub unsafe extern "C" fn lightloom_hold(
             )));
         }
         // SAFETY: the caller says that so many lie there.
-        let given = unsafe { values_at(circuits, count, "circuits") }?;
-        let nics = given.iter().map(NicCircuit::from).collect();
+        let pairs = unsafe { values_at(circuits, count, "circuits") }?;
+        let nics = pairs.iter().map(NicCircuit::from).collect();
         // SAFETY: the caller passes a valid decider.
         unsafe { decider_at(decider) }?.lock()?.hold(nics)
     })
@@ -347,10 +347,10 @@ pub unsafe extern "C" fn lightloom_list(
         let kind =
             kind.ok_or_else(|| Refusal::invalid(format!("list: there is no list {list}")))?;
         // SAFETY: the caller passes a valid decider.
-        let found = unsafe { decider_at(decider) }?.lock()?.list(kind)?;
-        let found: Vec<LightloomCircuit> = found.iter().map(LightloomCircuit::from).collect();
+        let listed = unsafe { decider_at(decider) }?.lock()?.list(kind)?;
+        let listed: Vec<LightloomCircuit> = listed.iter().map(LightloomCircuit::from).collect();
         // SAFETY: the caller says that both may be written to.
-        unsafe { write_all(&found, (circuits, capacity), (count, found.len())) }
+        unsafe { write_all(&listed, (circuits, capacity), (count, listed.len())) }
     })
 }
 
@@ -373,10 +373,10 @@ pub unsafe extern "C" fn lightloom_text(
         let kind =
             kind.ok_or_else(|| Refusal::invalid(format!("text: there is no text {text}")))?;
         // SAFETY: the caller passes a valid decider.
-        let mut found = unsafe { decider_at(decider) }?.lock()?.text(kind)?.into_bytes();
-        found.push(0);
+        let mut text = unsafe { decider_at(decider) }?.lock()?.text(kind)?.into_bytes();
+        text.push(0);
         // SAFETY: the caller says that both may be written to.
-        unsafe { write_all(&found, (buffer.cast::<u8>(), capacity), (length, found.len() - 1)) }
+        unsafe { write_all(&text, (buffer.cast::<u8>(), capacity), (length, text.len() - 1)) }
     })
 }
 

@@ -63,7 +63,7 @@ impl LightloomDecider {
     pub(crate) fn new(description: &[u8]) -> Result<Self, Refusal> {
         let (region, policy, timing) =
             Description::parse(text_of(description, "description")?)?.into_parts()?;
-        let decider = Decider::new(region, policy, timing)?;
+        let decider = Decider::new(region, policy, timing);
         let held = decider.start();
         Ok(Self(Mutex::new(State { decider, held, last: None, upcoming: Vec::new() })))
     }
@@ -107,7 +107,7 @@ impl State {
     /// Refuses demand of servers that have failed.
     fn check_demand(&self, demand: &[u64]) -> Result<(), Refusal> {
         let n = self.servers();
-        for &server in &self.decider.region().failures.servers {
+        for &server in &self.decider.region().record().failures.servers {
             let server = server as usize;
             if (0..n).any(|peer| demand[server * n + peer] > 0 || demand[peer * n + server] > 0) {
                 return Err(Refusal::invalid(format!(

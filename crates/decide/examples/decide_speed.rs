@@ -11,8 +11,12 @@
 //! all-to-alls, as JSON. It prints the mean microseconds of a decision, each the least of several
 //! turns, and the pairs that they change.
 
-use lightloom_decide::{Decider, Decision, Held, Policy, Reconfigure, Region, Upcoming};
-use lightloom_model::{Allocator, Duration, Failures, Fibers, Rate, SwitchTiming};
+use lightloom_decide::{
+    Decider, Decision, Held, NumaNodes, Policy, Reconfigure, Region, SizedRegion, Upcoming,
+};
+use lightloom_model::{
+    Allocator, CircuitRate, Duration, Failures, Fibers, PerServer, Rate, SwitchTiming,
+};
 use std::time::Instant;
 
 #[path = "../../schedule/tests/all/common/regimes.rs"]
@@ -65,15 +69,16 @@ fn main() {
 
 /// Decides on each case of a file, none of which is like another.
 fn replay(path: &str) {
-    type Cases = (Region, Policy, SwitchTiming, Held, Vec<Upcoming>);
+    type Cases = (usize, Region, Policy, SwitchTiming, Held, Vec<Upcoming>);
     let text = std::fs::read_to_string(path).expect("a file of cases");
-    let (region, policy, timing, held, upcoming): Cases =
+    let (servers, region, policy, timing, held, upcoming): Cases =
         serde_json::from_str(&text).expect("cases");
+    let region = SizedRegion::new(servers, region).expect("consistent");
     let mut minimum = vec![f64::INFINITY; upcoming.len()];
     let mut pairs = 0;
     // Other work on the machine only adds; turns after the first one find the processor awake.
     for _ in 0..TURNS {
-        let mut decider = Decider::new(region.clone(), policy, timing).expect("consistent");
+        let mut decider = Decider::new(region.clone(), policy, timing);
         let mut last = None;
         pairs = 0;
         for (next, minimum) in upcoming.chunks(1).zip(&mut minimum) {
@@ -96,19 +101,20 @@ fn run(
 ) -> (Vec<f64>, [f64; 2]) {
     let gbps = 1_000_000_000;
     let region = Region {
-        ports: vec![6; servers],
+        ports: PerServer::All(6),
         allowed: None,
         planes,
-        numa_nodes: 2,
-        circuit_rate: Rate(400 * gbps),
-        eps_rates: vec![Rate(800 * gbps); servers],
-        eps_nics: 2,
+        numa_nodes: NumaNodes::TWO,
+        circuit_rate: CircuitRate::new(Rate(400 * gbps)).expect("above 0"),
+        eps_rates: PerServer::All(Rate(800 * gbps)),
+        eps_nics: Some(2),
         split: true,
         failures: Failures::default(),
     };
     let policy = Policy { allocator, when, relaying: None };
     let timing = SwitchTiming { fixed: Duration(10_000_000), ..SwitchTiming::default() };
-    let mut decider = Decider::new(region, policy, timing).expect("a consistent region");
+    let region = SizedRegion::new(servers, region).expect("a consistent region");
+    let mut decider = Decider::new(region, policy, timing);
     let mut held = decider.start();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut times, mut changed) = (Vec::with_capacity(decisions), [0.0; 2]);

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::decision::{Held, Upcoming};
 use crate::layout::Layout;
 use crate::policy::table::Policy;
-use crate::region::Region;
+use crate::region::SizedRegion;
 use lightloom_model::{Allocator, Invalid, Rate, SwitchTiming};
 use lightloom_schedule::relay::{MAX_BYTES, RelayRequest, Relayed, expander, relay};
 use lightloom_schedule::{Allocation, EpsRates, Request, allocate, circuits_of, route};
@@ -20,7 +20,7 @@ const CACHE_BYTES: usize = 256 << 20;
 /// results of earlier requests, which change no decision.
 #[derive(Debug, Clone)]
 pub struct Decider {
-    pub(crate) region: Region,
+    pub(crate) region: SizedRegion,
     pub(crate) policy: Policy,
     pub(crate) timing: SwitchTiming,
     pub(crate) layout: Layout,
@@ -33,12 +33,8 @@ pub struct Decider {
 
 impl Decider {
     /// A decider for a region, or for several that are alike.
-    ///
-    /// # Errors
-    /// If the region is not consistent, see [`Region::validate`].
-    pub fn new(region: Region, policy: Policy, timing: SwitchTiming) -> Result<Self, Invalid> {
-        region.validate()?;
-        Ok(Self {
+    pub fn new(region: SizedRegion, policy: Policy, timing: SwitchTiming) -> Self {
+        Self {
             layout: Layout::new(&region),
             eps_rates: region.working_eps_rates(),
             region,
@@ -47,7 +43,7 @@ impl Decider {
             proposals: Cache::new(CACHE_BYTES),
             proposer: Proposer::Policy,
             routings: Cache::new(CACHE_BYTES),
-        })
+        }
     }
 
     /// The same with caches of this size each; nothing is kept with 0. It changes no decision of an
@@ -59,7 +55,7 @@ impl Decider {
     }
 
     /// The region.
-    pub fn region(&self) -> &Region {
+    pub fn region(&self) -> &SizedRegion {
         &self.region
     }
 
@@ -87,7 +83,8 @@ impl Decider {
         let request = self.request(&demand, None);
         let ports = self.layout.ports.iter().max();
         let wide = ports.is_some_and(|&ports| n > ports as usize + 1);
-        let circuits = if self.policy.relaying.is_some() && wide && self.region.allowed.is_none() {
+        let circuits = if self.policy.relaying.is_some() && wide && self.region.allowed().is_none()
+        {
             expander(&request)
         } else {
             allocate(Allocator::Static, &request).circuits
@@ -140,10 +137,10 @@ impl Decider {
             servers: self.region.servers(),
             demand,
             ports: &self.layout.ports,
-            allowed: self.region.allowed.as_deref(),
-            circuit_rate: self.region.circuit_rate,
+            allowed: self.region.allowed(),
+            circuit_rate: self.region.record().circuit_rate.rate(),
             eps_rates: EpsRates::Each(&self.eps_rates),
-            split: self.region.split,
+            split: self.region.record().split,
             previous,
         }
     }
@@ -170,7 +167,7 @@ impl Decider {
             servers: self.region.servers(),
             demand,
             circuits,
-            circuit_rate: self.region.circuit_rate,
+            circuit_rate: self.region.record().circuit_rate.rate(),
             eps_rates: EpsRates::Each(&self.eps_rates),
             cost,
         }));

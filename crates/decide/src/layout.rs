@@ -4,7 +4,7 @@
 //! built, and those that stay keep their NICs. Where NIC i of every server is on a switch of its
 //! own, circuits are those that these planes can build.
 
-use crate::region::Region;
+use crate::region::SizedRegion;
 use lightloom_model::{Fibers, Invalid};
 use lightloom_schedule::{NicCircuit, PlaneNics, Request, circuits_of, map_working_nics};
 
@@ -22,18 +22,14 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The NICs of a region, less those that have failed.
-    pub(crate) fn new(region: &Region) -> Self {
-        let (width, working) = (region.width(), region.working_nics());
-        let count = |server: usize| {
-            working[server * width..][..width].iter().filter(|&&works| works).count() as u32
-        };
+    pub(crate) fn new(region: &SizedRegion) -> Self {
         Self {
-            ports: (0..region.servers()).map(count).collect(),
-            all_ports: region.ports.clone(),
-            planes: region.planes,
-            numa_nodes: region.numa_nodes,
-            working,
-            width,
+            ports: region.working_ports(),
+            all_ports: region.ports().to_vec(),
+            planes: region.record().planes,
+            numa_nodes: region.record().numa_nodes.get(),
+            working: region.working_nics(),
+            width: region.width(),
         }
     }
 

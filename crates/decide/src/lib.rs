@@ -40,4 +40,4 @@ pub use decider::Decider;
 pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
 pub use policy::{Arrival, Policy, Program, Reconfigure, Turn, When};
 pub use predictor::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand};
-pub use region::Region;
+pub use region::{NumaNodes, Region, SizedRegion};

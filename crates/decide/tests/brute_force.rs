@@ -5,10 +5,10 @@ mod worlds;
 use lightloom_decide::{
     Decider, Held, Policy, Reconfigure, Region, Upcoming, Why, plan_time, switch_time,
 };
-use lightloom_model::{Allocator, Duration, Fibers, Rate, SwitchTiming};
+use lightloom_model::{Allocator, Duration, Fibers, PerServer, Rate, SwitchTiming};
 use lightloom_schedule::makespans;
 use proptest::prelude::*;
-use worlds::{GBPS, US, policy, region, time, upcoming};
+use worlds::{GBPS, US, made, policy, ports_of, region, time, upcoming};
 
 /// Every symmetric set of circuits within the ports.
 fn every_set(ports: &[u32]) -> Vec<Vec<u16>> {
@@ -44,7 +44,7 @@ struct Small {
 impl Small {
     fn decider(&self, when: Reconfigure, allocator: Allocator) -> Decider {
         let policy = Policy { allocator, ..policy(when) };
-        Decider::new(self.region.clone(), policy, self.timing).expect("a consistent region")
+        made(self.region.clone(), policy, self.timing).expect("a consistent region")
     }
 
     /// Seconds of one set of circuits from the start to the end, with the switch to them.
@@ -56,7 +56,7 @@ impl Small {
 }
 
 fn small(all_to_alls: usize) -> impl Strategy<Value = Small> {
-    let ports = prop::collection::vec(0..3_u32, 2..=4);
+    let ports = prop::collection::vec(0..3_u16, 2..=4);
     let eps = prop::sample::select(vec![0, 100 * GBPS, 800 * GBPS]);
     let delays = (0..600 * US, 0..40 * US, 0..400 * US);
     let flags = (any::<bool>(), any::<bool>());
@@ -66,7 +66,12 @@ fn small(all_to_alls: usize) -> impl Strategy<Value = Small> {
             let n = ports.len();
             hidden[0] = first;
             Small {
-                region: Region { ports, split, eps_rates: vec![Rate(eps); n], ..region(n, 1) },
+                region: Region {
+                    ports: PerServer::Each(ports),
+                    split,
+                    eps_rates: PerServer::All(Rate(eps)),
+                    ..region(n, 1)
+                },
                 timing: SwitchTiming {
                     fixed: Duration(fixed),
                     per_pair: Duration(per_pair),
@@ -89,7 +94,7 @@ proptest! {
     /// Among every set of circuits there is, the one that ends first.
     #[test]
     fn the_best_of_all_circuits_is_taken(small in small(1)) {
-        let sets = every_set(&small.region.ports);
+        let sets = every_set(&ports_of(&small.region));
         let mut decider = small.decider(Reconfigure::BreakEven, Allocator::Best);
         let held = decider.start();
         let decision = decider.decide_among(&held, &small.upcoming, &sets).expect("usable");
@@ -115,7 +120,7 @@ proptest! {
         let held = decider.start();
         let decision = decider.decide(&held, &small.upcoming);
         let hold = time(&decider, &held.circuits, &small.upcoming);
-        for circuits in every_set(&small.region.ports) {
+        for circuits in every_set(&ports_of(&small.region)) {
             let found = makespans(&decider.request(&decision.demand, None), &[&circuits])[0];
             prop_assert!(found >= decision.bound * (1.0 - 1e-12));
             if let Why::CannotPay { saved, exposed } = decision.why {
@@ -134,7 +139,7 @@ proptest! {
         let mut decider = small.decider(Reconfigure::Always, Allocator::Best);
         let held = decider.start();
         let decision = decider.decide(&held, &small.upcoming);
-        let best = every_set(&small.region.ports)
+        let best = every_set(&ports_of(&small.region))
             .iter()
             .map(|circuits| time(&decider, circuits, &small.upcoming))
             .fold(f64::INFINITY, f64::min);
@@ -147,7 +152,7 @@ proptest! {
     fn what_is_saved_is_the_difference_of_the_best_plans(small in small(2)) {
         let mut decider = small.decider(Reconfigure::BreakEven, Allocator::Best);
         let held = decider.start();
-        let sets = every_set(&small.region.ports);
+        let sets = every_set(&ports_of(&small.region));
         let proposals: Vec<Vec<u16>> = sets.iter().rev().take(5).cloned().collect();
         let decision = decider.decide_among(&held, &small.upcoming, &proposals).expect("usable");
         let Why::Pays { hold, switch, exposed, .. } = decision.why else { return Ok(()) };
@@ -200,13 +205,13 @@ proptest! {
         servers in 2..5_usize,
         planes in 1..4_u32,
     ) {
-        let region = Region { planes: Some(Fibers::Duplex), ..region(servers, planes) };
-        let sets = every_set(&region.ports);
+        let region = Region { planes: Some(Fibers::Duplex), ..region(servers, planes as u16) };
+        let sets = every_set(&ports_of(&region));
         let circuits = chosen.get(&sets).clone();
         let best = max_on_planes(&circuits, servers, planes as usize);
         let wanted: usize = circuits.iter().map(|&count| usize::from(count)).sum::<usize>() / 2;
         let policy = policy(Reconfigure::BreakEven);
-        let decider = Decider::new(region, policy, SwitchTiming::default()).expect("consistent");
+        let decider = made(region, policy, SwitchTiming::default()).expect("consistent");
         match decider.hold(circuits) {
             Ok(held) => {
                 prop_assert_eq!((best, held.nics.len()), (wanted, wanted));

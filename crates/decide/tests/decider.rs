@@ -6,11 +6,11 @@ use lightloom_decide::{
     Case, Change, CircuitAllocator, Decider, Decision, Held, Policy, Reconfigure, Region,
     Requested, Upcoming, Why, decide_all, switched_pairs,
 };
-use lightloom_model::{Duration, Failures, Fibers, Invalid, SwitchTiming};
+use lightloom_model::{Duration, Failures, Fibers, Invalid, PerServer, SwitchTiming};
 use lightloom_schedule::{NicCircuit, Request};
 use proptest::prelude::*;
 use std::collections::HashSet;
-use worlds::{US, World, policy, region, time, upcoming, works, world};
+use worlds::{US, World, made, policy, ports_of, region, time, upcoming, works, world};
 
 /// Everything that must hold between what was held and what was decided.
 fn check(world: &World, before: &Held, decision: &Decision) -> Result<(), TestCaseError> {
@@ -112,7 +112,7 @@ proptest! {
         let mut decider = healthy.decider();
         let held = decider.decide(&decider.start(), &world.upcoming).held;
         let mut broken = healthy.clone();
-        broken.region.failures.nics = vec![(1, nic % world.region.ports[1])];
+        broken.region.failures.nics = vec![(1, nic % ports_of(&world.region)[1])];
         let decision = broken.decider().decide(&held, &world.upcoming);
         check(&broken, &held, &decision)?;
         let failed = held.nics.iter().filter(|circuit| !works(&broken.region, circuit)).count();
@@ -174,7 +174,7 @@ impl CircuitAllocator for Fixed {
 #[test]
 fn proposals_are_checked() {
     let mut decider =
-        Decider::new(region(2, 2), policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
+        made(region(2, 2), policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
     let held = decider.start();
     let next = [Upcoming::known(vec![0, 1, 1, 0], Duration::ZERO)];
     let mut refusal = |given: Vec<Vec<u16>>| {
@@ -207,8 +207,7 @@ fn a_change_tells_moves_from_new_circuits() {
 #[test]
 fn nothing_upcoming_holds() {
     let mut decider =
-        Decider::new(region(4, 2), policy(Reconfigure::BreakEven), SwitchTiming::default())
-            .unwrap();
+        made(region(4, 2), policy(Reconfigure::BreakEven), SwitchTiming::default()).unwrap();
     let held = decider.start();
     let decision = decider.decide(&held, &[]);
     assert_eq!((decision.why, decision.pairs, &decision.held), (Why::NothingUpcoming, 0, &held));
@@ -217,8 +216,7 @@ fn nothing_upcoming_holds() {
 #[test]
 fn too_little_seen_requests_nothing() {
     let mut decider =
-        Decider::new(region(4, 2), policy(Reconfigure::BreakEven), SwitchTiming::default())
-            .unwrap();
+        made(region(4, 2), policy(Reconfigure::BreakEven), SwitchTiming::default()).unwrap();
     let held = decider.start();
     let mut next = upcoming(4, &[0], 7);
     assert!(matches!(decider.decide(&held, &next).why, Why::Pays { .. }));
@@ -244,23 +242,27 @@ fn reasons_are_plain_sentences() {
 #[test]
 fn a_region_that_is_not_consistent_is_refused() {
     let refusal = |region: Region| {
-        let made = Decider::new(region, policy(Reconfigure::Always), SwitchTiming::default());
-        made.map(|_| ()).unwrap_err().to_string()
+        let decider = made(region, policy(Reconfigure::Always), SwitchTiming::default());
+        decider.map(|_| ()).unwrap_err().to_string()
     };
     let broken = Failures { planes: vec![4], ..Failures::default() };
     let text = refusal(Region { failures: broken, ..region(2, 4) });
     assert_eq!(text, "failed plane: 4, expected 0 to 3");
-    let text = refusal(Region { ports: vec![2, 4], planes: Some(Fibers::Duplex), ..region(2, 4) });
+    let text = refusal(Region {
+        ports: PerServer::Each(vec![2, 4]),
+        planes: Some(Fibers::Duplex),
+        ..region(2, 4)
+    });
     assert!(text.starts_with("a server has 2 ports, another 4: planes expect one NIC"), "{text}");
-    let text = refusal(Region { eps_rates: vec![], ..region(2, 4) });
-    assert_eq!(text, "eps_rates has 0 entries, expected 2");
+    let text = refusal(Region { eps_rates: PerServer::Each(vec![]), ..region(2, 4) });
+    assert_eq!(text, "eps_gbps: expected one number or 2, got 0");
 }
 
 /// A decider of eight servers whose circuits break even with relays.
 fn relaying(seed: u64, fixed: u64, hidden: u64) -> (Decider, Vec<Upcoming>) {
     let policy = worlds::relaying(Reconfigure::BreakEven);
     let timing = SwitchTiming { fixed: Duration(fixed), ..SwitchTiming::default() };
-    let decider = Decider::new(region(8, 2), policy, timing).expect("a consistent region");
+    let decider = made(region(8, 2), policy, timing).expect("a consistent region");
     (decider, upcoming(8, &[hidden, 0], seed))
 }
 
@@ -325,7 +327,7 @@ fn a_hidden_switch_is_compared_without_its_delay() {
 fn circuits_are_requested_for_all_that_is_upcoming() {
     for when in [Reconfigure::Always, Reconfigure::PerLayer] {
         let timing = SwitchTiming::default();
-        let mut decider = Decider::new(region(3, 1), policy(when), timing).unwrap();
+        let mut decider = made(region(3, 1), policy(when), timing).unwrap();
         // Server 0 sends to 1 at first, but more to 2 in all.
         let first = vec![0, 500_000, 400_000, 0, 0, 0, 0, 0, 0];
         let second = vec![0, 0, 400_000, 0, 0, 0, 0, 0, 0];
@@ -360,7 +362,7 @@ fn diameter(circuits: &[u16], servers: usize) -> usize {
 #[test]
 fn a_start_for_relays_has_few_hops() {
     let start = |policy: Policy| {
-        let decider = Decider::new(region(32, 4), policy, SwitchTiming::default()).unwrap();
+        let decider = made(region(32, 4), policy, SwitchTiming::default()).unwrap();
         decider.start().circuits
     };
     // Strides 1 and 2, against strides that grow geometrically.

@@ -3,12 +3,14 @@
 
 mod worlds;
 
-use lightloom_decide::{Decider, Decision, Held, Policy, Reconfigure, Region, Upcoming, Why};
-use lightloom_model::{Duration, Failures, Fibers, Rate, SwitchTiming};
+use lightloom_decide::{Decision, Held, Policy, Reconfigure, Region, SizedRegion, Upcoming, Why};
+use lightloom_model::{
+    CircuitRate, Duration, Failures, Fibers, Pairs, PerServer, Rate, SwitchTiming,
+};
 use lightloom_schedule::relay::RelayCost;
 use proptest::prelude::*;
 use worlds::common::{Random, permuted};
-use worlds::{GBPS, US, World, policy, region, upcoming, world};
+use worlds::{GBPS, US, World, made, policy, ports_of, region, upcoming, world};
 
 /// Every time that a decision states, in seconds.
 fn times(decision: &Decision) -> Vec<f64> {
@@ -26,8 +28,10 @@ fn times(decision: &Decision) -> Vec<f64> {
 fn faster(world: &World) -> World {
     let mut found = world.clone();
     let region = &mut found.region;
-    region.circuit_rate.0 *= 2;
-    region.eps_rates.iter_mut().for_each(|rate| rate.0 *= 2);
+    let circuit_rate = region.circuit_rate.rate().0 * 2;
+    region.circuit_rate = CircuitRate::new(Rate(circuit_rate)).expect("above 0");
+    let PerServer::Each(rates) = &mut region.eps_rates else { panic!("a rate of each server") };
+    rates.iter_mut().for_each(|rate| rate.0 *= 2);
     for time in [&mut found.timing.fixed, &mut found.timing.per_pair] {
         time.0 /= 2;
     }
@@ -44,11 +48,10 @@ fn even(mut world: World) -> World {
 
 /// The same region without the parts that have failed, where one switch joins any two ports.
 fn without(region: &Region) -> Region {
-    let working = region.working_nics();
-    let ports = working.chunks(region.width()).map(|row| row.iter().filter(|&&up| up).count());
+    let sized = SizedRegion::new(ports_of(region).len(), region.clone()).expect("consistent");
     Region {
-        ports: ports.map(|count| count as u32).collect(),
-        eps_rates: region.working_eps_rates(),
+        ports: PerServer::Each(sized.working_ports().iter().map(|&count| count as u16).collect()),
+        eps_rates: PerServer::Each(sized.working_eps_rates()),
         failures: Failures::default(),
         ..region.clone()
     }
@@ -80,7 +83,7 @@ proptest! {
     fn failed_parts_are_as_if_they_were_never_there(world in world(), server in 0..6_u32) {
         let mut failed = world.clone();
         failed.region.planes = None;
-        if server < failed.region.servers() as u32 {
+        if server < ports_of(&failed.region).len() as u32 {
             failed.region.failures.servers.push(server);
         }
         let mut absent = failed.clone();
@@ -93,9 +96,9 @@ proptest! {
         prop_assert_eq!(&one.held.circuits, &two.held.circuits);
         prop_assert_eq!((one.pairs, one.why), (two.pairs, two.why));
         prop_assert_eq!((one.makespan, one.bound, one.saved), (two.makespan, two.bound, two.saved));
-        if server < failed.region.servers() as u32 {
-            let row = &one.held.circuits[server as usize * failed.region.servers()..];
-            prop_assert!(row[..failed.region.servers()].iter().all(|&count| count == 0));
+        if server < ports_of(&failed.region).len() as u32 {
+            let row = &one.held.circuits[server as usize * ports_of(&failed.region).len()..];
+            prop_assert!(row[..ports_of(&failed.region).len()].iter().all(|&count| count == 0));
         }
     }
 
@@ -107,15 +110,15 @@ proptest! {
         let (other, order) = permuted(&case, seed);
         let decide = |case: &worlds::common::Case, there: &dyn Fn(usize, usize) -> usize| {
             let region = Region {
-                ports: case.ports.clone(),
-                allowed: Some(case.allowed.clone()),
-                eps_rates: vec![Rate(case.eps); n],
+                ports: PerServer::Each(case.ports.iter().map(|&count| count as u16).collect()),
+                allowed: Some(Pairs::new(n, case.allowed.clone(), "allowed").expect("symmetric")),
+                eps_rates: PerServer::All(Rate(case.eps)),
                 split: case.split,
                 ..region(n, 1)
             };
             let timing = SwitchTiming { fixed: Duration(fixed), ..SwitchTiming::default() };
             let policy = policy(Reconfigure::BreakEven);
-            let mut decider = Decider::new(region, policy, timing).expect("a consistent region");
+            let mut decider = made(region, policy, timing).expect("a consistent region");
             // Proposals of the first labels, carried over.
             let proposals: Vec<Vec<u16>> = proposals(&case.ports, &case.allowed, there);
             let held = decider.hold(vec![0; n * n]).expect("no circuits");
@@ -148,11 +151,12 @@ proptest! {
         let mut lasting = world.decider().with_cache_bytes(2_000);
         let (mut held, mut stored) = (lasting.start(), text(&world.decider().start()));
         for round in 0..4 {
-            let next = upcoming(world.region.servers(), &[round * US, 0], seed ^ (round / 2));
+            let servers = ports_of(&world.region).len();
+            let next = upcoming(servers, &[round * US, 0], seed ^ (round / 2));
             let restored: Held = serde_json::from_str(&stored).expect("what was written");
             let parts = text(&(&world.region, &world.policy, &world.timing));
             let (region, policy, timing) = serde_json::from_str(&parts).expect("what was written");
-            let mut fresh = Decider::new(region, policy, timing).expect("a consistent region");
+            let mut fresh = made(region, policy, timing).expect("a consistent region");
             let (one, two) = (lasting.decide(&held, &next), fresh.decide(&restored, &next));
             prop_assert_eq!(&one, &two, "round {}", round);
             (held, stored) = (one.held, text(&two.held));
@@ -162,7 +166,7 @@ proptest! {
     /// Nothing of one decision shows in the next: not its demand, its proposals or its routing.
     #[test]
     fn a_decider_with_a_past_decides_as_one_without(world in world(), seed in any::<u64>()) {
-        let n = world.region.servers();
+        let n = ports_of(&world.region).len();
         let mut busy = world.decider();
         let start = busy.start();
         for round in 0..3 {
@@ -293,8 +297,8 @@ fn a_delay_keeps_circuits_from_going_to_and_fro() {
     let turns = [pairs([(0, 1), (2, 3)]), pairs([(0, 3), (1, 2)])];
     let changes = |delay: u64| {
         let timing = SwitchTiming { fixed: Duration(delay * US), ..SwitchTiming::default() };
-        let region = Region { eps_rates: vec![Rate(0); 4], ..region(4, 2) };
-        let mut decider = Decider::new(region, policy(Reconfigure::BreakEven), timing).unwrap();
+        let region = Region { eps_rates: PerServer::All(Rate(0)), ..region(4, 2) };
+        let mut decider = made(region, policy(Reconfigure::BreakEven), timing).unwrap();
         let mut held = decider.start();
         let mut changes = 0;
         for turn in 0..6 {

@@ -3,9 +3,12 @@
 mod worlds;
 
 use lightloom_decide::{CircuitAllocator, Decider, Decision, Held, Reconfigure, Region, Upcoming};
-use lightloom_model::{Allocator, Duration, Failures, Fibers, Invalid, Rate, SwitchTiming};
+use lightloom_model::record::Value;
+use lightloom_model::{
+    Allocator, Duration, Failures, Fibers, Invalid, Pairs, PerServer, Rate, SwitchTiming,
+};
 use lightloom_schedule::{NicCircuit, NicEnd, Request};
-use worlds::{GBPS, policy, region};
+use worlds::{GBPS, made, policy, region};
 
 /// Proposes the same for every request.
 struct Same(Vec<u16>);
@@ -56,7 +59,7 @@ impl Triangle {
     fn decide(&self) -> Decision {
         let policy = policy(Reconfigure::Always);
         let timing = SwitchTiming::default();
-        let mut decider = Decider::new(self.region.clone(), policy, timing).expect("consistent");
+        let mut decider = made(self.region.clone(), policy, timing).expect("consistent");
         let held = decider.hold(vec![0; 16]).expect("no circuits");
         let mut pairs = vec![(0, 1, 90_000_000), (1, 2, 80_000_000), (0, 2, 70_000_000)];
         pairs.extend(&self.more);
@@ -101,7 +104,7 @@ fn free_nics_are_joined_for_what_needs_them() {
     for server in 0..3 {
         (allowed[server * 4 + 3], allowed[12 + server]) = (false, false);
     }
-    closed.region.allowed = Some(allowed);
+    closed.region.allowed = Some(Pairs::new(4, allowed, "allowed").expect("symmetric"));
     assert_eq!(closed.refilled(), []);
 }
 
@@ -112,7 +115,7 @@ fn nics_are_not_joined_where_something_would_end_later() {
     let both = |split: bool, eps: u64| {
         let mut triangle = Triangle::new(&pairs);
         triangle.region.split = split;
-        triangle.region.eps_rates = vec![Rate(eps); 4];
+        triangle.region.eps_rates = PerServer::All(Rate(eps));
         triangle.refilled().len()
     };
     // 400 MB take 8 ms over a circuit; 1,200 MB of server 3 over 8 Tb/s take 1.2 ms.
@@ -129,7 +132,7 @@ fn the_neediest_pair_is_joined_first() {
     let built = |pairs: &[(usize, usize, u64)]| {
         let region = Region { planes: Some(Fibers::Duplex), ..region(5, 2) };
         let policy = policy(Reconfigure::Always);
-        let mut decider = Decider::new(region, policy, SwitchTiming::default()).unwrap();
+        let mut decider = made(region, policy, SwitchTiming::default()).unwrap();
         let held = decider.hold(vec![0; 25]).unwrap();
         let next = [Upcoming::known(demand(5, pairs), Duration::ZERO)];
         let mut triangle = Same(circuits(5, &[(0, 1), (1, 2), (0, 2)]));
@@ -157,7 +160,7 @@ fn crossed_fibers_join_neighboring_nics() {
     for seed in 1..40 {
         let region = Region { planes: Some(Fibers::Crossed), ..region(5, 4) };
         let policy = policy(Reconfigure::Always);
-        let mut decider = Decider::new(region, policy, SwitchTiming::default()).unwrap();
+        let mut decider = made(region, policy, SwitchTiming::default()).unwrap();
         let next = worlds::upcoming(5, &[0], seed);
         let held = decider.decide(&decider.start(), &next).held;
         assert!(!held.nics.is_empty());
@@ -174,7 +177,7 @@ fn a_failed_plane_is_as_one_plane_fewer() {
             let failures = Failures { planes: failed, ..Failures::default() };
             let region = Region { planes: Some(Fibers::Duplex), failures, ..region(4, planes) };
             let policy = policy(Reconfigure::BreakEven);
-            let mut decider = Decider::new(region, policy, SwitchTiming::default()).unwrap();
+            let mut decider = made(region, policy, SwitchTiming::default()).unwrap();
             decider.decide(&decider.start(), &worlds::upcoming(4, &[0, 0], seed))
         };
         // The last plane of three, so that indices stay.
@@ -186,9 +189,9 @@ fn a_failed_plane_is_as_one_plane_fewer() {
 #[test]
 fn parallel_circuits_end_on_different_numa_nodes() {
     let ends = |numa_nodes: u32| {
-        let region = Region { numa_nodes, ..region(2, 4) };
-        let decider =
-            Decider::new(region, policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
+        let nodes = Value::read(u64::from(numa_nodes), "numa_nodes").expect("a few nodes");
+        let region = Region { numa_nodes: nodes, ..region(2, 4) };
+        let decider = made(region, policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
         let held = decider.hold(circuits(2, &[(0, 1), (0, 1)])).unwrap();
         let node = |end: NicEnd| end.nic * numa_nodes / 4;
         held.nics.iter().flat_map(|circuit| [node(circuit.a), node(circuit.b)]).collect::<Vec<_>>()
@@ -203,7 +206,7 @@ fn circuits_that_stay_keep_their_nics() {
     for planes in [None, Some(Fibers::Duplex)] {
         let region = Region { planes, ..region(6, 3) };
         let policy = policy(Reconfigure::Always);
-        let mut decider = Decider::new(region, policy, SwitchTiming::default()).unwrap();
+        let mut decider = made(region, policy, SwitchTiming::default()).unwrap();
         let first = circuits(6, &[(0, 1), (2, 3)]);
         let held = decider.hold(first).unwrap();
         let next = [Upcoming::known(demand(6, &[(0, 1, 5), (2, 3, 5), (4, 5, 5)]), Duration::ZERO)];
@@ -219,8 +222,7 @@ fn circuits_that_stay_keep_their_nics() {
 fn circuits_on_wrong_nics_are_not_held() {
     let refusal = |planes: Option<Fibers>, nics: Vec<NicCircuit>, pairs: &[(usize, usize)]| {
         let region = Region { planes, ..region(3, 2) };
-        let decider =
-            Decider::new(region, policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
+        let decider = made(region, policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
         let circuits = circuits(3, pairs);
         let held = Held { circuits, nics, chosen: Allocator::Static };
         decider.check(&held).map_err(|Invalid(text)| text)

@@ -4,14 +4,17 @@ mod worlds;
 
 use lightloom_decide::{
     Case, Change, CircuitAllocator, Compared, Decider, DemandPredictor, Estimate, Held, History,
-    LastSeen, Policy, PredictedDemand, Reconfigure, Region, Upcoming, Why, decide_all,
+    LastSeen, Policy, PredictedDemand, Reconfigure, Region, SizedRegion, Upcoming, Why, decide_all,
     switched_pairs,
 };
-use lightloom_model::{Allocator, Duration, Failures, Fibers, Invalid, Rate, SwitchTiming};
+use lightloom_model::{
+    Allocator, CircuitRate, Duration, Failures, Fibers, Invalid, Pairs, PerServer, Rate,
+    SwitchTiming,
+};
 use lightloom_schedule::{NicCircuit, NicEnd, Request};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use worlds::{GBPS, US, policy, region, upcoming};
+use worlds::{GBPS, US, made, policy, ports_of, region, upcoming};
 
 fn nic_circuits() -> impl Strategy<Value = Vec<NicCircuit>> {
     let end = |servers: std::ops::Range<u32>| (servers, 0..3_u32);
@@ -170,9 +173,13 @@ fn times_that_never_end_survive_being_stored() {
 #[test]
 fn demand_without_a_path_saves_nothing() {
     for when in Reconfigure::ALL.iter().copied() {
-        let region = Region { eps_rates: vec![Rate(0); 3], ports: vec![1, 1, 0], ..region(3, 1) };
+        let region = Region {
+            eps_rates: PerServer::All(Rate(0)),
+            ports: PerServer::Each(vec![1, 1, 0]),
+            ..region(3, 1)
+        };
         let timing = SwitchTiming { fixed: Duration(US), ..SwitchTiming::default() };
-        let mut decider = Decider::new(region, policy(when), timing).unwrap();
+        let mut decider = made(region, policy(when), timing).unwrap();
         let next = [Upcoming::known(vec![0, 1, 9, 0, 0, 9, 9, 9, 0], Duration::ZERO)];
         let held = decider.hold(vec![0; 9]).unwrap();
         let decision = decider.decide(&held, &next);
@@ -187,37 +194,51 @@ fn demand_without_a_path_saves_nothing() {
 
 #[test]
 fn regions_that_are_not_consistent_are_refused() {
-    let refusal = |region: Region| region.validate().map_err(|Invalid(text)| text).unwrap_err();
+    let sized = |region: Region| SizedRegion::new(ports_of(&region).len(), region);
+    let refusal = |region: Region| sized(region).map_err(|Invalid(text)| text).unwrap_err();
     let plain = || region(2, 3);
-    assert_eq!(plain().validate(), Ok(()));
-    assert_eq!((plain().servers(), plain().width()), (2, 3));
-    let text = refusal(Region { numa_nodes: 0, ..plain() });
-    assert_eq!(text, "numa_nodes must be above 0");
+    let made = sized(plain()).unwrap();
+    assert_eq!((made.servers(), made.width()), (2, 3));
+    let text = SizedRegion::new(4097, Region { ports: PerServer::All(3), ..plain() }).unwrap_err();
+    assert_eq!(text.to_string(), "4097 servers in one region, at most 4096");
+    let text = refusal(Region { eps_rates: PerServer::Each(vec![Rate(1)]), ..plain() });
+    assert_eq!(text, "eps_gbps: expected one number or 2, got 1");
     let eps_nics = Failures { eps_nics: vec![(1, 0)], ..Failures::default() };
-    let text = refusal(Region { eps_nics: 0, failures: eps_nics.clone(), ..plain() });
-    assert_eq!(text, "eps_nics must be above 0: EPS NICs have failed");
-    let text = refusal(Region { circuit_rate: Rate(0), ..plain() });
-    assert_eq!(text, "circuit_rate must be above 0 b/s");
+    for unknown in [None, Some(0)] {
+        let region = Region { eps_nics: unknown, failures: eps_nics.clone(), ..plain() };
+        let text = "eps_nics: EPS NICs have failed, expected how many a server has";
+        assert_eq!(refusal(region), text);
+    }
+    assert!(CircuitRate::new(Rate(0)).is_err());
     let wide = Region { planes: Some(Fibers::Duplex), ..region(2, 4097) };
     assert_eq!(refusal(wide), "4097 planes, at most 4096");
     // A server without any port is outside all switches.
-    let outside = Region { ports: vec![3, 0], planes: Some(Fibers::Crossed), ..plain() };
-    assert_eq!(outside.validate(), Ok(()));
-    assert!(refusal(Region { allowed: Some(vec![true; 3]), ..plain() }).contains("allowed"));
+    let outside =
+        Region { ports: PerServer::Each(vec![3, 0]), planes: Some(Fibers::Crossed), ..plain() };
+    assert!(sized(outside).is_ok());
+    let three = Pairs::new(3, vec![true; 9], "allowed").unwrap();
+    assert!(refusal(Region { allowed: Some(three), ..plain() }).contains("allowed"));
+    let one_way = vec![true, true, false, true];
+    assert!(Pairs::new(2, one_way, "allowed").is_err());
     // Half of its EPS rate is left to a server that has lost one of two NICs.
     let half = Region { failures: eps_nics, ..plain() };
-    assert_eq!(half.working_eps_rates(), [Rate(800 * GBPS), Rate(400 * GBPS)]);
-    let none = Region { ports: vec![], eps_rates: vec![], ..plain() };
-    assert_eq!((none.validate(), none.width()), (Ok(()), 0));
+    assert_eq!(sized(half).unwrap().working_eps_rates(), [Rate(800 * GBPS), Rate(400 * GBPS)]);
+    let none =
+        Region { ports: PerServer::Each(vec![]), eps_rates: PerServer::Each(vec![]), ..plain() };
+    assert_eq!(sized(none).unwrap().width(), 0);
 }
 
 /// Without servers there is nothing to decide, and no reason to refuse.
 #[test]
 fn an_empty_region_decides() {
-    let empty = Region { ports: vec![], eps_rates: vec![], ..region(1, 1) };
+    let empty = Region {
+        ports: PerServer::Each(vec![]),
+        eps_rates: PerServer::Each(vec![]),
+        ..region(1, 1)
+    };
     for when in Reconfigure::ALL.iter().copied() {
         let policy = policy(when);
-        let mut decider = Decider::new(empty.clone(), policy, SwitchTiming::default()).unwrap();
+        let mut decider = made(empty.clone(), policy, SwitchTiming::default()).unwrap();
         let next = [Upcoming::known(vec![], Duration::ZERO)];
         let decision = decider.decide(&decider.start(), &next);
         assert_eq!((decision.pairs, decision.makespan.to_bits()), (0, 0));
@@ -228,7 +249,7 @@ fn an_empty_region_decides() {
 fn circuits_are_held_only_within_the_ports_that_work() {
     let failures = Failures { nics: vec![(0, 1)], ..Failures::default() };
     let region = Region { failures, ..region(3, 2) };
-    let made = Decider::new(region, policy(Reconfigure::Always), SwitchTiming::default());
+    let made = made(region, policy(Reconfigure::Always), SwitchTiming::default());
     let mut decider = made.unwrap();
     let refusal = |circuits: Vec<u16>| decider.hold(circuits).map_err(|Invalid(text)| text);
     let text = refusal(vec![0, 1, 1, 1, 0, 0, 1, 0, 0]).unwrap_err();
@@ -251,7 +272,7 @@ fn circuits_are_held_only_within_the_ports_that_work() {
 #[test]
 fn the_start_joins_the_nearest_servers() {
     let timing = SwitchTiming::default();
-    let decider = Decider::new(region(6, 2), policy(Reconfigure::Always), timing).unwrap();
+    let decider = made(region(6, 2), policy(Reconfigure::Always), timing).unwrap();
     let held = decider.start();
     for a in 0..6 {
         for b in 0..6 {
@@ -267,7 +288,7 @@ fn the_start_joins_the_nearest_servers() {
 #[test]
 fn demand_is_divided_in_proportion_to_the_rates() {
     let timing = SwitchTiming::default();
-    let mut decider = Decider::new(region(2, 2), policy(Reconfigure::Always), timing).unwrap();
+    let mut decider = made(region(2, 2), policy(Reconfigure::Always), timing).unwrap();
     let held = decider.hold(vec![0, 2, 2, 0]).unwrap();
     // Two circuits of 400 Gb/s, and 800 Gb/s of EPS: half each.
     let found = decider.route(&held, &[0, 800_000_000, 0, 0]);
@@ -282,7 +303,7 @@ fn a_relaying_decision_states_relayed_times() {
     for seed in 1..20 {
         let policy = worlds::relaying(Reconfigure::Always);
         let timing = SwitchTiming { fixed: Duration(US), ..SwitchTiming::default() };
-        let mut decider = Decider::new(region(6, 2), policy, timing).unwrap();
+        let mut decider = made(region(6, 2), policy, timing).unwrap();
         let next = upcoming(6, &[0], seed);
         let held = decider.start();
         let decision = decider.decide(&held, &next);
@@ -341,7 +362,7 @@ impl CircuitAllocator for Joining {
 #[test]
 fn no_allocator_is_given_the_circuits_of_another() {
     let policy = policy(Reconfigure::Always);
-    let mut decider = Decider::new(region(4, 2), policy, SwitchTiming::default()).unwrap();
+    let mut decider = made(region(4, 2), policy, SwitchTiming::default()).unwrap();
     let held = decider.start();
     let next = upcoming(4, &[0], 3);
     let built_in = decider.decide(&held, &next);
@@ -359,9 +380,8 @@ fn no_allocator_is_given_the_circuits_of_another() {
 
 #[test]
 fn an_allocator_gets_the_requests_that_nothing_serves() {
-    let decider = |when: Reconfigure| {
-        Decider::new(region(4, 2), policy(when), SwitchTiming::default()).unwrap()
-    };
+    let decider =
+        |when: Reconfigure| made(region(4, 2), policy(when), SwitchTiming::default()).unwrap();
     let (mut one, mut two) = (decider(Reconfigure::BreakEven), decider(Reconfigure::Always));
     let mut never = decider(Reconfigure::Never);
     let held = one.start();
@@ -440,8 +460,8 @@ fn the_last_one_seen_is_judged_and_the_last_but_one_requested() {
 #[test]
 fn what_a_decider_was_made_of_can_be_read() {
     let timing = SwitchTiming { fixed: Duration(7), ..SwitchTiming::default() };
-    let decider = Decider::new(region(2, 1), policy(Reconfigure::Oracle), timing).unwrap();
-    assert_eq!(decider.region(), &region(2, 1));
+    let decider = made(region(2, 1), policy(Reconfigure::Oracle), timing).unwrap();
+    assert_eq!(decider.region().record(), &region(2, 1));
     assert_eq!((decider.policy(), decider.timing()), (&policy(Reconfigure::Oracle), &timing));
     let held = Held::default();
     assert_eq!((held.circuits.len(), held.chosen), (0, Allocator::Static));
@@ -451,11 +471,11 @@ fn what_a_decider_was_made_of_can_be_read() {
 /// all be joined, so that circuits of relaying servers begin as with four.
 #[test]
 fn the_start_counts_ports_that_work() {
-    let start = |ports: u32, planes: Vec<u32>| {
+    let start = |ports: u16, planes: Vec<u32>| {
         let failures = Failures { planes, ..Failures::default() };
         let policy = worlds::relaying(Reconfigure::BreakEven);
         let region = Region { failures, ..region(16, ports) };
-        Decider::new(region, policy, SwitchTiming::default()).unwrap().start().circuits
+        made(region, policy, SwitchTiming::default()).unwrap().start().circuits
     };
     assert!(start(16, (4..16).collect()) == start(4, vec![]));
     assert!(start(16, vec![]) != start(4, vec![]));
@@ -470,7 +490,7 @@ fn requests_start_from_what_is_held() {
     for allocator in [Allocator::Greedy, Allocator::Parametric, Allocator::Best] {
         let policy = Policy { allocator, ..policy(Reconfigure::Always) };
         let region = region(4, 2);
-        let mut decider = Decider::new(region, policy, SwitchTiming::default()).unwrap();
+        let mut decider = made(region, policy, SwitchTiming::default()).unwrap();
         let next = [Upcoming::known(demand.clone(), Duration::ZERO)];
         let held = decider.hold(ring.clone()).unwrap();
         assert_eq!(decider.decide(&held, &next).why, Why::SameProposed, "{allocator}");

@@ -12,7 +12,8 @@
 
 use lightloom_model::Invalid;
 use rayon::prelude::*;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::array::from_fn;
 use std::ops::Range;
 
@@ -37,18 +38,27 @@ type Lanes = [f64; LANES];
 
 /// Experts, the members and groups that share them, and how tokens choose.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct Gate {
     /// Experts of a layer.
-    pub experts: usize,
+    experts: usize,
     /// Members, of as many consecutive experts each.
-    pub members: usize,
+    members: usize,
     /// Groups of consecutive experts.
-    pub groups: usize,
+    groups: usize,
     /// Groups that a token may choose from.
-    pub slots: usize,
+    slots: usize,
     /// Experts of a token.
-    pub top_k: usize,
+    top_k: usize,
+}
+
+/// Numbers that do not fit each other are refused.
+impl<'de> Deserialize<'de> for Gate {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let gate = Self::deserialize(source)?;
+        gate.validate().map_err(D::Error::custom)?;
+        Ok(gate)
+    }
 }
 
 /// Ways to choose elsewhere while a group takes a slot, for each group, and all ways there are.
@@ -97,11 +107,17 @@ impl Polynomials {
 }
 
 impl Gate {
-    /// Refuses numbers that do not fit each other.
-    ///
-    /// # Errors
-    /// Names them.
-    pub fn validate(&self) -> Result<(), Invalid> {
+    /// Experts of a layer.
+    pub fn experts(&self) -> usize {
+        self.experts
+    }
+
+    /// Members, of as many consecutive experts each.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
         let Self { experts, members, groups, slots, top_k } = *self;
         let divides = |parts: usize| parts > 0 && experts.is_multiple_of(parts);
         if experts == 0 || experts > 1 << 16 || !divides(members) || !divides(groups) {

@@ -23,5 +23,5 @@ pub use fold::{FoldedRows, SummedRows};
 pub use gamma::Gammas;
 pub use gate::Gate;
 pub use multinomial::{Scratch, multinomial};
-pub use rows::Rows;
+pub use rows::{FittingRows, Rows};
 pub use stream::{Generator, Stream};

@@ -2,6 +2,7 @@
 
 use lightloom_model::Invalid;
 use rayon::prelude::*;
+use std::ops::Deref;
 
 use crate::cap::cap;
 use crate::fold::{BlockFold, FoldedRows, SummedRows};
@@ -18,8 +19,8 @@ const RANK_BITS: u32 = 16;
 /// Largest Dirichlet parameter: sums and products of variates stay finite.
 const MAX_ALPHA: f64 = 1e100;
 
-/// What to draw.
-#[derive(Debug)]
+/// What to draw; [`Rows::fitting`] draws it.
+#[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// EP ranks of the group.
     pub ranks: usize,
@@ -47,6 +48,18 @@ pub struct Rows<'a> {
     pub routing: Stream,
 }
 
+/// Rows whose sizes fit each other.
+#[derive(Debug, Clone, Copy)]
+pub struct FittingRows<'a>(Rows<'a>);
+
+impl<'a> Deref for FittingRows<'a> {
+    type Target = Rows<'a>;
+
+    fn deref(&self) -> &Rows<'a> {
+        &self.0
+    }
+}
+
 /// Shares that are held for all micro-batches are kept up to this many; about 100 MB.
 const MAX_HELD: usize = 1 << 24;
 
@@ -69,12 +82,16 @@ struct Workspace {
     scratch: Scratch,
 }
 
-impl Rows<'_> {
-    /// Refuses sizes that do not fit each other.
+impl<'a> Rows<'a> {
+    /// The same, once it is known that sizes fit each other.
     ///
     /// # Errors
-    /// Names the number.
-    pub fn validate(&self) -> Result<(), Invalid> {
+    /// Names the number that does not fit.
+    pub fn fitting(self) -> Result<FittingRows<'a>, Invalid> {
+        self.validate().map(|()| FittingRows(self))
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
         let layers = self.layers.len();
         if self.ranks == 0 || self.ranks > 1 << RANK_BITS || self.experts == 0 {
             return Err(Invalid::new("demand needs 1 to 65,536 ranks and at least one expert"));
@@ -105,7 +122,9 @@ impl Rows<'_> {
         }
         Ok(())
     }
+}
 
+impl FittingRows<'_> {
     /// Draws all counts into `out`, `(layers, micro_batches, ranks, experts)`.
     pub fn draw(&self, out: &mut [i64]) {
         let block = self.ranks * self.experts;

@@ -1,6 +1,6 @@
 //! What holds for rows of any size: copies are conserved, row by row and however they are folded.
 
-use lightloom_demand::{Rows, Stream};
+use lightloom_demand::{FittingRows, Rows, Stream};
 use proptest::prelude::*;
 
 /// Sizes and parameters of some rows.
@@ -35,9 +35,12 @@ impl Sizes {
         }
     }
 
+    fn fitting(&self) -> FittingRows<'_> {
+        self.rows().fitting().expect("sizes that fit")
+    }
+
     fn draw(&self) -> Vec<i64> {
-        let rows = self.rows();
-        rows.validate().expect("sizes that fit");
+        let rows = self.fitting();
         let blocks = self.layers.len() * self.micro_batches;
         let mut out = vec![-1; blocks * self.ranks * self.experts];
         rows.draw(&mut out);
@@ -96,7 +99,7 @@ proptest! {
     fn folding_conserves_copies(sizes in sizes(), divisor in 1..7_usize) {
         let members = (1..=divisor).rev().find(|&one| sizes.ranks.is_multiple_of(one));
         let members = members.expect("one divides all");
-        let folded = sizes.rows().fold(members, true).expect("members that fit");
+        let folded = sizes.fitting().fold(members, true).expect("members that fit");
         let total = |values: &[u32]| values.iter().map(|&count| u64::from(count)).sum::<u64>();
         let blocks = sizes.layers.len() * sizes.micro_batches;
         let all = (blocks * sizes.ranks) as u64 * u64::from(sizes.copies);
@@ -109,7 +112,7 @@ proptest! {
             prop_assert!(from != to || count == 0);
         }
         // One member has all that did not stay.
-        let one = sizes.rows().fold(1, false).expect("one member");
+        let one = sizes.fitting().fold(1, false).expect("one member");
         prop_assert_eq!(total(&one.tokens), total(&folded.tokens));
         prop_assert_eq!((one.stayed, &one.received), (folded.stayed, &folded.received));
     }

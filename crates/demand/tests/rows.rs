@@ -27,7 +27,7 @@ fn rows<'a>(layers: &'a [u64], alpha: &'a [f64], spans: Option<&'a [u64]>) -> Ro
 }
 
 fn draw(rows: &Rows) -> Vec<i64> {
-    rows.validate().expect("sizes that fit");
+    let rows = rows.fitting().expect("sizes that fit");
     let size = rows.layers.len() * rows.micro_batches * rows.ranks * rows.experts;
     let mut out = vec![-1; size];
     rows.draw(&mut out);
@@ -124,7 +124,7 @@ fn held_shares_stay_over_steps_and_micro_batches() {
 fn sizes_that_do_not_fit_are_refused() {
     let alpha = alpha(3, 1);
     let plain = || rows(&LAYERS, &alpha, None);
-    let text = |rows: Rows| rows.validate().expect_err("a problem").0;
+    let text = |rows: Rows| rows.fitting().expect_err("a problem").0;
     assert!(text(Rows { ranks: 0, ..plain() }).contains("ranks"));
     assert!(text(Rows { micro_batches: 0, ..plain() }).contains("micro-batch"));
     assert!(text(Rows { copies: 12_001, ..plain() }).contains("more copies"));
@@ -165,6 +165,7 @@ fn folding_sums_the_counts() {
     let rows = rows(&LAYERS, &alpha, None);
     for members in [1, 2, 4] {
         let sums = folded(&rows, members);
+        let rows = rows.fitting().expect("sizes that fit");
         assert_eq!(rows.fold(members, true).expect("members that fit"), sums);
         let without = FoldedRows { rank_tokens: Vec::new(), ..sums };
         assert_eq!(rows.fold(members, false).expect("members that fit"), without);
@@ -181,6 +182,7 @@ fn sums_by_rank_are_those_of_the_counts() {
     let (mut copies, mut largest, mut by_expert) = (zeros(), zeros(), vec![0; blocks * experts]);
     let mut sums =
         SummedRows { copies: &mut copies, largest: &mut largest, by_expert: &mut by_expert };
+    let rows = rows.fitting().expect("sizes that fit");
     rows.sum_by_rank(&mut sums).expect("ranks that divide the experts");
     let (mut all, mut highest, mut computed) = (zeros(), zeros(), vec![0; blocks * experts]);
     for (place, count) in draw(&rows).into_iter().enumerate() {
@@ -197,7 +199,9 @@ fn sums_by_rank_are_those_of_the_counts() {
 fn folds_that_do_not_fit_are_refused() {
     let alpha = vec![1.0; 36];
     let plain = || rows(&LAYERS, &alpha, None);
-    let text = |rows: Rows, members| rows.fold(members, false).expect_err("a problem").0;
+    let text = |rows: Rows, members| {
+        rows.fitting().expect("sizes that fit").fold(members, false).expect_err("a problem").0
+    };
     assert!(text(plain(), 0).contains("do not fill 0 members"));
     assert!(text(plain(), 3).contains("4 EP ranks do not fill 3 members"));
     assert!(text(Rows { ranks: 5, ..plain() }, 5).contains("12 experts do not divide over 5"));

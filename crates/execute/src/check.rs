@@ -105,8 +105,9 @@ fn find_handles(role: &Role) -> Result<Vec<TaskIndex>, ExecuteError> {
         }
         if let TaskKind::Wait { handle, .. } = task.kind {
             let Some(task) = open.remove(&handle) else {
-                let known = used.contains(&handle);
-                let what = if known { "is waited for twice" } else { "belongs to no earlier task" };
+                let is_used = used.contains(&handle);
+                let what =
+                    if is_used { "is waited for twice" } else { "belongs to no earlier task" };
                 return Err(of_task(role, position, &format!("handle {handle} {what}")));
             };
             awaited[position] = TaskIndex(task as u32);
@@ -139,9 +140,9 @@ fn check_messages(graph: &TaskGraph, index: &Index) -> Result<(), ExecuteError> 
         });
     }
     let other = |role: RoleId, worker: WorkerId, peer: Peer| {
-        let found = index.peer(graph, worker, peer).filter(|&other| other != worker);
+        let other_end = index.peer(graph, worker, peer).filter(|&other| other != worker);
         let name = &graph.roles[role.index()].name;
-        found.map(|other| (worker, other)).ok_or_else(|| {
+        other_end.map(|other| (worker, other)).ok_or_else(|| {
             let place = match peer {
                 Peer::Role(role) => format!("its place of role {role}"),
                 Peer::Member { family, place } => {

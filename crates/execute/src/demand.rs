@@ -219,8 +219,8 @@ mod tests {
             let crossing = (0..members * members).filter(|cell| cell / members != cell % members);
             let expected: u128 = crossing.map(|cell| u128::from(whole[cell])).sum();
             for spread in [AllToAll::Flat, AllToAll::Rail, AllToAll::Hierarchical] {
-                let found = remote_bytes(&graph, payload, GroupId(0), members, spread);
-                prop_assert_eq!(found, expected, "{:?}", spread);
+                let remote = remote_bytes(&graph, payload, GroupId(0), members, spread);
+                prop_assert_eq!(remote, expected, "{:?}", spread);
             }
             let counts: Vec<u64> = counts.into_iter().map(u64::from).collect();
             prop_assert_eq!(estimated_demand(payload, &counts, members), whole);

@@ -112,9 +112,9 @@ mod tests {
         record.add(Time(500_000), EP, 8);
         record.add(Time(1_000_000), EP, 2);
         record.remove(Time(2_500_000), EP, 8);
-        let found = record.finish(Time(3_000_000));
-        assert_eq!(found.interval, 1_000_000);
-        assert_eq!(found.mean, [vec![0, 0, 0], vec![4, 10, 6]]);
+        let load = record.finish(Time(3_000_000));
+        assert_eq!(load.interval, 1_000_000);
+        assert_eq!(load.mean, [vec![0, 0, 0], vec![4, 10, 6]]);
     }
 
     #[test]
@@ -130,9 +130,9 @@ mod tests {
         let mut record = InFlightRecord::new(2);
         record.add(Time(0), EP, 3);
         record.remove(Time(u64::MAX), EP, 3);
-        let found = record.finish(Time(u64::MAX));
-        assert!(found.mean[1].len() <= MAX_INTERVALS);
-        assert!(found.mean[1].iter().all(|&mean| mean == 3));
+        let load = record.finish(Time(u64::MAX));
+        assert!(load.mean[1].len() <= MAX_INTERVALS);
+        assert!(load.mean[1].iter().all(|&mean| mean == 3));
     }
 
     proptest! {
@@ -158,9 +158,9 @@ mod tests {
             }
             let areas: u128 = record.purposes[1].areas.iter().sum();
             prop_assert_eq!(areas, expected);
-            let found = record.finish(Time(end));
-            prop_assert!(found.mean[1].len() <= MAX_INTERVALS);
-            prop_assert_eq!(found.mean[1].len() as u64, end.div_ceil(found.interval));
+            let load = record.finish(Time(end));
+            prop_assert!(load.mean[1].len() <= MAX_INTERVALS);
+            prop_assert_eq!(load.mean[1].len() as u64, end.div_ceil(load.interval));
         }
     }
 }

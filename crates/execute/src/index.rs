@@ -99,8 +99,8 @@ impl Index {
         let regional = graph.regional_family;
         let streams = graph.streams();
         let category = |wanted: &CategoryUse| {
-            let found = graph.categories.iter().position(|one| one.used_for == *wanted);
-            CategoryId(found.expect("checked") as u8)
+            let number = graph.categories.iter().position(|one| one.used_for == *wanted);
+            CategoryId(number.expect("checked") as u8)
         };
         Self {
             role_of,
@@ -121,8 +121,8 @@ impl Index {
     /// The group of a worker, if it has one.
     #[inline]
     pub(crate) fn membership(&self, family: FamilyId, worker: WorkerId) -> Option<Membership> {
-        let found = self.memberships[family.index()][worker.index()];
-        (found.group != OUTSIDE.group).then_some(found)
+        let membership = self.memberships[family.index()][worker.index()];
+        (membership.group != OUTSIDE.group).then_some(membership)
     }
 
     /// The other end of a worker's messages, if there is one.
@@ -238,12 +238,12 @@ mod tests {
         let index = Index::new(&graph);
         for (number, family) in (0..).map(FamilyId).zip(&graph.families) {
             for worker in (0..8).map(WorkerId) {
-                let found = index.membership(number, worker);
+                let membership = index.membership(number, worker);
                 let expected = family.iter().find_map(|(group, members)| {
                     let place = members.iter().position(|&member| member == worker)? as u32;
                     Some(Membership { group, place })
                 });
-                assert_eq!(found, expected, "worker {worker} in family {number}");
+                assert_eq!(membership, expected, "worker {worker} in family {number}");
             }
         }
         assert_eq!(index.role_of_group(&graph, FamilyId(0), GroupId(2)), RoleId(1));
@@ -312,8 +312,8 @@ mod tests {
                     .filter(is_it)
                     .map(|(number, (layer, _))| (layer, number))
                     .collect();
-                let found = index.roles[0].first_all_to_alls(layer, before);
-                assert_eq!(found, expected, "layer {layer} before {before}");
+                let first = index.roles[0].first_all_to_alls(layer, before);
+                assert_eq!(first, expected, "layer {layer} before {before}");
             }
         }
     }

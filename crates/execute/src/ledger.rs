@@ -47,9 +47,9 @@ impl Ledger {
         let mut columns = COLUMNS.to_vec();
         let mut column_of = vec![NVSWITCH];
         for name in parts {
-            let known = columns.iter().position(|&column| column == name);
-            column_of.push(known.unwrap_or(columns.len()));
-            if known.is_none() {
+            let place = columns.iter().position(|&column| column == name);
+            column_of.push(place.unwrap_or(columns.len()));
+            if place.is_none() {
                 columns.push(name);
             }
         }

@@ -450,8 +450,8 @@ mod tests {
         let mut first = [0_u32; 8];
         for time in (0..8_000).map(|slot| Time(slot * 332_800)) {
             assert!((0..1 << 12).all(|source| turn(time, turn(time, source)) == source));
-            let one = (40..48).min_by_key(|&source| turn(time, source)).unwrap();
-            first[one as usize - 40] += 1;
+            let source = (40..48).min_by_key(|&source| turn(time, source)).unwrap();
+            first[source as usize - 40] += 1;
         }
         // 1,000 each, within five deviations of 30.
         assert!(first.iter().all(|count| (850..1_150).contains(count)), "{first:?}");

@@ -32,8 +32,8 @@ pub trait Choice: Copy + 'static {
     /// # Errors
     /// As [`Self::parse`].
     fn parse_as(key: &str, name: &str) -> Result<Self, Invalid> {
-        let found = Self::ALL.iter().copied().find(|choice| choice.name() == name);
-        found.ok_or_else(|| {
+        let choice = Self::ALL.iter().copied().find(|choice| choice.name() == name);
+        choice.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|choice| choice.name()).collect();
             let names = names.join(", ");
             Invalid(format!("{key} = '{}': expected one of {names}", shown(name)))

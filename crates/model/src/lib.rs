@@ -21,11 +21,11 @@ pub use choice::Choice;
 pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{Allocator, Failures, Fibers, FirstAllToAll, RelayCost, SwitchTiming};
-pub use record::Record;
+pub use record::{Pairs, PerServer, Record};
 pub use task_graph::{
     Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind, DemandId, DemandTable,
     FamilyId, GroupFamily, GroupId, Handle, Inside, Payload, Peer, Priority, PurposeId, Role,
     RoleId, ServerId, StreamIndex, TableId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId,
     WorkerTable,
 };
-pub use units::{Bytes, Duration, Rate, Time};
+pub use units::{Bytes, CircuitRate, Duration, Rate, Time};

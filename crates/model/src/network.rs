@@ -38,12 +38,37 @@ impl LocalPace {
 }
 
 /// The scale-up network inside a server: a non-blocking crossbar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(from = "NvSwitchPaces")]
 pub struct NvSwitch {
     /// Of all-to-alls, and of copies from GPU to GPU.
     pub all_to_all: LocalPace,
     /// Of collectives that gather or reduce.
     pub gather: LocalPace,
+}
+
+/// An NVSwitch as it is written: what gathers has the pace of everything, where it is not said.
+#[derive(Deserialize)]
+struct NvSwitchPaces {
+    gpu_rate_bps: Rate,
+    latency_ps: Duration,
+    gather_rate_bps: Option<Rate>,
+    gather_latency_ps: Option<Duration>,
+    gather_peer_ps: Duration,
+}
+
+impl From<NvSwitchPaces> for NvSwitch {
+    fn from(written: NvSwitchPaces) -> Self {
+        let (gpu_rate, latency) = (written.gpu_rate_bps, written.latency_ps);
+        Self {
+            all_to_all: LocalPace { gpu_rate, latency, peer: Duration::ZERO },
+            gather: LocalPace {
+                gpu_rate: written.gather_rate_bps.unwrap_or(gpu_rate),
+                latency: written.gather_latency_ps.unwrap_or(latency),
+                peer: written.gather_peer_ps,
+            },
+        }
+    }
 }
 
 impl NvSwitch {
@@ -82,7 +107,8 @@ impl StartUp {
 }
 
 /// A bundle of parallel direct links between two servers, duplex.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(from = "[u32; 3]")]
 pub struct Circuit {
     /// One end.
     pub a: u32,
@@ -90,6 +116,12 @@ pub struct Circuit {
     pub b: u32,
     /// Number of parallel links.
     pub count: u32,
+}
+
+impl From<[u32; 3]> for Circuit {
+    fn from([a, b, count]: [u32; 3]) -> Self {
+        Self { a, b, count }
+    }
 }
 
 #[cfg(test)]

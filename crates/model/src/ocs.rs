@@ -2,6 +2,7 @@
 //! and what of them has failed.
 
 use crate::invalid::Invalid;
+use crate::record::{Record, Takes, Value};
 use crate::units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,20 @@ choices! {
     }
 }
 
+/// By name; one switch joins any two ports if absent.
+impl Value for Option<Fibers> {
+    const TAKES: Takes = Fibers::TAKES;
+    type Written = Option<String>;
+
+    fn read(written: Option<String>, name: &str) -> Result<Self, Invalid> {
+        written.map(|written| Fibers::read(written, name)).transpose()
+    }
+
+    fn write(&self) -> Option<String> {
+        self.map(|fibers| fibers.name().into())
+    }
+}
+
 impl Fibers {
     /// The NIC of another server that this NIC of one can be joined to, of `planes` NICs each.
     pub fn partner(self, nic: usize, planes: usize) -> usize {
@@ -128,6 +143,20 @@ records! {
             "Whole servers.";
         planes = planes: Vec<u32> = Vec::new(),
             "Circuit switches, where NIC i of every server is on switch i.";
+    }
+}
+
+/// Nothing has failed if it is absent.
+impl Value for Failures {
+    const TAKES: Takes = Takes::Record(<Self as Record>::NAME);
+    type Written = Option<Self>;
+
+    fn read(written: Option<Self>, _: &str) -> Result<Self, Invalid> {
+        Ok(written.unwrap_or_default())
+    }
+
+    fn write(&self) -> Option<Self> {
+        Some(self.clone())
     }
 }
 

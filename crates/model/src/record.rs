@@ -7,9 +7,9 @@
 
 use crate::choice::Choice;
 use crate::invalid::Invalid;
-use crate::units::{Duration, PS_PER_S, Rate};
-use serde::Serialize;
+use crate::units::{CircuitRate, Duration, PS_PER_S, Rate};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// The longest time that can be written, in seconds: times are whole picoseconds in 64 bits.
 pub const MAX_SECONDS: f64 = 1e6;
@@ -43,8 +43,8 @@ pub enum Takes {
     Flag,
     /// A quantity in the unit of the name, within these limits.
     Quantity(f64, f64),
-    /// A whole number up to this one.
-    Whole(u64),
+    /// A whole number from the first to the second.
+    Whole(u64, u64),
     /// A name of the set of choices that has this key.
     Name(&'static str),
     /// Any number of entries, each of one whole number, or of a pair.
@@ -54,6 +54,10 @@ pub enum Takes {
     },
     /// A record of this name.
     Record(&'static str),
+    /// One for all servers, or one for each.
+    PerServer(&'static Takes),
+    /// Whether each pair of servers, row after row.
+    Pairs,
 }
 
 /// A value as users write it.
@@ -82,6 +86,12 @@ impl From<bool> for Plain {
 impl From<f64> for Plain {
     fn from(number: f64) -> Self {
         Self::Number(number)
+    }
+}
+
+impl From<u16> for Plain {
+    fn from(number: u16) -> Self {
+        Self::Whole(number.into())
     }
 }
 
@@ -181,9 +191,66 @@ impl Value for Option<Rate> {
     }
 }
 
+/// In Gb/s; none if it is 0.
+impl Value for Rate {
+    const TAKES: Takes = Takes::Quantity(0.0, MAX_GBPS);
+    type Written = f64;
+
+    fn read(written: f64, name: &str) -> Result<Self, Invalid> {
+        rate_of(written, name, 0.0)
+    }
+
+    fn write(&self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+/// In Gb/s.
+impl Value for CircuitRate {
+    const TAKES: Takes = Takes::Quantity(MIN_GBPS, MAX_GBPS);
+    type Written = f64;
+
+    fn read(written: f64, name: &str) -> Result<Self, Invalid> {
+        Self::new(rate_of(written, name, MIN_GBPS)?)
+    }
+
+    fn write(&self) -> f64 {
+        self.rate().write()
+    }
+}
+
+/// A number of parts of one server.
+impl Value for u16 {
+    const TAKES: Takes = Takes::Whole(0, u16::MAX as u64);
+    type Written = u64;
+
+    fn read(written: u64, name: &str) -> Result<Self, Invalid> {
+        Self::try_from(written)
+            .map_err(|_| Invalid(format!("{name}: expected 0 to {}, got {written}", Self::MAX)))
+    }
+
+    fn write(&self) -> u64 {
+        u64::from(*self)
+    }
+}
+
+/// A number of parts of one server, if it is known.
+impl Value for Option<u16> {
+    const TAKES: Takes = u16::TAKES;
+    type Written = Option<u64>;
+
+    fn read(written: Option<u64>, name: &str) -> Result<Self, Invalid> {
+        written.map(|count| u16::read(count, name)).transpose()
+    }
+
+    fn write(&self) -> Option<u64> {
+        self.map(u64::from)
+    }
+}
+
 /// In bytes.
 impl Value for u64 {
-    const TAKES: Takes = Takes::Whole(MAX_BYTES);
+    const TAKES: Takes = Takes::Whole(0, MAX_BYTES);
     type Written = u64;
 
     fn read(written: u64, name: &str) -> Result<Self, Invalid> {
@@ -265,6 +332,117 @@ impl<T: Record + Clone> Value for Option<T> {
 
     fn write(&self) -> Self {
         self.clone()
+    }
+}
+
+/// One value for all servers, or one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected one number, or a list of one per server")]
+pub enum PerServer<T> {
+    /// The same for all.
+    All(T),
+    /// In the order of the servers.
+    Each(Vec<T>),
+}
+
+impl<T: Copy> PerServer<T> {
+    /// The value of each of so many servers.
+    ///
+    /// # Errors
+    /// If there are more or fewer.
+    pub fn each(&self, servers: usize, name: &str) -> Result<Vec<T>, Invalid> {
+        match self {
+            Self::All(value) => Ok(vec![*value; servers]),
+            Self::Each(values) if values.len() == servers => Ok(values.clone()),
+            Self::Each(values) => {
+                let given = values.len();
+                Err(Invalid(format!("{name}: expected one number or {servers}, got {given}")))
+            }
+        }
+    }
+}
+
+impl<T: Value> Value for PerServer<T> {
+    const TAKES: Takes = Takes::PerServer(&T::TAKES);
+    type Written = PerServer<T::Written>;
+
+    fn read(written: Self::Written, name: &str) -> Result<Self, Invalid> {
+        Ok(match written {
+            PerServer::All(value) => Self::All(T::read(value, name)?),
+            PerServer::Each(values) => {
+                let read = values.into_iter().map(|value| T::read(value, name));
+                Self::Each(read.collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    fn write(&self) -> Self::Written {
+        match self {
+            Self::All(value) => PerServer::All(value.write()),
+            Self::Each(values) => PerServer::Each(values.iter().map(Value::write).collect()),
+        }
+    }
+}
+
+/// The default of one per server is none.
+impl<T: Into<Self>> From<PerServer<T>> for Plain {
+    fn from(values: PerServer<T>) -> Self {
+        match values {
+            PerServer::All(value) => value.into(),
+            PerServer::Each(_) => Self::Empty,
+        }
+    }
+}
+
+/// Pairs of servers, either way round.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pairs {
+    servers: usize,
+    cells: Vec<bool>,
+}
+
+impl Pairs {
+    /// The pairs that are true in a matrix, row after row.
+    ///
+    /// # Errors
+    /// If it is not square and symmetric.
+    pub fn new(servers: usize, cells: Vec<bool>, name: &str) -> Result<Self, Invalid> {
+        let is_symmetric = || {
+            (0..servers).all(|a| (0..a).all(|b| cells[a * servers + b] == cells[b * servers + a]))
+        };
+        if cells.len() == servers * servers && is_symmetric() {
+            return Ok(Self { servers, cells });
+        }
+        Err(Invalid(format!("{name}: expected a symmetric square matrix of true and false")))
+    }
+
+    /// Number of servers, n.
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// Whether each pair is one of them, n x n.
+    pub fn cells(&self) -> &[bool] {
+        &self.cells
+    }
+}
+
+/// A matrix; all pairs if absent.
+impl Value for Option<Pairs> {
+    const TAKES: Takes = Takes::Pairs;
+    type Written = Option<Vec<Vec<bool>>>;
+
+    fn read(written: Self::Written, name: &str) -> Result<Self, Invalid> {
+        let Some(rows) = written else { return Ok(None) };
+        let servers = rows.len();
+        let is_square = rows.iter().all(|row| row.len() == servers);
+        let cells = if is_square { rows.concat() } else { Vec::new() };
+        Pairs::new(servers, cells, name).map(Some)
+    }
+
+    fn write(&self) -> Self::Written {
+        let Pairs { servers, cells } = self.as_ref()?;
+        Some(cells.chunks_exact((*servers).max(1)).map(<[bool]>::to_vec).collect())
     }
 }
 

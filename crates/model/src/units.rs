@@ -4,6 +4,7 @@
 //! transfer in 128 bits and rounded up, never as "picoseconds per byte", which at 3.2 Tb/s would
 //! be 2.5 and hence 20 % wrong when rounded.
 
+use crate::invalid::Invalid;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Sub};
 
@@ -69,6 +70,28 @@ impl Rate {
         let bit_picoseconds = u128::from(size.0) * 8 * u128::from(PS_PER_S);
         let picoseconds = bit_picoseconds.div_ceil(u128::from(self.0));
         Duration(u64::try_from(picoseconds).unwrap_or(u64::MAX))
+    }
+}
+
+/// The rate of a circuit, which is above zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CircuitRate(Rate);
+
+impl CircuitRate {
+    /// The rate of a circuit.
+    ///
+    /// # Errors
+    /// If it is zero.
+    pub fn new(rate: Rate) -> Result<Self, Invalid> {
+        if rate.0 == 0 {
+            return Err(Invalid::new("circuit_rate must be above 0 b/s"));
+        }
+        Ok(Self(rate))
+    }
+
+    /// The same as any rate.
+    pub fn rate(self) -> Rate {
+        self.0
     }
 }
 

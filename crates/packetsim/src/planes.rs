@@ -62,21 +62,21 @@ mod tests {
 
     #[test]
     fn flows_of_a_host_take_turns_from_a_plane_of_its_index() {
-        let found = planes(PlaneChoice::RoundRobin, 1, &[0, 0, 6, 0, 6, 6, 0, 0]);
-        assert_eq!(found, [0, 1, 2, 2, 3, 0, 3, 0]);
+        let turns = planes(PlaneChoice::RoundRobin, 1, &[0, 0, 6, 0, 6, 6, 0, 0]);
+        assert_eq!(turns, [0, 1, 2, 2, 3, 0, 3, 0]);
     }
 
     #[test]
-    fn a_hash_uses_all_planes_alike_and_depends_on_the_seed() {
+    fn a_hash_uses_all_turnsalike_and_depends_on_the_seed() {
         let sources = vec![0; 4_000];
-        let planes_of = planes(PlaneChoice::Hash, 1, &sources);
+        let turnsof = planes(PlaneChoice::Hash, 1, &sources);
         for plane in 0..4 {
             // 1,000 expected, with a deviation of 27.
-            let flows = planes_of.iter().filter(|&&it| it == plane).count();
+            let flows = turnsof.iter().filter(|&&it| it == plane).count();
             assert!((900..1_100).contains(&flows), "plane {plane}: {flows}");
         }
-        assert_eq!(planes_of, planes(PlaneChoice::Hash, 1, &sources));
-        assert_ne!(planes_of, planes(PlaneChoice::Hash, 2, &sources));
+        assert_eq!(turnsof, planes(PlaneChoice::Hash, 1, &sources));
+        assert_ne!(turnsof, planes(PlaneChoice::Hash, 2, &sources));
         assert_eq!(planes(PlaneChoice::Spray, 1, &[3, 3, 5]), [0, 0, 0]);
     }
 }

@@ -543,9 +543,9 @@ mod tests {
             topology.links().iter().filter(|link| usize::from(link.layer) == layer).count()
         };
         let names = topology.layers().iter().enumerate();
-        let mut found: Vec<_> = names.map(|(index, name)| (name.clone(), count(index))).collect();
-        found.sort();
-        found
+        let mut counted: Vec<_> = names.map(|(index, name)| (name.clone(), count(index))).collect();
+        counted.sort();
+        counted
     }
 
     #[test]

@@ -263,8 +263,8 @@ impl Topology {
     }
 
     fn layer(&mut self, name: &str) -> u8 {
-        let found = self.layers.iter().position(|other| other == name);
-        let index = found.unwrap_or_else(|| {
+        let layer = self.layers.iter().position(|other| other == name);
+        let index = layer.unwrap_or_else(|| {
             self.layers.push(name.to_owned());
             self.layers.len() - 1
         });

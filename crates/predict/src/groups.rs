@@ -169,10 +169,10 @@ mod tests {
     fn shares_are_predicted_and_who_sends_how_much_is_what_was_seen_last() {
         // the second all-to-all: members send 30 and 70, and receive a quarter and three quarters
         let layers = vec![vec![vec![5, 5, 5, 5], vec![10, 20, 15, 55]]];
-        let one = Past { group: 0, layer: 0, layers: layers.clone() };
+        let past = Past { group: 0, layer: 0, layers: layers.clone() };
         let two = Past { group: 3, layer: 0, layers: vec![vec![vec![0, 8, 0, 0]]] };
         let mut last_step = predictors(PredictorName::LastStep);
-        let predicted = last_step.predict(&[&one, &two]).unwrap();
+        let predicted = last_step.predict(&[&past, &two]).unwrap();
         // 30 * 0.25 = 7.5 and 70 * 0.25 = 17.5, rounded to even, as are 22.5 and 52.5
         assert_eq!(demand(&predicted[0]), Some(vec![8, 22, 18, 52]));
         assert_eq!(demand(&predicted[1]), Some(vec![0, 8, 0, 0]));

@@ -136,7 +136,7 @@ mod tests {
         let moving: Vec<Vec<f64>> = (0..6)
             .map(|step| vec![0.1 * f64::from(step), 0.3, 0.5, f64::from(step), 1.0, 0.0])
             .collect();
-        let found = fit(&filled(&moving), &[0.9, 0.3, 0.5], &[1e12]);
-        assert!((found[0][0] - mean).abs() < 1e-9);
+        let fitted = fit(&filled(&moving), &[0.9, 0.3, 0.5], &[1e12]);
+        assert!((fitted[0][0] - mean).abs() < 1e-9);
     }
 }

@@ -57,9 +57,9 @@ mod tests {
     #[test]
     fn equal_entries_and_points_of_the_simplex_stay_as_they_are() {
         for vector in [vec![1.0], vec![0.0, 1.0, 0.0], vec![1.0 / 3.0; 3], vec![0.1; 10]] {
-            let mut found = vector.clone();
-            project_simplex(&mut found, &mut Vec::new());
-            for (one, other) in found.iter().zip(&vector) {
+            let mut projected = vector.clone();
+            project_simplex(&mut projected, &mut Vec::new());
+            for (one, other) in projected.iter().zip(&vector) {
                 assert!((one - other).abs() < 1e-15);
             }
         }

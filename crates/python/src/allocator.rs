@@ -57,9 +57,9 @@ impl CircuitAllocator for Caller {
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         let proposed = Python::attach(|py| {
             py.check_signals()?;
-            let given: Vec<ProposalRequest> =
+            let asked: Vec<ProposalRequest> =
                 requests.iter().map(|request| ProposalRequest::new(py, request)).collect();
-            let proposals: Vec<Column<u16>> = self.function.bind(py).call1((given,))?.extract()?;
+            let proposals: Vec<Column<u16>> = self.function.bind(py).call1((asked,))?.extract()?;
             Ok(proposals.into_iter().map(|Column(circuits)| circuits).collect())
         });
         proposed.map_err(|error: PyErr| {

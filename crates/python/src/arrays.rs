@@ -131,14 +131,14 @@ pub(crate) fn copied<T: Element + Copy, D: Dimension>(
 
 fn mismatch<T: Element>(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
     let expected = T::get_dtype(object.py());
-    let given = match object.cast::<PyUntypedArray>() {
+    let shape = match object.cast::<PyUntypedArray>() {
         Ok(array) => format!("{} of shape {:?}", array.dtype(), array.shape()),
         Err(_) => match object.get_type().name() {
             Ok(name) => name.to_string(),
             Err(error) => return error,
         },
     };
-    PyTypeError::new_err(format!("expected a {what} of {expected}, got {given}"))
+    PyTypeError::new_err(format!("expected a {what} of {expected}, got {shape}"))
 }
 
 /// A record whose attributes are all converted; what is wrong with one is one line.

@@ -2,7 +2,7 @@
 
 use crate::arrays::{Column, Cube, Given, Matrix, refuse};
 use crate::records::{Record, values};
-use lightloom_demand::{Gate, Rows, Stream, SummedRows};
+use lightloom_demand::{FittingRows, Gate, Rows, Stream, SummedRows};
 use lightloom_model::Invalid;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyArray4, PyArrayMethods};
 use pyo3::prelude::*;
@@ -38,7 +38,7 @@ struct DrawRequest {
 
 impl DrawRequest {
     /// The rows for the crate, once they are known to be consistent.
-    fn checked(&self) -> PyResult<Rows<'_>> {
+    fn checked(&self) -> PyResult<FittingRows<'_>> {
         let layers = self.layers.0.len();
         let [given_layers, mixes, experts] = self.alpha.shape;
         let fits = mixes == 1 || mixes == self.micro_batches;
@@ -64,8 +64,7 @@ impl DrawRequest {
             shares: Stream { key: self.shares_key },
             routing: Stream { key: self.routing_key },
         };
-        rows.validate().map_err(refuse)?;
-        Ok(rows)
+        rows.fitting().map_err(refuse)
     }
 }
 
@@ -150,8 +149,7 @@ fn demand_reach(
     chances: Matrix<f64>,
 ) -> PyResult<Bound<'_, PyArray2<f64>>> {
     let Record(gate) = gate;
-    gate.validate().map_err(refuse)?;
-    chances.expect_columns("chances", gate.experts)?;
+    chances.expect_columns("chances", gate.experts())?;
     let reached = py.detach(|| gate.reached(&chances.values));
-    reached.into_pyarray(py).reshape([chances.rows, gate.members])
+    reached.into_pyarray(py).reshape([chances.rows, gate.members()])
 }

@@ -18,10 +18,10 @@ mod outcome;
 mod packets;
 mod phases;
 mod predictor;
+mod record_fields;
 mod records;
 mod schedule;
 mod watcher;
-mod written;
 
 /// The compiled core of Lightloom.
 #[pymodule]
@@ -32,7 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     execute::register(module)?;
     load_predictor::register(module)?;
     packets::register(module)?;
-    written::register(module)?;
+    record_fields::register(module)?;
     schedule::register(module)?;
     // Kept by PyO3 as names are added; `_core.pyi` is the list of them.
     module.delattr("__all__")

@@ -2,7 +2,7 @@
 //! over workers, whose parts are whole picoseconds here.
 
 use crate::records::{to_values, values};
-use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
+use crate::schedule::decider::{PyDecision, PyHeld, PyUpcoming};
 use lightloom_execute::{
     CircuitStatistics, CircuitTimeline, CriticalSpans, Decisions, InFlight, LinkUse, Outcome,
     Snapshot, Timeline,
@@ -185,9 +185,10 @@ fn decision_log(py: Python<'_>, decisions: Decisions) -> Values<'_> {
             decision: PyDecision(record.decision),
         ))
     });
+    let regions = decisions.regions.iter().map(|region| to_values(py, region));
     Ok(values!(py;
         policy: to_values(py, &decisions.policy)?,
-        regions: decisions.regions.into_iter().map(PyRegion).collect::<Vec<_>>(),
+        regions: regions.collect::<PyResult<Vec<_>>>()?,
         records: records.collect::<PyResult<Vec<_>>>()?,
     ))
 }

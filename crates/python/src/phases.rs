@@ -153,7 +153,7 @@ impl PhaseBook {
             let book = lock(&self.book);
             book.counts().map(|(name, count)| (name.to_owned(), *count)).collect()
         });
-        let found = PyDict::new(py);
+        let times = PyDict::new(py);
         for (purpose, count) in counts.iter().filter(|(_, count)| count.distinct > 0) {
             let count = values!(py;
                 distinct: count.distinct,
@@ -165,8 +165,8 @@ impl PhaseBook {
                 maximum: count.maximum,
                 packet_hops: count.packet_hops,
             );
-            found.set_item(purpose, count)?;
+            times.set_item(purpose, count)?;
         }
-        Ok(found)
+        Ok(times)
     }
 }

@@ -92,13 +92,13 @@ impl PredictorFunction {
         py: Python<'_>,
         history: &dyn History,
     ) -> PyResult<Vec<Py<SeenDemand>>> {
-        let mut found = Vec::new();
+        let mut observations = Vec::new();
         self.unseen.hand_over(history, |layer, index, tokens| {
             let tokens = PyArray1::from_slice(py, tokens).unbind();
-            found.push(Py::new(py, SeenDemand { layer, index, tokens })?);
+            observations.push(Py::new(py, SeenDemand { layer, index, tokens })?);
             PyResult::Ok(())
         })?;
-        Ok(found)
+        Ok(observations)
     }
 }
 
@@ -108,7 +108,7 @@ impl DemandPredictor for PredictorFunction {
     }
 
     fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid> {
-        let found = Python::attach(|py| {
+        let predicted = Python::attach(|py| {
             py.check_signals()?;
             let request = |history: &&dyn History| {
                 let (group, layer) = (history.group(), history.layer());
@@ -116,11 +116,11 @@ impl DemandPredictor for PredictorFunction {
                 Ok(PredictionRequest { group, layer, index: history.seen(layer), seen })
             };
             let requests = histories.iter().map(request).collect::<PyResult<Vec<_>>>()?;
-            let found: Vec<Option<Column<u64>>> =
+            let answers: Vec<Option<Column<u64>>> =
                 self.function.bind(py).call1((requests,))?.extract()?;
-            Ok(found.into_iter().map(|one| one.map(|Column(demand)| demand)).collect())
+            Ok(answers.into_iter().map(|answer| answer.map(|Column(demand)| demand)).collect())
         });
-        let found: Vec<Option<Vec<u64>>> = found.map_err(|error: PyErr| {
+        let predicted: Vec<Option<Vec<u64>>> = predicted.map_err(|error: PyErr| {
             let text = error.to_string();
             self.error = Some(error);
             Invalid(text)
@@ -130,10 +130,10 @@ impl DemandPredictor for PredictorFunction {
             let estimate = demand.map(Estimate::Demand);
             PredictedDemand { judged: estimate.clone(), requested: estimate }
         };
-        if found.len() != histories.len() {
-            let (given, wanted) = (found.len(), histories.len());
+        if predicted.len() != histories.len() {
+            let (given, wanted) = (predicted.len(), histories.len());
             return Err(Invalid(format!("predictor: {given} predictions for {wanted} requests")));
         }
-        Ok(found.into_iter().map(prediction).collect())
+        Ok(predicted.into_iter().map(prediction).collect())
     }
 }

@@ -3,9 +3,11 @@
 
 use crate::arrays::refuse;
 use lightloom_model::Invalid;
+use numpy::PyUntypedArray;
 use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use pythonize::Depythonizer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,12 +21,35 @@ impl<T: DeserializeOwned> FromPyObject<'_, '_> for Record<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let values = object.getattr_opt("__dict__")?.unwrap_or_else(|| object.to_owned());
+        let values = plain(&object)?;
         let record = serde_path_to_error::deserialize(&mut Depythonizer::from_object(&values));
         record.map(Self).map_err(|error| {
             let (key, text) = (error.path().to_string(), in_one_line(&error.inner().to_string()));
-            PyValueError::new_err(if key == "." { text } else { format!("{key}: {text}") })
+            let is_named = key == "." || text.starts_with(&key);
+            PyValueError::new_err(if is_named { text } else { format!("{key}: {text}") })
         })
+    }
+}
+
+/// The same as plain values: objects as their attributes by name, arrays as lists.
+fn plain<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if values.cast::<PyUntypedArray>().is_ok() {
+        return values.call_method0("tolist");
+    }
+    if let Ok(mapping) = values.cast::<PyDict>() {
+        let lists = PyDict::new(values.py());
+        for (key, value) in mapping {
+            lists.set_item(key, plain(&value)?)?;
+        }
+        return Ok(lists.into_any());
+    }
+    if let Ok(tuple) = values.cast::<PyTuple>() {
+        let lists = tuple.iter().map(|value| plain(&value)).collect::<PyResult<Vec<_>>>()?;
+        return Ok(PyTuple::new(values.py(), lists)?.into_any());
+    }
+    match values.getattr_opt("__dict__")? {
+        Some(attributes) if attributes.is_instance_of::<PyDict>() => plain(&attributes),
+        _ => Ok(values.clone()),
     }
 }
 

@@ -31,8 +31,8 @@ pub mod topoopt;
 pub mod xnest_plus;
 
 pub use allocation::{
-    Allocation, ChangeBatch, ChangeBatches, EpsRates, MAX_NUMA_NODES, NicCircuit, NicEnd,
-    PlaneMoves, PlaneNics, Planes, Request, allocate, allocate_within, assign_from, assign_partial,
-    assign_planes, assign_planes_from, changed_pairs, check_planes, circuits_of, line_bound,
-    makespans, map_nics, map_working_nics, plan_batches, port_bound, route,
+    Allocation, ChangeBatch, ChangeBatches, EpsRates, MAX_NUMA_NODES, MAX_SERVERS, NicCircuit,
+    NicEnd, PlaneMoves, PlaneNics, Planes, Request, allocate, allocate_within, assign_from,
+    assign_partial, assign_planes, assign_planes_from, changed_pairs, check_planes, circuits_of,
+    line_bound, makespans, map_nics, map_working_nics, plan_batches, port_bound, route,
 };

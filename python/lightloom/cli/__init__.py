@@ -16,6 +16,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -85,9 +86,11 @@ def _run(arguments: list[str]) -> int:
 
     reset()
     try:
-        status: Any = root_command()(
-            _as_help(arguments), prog_name="lightloom", standalone_mode=False
-        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            status: Any = root_command()(
+                _as_help(arguments), prog_name="lightloom", standalone_mode=False
+            )
     except UsageError as error:
         return _fail(one_line(error))
     except typer.Abort:
@@ -121,6 +124,14 @@ def _fail(message: str) -> int:
     # a word that fills screens, such as a path of 5,000 characters, is cut
     _print_error(_LONG_WORD.sub(r"\1...", " ".join(message.splitlines())))
     return 2
+
+
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print what Python code warns of in one line, without the place of the code."""
+    from lightloom.cli.terminal import terminal
+
+    if not terminal().quiet:
+        _print_error(f"warning: {' '.join(str(message).split())}")
 
 
 def _print_error(text: str) -> None:

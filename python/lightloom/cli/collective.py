@@ -9,7 +9,6 @@ from lightloom.cli.outputs import Outputs, text_outputs, write_each
 from lightloom.cli.settings import read_settings
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.fabric.fabric_options import FabricOptions
-from lightloom.inputs.strict import Strict
 from lightloom.study.collective.scenario import CollectiveScenario
 
 EXAMPLES = (
@@ -94,10 +93,8 @@ def scenario_of(call: CommandCall) -> CollectiveScenario:
     InputError
         If an option cannot be used.
     """
-    from lightloom.fabric.read import fabric_classes
-
-    tables: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
-    settings = read_settings(call.tables.pop("set", ()), tables, "mixnet.ports=4")
+    texts = call.tables.pop("set", ())
+    settings = read_settings(texts, {"all": FabricOptions}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             put(call.tables, f"fabric_options.{table}.{name}", value)

@@ -270,9 +270,7 @@ def _check_job(call: CommandCall) -> None:
 def _apply_settings(call: CommandCall) -> None:
     """Add what ``--set`` gives to the tables."""
     from lightloom.fabric import Counting
-    from lightloom.fabric.read import fabric_classes
 
-    fabrics: dict[str, type[Strict]] = {**fabric_classes(), "all": FabricOptions}
     study: dict[str, type[Strict]] = {
         "cluster": ClusterOptions,
         "compute": ComputeOptions,
@@ -284,7 +282,7 @@ def _apply_settings(call: CommandCall) -> None:
         "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {**fabrics, **study}, "mixnet.ports=4")
+    settings = read_settings(texts, {"all": FabricOptions, **study}, "mixnet.ports=4")
     for table, values in settings.items():
         for name, value in values.items():
             key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"

@@ -52,7 +52,7 @@ def read_defaults(name: str, options: Iterable[Option]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     values = read_toml(path, "defaults")
-    known = {
+    by_name = {
         option.flag.removeprefix("--"): option
         for option in options
         if not option.is_argument and not option.is_typed
@@ -61,13 +61,15 @@ def read_defaults(name: str, options: Iterable[Option]) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise InputError(f"{path}: {name} = {echo(table)}: expected a table, [{name}]")
     for key in table:
-        if key not in known:
-            hint = did_you_mean(key, known)
+        if key not in by_name:
+            hint = did_you_mean(key, by_name)
             raise InputError(f"{path}: {name} has no option --{echo(key, quoted=False)}{hint}")
     common = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
-    _refuse_unknown(path, [key for key in common if key not in known])
-    texts = {**{key: value for key, value in common.items() if key in known}, **table}
-    return {known[key].parameter_name: _as_typed(known[key], value) for key, value in texts.items()}
+    _refuse_unknown(path, [key for key in common if key not in by_name])
+    texts = {**{key: value for key, value in common.items() if key in by_name}, **table}
+    return {
+        by_name[key].parameter_name: _as_typed(by_name[key], value) for key, value in texts.items()
+    }
 
 
 def _refuse_unknown(path: Path, keys: list[str]) -> None:

@@ -28,14 +28,14 @@ def split_setting(text: str, example: str) -> tuple[str, str]:
 def read_settings(
     texts: tuple[str, ...], tables: Mapping[str, type[Strict]], example: str
 ) -> dict[str, Any]:
-    """Parse settings of the form ``TABLE.KEY=VALUE``.
+    """Parse settings of the form ``TABLE.KEY=VALUE``, of a fabric or another table.
 
     Parameters
     ----------
     texts
         One for each ``--set``.
     tables
-        The models of the tables, by the name that ``--set`` has for them.
+        The models of the tables, but for those of fabrics, by the name that ``--set`` has for them.
     example
         For messages.
 
@@ -47,17 +47,22 @@ def read_settings(
     Raises
     ------
     InputError
-        If a setting has another form, its table or key is unknown, or it is given twice.
+        If a setting has another form, its table or key is unknown, it is given twice, or the
+        package of its fabric cannot be imported.
     """
+    from lightloom.fabric.read import fabric_class, fabric_kinds
+
     settings: dict[str, Any] = {}
+    table_names = (*fabric_kinds(), *tables)
     for text in texts:
         key, value = split_setting(text, example)
         table, dot, name = key.partition(".")
         option = f"--set {echo(text, quoted=False)}"
-        if table not in tables:
-            hint = did_you_mean(table, tables) or f"; known: {', '.join(tables)}"
+        if table not in table_names:
+            hint = did_you_mean(table, table_names) or f"; known: {', '.join(table_names)}"
             raise InputError(f"{option}: unknown table '{echo(table, quoted=False)}'{hint}")
-        fields = tables[table].model_fields
+        model = tables[table] if table in tables else fabric_class(table)
+        fields = model.model_fields
         if not dot:
             raise InputError(f"{option}: expected TABLE.KEY=VALUE, such as {example}")
         if name not in fields:
@@ -65,5 +70,5 @@ def read_settings(
             raise InputError(f"{option}: {table} has no option '{echo(name, quoted=False)}'{hint}")
         if name in settings.get(table, {}):
             raise InputError(f"--set {key} is given twice; leave one of them out")
-        put(settings, key, parse(tables[table], name, value))
+        put(settings, key, parse(model, name, value))
     return settings

@@ -28,8 +28,9 @@ def one_line(error: Exception) -> str:
 def _specific(error: Exception, context: Any, command: str) -> str | None:
     """A message for the usual mistakes; ``None`` for all others."""
     parameter = getattr(error, "param", None)
-    if hasattr(error, "possibilities"):  # an unknown option
-        return _unknown_option(str(getattr(error, "option_name", "")), context, command)
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):  # an unknown one
+        return _unknown_option(str(option), context, command)
     if parameter is not None and hasattr(error, "param_type"):  # one that is missing
         return f"{_called(parameter)} is missing{_meaning(parameter)}; {_example(context)}"
     if parameter is not None:

@@ -115,13 +115,16 @@ class RegionController:
         self.state = RegionState.UNKNOWN
         self.held: frozenset[NicPair] = frozenset()
         self.observed = NOTHING
+        #: cross-connects, and broken ones, that it was read from; None if it is what was accepted
+        self._seen: tuple[object, object] | None = None
         self.drift = Drift()
         #: circuits that were made or deleted in part, and may have left cross-connects
         self._attempted: frozenset[NicPair] = frozenset()
         #: circuits that are missing, and stay so for the change in progress
         self._spared: frozenset[NicPair] = frozenset()
         self.statuses: Mapping[SwitchPort, PortStatus] = {}
-        #: when the last command was sent, and when the switches were last read, by the loop's clock
+        #: when the last command was sent, and when the oldest of the latest readings began, by the
+        #: loop's clock
         self.last_sent_s = self.read_s = 0.0
         self._bright: Mapping[SwitchPort, float] = {}
         self._notify = listener or (lambda _name, _facts: None)
@@ -169,8 +172,13 @@ class RegionController:
                 f"{self.region.name}: the journal holds circuits of NICs that its port map does "
                 "not have; lightloom control audit names every damaged row"
             )
-        self._attempted = left
+        self._attempted = left | self._unread()
         return held - self._at(self.switches.excluded, held)
+
+    def _unread(self) -> frozenset[NicPair]:
+        """The circuits that the last change touched, if nothing was read back after it."""
+        entries = self.journal.last(1) if self.region.change.verify == "accepted" else []
+        return frozenset().union(*(e.intent.before ^ e.intent.wanted for e in entries))
 
     async def close(self) -> None:
         """Wait for the change in flight, release the lease and close all connections."""
@@ -240,7 +248,7 @@ class RegionController:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the switches were last read."""
+        """Seconds since the switches were last read; none has been changed unseen for longer."""
         return asyncio.get_running_loop().time() - self.read_s
 
     def exclude(self, failures: Failures, switches: frozenset[str] = frozenset()) -> None:
@@ -336,6 +344,8 @@ class RegionController:
         kind: str = "apply",
         mode: ConflictMode | None = None,
         seen: str | None = None,
+        *,
+        since_s: float | None = None,
     ) -> ChangeReport:
         """Change the circuits; once begun, this is carried through even if the caller is canceled.
 
@@ -352,6 +362,9 @@ class RegionController:
         seen
             The :meth:`fingerprint` of what a plan was made from; the change is refused if the
             switches or the journal say something else by now.
+        since_s
+            A reading that began after this moment of the loop's clock is new enough; by default
+            the switches are read anew.
 
         Raises
         ------
@@ -361,7 +374,7 @@ class RegionController:
             If the change is refused; no command was sent.
         """
         return await asyncio.shield(
-            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind, mode, seen))
+            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind, mode, seen, since_s))
         )
 
     async def remove(
@@ -453,10 +466,8 @@ class RegionController:
             circuits = self.observed.circuits | self.unseen(self.held)
             intent = ChangeIntent("adopt", reason, self.held, circuits, {}, 0.0)
             number = self._recorder.begin(intent)
-            # what is left of a circuit that is given up is still this controller's to delete
-            self._attempted |= self.held - circuits
+            self._hold(circuits)
             self._recorder.end(number, ChangeOutcome("done", circuits, self._left_words()))
-            self.held = circuits
             self._compare()
         return circuits
 
@@ -486,9 +497,12 @@ class RegionController:
         kind: str,
         mode: ConflictMode | None,
         seen: str | None,
+        since_s: float | None,
     ) -> ChangeReport:
         async with self._lock:
-            await self._look()
+            is_new = since_s is not None and self.read_s >= since_s
+            if not is_new or self.state is RegionState.UNKNOWN:
+                await self._look()
             self._check_seen(seen)
             creates = not wanted <= self.held & self.observed.circuits
             if self.state is RegionState.DRIFTED and kind == "apply" and creates:
@@ -579,12 +593,12 @@ class RegionController:
             return self._unknown(change, number, change.before ^ change.wanted, str(lost))
         unseen = self.unseen(change.before ^ change.wanted)
         if unseen:
-            self.held = self._held_after(change.before, change.wanted)
+            self._hold(self._held_after(change.before, change.wanted))
             self._compare()
             return self._unknown(change, number, unseen, self._why_unreachable(min(unseen)))
         failed = failures_of(change, self.port_map, replies, readbacks)
         if readbacks is None:
-            self.observed = with_replies(self.observed, change, failed)
+            self.observed, self._seen = with_replies(self.observed, change, failed), None
         light = self._measure(change, readbacks)
         failed |= poor_light(change, self.port_map, light)
         timings = {"switch": replied - sent, "verify": clock() - replied}
@@ -611,7 +625,7 @@ class RegionController:
         """Journal the outcome of a change, and compare what is there with what is held."""
         changed = change.before ^ change.wanted
         result = "done" if not failed else "partial" if changed - failed.keys() else "failed"
-        self.held = self._held_after(change.before, change.wanted)
+        self._hold(self._held_after(change.before, change.wanted))
         words = {str(circuit): problem for circuit, problem in sorted(failed.items())}
         words = {**self._left_words(), **words}
         self._recorder.end(number, ChangeOutcome(result, self.held, words, timings))
@@ -628,6 +642,11 @@ class RegionController:
         changed = self.observed.circuits & (self._managed | wanted) & (before ^ wanted)
         kept = (self.held & before & wanted) | self.unseen(self.held)
         return changed | kept | self._spared | (wanted & before & self.observed.circuits)
+
+    def _hold(self, circuits: frozenset[NicPair]) -> None:
+        """Hold these; what is left of one that is given up is still this controller's to delete."""
+        self._attempted |= self.held - circuits
+        self.held = circuits
 
     @property
     def _managed(self) -> frozenset[NicPair]:
@@ -698,10 +717,10 @@ class RegionController:
         if self.unseen(changed):
             return  # it stays open until the switch can be read
         if entry.id == self.journal.last(1)[0].id:
-            self.held = self._held_after(intent.before, intent.wanted)
+            self._hold(self._held_after(intent.before, intent.wanted))
         else:
             gone = (intent.before - intent.wanted) - self.observed.circuits
-            self.held = (self.held - gone) | (self.observed.circuits & changed)
+            self._hold((self.held - gone) | (self.observed.circuits & changed))
         outcome = recovered_outcome(intent, self.observed.circuits, self.held)
         outcome = replace(outcome, failed={**self._left_words(), **outcome.failed})
         self._recorder.end(entry.id, outcome)
@@ -710,8 +729,10 @@ class RegionController:
         )
 
     def _observe(self, readbacks: Mapping[str, Readback]) -> None:
-        self.observed = self.port_map.observe(present_in(readbacks), broken_in(readbacks))
-        self.read_s = asyncio.get_running_loop().time()
+        seen = present_in(readbacks), broken_in(readbacks)
+        if seen != self._seen:
+            self.observed, self._seen = self.port_map.observe(*seen), seen
+        self.read_s = min(map(self.switches.began_s.__getitem__, readbacks))
         statuses = port_statuses(readbacks)
         if not statuses:
             return  # ports were not read: what is known of them stays
@@ -719,8 +740,8 @@ class RegionController:
         self.equipment = {name: now.equipment for name, now in readbacks.items() if now.equipment}
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
-    def _left(self) -> frozenset[NicPair]:
-        """Circuits that were made or deleted in part, of which something is, or may be, there."""
+    def left(self) -> frozenset[NicPair]:
+        """Return circuits made or deleted in part, of which something is, or may be, there."""
         strangers = self.observed.strangers
         seen = frozenset(
             circuit
@@ -730,13 +751,14 @@ class RegionController:
         return seen | self.unseen(self._attempted)
 
     def _left_words(self) -> dict[str, str]:
-        return dict.fromkeys(map(str, sorted(self._left())), "left in part")
+        return dict.fromkeys(map(str, sorted(self.left())), "left in part")
 
     def _compare(self) -> None:
         """Set the state by what is observed and held."""
         # a circuit that was given up, and has appeared since, is the controller's all the same
         self.held |= self.observed.circuits & self._attempted
-        self._attempted = self._left()
+        if self._seen is not None:
+            self._attempted = self.left()
         debris = frozenset(
             placed
             for circuit in self._attempted | self.held

@@ -68,12 +68,10 @@ class RegionDecider:
         return Decider(
             self.servers,
             Region(
-                ports=list(self._port_map.nics_per_server),
-                circuit_gbps=rates.circuit_gbps,
-                eps_gbps=rates.eps_gbps,
+                ports=self._port_map.nics_per_server,
                 split=policy.split,
                 failed=self.failures if self.failures.parts else None,
-                eps_nics=rates.eps_nics,
+                **rates.model_dump(),
             ),
             policy=policy.policy(None if relay is None else relay.cost()),
             timing=self.timing,

@@ -66,13 +66,13 @@ def light_as_json(light: Iterable[LossBudget]) -> list[Document]:
     """The light of cross-connects; ``null`` where nothing is measured."""
     return [
         {
-            "cross_connect": str(one.placed),
-            "input_dbm": one.input_dbm,
-            "output_dbm": one.output_dbm,
-            "loss_db": one.loss_db,
-            "verdict": one.verdict,
+            "cross_connect": str(reading.placed),
+            "input_dbm": reading.input_dbm,
+            "output_dbm": reading.output_dbm,
+            "loss_db": reading.loss_db,
+            "verdict": reading.verdict,
         }
-        for one in light
+        for reading in light
     ]
 
 

@@ -342,8 +342,8 @@ class Journal:
         )
         with self._failures("write"):
             # one statement is a transaction, and faster than the four of a longer one
-            held = (_LEASE_HELD, (self.region, revision, now))
-            number = self._append("intents", now, row, condition=held)
+            condition = (_LEASE_HELD, (self.region, revision, now))
+            number = self._append("intents", now, row, condition=condition)
             if number is None:
                 raise self._lost_lease(revision)
         return number
@@ -628,10 +628,10 @@ class Journal:
         with self._failures("read"):
             for table, names in _COLUMNS.items():
                 columns = ", ".join(("id", "region", "seq", "at", *names, "chain"))
-                found = self._connection.execute(
+                cursor = self._connection.execute(
                     f"SELECT {columns} FROM {table} WHERE region = ?", (self.region,)
                 )
-                rows += [(row[2], table, row[0], row[1:-1], row[-1]) for row in found]
+                rows += [(row[2], table, row[0], row[1:-1], row[-1]) for row in cursor]
         rows.sort(key=lambda row: (isinstance(row[0], int), row[0] if row[0] else 0))
         begins = min((row[0] for row in rows if row[1] == "intents"), default=0)
         lines, last, chain = [], 0, ""

@@ -194,10 +194,10 @@ class Lease:
 
     def _left_s(self, row: _Row) -> float:
         """Seconds for which another must still wait."""
-        other, own = row.process, self._process
-        if row.expires <= 0 or is_alive(other, own) is False:
+        other, this = row.process, self._process
+        if row.expires <= 0 or is_alive(other, this) is False:
             return 0.0
-        if other.boot is not None and other.boot == own.boot and row.until is not None:
+        if other.boot is not None and other.boot == this.boot and row.until is not None:
             return row.until - self._uptime()
         return row.expires - self._clock()
 

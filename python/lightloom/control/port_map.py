@@ -333,8 +333,8 @@ class PortMap:
         for switch, cross_connects in present.items():
             for connect in cross_connects:
                 placed = PlacedConnect(switch, connect)
-                a = self.by_port.get(SwitchPort(switch, connect.ingress))
-                b = self.by_port.get(SwitchPort(switch, connect.egress))
+                a = self.by_port.get(_new(SwitchPort, (switch, connect[0])))
+                b = self.by_port.get(_new(SwitchPort, (switch, connect[1])))
                 if a is None and b is None:
                     continue
                 if a is None or b is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -24,12 +24,11 @@ from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
 from lightloom.schedule.record_fields import keys_of, with_keys
-from lightloom.schedule.records import Policy, RelayCost, SwitchTiming
+from lightloom.schedule.records import Policy, Region, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
 
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
-Gbps = Annotated[float, quantity("gigabit / second"), Field(ge=1e-9, le=1e9)]
 _MAX_SECRET_BYTES = 4096
 #: keys of a switch's URL that name a file
 _PATHS_OF_URL = ("ca_file", "known_hosts")
@@ -142,28 +141,32 @@ class JobSection(Section):
     )
 
 
+#: fields of a region that the port map states, and those that are part of the policy
+_ELSEWHERE = ("ports", "allowed", "planes", "failed", "split", "numa_nodes")
+_REGION = keys_of(
+    Region.__name__, defaults={"circuit_gbps": 400.0, "eps_gbps": 800.0, "eps_nics": 2}
+)
+
+
+@with_keys({key: declared for key, declared in _REGION.items() if key not in _ELSEWHERE})
 class RatesSection(Section):
     """Rates of the region's servers."""
 
-    circuit_gbps: Gbps = Field(400.0, description="Rate of one circuit, per direction.")
-    eps_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] = Field(
-        800.0, description="Rate of a server into, and out of, the EPS."
-    )
-    eps_nics: Annotated[Whole, Field(le=1024)] = Field(
-        2, description="EPS NICs of a server, of which that rate is the sum."
-    )
+    if TYPE_CHECKING:  # keys of the record that are read here
+        eps_nics: ClassVar[int]
 
 
 #: what relaying costs is a table of its own
 _POLICY = {key: declared for key, declared in keys_of(Policy.__name__).items() if key != "relaying"}
 
 
-@with_keys(_POLICY)
+@with_keys(_POLICY | {key: _REGION[key] for key in ("split", "numa_nodes")})
 class PolicySection(Section):
     """How circuits follow the demand; the defaults are those of the simulator."""
 
-    split: Switch = Field(True, description="Let pairs with circuits use the EPS as well.")
-    numa_nodes: Annotated[Whole, Field(le=64)] = Field(2, description="NUMA nodes of a server.")
+    if TYPE_CHECKING:  # keys of the record that are read here
+        split: ClassVar[bool]
+        numa_nodes: ClassVar[int]
 
     def policy(self, relaying: RelayCost | None) -> Policy:
         """Return the policy of servers that relay at this cost, if at all."""
@@ -201,11 +204,11 @@ class TimingSection(Section):
 
     def resolved(self) -> SwitchTiming:
         """Return it in seconds."""
-        none, one = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
+        fixed_s, one_pair_s = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
         times = self.model_dump()
         if times["per_pair_s"] is None:
-            times["per_pair_s"] = one - none if times["fixed_s"] == "measured" else 0.0
-        measured = {"fixed_s": none, "link_up_s": nic_activation().mean_s}
+            times["per_pair_s"] = one_pair_s - fixed_s if times["fixed_s"] == "measured" else 0.0
+        measured = {"fixed_s": fixed_s, "link_up_s": nic_activation().mean_s}
         times |= {key: time for key, time in measured.items() if times[key] == "measured"}
         return SwitchTiming(**times)
 

@@ -102,6 +102,14 @@ async def remap(
             f"{controller.region.name}: not every circuit could be deleted ({report.result}); the "
             "old port map still counts"
         )
+    await controller.look()
+    left = controller.left()
+    for circuit in sorted(left - maps.kept(left)):
+        raise ControlError(
+            f"{controller.region.name}: circuit {circuit} is left in part, and the new port map "
+            "does not have it; delete its cross-connects at the switch; the old port map still "
+            "counts"
+        )
     journal = controller.journal
     open_changes = journal.unfinished()
     if open_changes:
@@ -109,17 +117,17 @@ async def remap(
             f"{controller.region.name}: change {open_changes[0].id} is open, since a switch does "
             "not answer; the port map is left as it is"
         )
-    held = maps.translate(controller.held)
-    left = dict.fromkeys(map(str, sorted(maps.translate(journal.left()))), "left in part")
+    circuits = maps.translate(controller.held)
+    words = dict.fromkeys(map(str, sorted(maps.translate(left))), "left in part")
     notes = journal.notes("failures", 1)
     failed = [parse_part(text) for _, texts in notes for text in json.loads(texts)]
     parts = json.dumps(sorted(map(str, translate_parts(failed, maps))))
     now = controller.lease.now()
     with journal.together():
         journal.write_map(after, now)
-        intent = ChangeIntent("remap", reason, held, held, {}, 0.0)
+        intent = ChangeIntent("remap", reason, circuits, circuits, {}, 0.0)
         number = journal.begin(intent, controller.lease.revision, now)
-        journal.end(number, ChangeOutcome("done", held, left), now)
+        journal.end(number, ChangeOutcome("done", circuits, words), now)
         journal.note("failures", parts, now)
     return report
 

@@ -194,7 +194,7 @@ class ControlService:
     def _look_at_tokens(self) -> None:
         if not self._tokens.refresh():
             return
-        self._notify("tokens-read", {"clients": [one.name for one in self._tokens.tokens]})
+        self._notify("tokens-read", {"clients": [token.name for token in self._tokens.tokens]})
         for member, token in list(self._admitted.items()):
             if token not in self._tokens.tokens:
                 self._notify("token-withdrawn", {"member": member.number, "who": member.who})
@@ -274,12 +274,12 @@ class ControlService:
 
     def _full(self, peer: str) -> str:
         """Why there is no room for another connection; empty if there is."""
-        limit, own = self._settings.max_connections, self._settings.max_peer_connections
+        limit, peer_limit = self._settings.max_connections, self._settings.max_peer_connections
         if len(self._admitted) >= limit:
             return f"{self._session.name}: {limit} connections are open; see serve.max_connections"
-        if self._settings.host is not None and self._peers[peer] >= own:
+        if self._settings.host is not None and self._peers[peer] >= peer_limit:
             return (
-                f"{self._session.name}: {own} connections of {peer} are open; see "
+                f"{self._session.name}: {peer_limit} connections of {peer} are open; see "
                 "serve.max_peer_connections"
             )
         return ""

@@ -128,6 +128,8 @@ class RegionSession:
         self._background: set[asyncio.Task[Document]] = set()
         #: circuits that a change in progress makes or deletes: nobody may count on them
         self._changing: frozenset[NicPair] = frozenset()
+        #: when members had drained last: what was read before may have changed meanwhile
+        self._drained_s = 0.0
         self._lock = asyncio.Lock()
         self._held: tuple[frozenset[NicPair], Held] | None = None
         self._recovering: asyncio.Task[None] | None = None
@@ -415,7 +417,10 @@ class RegionSession:
                 check_window(controller, "use the EPS")
             text = f"{decision} ({reason.text})" if reason.text else str(decision)
             why = replace(reason, text=text)
-            report = await self.change(before ^ wanted, lambda: controller.apply(wanted, why))
+            report = await self.change(
+                before ^ wanted,
+                lambda: controller.apply(wanted, why, since_s=max(received, self._drained_s)),
+            )
             self._metrics.observe_latency(controller.last_sent_s - received)
             if report.after == wanted:
                 self._held = (report.after, decision.held)
@@ -488,6 +493,7 @@ class RegionSession:
         try:
             if members:
                 await self._members.drain(members, dark)
+                self._drained_s = _now()
             report = await make()
         except SwitchError as error:
             self._recover_later()

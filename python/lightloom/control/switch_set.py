@@ -81,6 +81,8 @@ class SwitchSet:
         #: why a switch does not answer, where others do
         self.unreachable: dict[str, SwitchError] = {}
         self.descriptions: dict[str, SwitchDescription] = {}
+        #: when the latest reading of each switch began: what it says may be as old as that
+        self.began_s: dict[str, float] = {}
         self._port_map, self._timeout_s, self._quiet_s = port_map, timeout_s, quiet_s
         self._connected: set[str] = set()
 
@@ -171,11 +173,13 @@ class SwitchSet:
         return True
 
     async def _read_back(self, name: str, ports: bool) -> Readback:
+        began_s = asyncio.get_running_loop().time()
         try:
             readback = await self.drivers[name].read_back(ports=ports)
         except SwitchError:
             self._connected.discard(name)
             raise
+        self.began_s[name] = began_s
         if not self._port_map.is_duplex:
             return readback
         canonical = {pair: self._port_map.canonical(name, pair) for pair in readback.cross_connects}

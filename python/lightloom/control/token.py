@@ -179,7 +179,7 @@ def _token(where: str, words: Sequence[str]) -> ClientToken:
         raise RegionFileError(
             f"{where}: {echo(name)}: expected a name of letters, digits, '.', '_' and '-'"
         )
-    roles = {str(one): one for one in ClientRole}
+    roles = {str(member): member for member in ClientRole}
     if role not in roles:
         raise RegionFileError(f"{where}: role {echo(role)}: {expected_one_of(role, roles)}")
     is_of_size = _MIN_CHARACTERS <= len(text) <= _MAX_CHARACTERS

@@ -79,4 +79,33 @@ __all__ = [
     "synthetic",
 ]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "deduplicate": ["MemberPlacement", "MemberTokens", "expected_distinct", "member_tokens"],
+        "generator": ["synthetic"],
+        "imbalance_measures": [
+            "Imbalance",
+            "ImbalanceStatistics",
+            "imbalance_of",
+            "statistics",
+        ],
+        "load_file": ["read_load_file"],
+        "load_history": ["LoadHistory", "history_of_log", "history_of_source"],
+        "log_formats": ["RoutingLog", "read_routing_log"],
+        "matrix_file": ["from_matrix", "read_matrix"],
+        "open": ["open_demand"],
+        "placement": [
+            "ELEMENT_BYTES",
+            "bytes_per_token",
+            "combine",
+            "fold",
+            "rank_matrix",
+            "received",
+        ],
+        "regime": ["REGIMES"],
+        "routing_log": ["LogLayout", "from_routing_log"],
+        "shading": ["SHADES", "HeatMap", "heat_map"],
+        "source": ["DemandSource", "PerTokenSource", "Shape"],
+    },
+)

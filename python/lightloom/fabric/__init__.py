@@ -61,4 +61,24 @@ __all__ = [
     "mean_demand",
 ]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "base": ["Fabric"],
+        "bill": ["COMPONENTS", "Bill", "Counting", "Line", "Switches"],
+        "chronos": ["Chronos"],
+        "cluster": ["Cluster"],
+        "context": ["FabricContext", "MeanDemand", "RingDemand", "job_context", "mean_demand"],
+        "dual_plane": ["DualPlane"],
+        "fabric_options": ["FabricOptions", "Setting"],
+        "fat_tree": ["FatTree"],
+        "mixnet": ["MixNet"],
+        "mixnet_optical_io": ["MixNetOpticalIo"],
+        "nvl72": ["Nvl72"],
+        "oversub": ["Oversub"],
+        "rail": ["Rail"],
+        "rail_only": ["RailOnly"],
+        "read": ["FABRICS", "load_fabric"],
+        "topoopt": ["TopoOpt"],
+    },
+)

@@ -3,8 +3,8 @@
 A network is a list of parts: a packet fabric (:class:`Eps`), regional circuits (:class:`Ocs`),
 fixed circuits with relaying (:class:`Direct`), circuits that follow a periodic schedule
 (:class:`Scheduled`), circuits whose ports take turns (:class:`Crossbars`). Each is described in its
-file of ``crates/execute/src/parts``, which says what its fields mean; the core reads the attributes
-of these classes by name. Rates are bits per second, times picoseconds, both whole numbers.
+file of ``crates/execute/src/parts``, which says what its fields mean; the core reads the fields of
+these classes by name. Rates are bits per second, times picoseconds, both whole numbers.
 """
 
 from __future__ import annotations

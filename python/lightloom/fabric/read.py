@@ -95,13 +95,18 @@ def fabric_class(kind: str) -> type[AnyFabric]:
     return cast("type[AnyFabric]", kind_class)
 
 
-def fabric_classes() -> dict[str, type[AnyFabric]]:
-    """Return the class of every kind, see :func:`fabric_class`."""
-    return {kind: fabric_class(kind) for kind in fabric_kinds()}
+def working_kinds() -> tuple[str, ...]:
+    """Return every kind that can be imported; a warning names any other."""
+    kinds = []
+    for kind in fabric_kinds():
+        with plugins.FABRICS.left_out_with_a_warning(kind):
+            fabric_class(kind)
+            kinds.append(kind)
+    return tuple(kinds)
 
 
 def fabric_names(names: Sequence[object]) -> tuple[object, ...]:
-    """Return the names of fabrics to compare; ``all`` stands for every kind.
+    """Return the names of fabrics to compare; ``all`` stands for every kind that can be imported.
 
     What is no name, an object or a table, stays as it is.
 
@@ -110,7 +115,7 @@ def fabric_names(names: Sequence[object]) -> tuple[object, ...]:
     >>> fabric_names(["fat-tree", "mine.toml"])
     ('fat-tree', 'mine.toml')
     """
-    kinds = ((fabric_kinds() if name == "all" else (name,)) for name in names)
+    kinds = ((working_kinds() if name == "all" else (name,)) for name in names)
     return tuple(itertools.chain(*kinds))
 
 

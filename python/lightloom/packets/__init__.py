@@ -75,4 +75,35 @@ __all__ = [
     "simulate_flows",
 ]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "flows": ["Flows", "check_flows", "make_flows", "read_flows"],
+        "goal": ["goal_text", "read_goal"],
+        "patterns": ["all_to_all", "from_matrix", "incast", "permutation"],
+        "programs": ["Milestone", "OperationBuilder", "OperationTimes", "Programs"],
+        "results": [
+            "Finished",
+            "LayerUse",
+            "LinkCounters",
+            "PacketRun",
+            "PacketTrace",
+            "QueueSamples",
+        ],
+        "run": ["Record", "simulate_flows"],
+        "scenario": [
+            "TRANSPORTS",
+            "Ecn",
+            "NetworkTable",
+            "PacketScenario",
+            "PacketTable",
+            "Pfc",
+            "Queue",
+            "ScenarioFile",
+            "TrafficTable",
+            "load_scenario",
+        ],
+        "settings": ["PacketSettings", "profile_of"],
+        "traffic": ["flows_of"],
+    },
+)

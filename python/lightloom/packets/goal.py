@@ -68,7 +68,7 @@ def read_goal(path: Path | str) -> Flows:
     ------
     InputError
         If it cannot be read, is too large or no such text; if sends and receives do not fit one
-        another, or operations wait for one another.
+        another, or operations wait for each other.
     """
     path = path_of(path, "programs", "the path of a file in GOAL")
     return parse_goal(*read_input(path, "file in GOAL", MAX_FILE_BYTES))

@@ -91,7 +91,7 @@ class Programs:
         }
 
     def check(self, name: str) -> None:
-        """Refuse operations that wait for one another; ``name`` begins the message.
+        """Refuse operations that wait for each other; ``name`` begins the message.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Programs:
             raise InputError(f"{name}: {named}{more} wait for one another; none can ever begin")
 
     def _cycle(self, waiting: Whole) -> list[int]:
-        """Operations that wait for one another in a circle, in order; none if all can begin."""
+        """Operations that wait for each other in a circle, in order; none if all can begin."""
         order = np.argsort(self.waits, kind="stable")
         later = waiting[order].tolist()
         starts = np.searchsorted(self.waits[order], np.arange(len(self) + 1)).tolist()
@@ -224,7 +224,7 @@ def programs_of(flows: Flows) -> Programs | None:
     Raises
     ------
     InputError
-        If a flow waits for one that is not there, or flows wait for one another; if there is a
+        If a flow waits for one that is not there, or flows wait for each other; if there is a
         delay of a flow that waits for none.
     """
     if flows.programs is not None or flows.after is None:

@@ -88,7 +88,7 @@ def simulate_flows(
         If the network, the parameters or the flows make no sense, or would take days without
         ``until_s``: nothing is simulated then. If packets pile up in the network beyond all bounds.
     StuckError
-        If flows will never finish; says which, or which links wait for one another.
+        If flows will never finish; says which, or which links wait for each other.
     KeyboardInterrupt
         If it was interrupted, or ``progress`` returned ``False``. The monitor has had what was
         finished.

@@ -268,8 +268,8 @@ def stage_memory(
     stages = plan.held_stages(stage)
     by_stage = plan.layers(model.num_layers)
     chunks = [chunk for index in stages for chunk in by_stage[index]]
-    held = [layer for chunk in chunks for layer in chunk]
-    layers = _by_layer(model, held, lambda layer: layer_parameters(model, plan, layer))
+    own_layers = [layer for chunk in chunks for layer in chunk]
+    layers = _by_layer(model, own_layers, lambda layer: layer_parameters(model, plan, layer))
     counts = _Shards(plan, [stage_parameters(model, plan, index) for index in stages])
     of_layers = _Shards(plan, list(layers.values()))
     largest = max((part.dense + part.expert for part in layers.values()), default=0.0)
@@ -287,7 +287,9 @@ def stage_memory(
     if options.sharded != "states" and plan.zero1:
         # of a layer, until they are reduced
         workspace += largest * options.gradient_bytes
-    sizes = _by_layer(model, held, lambda layer: layer_activations(model, plan, layer, options))
+    sizes = _by_layer(
+        model, own_layers, lambda layer: layer_activations(model, plan, layer, options)
+    )
     weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
     activations = peak_in_flight(plan, stage, weights)
     alternates = plan.overlap_all_to_all == "batch"

@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lightloom import plugins
 from lightloom.cost import Cost, PartsCostModel
-from lightloom.fabric import Cluster, load_fabric
-from lightloom.fabric.read import fabric_class, fabric_classes
+from lightloom.fabric import Bill, Cluster, load_fabric
+from lightloom.fabric.read import fabric_class, fabric_kinds
 from lightloom.hardware import Prices, load_power
 from lightloom.inputs.fields import describe
 from lightloom.report.switches_table import boxes_of
@@ -28,11 +29,10 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
         ["fabric", "what it is", "cost", "per GPU", "kW", "switches"],
         texts=["what it is", "switches"],
     )
-    for name, its_class in fabric_classes().items():
-        bill = load_fabric(name).bill_of_materials(cluster)
+    for kind, bill in _bills(cluster):
         cost, power = _MODEL.capital_cost(bill, prices), _MODEL.power(bill, load_power())
         table.add_row(
-            name, _first_sentence(its_class), show_usd(cost.total_usd),
+            kind, _first_sentence(fabric_class(kind)), show_usd(cost.total_usd),
             show_usd(cost.per_gpu_usd), f"{power.total_w / 1000:,.1f}", boxes_of(bill.switches),
         )  # fmt: skip
     print_table(table, console)
@@ -43,11 +43,11 @@ def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
     """The network cost of every kind of fabric, as plain values."""
     fabrics = [
         {
-            "fabric": name,
-            "meaning": _first_sentence(its_class),
-            **_bill_as_json(name, cluster, prices),
+            "fabric": kind,
+            "meaning": _first_sentence(fabric_class(kind)),
+            **_bill_as_json(bill, prices),
         }
-        for name, its_class in fabric_classes().items()
+        for kind, bill in _bills(cluster)
     ]
     return {"gpus": cluster.gpus, "rate_gbps": cluster.rate_gbps, "fabrics": fabrics}
 
@@ -71,12 +71,20 @@ def options_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, An
         "options": options,
         "gpus": cluster.gpus,
         "rate_gbps": cluster.rate_gbps,
-        **_bill_as_json(name, cluster, prices),
+        **_bill_as_json(load_fabric(name).bill_of_materials(cluster), prices),
     }
 
 
-def _bill_as_json(name: str, cluster: Cluster, prices: Prices) -> dict[str, Any]:
-    bill = load_fabric(name).bill_of_materials(cluster)
+def _bills(cluster: Cluster) -> list[tuple[str, Bill]]:
+    """What every kind is built of; a kind of a package that does not work is left out."""
+    bills = []
+    for kind in fabric_kinds():
+        with plugins.FABRICS.left_out_with_a_warning(kind):
+            bills.append((kind, load_fabric(kind).bill_of_materials(cluster)))
+    return bills
+
+
+def _bill_as_json(bill: Bill, prices: Prices) -> dict[str, Any]:
     cost = _MODEL.capital_cost(bill, prices)
     return {
         "power_w": _MODEL.power(bill, load_power()).total_w,

@@ -166,7 +166,9 @@ def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
         if case.run is not None and len(case.run.unfinished)
         for sentence in verdict(case.run)
     ]
-    tails = {case.title: one[1]["p99"] for case in cases if (one := _finished(case)) is not None}
+    tails = {
+        case.title: times[1]["p99"] for case in cases if (times := _finished(case)) is not None
+    }
     if len(tails) > 1:
         best, worst = min(tails, key=tails.__getitem__), max(tails, key=tails.__getitem__)
         lines.append(

@@ -446,10 +446,12 @@ def _relaying(comparison: ScheduleComparison, row: AllocationRow) -> str:
 
 
 def _made(comparison: ScheduleComparison) -> str:
-    made = comparison.made_to_relay
-    if made is None:
+    relaying = comparison.made_to_relay
+    if relaying is None:
         return ""
-    return f"; {_never(made.routing.time_s)} over circuits chosen for relaying ({made.origin})"
+    return (
+        f"; {_never(relaying.routing.time_s)} over circuits chosen for relaying ({relaying.origin})"
+    )
 
 
 def _planes(comparison: ScheduleComparison, plan: PlanePlan) -> str:

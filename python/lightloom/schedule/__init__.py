@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lightloom.schedule.chunks import CHUNK_METHODS, ChunkSchedule, decompose_chunks
     from lightloom.schedule.circuits import (
         Allocation,
-        Region,
         allocate,
         allocate_each,
         allocate_exactly,
@@ -86,7 +85,7 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-    from lightloom.schedule.records import Failures, Policy, RelayCost, SwitchTiming
+    from lightloom.schedule.records import Failures, Policy, Region, RelayCost, SwitchTiming
     from lightloom.schedule.relaying import (
         RELAY_KINDS,
         Relayed,
@@ -230,4 +229,90 @@ __all__ = [
     "xnest_sub_matrices",
 ]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "allocator": [
+            "AllocationRequest",
+            "AllocatorCallback",
+            "CircuitAllocator",
+            "allocator_by_name",
+            "custom_allocators",
+        ],
+        "bounds": [
+            "chunk_lateness_bound_s",
+            "chunk_lower_bound_s",
+            "hybrid_lower_bound_s",
+            "line_bound_s",
+            "line_time_s",
+            "permutation_lower_bound_s",
+            "port_bound_s",
+        ],
+        "changes": ["ChangeBatch", "CircuitChange", "plan_change"],
+        "chunks": ["CHUNK_METHODS", "ChunkSchedule", "decompose_chunks"],
+        "circuits": [
+            "Allocation",
+            "Region",
+            "allocate",
+            "allocate_each",
+            "allocate_exactly",
+            "allocate_region",
+            "changed_pairs",
+            "map_nics",
+            "route",
+        ],
+        "coloring": ["FabricRoute", "check_coloring", "color_edges", "route_permutation"],
+        "custom": ["Scheduler", "custom_schedulers", "schedule_by_name", "schedule_of_arrays"],
+        "decider": ["Decider", "Decision", "Held", "Upcoming", "upcoming_all_to_alls"],
+        "failures": ["parse_failures"],
+        "helios": ["EpochRun", "helios_epochs", "helios_matchings"],
+        "hybrid": ["HYBRID_METHODS", "HybridSchedule", "decompose_hybrid"],
+        "matching": [
+            "BipartiteCertificate",
+            "GeneralCertificate",
+            "Matching",
+            "max_weight_matching",
+        ],
+        "named_sets": [
+            "ALL_TO_ALL_STRATEGIES",
+            "ALLOCATION_METHODS",
+            "ALLOCATORS",
+            "FIRST_ALL_TO_ALL_MODES",
+            "PLANES",
+            "RECONFIGURE_POLICIES",
+            "choices",
+        ],
+        "permutations": [
+            "PERMUTATION_METHODS",
+            "PermutationSchedule",
+            "decompose",
+            "decompose_all",
+        ],
+        "planes": ["PlanePlan", "allocate_on_planes", "assign_planes"],
+        "records": ["Failures", "Policy", "RelayCost", "SwitchTiming"],
+        "relaying": [
+            "RELAY_KINDS",
+            "Relayed",
+            "RelayedAllocation",
+            "RelayLoads",
+            "allocate_relayed",
+            "relay",
+            "relay_loads",
+        ],
+        "rotornet": ["RotorSchedule", "RotorSwitches", "rotate", "rotornet_schedule"],
+        "steps": [
+            "ESTIMATORS",
+            "HeliosStep",
+            "OverTime",
+            "Periods",
+            "RotorSlot",
+            "XnestStep",
+            "helios_step",
+            "rotor_slot",
+            "serve_over_time",
+            "xnest_step",
+        ],
+        "topoopt": ["Cycles", "Ring", "TopoOptTopology", "cycles_in_order", "topoopt_topology"],
+        "xnest_plus": ["XnestPlan", "xnest_epochs", "xnest_plan", "xnest_sub_matrices"],
+    },
+)

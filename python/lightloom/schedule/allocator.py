@@ -15,12 +15,12 @@ from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import square_matrix
 from lightloom.schedule.circuits import (
     Allocation,
-    Region,
     check_circuits,
     request_of,
     route,
     whole_ports,
 )
+from lightloom.schedule.records import Region
 
 
 @dataclass(frozen=True)

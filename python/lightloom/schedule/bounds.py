@@ -23,9 +23,10 @@ from lightloom.schedule.arrays import (
     whole_number,
 )
 from lightloom.schedule.chunks import chunk_arguments
-from lightloom.schedule.circuits import Region, request_of
+from lightloom.schedule.circuits import request_of
 from lightloom.schedule.hybrid import hybrid_arguments
 from lightloom.schedule.permutations import switch_count
+from lightloom.schedule.records import Region
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES
 
 Time = float | str

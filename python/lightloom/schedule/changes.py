@@ -15,8 +15,9 @@ from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, whole_number
 from lightloom.schedule.circuits import nic_rows
+from lightloom.schedule.comparable import Comparable
 from lightloom.schedule.records import SwitchTiming
-from lightloom.schedule.results import Comparable, Result, ResultTable, summary
+from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.units import show_time
 
 _MAX_PAIRS = 2**32 - 1

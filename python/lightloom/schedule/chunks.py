@@ -254,12 +254,12 @@ def decompose_chunks(  # noqa: PLR0913
     ports = eps_gbps, delay_s, rate_gbps
     cube, times, request = chunk_arguments(chunks, releases_s, deadlines_s, ports)
     try:
-        found = _core.schedule_chunk_plan(**request, method=method, time_limit_s=limit_s)
+        schedule = _core.schedule_chunk_plan(**request, method=method, time_limit_s=limit_s)
     except ValueError as error:
         raise DemandError(str(error)) from None
     made_for = {"releases_bytes": times[0], "deadlines_bytes": times[1], **request["ports"]}
-    by_part = _by_part(cube, times[0], found)
-    return ChunkSchedule(method=method, **{**found, **made_for, **by_part})
+    by_part = _by_part(cube, times[0], schedule)
+    return ChunkSchedule(method=method, **{**schedule, **made_for, **by_part})
 
 
 def _by_part(cube: Times, releases: Times, found: Mapping[str, Times]) -> dict[str, Any]:

@@ -8,11 +8,10 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,20 +22,18 @@ from lightloom.inputs.arguments import instance
 from lightloom.optional import need
 from lightloom.schedule.arrays import (
     as_array,
-    flag,
     is_number,
     one_of,
-    rate_bps,
     span_text,
     square_matrix,
     whole_matrix,
     whole_number,
 )
 from lightloom.schedule.core_requests import CircuitRequest
-from lightloom.schedule.failures import check_demand, working_eps, working_nics
+from lightloom.schedule.failures import check_demand, working_nics
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
-from lightloom.schedule.records import Failures
-from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
+from lightloom.schedule.records import Failures, Region
+from lightloom.schedule.results import Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
 from lightloom.units import show_bytes, show_time
 
@@ -116,44 +113,6 @@ class Allocation(Result):
     def plot(self) -> Figure:
         """Draw the circuits as a matrix."""
         return views().draw(self)
-
-
-@dataclass(frozen=True, eq=False)
-class Region(Comparable):
-    """The ports of one region and how they may be used.
-
-    Attributes
-    ----------
-    ports
-        Optical ports per server: one number for all, or one per server.
-    circuit_gbps
-        Rate of one circuit, per direction.
-    eps_gbps
-        Rate of one server into, and out of, the EPS (the sum of its EPS NICs): one number for all,
-        or one per server; 0 for none.
-    split
-        Whether a pair with circuits may send its excess over the EPS.
-    allowed
-        Pairs that may have circuits, ``(n, n)`` booleans, symmetric; all by default.
-    failed
-        What is broken and must not be used.
-    eps_nics
-        EPS NICs per server; needed only if some of them have failed.
-
-    Examples
-    --------
-    >>> import lightloom
-    >>> lightloom.Region(ports=6, circuit_gbps=400, eps_gbps=800).split
-    True
-    """
-
-    ports: int | npt.ArrayLike
-    circuit_gbps: float
-    eps_gbps: float | npt.ArrayLike
-    split: bool = True
-    allowed: npt.ArrayLike | None = None
-    failed: Failures | None = None
-    eps_nics: int | None = None
 
 
 def allocate(
@@ -310,8 +269,8 @@ def allocate_each(
         for matrix in rows.reshape(array.shape):
             check_demand(matrix, region.failed)
     request = request_of(np.zeros((n, n), np.uint64), region, previous)
-    found = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
-    return [Allocation(**one) for one in found]
+    allocations = _core.schedule_allocate_each(method, request, rows.reshape(array.shape))
+    return [Allocation(**fields) for fields in allocations]
 
 
 def allocate_exactly(
@@ -365,12 +324,12 @@ def allocate_exactly(
 
     started = time.monotonic()
     lines = _lines(request)
-    known = Allocation(**_core.schedule_allocate("best", request, 0.0))
+    best = Allocation(**_core.schedule_allocate("best", request, 0.0))
 
     def rate(circuits: npt.NDArray[np.uint16]) -> float:
         return _core.schedule_makespan(request, circuits)
 
-    start = exact.Found(known.circuits, known.makespan_s, known.bound_s)
+    start = exact.Found(best.circuits, best.makespan_s, best.bound_s)
     share = 1.0 if previous is None else 2 / 3
     solved = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
     circuits, before = solved.circuits, request.previous
@@ -426,8 +385,8 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     1.0
     """
     request = request_of(demand, region, None)
-    given = check_circuits(circuits, request.ports)
-    return Allocation(**_core.schedule_route(request, given))
+    checked = check_circuits(circuits, request.ports)
+    return Allocation(**_core.schedule_route(request, checked))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
@@ -553,70 +512,18 @@ def request_of(
     n = len(matrix)
     if n > _MAX_SERVERS:
         raise DemandError(f"demand of {n} servers: a region has at most {_MAX_SERVERS}")
-    circuit_bps, eps_bps, ports = _rates_and_ports(region, n)
+    try:
+        working = _core.schedule_working_region(n, vars(region))
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if region.failed is not None:
         check_demand(matrix, region.failed)
-    allowed = allowed_pairs(region, n)
     before = None
     if previous is not None:
         before = check_circuits(previous, None)
         if len(before) != n:
             raise InputError(f"previous: expected {n} x {n} circuits, got {before.shape}")
-    return CircuitRequest(
-        matrix, ports, allowed, before, circuit_bps, eps_bps, flag(region.split, "split")
-    )
-
-
-def _rates_and_ports(
-    region: Region, servers: int
-) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Return bits per second of a circuit and of each server on the EPS, and working ports."""
-    # Numbers, unlike arrays, do not change in the hands of their owner: they are checked once.
-    given: Any = (region.ports, region.circuit_gbps, region.eps_gbps)
-    if region.failed is None and all(isinstance(value, int | float) for value in given):
-        return _equal_servers(*given, servers)
-    left = working_eps(servers, region.eps_nics, region.failed)
-    circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9)
-    rates = zip(eps_bps_of(region, servers), left, strict=True)
-    eps_bps = np.array([int(rate * part) for rate, part in rates], np.uint64)
-    working = working_nics(whole_ports(region.ports, servers), region.failed)
-    return circuit_bps, eps_bps, working.sum(axis=1, dtype=np.uint32)
-
-
-@functools.lru_cache(maxsize=256, typed=True)
-def _equal_servers(
-    ports: float, circuit_gbps: float, eps_gbps: float, servers: int
-) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    circuit_bps = rate_bps(circuit_gbps, "circuit_gbps", minimum=1e-9)
-    eps_bps = np.full(servers, rate_bps(eps_gbps, "eps_gbps", minimum=0.0), np.uint64)
-    each = whole_ports(ports, servers)
-    for array in (eps_bps, each):
-        array.setflags(write=False)
-    return circuit_bps, eps_bps, each
-
-
-def allowed_pairs(region: Region, servers: int) -> npt.NDArray[np.bool_] | None:
-    """Return the pairs that may have circuits, ``(n, n)``; ``None`` if all."""
-    if region.allowed is None:
-        return None
-    allowed = np.ascontiguousarray(as_array(region.allowed, "allowed", InputError), dtype=bool)
-    if allowed.shape != (servers, servers) or not np.array_equal(allowed, allowed.T):
-        raise InputError(
-            f"allowed: expected a symmetric {servers} x {servers} matrix, got shape {allowed.shape}"
-        )
-    return allowed
-
-
-def eps_bps_of(region: Region, servers: int) -> list[int]:
-    """Return bits per second of each server on the EPS, those that have failed included."""
-    given: Any = region.eps_gbps
-    each = isinstance(given, list | tuple | np.ndarray)
-    rates = [rate_bps(gbps, "eps_gbps", minimum=0.0) for gbps in (given if each else [given])]
-    if not each:
-        rates *= servers
-    if len(rates) != servers:
-        raise InputError(f"eps_gbps: expected one number or {servers}, got {len(rates)}")
-    return rates
+    return CircuitRequest(demand=matrix, previous=before, **working)
 
 
 def check_circuits(

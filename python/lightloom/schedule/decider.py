@@ -10,7 +10,7 @@ releases the interpreter lock. Times are at line rate, as in :mod:`lightloom.sch
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, cast
 
 import numpy as np
@@ -20,43 +20,20 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.inputs.arguments import function, instance
 from lightloom.schedule.allocator import AllocatorCallback, CircuitAllocator
-from lightloom.schedule.arrays import as_array, flag, one_of, rate_bps, square_matrix, whole_number
-from lightloom.schedule.circuits import (
-    Region,
-    allowed_pairs,
-    check_circuits,
-    eps_bps_of,
-    request_of,
-    whole_ports,
-)
+from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
+from lightloom.schedule.circuits import check_circuits
 from lightloom.schedule.failures import check_demand
 from lightloom.schedule.named_sets import PLANES
-from lightloom.schedule.records import Failures, Policy, SwitchTiming
+from lightloom.schedule.records import Policy, Region, SwitchTiming
 from lightloom.units import parse_quantity, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
 _MAX_S = 1e6
 _MAX_NODES = 1_024
-_MAX_EPS_NICS = 65_535
 
 Held = _core.Held
 Decision = _core.Decision
 Upcoming = _core.Upcoming
-
-
-@dataclass(frozen=True)
-class _RegionValues:
-    """A region as the core takes it."""
-
-    ports: npt.NDArray[np.uint32]
-    allowed: npt.NDArray[np.bool_] | None
-    planes: str | None
-    numa_nodes: int
-    circuit_bps: int
-    eps_bps: npt.NDArray[np.uint64]
-    eps_nics: int
-    split: bool
-    failures: Failures | None
 
 
 class Decider:
@@ -109,35 +86,22 @@ class Decider:
         allocator: CircuitAllocator | None = None,
     ) -> None:
         instance(region, Region, "region", "a Region")
-        if region.failed is not None:
-            instance(region.failed, Failures, "failed", "Failures")
         policy = Policy() if policy is None else instance(policy, Policy, "policy", "a Policy")
         function(allocator, "allocator")
         if planes is not None:
             one_of(planes, "planes", list(PLANES))
         count = whole_number(servers, "servers", 0, 4_096)
-        none = np.zeros((count, count), dtype=np.uint64)
-        self._working_ports = request_of(none, region, None).ports
-        ports = _RegionValues(
-            ports=whole_ports(region.ports, count),
-            allowed=allowed_pairs(region, count),
-            planes=planes,
-            numa_nodes=whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES),
-            circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9),
-            eps_bps=np.array(eps_bps_of(region, count), np.uint64),
-            eps_nics=_eps_nics(region),
-            split=flag(region.split, "split"),
-            failures=region.failed,
-        )
+        values = vars(region) | {
+            "planes": planes,
+            "numa_nodes": whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES),
+        }
         callback = None if allocator is None else AllocatorCallback(allocator)
         self._region = region
         self._callback = callback
         try:
+            self._working_ports = _core.schedule_working_region(count, values)["ports"]
             self._core = _core.Decider(
-                _core.DeciderRegion(ports),
-                asdict(policy),
-                SwitchTiming.of(timing),
-                callback,
+                count, values, asdict(policy), SwitchTiming.of(timing), callback
             )
         except (ValueError, OverflowError) as error:
             raise InputError(str(error)) from None
@@ -228,11 +192,6 @@ class Decider:
 
     def _checked(self, circuits: npt.ArrayLike) -> npt.NDArray[np.uint16]:
         return check_circuits(circuits, self._working_ports)
-
-
-def _eps_nics(region: Region) -> int:
-    nics = region.eps_nics
-    return 0 if nics is None else whole_number(nics, "eps_nics", 0, _MAX_EPS_NICS)
 
 
 def _upcoming(

@@ -94,33 +94,6 @@ def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.
     return working
 
 
-def working_eps(
-    servers: int, eps_nics: int | None, failed: Failures | None
-) -> npt.NDArray[np.float64]:
-    """Return the part of each server's EPS rate that is left, ``(n,)``.
-
-    Raises
-    ------
-    InputError
-        If a server or NIC is named that is not there, or the number of EPS NICs is not known.
-    """
-    share = np.ones(servers)
-    if failed is None:
-        return share
-    if failed.eps_nics:
-        if isinstance(eps_nics, bool) or not isinstance(eps_nics, int) or eps_nics < 1:
-            raise InputError(
-                f"eps_nics = {echo(eps_nics)}: EPS NICs have failed, expected how many a server has"
-            )
-        alive = np.ones((servers, eps_nics), dtype=bool)
-        for server, nic in failed.eps_nics:
-            row = _index(server, servers, "server of a failed EPS NIC")
-            alive[row, _index(nic, eps_nics, f"failed EPS NIC of server {server}")] = False
-        share = alive.mean(axis=1)
-    share[[_index(server, servers, "failed server") for server in failed.servers]] = 0.0
-    return share
-
-
 def check_demand(demand: npt.NDArray[np.uint64], failed: Failures) -> None:
     """Refuse demand from or to a failed server: it could never end."""
     for server in failed.servers:

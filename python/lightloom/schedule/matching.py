@@ -14,7 +14,8 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, flag
-from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
+from lightloom.schedule.comparable import Comparable
+from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 
 _MAX_WEIGHT = 2**60
 

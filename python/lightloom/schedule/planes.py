@@ -17,7 +17,6 @@ from lightloom.errors import InputError
 from lightloom.schedule.arrays import flag, whole_number
 from lightloom.schedule.circuits import (
     Allocation,
-    Region,
     allocate_region,
     check_circuits,
     nic_rows,
@@ -26,7 +25,7 @@ from lightloom.schedule.circuits import (
     whole_ports,
 )
 from lightloom.schedule.failures import working_nics
-from lightloom.schedule.records import Failures
+from lightloom.schedule.records import Failures, Region
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 
 _MAX_PLANES = 4_096

@@ -2,15 +2,16 @@
 
 A record is a table in Rust (``records!`` in ``crates/model``) and nowhere else: what is added there
 is an attribute of its class, a key of its table, and stands in the help of both. A field is a flag,
-a whole number, a quantity in the unit that its name ends with (text may carry its own unit), a name
-of a set, another record, or any number of whole numbers, or of pairs of them.
+a whole number, a quantity in the unit that its name ends with (text may carry its own unit), either
+of these for each server, a name of a set, another record, any number of whole numbers, or of pairs
+of them, or a matrix of flags.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import index
@@ -25,6 +26,8 @@ from lightloom.inputs.strict import Switch, quantity
 from lightloom.units import SUFFIXES, parse_quantity
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lightloom._core import RecordField
 
 Kind = TypeVar("Kind")
@@ -38,14 +41,17 @@ def unit_of(name: str) -> str:
     return SUFFIXES["_" + name.rpartition("_")[2]]
 
 
-def record(default: Default | None = None) -> Callable[[type[Kind]], type[Kind]]:
-    """Return what gives a class the fields of the core's record of its name.
+def record(
+    default: Default | None = None, without: Collection[str] = ()
+) -> Callable[[type[Kind]], type[Kind]]:
+    """Return what gives a class the fields of the core's record of its name, but for some.
 
     Whatever is wrong with a value is an InputError that names the field.
     """
 
     def add(kind: type[Kind]) -> type[Kind]:
-        name, fields = kind.__name__, _core.record_fields(kind.__name__)
+        name = kind.__name__
+        fields = [key for key in _core.record_fields(name) if key.name not in without]
         kind.__annotations__ = {key.name: _written(key) for key in fields}
         for key in fields:
             if default is not None:
@@ -56,7 +62,10 @@ def record(default: Default | None = None) -> Callable[[type[Kind]], type[Kind]]
             f"{key.name}\n{textwrap.indent(textwrap.fill(key.description, 96), '    ')}\n"
             for key in fields
         )
-        kind.__doc__ = f"{kind.__doc__}\n\nAttributes\n----------\n{''.join(described)}"
+        text, *examples = (kind.__doc__ or "").split("\n\n    Examples\n")
+        kind.__doc__ = f"{text}\n\nAttributes\n----------\n{''.join(described)}"
+        if examples:
+            kind.__doc__ += textwrap.dedent(f"\n    Examples\n{examples[0]}")
 
         def check(self: Any) -> None:
             values = vars(self)
@@ -66,13 +75,13 @@ def record(default: Default | None = None) -> Callable[[type[Kind]], type[Kind]]
             except (ValueError, OverflowError) as error:
                 raise InputError(str(error)) from None
             for one in fields:
-                if one.takes in ("numbers", "pairs"):
+                if one.takes in ("numbers", "pairs", "matrix") or _is_list(written[one.name]):
                     values[one.name] = written[one.name]
                 elif one.takes != "record":
                     values[one.name] = read[one.name]
 
         kind.__post_init__ = check  # type: ignore[attr-defined]
-        return dataclass(frozen=True)(kind)
+        return dataclass(frozen=True, eq=kind.__eq__ is object.__eq__)(kind)
 
     return add
 
@@ -89,26 +98,65 @@ _TYPES = {
     "name": "str",
     "numbers": "Sequence[int]",
     "pairs": "Sequence[tuple[int, int]]",
+    "matrix": "npt.ArrayLike",
 }
 
 
 def _written(one: RecordField) -> str:
     takes = _TYPES.get(one.takes) or str(one.of)
+    if one.per_server:
+        takes += " | npt.ArrayLike"
     return f"{takes} | None" if _may_lack(one) else takes
 
 
-def _read(one: RecordField, value: object) -> object:
+def _read(one: RecordField, value: Any) -> object:
     """What is written as the core reads it."""
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # a number or flag of numpy
     if _may_lack(one) and (value is None or (one.takes == "quantity" and value == math.inf)):
         return None
+    if one.per_server and _is_list(value):
+        return _read_list(one, value)
     return _READERS[one.takes](one, value)
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
+
+
+def _read_list(one: RecordField, value: Any) -> npt.NDArray[Any]:
+    """What is written for each server, copied: nobody changes it any more."""
+    from lightloom.schedule.arrays import as_array
+
+    array = as_array(value, one.name, InputError)
+    if array.ndim != 1:
+        raise InputError(
+            f"{one.name}: expected one number or one per server, got shape {array.shape}"
+        )
+    return _kept([_READERS[one.takes](one, entry) for entry in array.tolist()])
+
+
+def _read_matrix(one: RecordField, value: Any) -> npt.NDArray[Any]:
+    from lightloom.schedule.arrays import as_array
+
+    array = as_array(value, one.name, InputError).astype(bool)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or (array != array.T).any():
+        raise InputError(f"{one.name}: expected a symmetric square matrix, got shape {array.shape}")
+    return _kept(array)
+
+
+def _kept(values: Any) -> npt.NDArray[Any]:
+    import numpy as np
+
+    array = np.array(values)
+    array.setflags(write=False)
+    return array
+
+
 def _read_flag(one: RecordField, value: object) -> bool:
-    # numpy is not imported for it: a flag of its own says so by its name
-    if not isinstance(value, bool) and type(value).__name__ not in {"bool", "bool_"}:
+    if not isinstance(value, bool):
         raise InputError(f"{one.name}: expected True or False, got {echo(value)}")
-    return bool(value)
+    return value
 
 
 def _read_quantity(one: RecordField, value: float | str) -> float:
@@ -116,11 +164,11 @@ def _read_quantity(one: RecordField, value: float | str) -> float:
 
 
 def _read_whole(one: RecordField, value: object) -> int:
-    most = one.limits[1] if one.limits else 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        limit = f"2^{math.log2(most):g}"
+    low, high = one.limits or (0, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        limit = f"2^{math.log2(high):g}" if high > 2**32 else f"{high:.0f}"
         raise InputError(
-            f"{one.name}: expected a whole number from 0 to {limit}, got {echo(value)}"
+            f"{one.name}: expected a whole number from {low:.0f} to {limit}, got {echo(value)}"
         )
     return value
 
@@ -168,11 +216,15 @@ _READERS: dict[str, Callable[[RecordField, Any], Any]] = {
     "record": _read_record,
     "numbers": _read_numbers,
     "pairs": _read_pairs,
+    "matrix": _read_matrix,
 }
 
 
 def keys_of(
-    name: str, instead: Mapping[str, Any] | None = None, default: Default | None = None
+    name: str,
+    instead: Mapping[str, Any] | None = None,
+    default: Default | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the keys of a table for the fields of a record, as pydantic declares fields.
 
@@ -184,10 +236,12 @@ def keys_of(
         Types and fields of keys that take more than the record does.
     default
         The value of a key that is not given, by its name; the core's by default.
+    defaults
+        Values of some keys that are not given, instead of the core's.
     """
     keys: dict[str, Any] = {}
     for key in _core.record_fields(name):
-        takes: Any = Switch
+        takes: Any = list[list[bool]] if key.takes == "matrix" else Switch
         if key.takes == "name":
             takes = Annotated[str, OneOf(tuple(name for name, _ in _core.choices(str(key.of))))]
         elif key.limits is not None:
@@ -197,6 +251,8 @@ def keys_of(
                 if key.takes == "whole"
                 else Annotated[float, quantity(unit_of(key.name)), limits]
             )
+        if key.per_server:
+            takes |= list[takes]
         if _may_lack(key):
             takes |= None
         if default is not None:
@@ -204,7 +260,7 @@ def keys_of(
                 default_factory=partial(default, key.name), description=key.description
             )
         else:
-            fallback = ... if key.required else key.default
+            fallback = (defaults or {}).get(key.name, ... if key.required else key.default)
             declared = Field(fallback, description=key.description)
         keys[key.name] = (takes, declared)
     return keys | dict(instead or {})

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from lightloom import _core
+from lightloom.schedule.comparable import Comparable
 from lightloom.schedule.record_fields import record, unit_of
 from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
@@ -50,6 +51,19 @@ class Failures:
             *(f"eps:{server}/{nic}" for server, nic in self.eps_nics),
             *(f"plane:{plane}" for plane in self.planes),
         )
+
+
+# planes and NUMA nodes are arguments of what picks NICs
+@record(without=("planes", "numa_nodes"))
+class Region(Comparable):
+    """The ports of one region and how they may be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Region(ports=6, circuit_gbps="400 Gb/s", eps_gbps=800).circuit_gbps
+    400.0
+    """
 
 
 @record()

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy.typing as npt
+
 @dataclass(frozen=True, init=False)
 class SwitchTiming:
     fixed_s: float
@@ -39,6 +41,26 @@ class Failures:
     def parts(self) -> str: ...
     @property
     def names(self) -> tuple[str, ...]: ...
+
+@dataclass(frozen=True, init=False)
+class Region:
+    ports: int | npt.ArrayLike
+    circuit_gbps: float
+    eps_gbps: float | npt.ArrayLike
+    split: bool
+    allowed: npt.ArrayLike | None
+    failed: Failures | None
+    eps_nics: int | None
+    def __init__(
+        self,
+        ports: int | npt.ArrayLike,
+        circuit_gbps: float | str,
+        eps_gbps: float | str | npt.ArrayLike,
+        split: bool = ...,
+        allowed: npt.ArrayLike | None = ...,
+        failed: Failures | None = ...,
+        eps_nics: int | None = ...,
+    ) -> None: ...
 
 @dataclass(frozen=True, init=False)
 class Policy:

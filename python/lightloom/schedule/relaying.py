@@ -20,11 +20,12 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import instance
 from lightloom.optional import need
 from lightloom.schedule.arrays import one_of
-from lightloom.schedule.circuits import Region, check_circuits, request_of
+from lightloom.schedule.circuits import check_circuits, request_of
+from lightloom.schedule.comparable import Comparable
 from lightloom.schedule.core_requests import RoutingRequest
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.records import RelayCost
-from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
+from lightloom.schedule.records import Region, RelayCost
+from lightloom.schedule.results import Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
 from lightloom.units import show_bytes, show_time
 

@@ -26,9 +26,9 @@ from lightloom.schedule.arrays import (
     whole_matrix,
     whole_number,
 )
+from lightloom.schedule.comparable import Comparable
 from lightloom.schedule.helios import epoch_arguments
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.results import Comparable
 from lightloom.schedule.rotornet import RotorSwitches, rotor_options
 from lightloom.schedule.served import MAX_BYTES
 

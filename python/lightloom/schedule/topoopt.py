@@ -12,8 +12,9 @@ from lightloom import _core
 from lightloom.errors import DemandError, FabricError, echo
 from lightloom.inputs.arguments import instance
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
+from lightloom.schedule.comparable import Comparable
 from lightloom.schedule.named_sets import choices
-from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
+from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 
 _MAX_SERVERS = 1_000_000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lightloom import _core
 from lightloom.fabric.network import Ocs
 from lightloom.schedule import (
     CircuitAllocator,
@@ -60,7 +59,7 @@ class DecisionLog:
     records: tuple[DecisionRecord, ...]
     ocs: Ocs
     policy: Policy
-    _regions: tuple[_core.DeciderRegion, ...]
+    _regions: tuple[dict[str, Any], ...]
 
     @property
     def regions(self) -> int:
@@ -77,23 +76,16 @@ class DecisionLog:
         allocator
             The custom allocator of the run, if it had one.
         """
-        values = self._regions[region]
+        values = dict(self._regions[region])
+        nics = {name: values.pop(name) for name in ("planes", "numa_nodes")}
+        values["failed"] = Failures(**values["failed"])
         return Decider(
-            len(values.ports),
-            Region(
-                ports=values.ports,
-                circuit_gbps=values.circuit_bps / 1e9,
-                eps_gbps=values.eps_bps / 1e9,
-                split=values.split,
-                allowed=values.allowed,
-                failed=Failures(**values.failures),
-                eps_nics=values.eps_nics,
-            ),
+            len(values["ports"]),
+            Region(**values),
             policy=self.policy,
             timing=self.ocs.timing,
-            planes=values.planes,
-            numa_nodes=values.numa_nodes,
             allocator=allocator,
+            **nics,
         )
 
 

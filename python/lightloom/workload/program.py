@@ -44,13 +44,13 @@ class _Writer:
         self.model, self.plan, self.options = recipe.model, recipe.plan, recipe.options
         self.stage = stage
         self.program = program
-        self.held = self.plan.held_stages(stage)
+        self.held_stages = self.plan.held_stages(stage)
         layers = self.plan.layers(self.model.num_layers)
         #: layers by chunk of a :class:`Step`
-        self.chunks = tuple(chunk for held_stage in self.held for chunk in layers[held_stage])
+        self.chunks = tuple(chunk for index in self.held_stages for chunk in layers[index])
         self.handles = itertools.count(EMBEDDING_HANDLE + 1)
         moe_index: dict[int, int] = {}
-        for held_stage in self.held:
+        for held_stage in self.held_stages:
             moe_index |= _moe_index(self.model, layers[held_stage])
         self.layers = LayerWriter(recipe, program, moe_index, self.handles)
         self.recomputes = recipe.compute.recompute == "full"
@@ -89,7 +89,11 @@ class _Writer:
 
     def _virtual(self, chunk: int) -> int:
         """Stage of the model, counted over chunks."""
-        return self.held[chunk] if len(self.held) > 1 else chunk * self.plan.pp + self.stage
+        return (
+            self.held_stages[chunk]
+            if len(self.held_stages) > 1
+            else chunk * self.plan.pp + self.stage
+        )
 
     def _is_first(self, chunk: int) -> bool:
         return self._virtual(chunk) == 0
@@ -160,7 +164,7 @@ class _Writer:
     def _is_last_of(self, step: Step) -> bool:
         """Whether no later micro-batch goes through this chunk."""
         count = self.plan.micro_batches
-        if len(self.held) > 1 and step.chunk == 0:
+        if len(self.held_stages) > 1 and step.chunk == 0:
             count //= 2
         return step.micro_batch == count - 1
 
@@ -170,7 +174,7 @@ class _Writer:
     def _place(self, virtual: int, step: Step) -> int:
         """The place of the pipeline at which a micro-batch meets a stage of the model."""
         stage = virtual % self.plan.pp
-        return self.plan.pp - 1 - stage if len(self.held) > 1 and step.chunk else stage
+        return self.plan.pp - 1 - stage if len(self.held_stages) > 1 and step.chunk else stage
 
     def _send(self, step: Step, to: int) -> None:
         tag = self._tag(self._virtual(step.chunk), step)
@@ -225,7 +229,7 @@ class _Writer:
             self.program.wait(EMBEDDING_HANDLE, "dp")
 
     def _optimizer(self) -> None:
-        parts = [stage_parameters(self.model, self.plan, stage) for stage in self.held]
+        parts = [stage_parameters(self.model, self.plan, stage) for stage in self.held_stages]
         dense, expert = sum(part.dense for part in parts), sum(part.expert for part in parts)
         updated = dense + expert
         if self.plan.zero1:
@@ -250,7 +254,7 @@ class _Writer:
         parts: list[tuple[str, int, float]] = []
         layers = self.plan.layers(self.model.num_layers)
         # the same order at both places that hold a stage
-        for stage in sorted(self.held):
+        for stage in sorted(self.held_stages):
             if stage == 0:
                 parts.append((DENSE, -1, embedding_per_gpu(self.model, self.plan)))
             for layer in itertools.chain(*layers[stage]):

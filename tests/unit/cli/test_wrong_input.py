@@ -7,6 +7,8 @@ import re
 import pytest
 
 from lightloom.cli import run_command
+from lightloom.cli.root import root_command
+from lightloom.cli.usage import one_line
 from lightloom.fabric import FABRICS
 
 JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
@@ -324,3 +326,17 @@ def test_an_option_is_no_file(refused, tmp_path, monkeypatch):
     line = refused("models --json --csv")
     assert line == "--csv: expected a file to write to; name it ./--csv if it is one"
     assert not list(tmp_path.iterdir())
+
+
+class UnknownCommandError(Exception):
+    """An unknown command as click 8.5 has it, which older typer raises: it has possibilities."""
+
+    def __init__(self, context):
+        super().__init__("No such command 'cmpare'.")
+        self.message, self.ctx, self.possibilities = str(self), context, ["compare"]
+
+
+def test_an_unknown_command_is_said_with_every_version_of_the_parser():
+    command = root_command()
+    said = one_line(UnknownCommandError(command.make_context("lightloom", ["models"])))
+    assert said.startswith("no command 'cmpare'; did you mean 'compare'?; there are compare, run,")

@@ -295,6 +295,7 @@ def test_a_change_in_flight_is_completed(tmp_path, lightloom, number):
             [*command, "--circuits", str(wanted)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         while not emulator.matrix.circuits:
+            assert process.poll() is None, process.stderr.read()
             time.sleep(0.02)
         process.send_signal(number)
         process.communicate(timeout=30)

@@ -191,3 +191,36 @@ def test_stopping_waits_for_a_change_that_nobody_waits_for(tmp_path):
         assert len(switch.commands) == 1
 
     asyncio.run(scenario())
+
+
+class CountingSwitch(FakeSwitch):
+    """Counts what it is asked."""
+
+    def __init__(self):
+        super().__init__(12)
+        self.asked = []
+
+    async def read_back(self, *, ports=True):
+        self.asked.append("read")
+        return await super().read_back(ports=ports)
+
+    async def apply(self, change):
+        self.asked.append("change")
+        return await super().apply(change)
+
+
+def test_a_demand_after_a_pause_reads_once_before_its_change_and_once_after(tmp_path):
+    async def scenario():
+        switch = CountingSwitch()
+        async with (
+            served(tmp_path, switch) as (service, session, _),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            for ends in ((0, 7), (0, 3), (0, 7)):
+                session.controller.read_s -= 100.0
+                switch.asked.clear()
+                reply = await client.circuits_for(demand(ends))
+                assert reply["result"] == "done"
+                assert switch.asked == ["read", "change", "read"]
+
+    asyncio.run(scenario())

@@ -76,6 +76,19 @@ def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_lease(place, jump_s):
     assert is_free(place)
 
 
+@pytest.mark.parametrize("clock", ["day", "uptime"])
+def test_a_lease_is_renewed_in_the_last_third_of_its_time(place, clock):
+    lease = place.lease("a")
+    assert (lease.revision, lease.is_held, lease.is_due) == (0, False, False)
+    lease.take()
+    getattr(place, clock).now += 19.9
+    assert not lease.is_due
+    getattr(place, clock).now += 0.2
+    assert lease.is_due
+    lease.renew()
+    assert not lease.is_due
+
+
 def test_a_machine_that_slept_has_lost_its_lease(place):
     lease = place.lease("a")
     lease.take()

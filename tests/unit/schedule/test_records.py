@@ -12,7 +12,12 @@ import pytest
 from pydantic import BaseModel
 
 from lightloom import _core
-from lightloom.control.region_file import PolicySection, RelaySection, TimingSection
+from lightloom.control.region_file import (
+    PolicySection,
+    RatesSection,
+    RelaySection,
+    TimingSection,
+)
 from lightloom.errors import InputError
 from lightloom.fabric import MixNet
 from lightloom.inputs.fields import describe
@@ -20,6 +25,15 @@ from lightloom.schedule import record_fields, records
 
 STUB = Path(records.__file__).with_suffix(".pyi")
 KINDS = [kind for kind in vars(records).values() if dataclasses.is_dataclass(kind)]
+C_HEADER = Path(__file__).parents[3] / "crates/c/include/lightloom.h"
+#: what a region's port map or controller states, and not its file
+KNOWN_OTHERWISE = {"ports", "allowed", "planes", "failed"}
+
+
+def fields_of(kind: type) -> list:
+    """What the core's record has, without the NICs of a region, which are arguments."""
+    nics = {"planes", "numa_nodes"} if kind is records.Region else set()
+    return [field for field in _core.record_fields(kind.__name__) if field.name not in nics]
 
 
 def has_default(field: dataclasses.Field) -> bool:
@@ -31,7 +45,7 @@ def stub() -> str:
     """What type checkers see of the records: their fields, and their methods as written."""
     first = inspect.getdoc(records).splitlines()[0]
     lines = [f'"""{first}"""', "", "from collections.abc import Sequence"]
-    lines += ["from dataclasses import dataclass"]
+    lines += ["from dataclasses import dataclass", "", "import numpy.typing as npt"]
     for kind in KINDS:
         fields = dataclasses.fields(kind)
         lines += ["", "@dataclass(frozen=True, init=False)", f"class {kind.__name__}:"]
@@ -56,7 +70,7 @@ def stub() -> str:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_class_has_the_fields_of_the_core(kind):
-    fields = _core.record_fields(kind.__name__)
+    fields = fields_of(kind)
     made = dataclasses.fields(kind)
     assert [field.name for field in made] == [field.name for field in fields]
     for field, own in zip(fields, made, strict=True):
@@ -82,16 +96,46 @@ def test_every_part_of_the_timing_is_a_key_of_a_region_and_an_option_of_a_fabric
         assert field.takes == "record" or PolicySection.model_fields[field.name].description
 
 
-def test_a_field_that_the_core_gains_is_at_every_door(monkeypatch):
-    gained = SimpleNamespace(
-        name="settle_s",
-        description="What a test adds.",
-        takes="quantity",
-        limits=(0, 2),
-        of=None,
-        required=False,
-        default=1.0,
+def test_every_part_of_a_region_is_a_key_of_its_file_and_of_c():
+    tables = RatesSection.model_fields | PolicySection.model_fields
+    text = C_HEADER.read_text()
+    for field in _core.record_fields("Region"):
+        assert field.name in KNOWN_OTHERWISE or tables[field.name].description
+        assert f'"{field.name}": ' in text
+
+
+def test_a_region_is_what_the_core_decides_for():
+    values = vars(
+        records.Region([2, 1, 1], "400 Gb/s", 100, failed=records.Failures(nics=[(0, 1)]))
     )
+    working = _core.schedule_working_region(3, values)
+    assert working["ports"].tolist() == [1, 1, 1]
+    assert (working["circuit_bps"], working["eps_bps"].tolist()) == (400 * 10**9, [10**11] * 3)
+    with pytest.raises(ValueError, match="ports: expected one number or 4, got 3"):
+        _core.schedule_working_region(4, values)
+
+
+def test_a_region_that_the_core_gains_a_field_of_is_so_at_every_door(monkeypatch):
+    gained = gained_field(takes="whole", limits=(0, 9), default=3, per_server=True)
+    fields = [*_core.record_fields("Region"), gained]
+    monkeypatch.setattr(_core, "record_fields", lambda _: fields)
+    monkeypatch.setattr(_core, "record_values", lambda _, written: written)
+    nics = ("planes", "numa_nodes")
+    kind = record_fields.record(without=nics)(type("Region", (), {"__doc__": "A record."}))
+    assert kind(2, 400, 800).gained == 3
+    assert vars(kind(2, 400, 800, gained=[1, 2]))["gained"].tolist() == [1, 2]
+    table = record_fields.with_keys(record_fields.keys_of("Region"))(BaseModel)
+    made = table(ports=2, circuit_gbps=400, eps_gbps=[800, 0], gained=[4, 5])
+    assert (made.gained, made.eps_gbps) == ([4, 5], [800, 0])
+
+
+def gained_field(**more) -> SimpleNamespace:
+    plain = {"description": "What a test adds.", "of": None, "required": False}
+    return SimpleNamespace(**({"name": "gained", "per_server": False} | plain | more))
+
+
+def test_a_field_that_the_core_gains_is_at_every_door(monkeypatch):
+    gained = gained_field(name="settle_s", takes="quantity", limits=(0, 2), default=1.0)
     fields = [*_core.record_fields("SwitchTiming"), gained]
     monkeypatch.setattr(_core, "record_fields", lambda _: fields)
     monkeypatch.setattr(_core, "record_values", lambda _, written: written)
@@ -133,6 +177,30 @@ def test_a_wrong_timing_cannot_be_made(values, text):
 def test_a_wrong_policy_cannot_be_made(values, text):
     with pytest.raises(InputError, match=f"^{text}"):
         records.Policy(**values)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"ports": -1}, "ports: expected a whole number from 0 to 65535, got -1"),
+        ({"ports": [2, 70_000]}, "ports: expected a whole number from 0 to 65535, got 70000"),
+        ({"ports": [[2]]}, r"ports: expected one number or one per server, got shape \(1, 1\)"),
+        ({"circuit_gbps": 0}, "circuit_gbps: expected 0.000000001 to 1e9 Gb/s, got 0"),
+        ({"eps_gbps": [800, -1]}, "eps_gbps: expected 0 to 1e9 Gb/s, got -1"),
+        ({"allowed": [[1, 1], [0, 1]]}, "allowed: expected a symmetric square matrix"),
+        ({"failed": [3]}, r"failed: expected a Failures, got \[3\]"),
+    ],
+)
+def test_a_wrong_region_cannot_be_made(values, text):
+    with pytest.raises(InputError, match=f"^{text}"):
+        records.Region(**({"ports": 2, "circuit_gbps": 400, "eps_gbps": 800} | values))
+
+
+def test_a_region_is_its_own():
+    ports = [2, 1]
+    region = records.Region(ports, 400, 800)
+    ports[0] = 9
+    assert region == records.Region((2, 1), 400, 800) != records.Region([2, 2], 400, 800)
 
 
 def test_times_are_whole_picoseconds_of_two_the_even_one():

@@ -157,7 +157,7 @@ def test_graphs_that_cannot_be_played():
     assert refusal(InputError, short, packet(2)) == text
     unasked = refusal(InputError, pipeline(), packet(2), timeline_workers=[7])
     assert unasked == "a timeline is wanted of worker 7, there are 2"
-    negative = refusal(InputError, pipeline(), packet(2, rate_bps=-1))
+    negative = refusal(FabricError, pipeline(), packet(2, rate_bps=-1))
     assert negative.startswith("nic_rate_bps: ")
 
 

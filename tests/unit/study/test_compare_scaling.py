@@ -183,10 +183,28 @@ def leave(_comparison, _path):
     os._exit(3)
 
 
-def test_a_process_that_ends_early_is_a_failure(tmp_path):
+def sign(_comparison, path):
+    """Writes which process a point was compared by."""
+    path.write_text(str(os.getpid()))
+
+
+def test_a_process_compares_one_point_after_another(tmp_path):
+    """To start a process is most of the time of small points."""
+    several = points_of(*[scenario(rate_gbps=rate) for rate in (100.0, 200.0)])
+    files = [tmp_path / "first", tmp_path / "second"]
+    several = [dataclasses.replace(p, timeline=f) for p, f in zip(several, files, strict=True)]
+    assert set(compare_points(several, processes=1, write_timeline=sign).results) == {0, 1}
+    assert len({file.read_text() for file in files} - {str(os.getpid())}) == 1
+
+
+def test_a_process_that_ends_early_is_a_failure_of_its_point(tmp_path):
     lost = dataclasses.replace(points_of(scenario())[0], timeline=tmp_path / "timeline.json")
     with pytest.raises(InputError, match="the process ended with status 3"):
         compare_points([lost], processes=1, write_timeline=leave)
+    (other,) = points_of(scenario(rate_gbps=200.0))
+    scaling = compare_points([lost, other], processes=1, write_timeline=leave)
+    assert scaling.failures == {0: "the process ended with status 3"}
+    assert set(scaling.results) == {1}
 
 
 def test_if_no_point_can_be_compared_the_first_says_why():

@@ -6,8 +6,11 @@
 pub mod common;
 
 use common::Random;
-use lightloom_decide::{Decider, Policy, Reconfigure, Region, Upcoming};
-use lightloom_model::{Allocator, Duration, Failures, Fibers, Rate, RelayCost, SwitchTiming};
+use lightloom_decide::{Decider, NumaNodes, Policy, Reconfigure, Region, SizedRegion, Upcoming};
+use lightloom_model::{
+    Allocator, CircuitRate, Duration, Failures, Fibers, Invalid, PerServer, Rate, RelayCost,
+    SwitchTiming,
+};
 use lightloom_schedule::{NicCircuit, makespans};
 use proptest::prelude::*;
 
@@ -25,19 +28,32 @@ pub struct World {
 
 impl World {
     pub fn decider(&self) -> Decider {
-        Decider::new(self.region.clone(), self.policy, self.timing).expect("a consistent region")
+        made(self.region.clone(), self.policy, self.timing).expect("a consistent region")
     }
 }
 
-pub fn region(servers: usize, ports: u32) -> Region {
+/// A decider for a region that states the ports of each server.
+pub fn made(region: Region, policy: Policy, timing: SwitchTiming) -> Result<Decider, Invalid> {
+    Ok(Decider::new(SizedRegion::new(ports_of(&region).len(), region)?, policy, timing))
+}
+
+/// The ports of each server, which the region states.
+pub fn ports_of(region: &Region) -> Vec<u32> {
+    match &region.ports {
+        PerServer::Each(ports) => ports.iter().copied().map(u32::from).collect(),
+        PerServer::All(_) => panic!("how many servers there are is not known"),
+    }
+}
+
+pub fn region(servers: usize, ports: u16) -> Region {
     Region {
-        ports: vec![ports; servers],
+        ports: PerServer::Each(vec![ports; servers]),
         allowed: None,
         planes: None,
-        numa_nodes: 2,
-        circuit_rate: Rate(400 * GBPS),
-        eps_rates: vec![Rate(800 * GBPS); servers],
-        eps_nics: 2,
+        numa_nodes: NumaNodes::TWO,
+        circuit_rate: CircuitRate::new(Rate(400 * GBPS)).expect("above 0"),
+        eps_rates: PerServer::Each(vec![Rate(800 * GBPS); servers]),
+        eps_nics: Some(2),
         split: true,
         failures: Failures::default(),
     }
@@ -95,7 +111,7 @@ pub fn world() -> impl Strategy<Value = World> {
         (failures(servers as u32, ports), how, times, 0..1_000 * US, any::<u64>()).prop_map(
             move |(failures, (planes, when, keep, relaying, allocator), times, fixed, seed)| {
                 World {
-                    region: Region { planes, failures, ..region(servers, ports) },
+                    region: Region { planes, failures, ..region(servers, ports as u16) },
                     policy: Policy {
                         allocator,
                         relaying: relaying.then(RelayCost::default),
@@ -118,7 +134,7 @@ pub fn world() -> impl Strategy<Value = World> {
 pub fn works(region: &Region, circuit: &NicCircuit) -> bool {
     [circuit.a, circuit.b].iter().all(|end| {
         let failures = &region.failures;
-        end.nic < region.ports[end.server as usize]
+        end.nic < ports_of(region)[end.server as usize]
             && !failures.nics.contains(&(end.server, end.nic))
             && !failures.planes.contains(&end.nic)
     })

@@ -67,7 +67,7 @@ impl Recorder {
         let Some(first) = deciders.first().filter(|_| self.enabled) else {
             return Decisions::default();
         };
-        let regions = deciders.iter().map(|decider| decider.region().clone()).collect();
+        let regions = deciders.iter().map(|decider| decider.region().record().clone()).collect();
         Decisions { regions, policy: *first.policy(), records: self.records }
     }
 }

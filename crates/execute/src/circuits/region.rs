@@ -8,17 +8,17 @@
 use crate::links::{Link, Links};
 use crate::network::{Network, PacketFabric};
 use crate::ocs::{Ocs, RelayChunk};
-use lightloom_decide::{Held, Policy, Region as Description};
+use lightloom_decide::{Held, NumaNodes, Policy, Region as Description, SizedRegion};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Failures, GroupFamily, GroupId, Rate, RelayCost, ServerId, TaskGraph, Time};
+use lightloom_model::{
+    CircuitRate, Failures, GroupFamily, GroupId, Invalid, Pairs, PerServer, Rate, RelayCost,
+    ServerId, TaskGraph, Time,
+};
 use lightloom_packetsim::Cable;
 use rustc_hash::FxHashMap;
 
 /// Server without a circuit switch.
 const NO_REGION: u32 = u32::MAX;
-
-/// NUMA nodes of a server, over which the circuits of a pair are spread.
-const NUMA_NODES: u32 = 2;
 
 /// A set of servers and the circuits between them.
 #[derive(Debug, Default)]
@@ -65,15 +65,15 @@ impl Region {
     }
 
     /// Adds a link per ordered pair that may have circuits, at the rate of its present ones.
-    pub(crate) fn add_links(&mut self, description: &Description, ocs: &Ocs, links: &mut Links) {
+    pub(crate) fn add_links(&mut self, sized: &SizedRegion, ocs: &Ocs, links: &mut Links) {
         let size = self.size();
         let each = Cable { rate: ocs.nic_rate, delay: ocs.circuit_delay };
         self.links = (0..size * size)
             .map(|cell| {
-                let may = description.allowed.as_ref().is_none_or(|allowed| allowed[cell]);
+                let may = sized.allowed().is_none_or(|allowed| allowed[cell]);
                 let (a, b) = (cell / size, cell % size);
                 let (from, to) = (ServerId(self.servers[a]), ServerId(self.servers[b]));
-                let members = description.ports[a].min(description.ports[b]);
+                let members = sized.ports()[a].min(sized.ports()[b]);
                 // How many there will be is not known yet where all are dark.
                 let link = Link { awaited: 1, ..Link::circuits(from, to, members, each) };
                 let lit = u32::from(self.held.circuits[cell]);
@@ -84,7 +84,14 @@ impl Region {
 }
 
 /// What the deciders have to know of these servers.
-pub(super) fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
+///
+/// # Errors
+/// If there are too many servers, or ports, for one region.
+pub(super) fn describe(
+    servers: &[u32],
+    network: &Network,
+    ocs: &Ocs,
+) -> Result<SizedRegion, Invalid> {
     let size = servers.len();
     let switch = |place: usize| ocs.region_of_server[servers[place] as usize];
     let allowed: Vec<bool> = (0..size * size)
@@ -97,17 +104,22 @@ pub(super) fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Descrip
         (0..size).map(|place| if switch(place) == NO_REGION { 0 } else { ocs.ports }).collect();
     let all = allowed.iter().all(|&pair| pair);
     let (eps_nics, rate) = network.packet_fabric().map_or((0, Rate(0)), PacketFabric::nics);
-    Description {
+    let count = |parts: u32| {
+        u16::try_from(parts)
+            .map_err(|_| Invalid(format!("{parts} NICs of one server, at most {}", u16::MAX)))
+    };
+    let description = Description {
         failures: failures_of(servers, &ports, ocs),
-        ports,
-        allowed: (!all).then_some(allowed),
+        ports: PerServer::Each(ports.into_iter().map(count).collect::<Result<_, _>>()?),
+        allowed: (!all).then(|| Pairs::new(size, allowed, "allowed")).transpose()?,
         planes: ocs.planes,
-        numa_nodes: NUMA_NODES,
-        circuit_rate: ocs.nic_rate,
-        eps_rates: vec![Rate(rate.0.saturating_mul(u64::from(eps_nics))); size],
-        eps_nics,
+        numa_nodes: NumaNodes::TWO,
+        circuit_rate: CircuitRate::new(ocs.nic_rate)?,
+        eps_rates: PerServer::All(Rate(rate.0.saturating_mul(u64::from(eps_nics)))),
+        eps_nics: Some(count(eps_nics)?),
         split: ocs.split,
-    }
+    };
+    SizedRegion::new(size, description)
 }
 
 /// How circuits follow the demand in this network.
@@ -197,17 +209,24 @@ impl Regions {
     }
 
     /// Gives regions that are alike the same decider; what each decider has to know.
-    pub(super) fn descriptions(&mut self, network: &Network, ocs: &Ocs) -> Vec<Description> {
-        let mut found: Vec<Description> = Vec::new();
-        let mut index_of: FxHashMap<Description, u32> = FxHashMap::default();
+    ///
+    /// # Errors
+    /// If one is too large.
+    pub(super) fn descriptions(
+        &mut self,
+        network: &Network,
+        ocs: &Ocs,
+    ) -> Result<Vec<SizedRegion>, Invalid> {
+        let mut found: Vec<SizedRegion> = Vec::new();
+        let mut index_of: FxHashMap<SizedRegion, u32> = FxHashMap::default();
         for region in &mut self.all {
-            let description = describe(&region.servers, network, ocs);
-            region.decider = *index_of.entry(description).or_insert_with_key(|description| {
-                found.push(description.clone());
+            let sized = describe(&region.servers, network, ocs)?;
+            region.decider = *index_of.entry(sized).or_insert_with_key(|sized| {
+                found.push(sized.clone());
                 found.len() as u32 - 1
             });
         }
-        found
+        Ok(found)
     }
 }
 
@@ -240,14 +259,15 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn regions(groups: &[&[u32]], switches: &[u32]) -> (Regions, Vec<Description>) {
+    fn regions(groups: &[&[u32]], switches: &[u32]) -> (Regions, Vec<SizedRegion>) {
         let members = groups[0].len() as u32;
         let mut graph = testing::empty_graph(1, groups.len() as u32, members);
         graph.worker_server = groups.concat();
         graph.roles[0].tasks = vec![testing::all_to_all(0, true)];
         let ocs = Ocs { region_of_server: switches.to_vec(), ..testing::ocs(switches.len()) };
         let mut found = Regions::new(&graph, switches.len());
-        let descriptions = found.descriptions(&testing::mixnet(switches.len() as u32), &ocs);
+        let descriptions =
+            found.descriptions(&testing::mixnet(switches.len() as u32), &ocs).unwrap();
         (found, descriptions)
     }
 
@@ -257,7 +277,7 @@ mod tests {
         assert_eq!(found.of_group, [Some(0), Some(1)]);
         assert_eq!(found.all[1].servers, [2, 3]);
         assert_eq!(found.place, [0, 1, 1, 0]);
-        assert_eq!((descriptions.len(), descriptions[0].allowed.clone()), (1, None));
+        assert_eq!((descriptions.len(), descriptions[0].allowed()), (1, None));
     }
 
     #[test]
@@ -270,8 +290,8 @@ mod tests {
     #[test]
     fn only_servers_of_one_switch_may_be_joined() {
         let (_, descriptions) = regions(&[&[0, 1, 2]], &[0, 0, u32::MAX]);
-        assert_eq!(descriptions[0].ports, [6, 6, 0]);
-        let allowed = descriptions[0].allowed.as_ref().unwrap();
+        assert_eq!(descriptions[0].ports(), [6, 6, 0]);
+        let allowed = descriptions[0].allowed().unwrap();
         assert!(allowed[1] && !allowed[2] && !allowed[8]);
     }
 
@@ -280,8 +300,8 @@ mod tests {
         // As many ports everywhere; in the first group 0 meets 1, in the second one 4 meets 6.
         let switches = [0, 0, 1, 1, 2, 3, 2, 3];
         let (found, descriptions) = regions(&[&[0, 1, 2, 3], &[4, 5, 6, 7]], &switches);
-        assert_eq!(descriptions[0].ports, descriptions[1].ports);
-        let allowed = |region: usize| descriptions[region].allowed.clone().unwrap();
+        assert_eq!(descriptions[0].ports(), descriptions[1].ports());
+        let allowed = |region: usize| descriptions[region].allowed().unwrap();
         assert_eq!((allowed(0)[1], allowed(0)[2]), (true, false));
         assert_eq!((allowed(1)[1], allowed(1)[2]), (false, true));
         assert_eq!((found.all[0].decider, found.all[1].decider), (0, 1));
@@ -297,11 +317,13 @@ mod tests {
         };
         let ocs = Ocs { ports: 2, failures, ..testing::ocs(10) };
         let ocs = Ocs { region_of_server: vec![0; 10], ..ocs };
-        let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
+        let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).unwrap();
+        let found = found.record().failures.clone();
         assert_eq!(found.nics, [(2, 0), (2, 1)], "NIC 4/5 is beyond the ports");
         assert_eq!((found.eps_nics, found.planes), (vec![(1, 1)], vec![]));
         let ocs = Ocs { ports: 6, ..ocs };
-        let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
+        let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).unwrap();
+        let found = &found.record().failures;
         assert!(found.nics.contains(&(0, 5)) && found.planes == [3]);
     }
 

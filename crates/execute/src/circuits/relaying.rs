@@ -21,8 +21,8 @@ impl Circuits<'_> {
         self.fold(group, demand, &mut total);
         let region = &self.regions[index as usize];
         let decider = &mut self.deciders[region.decider as usize];
-        let found = decider.relay(&region.held.circuits, &total)?;
-        if found.verdict != RelayVerdict::Pays {
+        let relayed = decider.relay(&region.held.circuits, &total)?;
+        if relayed.verdict != RelayVerdict::Pays {
             self.statistics.one_hop += 1;
             return None;
         }
@@ -32,7 +32,7 @@ impl Circuits<'_> {
             member_at[self.place_of(group, member)] = member;
         }
         let mut paths: Vec<RegionPath> =
-            found.paths.iter().map(|path| region_path(&member_at, path)).collect();
+            relayed.paths.iter().map(|path| region_path(&member_at, path)).collect();
         paths.sort_by_key(|path| (path.from, path.to));
         Some(paths)
     }

@@ -62,15 +62,14 @@ impl<'a> Circuits<'a> {
     ) -> Result<Option<Self>, ExecuteError> {
         let Some((id, ocs)) = network.decided_circuits() else { return Ok(None) };
         let mut found = Regions::new(graph, ocs.region_of_server.len());
-        let descriptions = found.descriptions(network, ocs);
+        let sized = found.descriptions(network, ocs).map_err(ExecuteError::Network)?;
         let cache = if options.share_equal_work { CACHE_BYTES } else { 0 };
-        let cache = cache / descriptions.len().max(1);
+        let cache = cache / sized.len().max(1);
         let decider = |region| {
             let decider = Decider::new(region, policy_of(network, ocs), ocs.timing);
-            decider.map(|decider| decider.with_cache_bytes(cache)).map_err(ExecuteError::Network)
+            decider.with_cache_bytes(cache)
         };
-        let deciders: Vec<Decider> =
-            descriptions.into_iter().map(decider).collect::<Result<_, _>>()?;
+        let deciders: Vec<Decider> = sized.into_iter().map(decider).collect();
         let start: Vec<_> = deciders.iter().map(Decider::start).collect();
         for region in &mut found.all {
             region.held = start[region.decider as usize].clone();

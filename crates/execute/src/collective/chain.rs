@@ -14,8 +14,8 @@ mod tests {
 
     #[test]
     fn nobody_sends_to_the_root() {
-        let found = broadcast(7, 4);
-        assert_eq!((found.edge_bytes, found.edges, found.steps), (7, 3, 3));
-        assert!(!found.is_closed(4));
+        let chain = broadcast(7, 4);
+        assert_eq!((chain.edge_bytes, chain.edges, chain.steps), (7, 3, 3));
+        assert!(!chain.is_closed(4));
     }
 }

@@ -147,25 +147,25 @@ impl<'a> Horizon<'_, 'a> {
     ) -> Vec<Upcoming> {
         let size = self.circuits.region(region).size();
         let mut predictions = predictions.into_iter();
-        let mut found: Vec<Upcoming> = Vec::new();
+        let mut upcoming: Vec<Upcoming> = Vec::new();
         for (place, &group) in groups.iter().enumerate() {
             let numbers = self.numbers(group);
             if place > 0 {
-                found.truncate(numbers.len());
+                upcoming.truncate(numbers.len());
             }
             let sources = self.sources(group, numbers.clone(), &mut predictions);
             for (index, (number, source)) in numbers.zip(sources).enumerate() {
                 let from = (index > 0).then(|| number - 1);
                 let hidden = self.until(group, from, number);
                 if place == 0 {
-                    found.push(Upcoming::known(vec![0; size * size], hidden));
+                    upcoming.push(Upcoming::known(vec![0; size * size], hidden));
                 }
-                let Some(next) = found.get_mut(index) else { break };
+                let Some(next) = upcoming.get_mut(index) else { break };
                 next.hidden = next.hidden.min(hidden);
                 self.add_source(group, &source, next);
             }
         }
-        found
+        upcoming
     }
 
     /// Adds a group's demand to an upcoming all-to-all.
@@ -222,30 +222,30 @@ impl<'a> Horizon<'_, 'a> {
         let mut unknown: Vec<(u32, PredictedDemand)> = Vec::new();
         let source = |number: u32| {
             let task = self.task(group, number);
-            let own = payload(task);
-            let Payload::Block { block, .. } = own else { return Source::Known(own) };
+            let payload = payload(task);
+            let Payload::Block { block, .. } = payload else { return Source::Known(payload) };
             if is_first(task) && self.when().predicts() {
                 let prediction = predictions.next().expect("one prediction per unknown demand");
                 unknown.push((block, prediction));
             }
             let seen = unknown.iter().rev().find(|(other, _)| *other == block);
             let Some((_, PredictedDemand { judged, requested })) = seen else {
-                return Source::Known(own);
+                return Source::Known(payload);
             };
             let basis = |estimate: &Estimate| self.basis(group, task, estimate);
-            let judged = judged.as_ref().map_or(Basis::Block(own), basis);
+            let judged = judged.as_ref().map_or(Basis::Block(payload), basis);
             Source::Predicted(judged, requested.as_ref().map(basis))
         };
         numbers.map(source).collect()
     }
 
     fn basis(&self, group: u32, task: &Task, estimate: &Estimate) -> Basis {
-        let own = payload(task);
+        let payload = payload(task);
         match estimate {
-            Estimate::Demand(counts) => Basis::Counts(own, counts.clone()),
+            Estimate::Demand(counts) => Basis::Counts(payload, counts.clone()),
             Estimate::Seen(back) => {
                 let seen = self.seen_firsts(group, task.layer).payload(*back);
-                Basis::Block(with_block_of(own, seen.expect("predicted from what was seen")))
+                Basis::Block(with_block_of(payload, seen.expect("predicted from what was seen")))
             }
         }
     }
@@ -276,12 +276,12 @@ impl<'a> Horizon<'_, 'a> {
         let seen: Vec<SeenFirsts<'_, '_>> =
             unknown.iter().map(|&(group, layer)| self.seen_firsts(group, layer)).collect();
         let histories: Vec<&dyn History> = seen.iter().map(|one| one as &dyn History).collect();
-        let found = match custom {
+        let predicted = match custom {
             Some(predictor) => predictor.predict(&histories),
             None => LastSeen.predict(&histories),
         }?;
-        self.check_predictions(&found, &histories)?;
-        Ok(found)
+        self.check_predictions(&predicted, &histories)?;
+        Ok(predicted)
     }
 
     /// Refuses predictions that cannot be used.

@@ -147,8 +147,8 @@ mod tests {
         fn parts_are_done_in_the_order_of_their_work(
             works in prop::collection::vec(1_u64..1_000_000, 1..12),
         ) {
-            let found = ends(&works);
-            for (own, end) in works.iter().zip(&found) {
+            let ended = ends(&works);
+            for (own, end) in works.iter().zip(&ended) {
                 let expected: u64 = works.iter().map(|other| (*other).min(*own)).sum();
                 prop_assert_eq!(*end, expected);
             }

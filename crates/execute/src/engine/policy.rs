@@ -308,10 +308,10 @@ impl<'a> Gating<'a> {
         }
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
         let mut custom = circuits.custom.plugins.predictor.take();
-        let found = self.horizon(context).predict(&unknown, custom.as_deref_mut());
+        let predicted = self.horizon(context).predict(&unknown, custom.as_deref_mut());
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
         circuits.custom.plugins.predictor = custom;
-        found.unwrap_or_else(|error| {
+        predicted.unwrap_or_else(|error| {
             circuits.custom.fail(error);
             vec![PredictedDemand::default(); unknown.len()]
         })

@@ -76,10 +76,10 @@ mod tests {
             let lists: Vec<[u32; 2]> = paths.iter().map(|&(a, b)| [a, b]).collect();
             let sets = found(&lists.iter().map(<[u32; 2]>::as_slice).collect::<Vec<_>>());
             for &(a, b) in &paths {
-                let own = sets.iter().filter(|(first, _)| first.contains(&a));
-                let own: Vec<_> = own.collect();
-                prop_assert_eq!(own.len(), 1);
-                prop_assert!(own[0].1.contains(&b));
+                let of_ends = sets.iter().filter(|(first, _)| first.contains(&a));
+                let of_ends: Vec<_> = of_ends.collect();
+                prop_assert_eq!(of_ends.len(), 1);
+                prop_assert!(of_ends[0].1.contains(&b));
             }
             for (first, last) in &sets {
                 let mut reached = vec![first[0]];

@@ -37,10 +37,10 @@ mod tests {
     fn no_byte_is_lost_in_shares() {
         for bytes in [0, 1, 7, 1_000_003, u64::MAX] {
             for weights in [&[1][..], &[1, 1, 1], &[3, 1], &[0, 5, 2], &[u64::MAX - 1, 1]] {
-                let found: Vec<u64> = weighted_shares(bytes, weights.iter().copied()).collect();
-                assert_eq!(found.iter().map(|&x| u128::from(x)).sum::<u128>(), u128::from(bytes));
+                let shares: Vec<u64> = weighted_shares(bytes, weights.iter().copied()).collect();
+                assert_eq!(shares.iter().map(|&x| u128::from(x)).sum::<u128>(), u128::from(bytes));
                 let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
-                for (&share, &weight) in found.iter().zip(weights) {
+                for (&share, &weight) in shares.iter().zip(weights) {
                     let exact = u128::from(bytes) * u128::from(weight) / total;
                     assert!(u128::from(share).abs_diff(exact) <= 1, "{bytes} {weights:?}");
                 }

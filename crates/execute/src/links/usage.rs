@@ -53,17 +53,17 @@ mod tests {
     }
 
     #[test]
-    fn use_is_of_what_all_links_could_carry_until_the_end() {
+    fn bothis_of_what_all_links_could_carry_until_the_end() {
         // Half a second at 8 and 24 Gb/s: 500 MB and 1.5 GB.
         let (carried, rates) =
             ([100_000_000, 900_000_000], [8, 24].map(|gbps| Rate(gbps * 1_000_000_000)));
-        let found = LinkUse::new("both", &carried, &rates, Time(500_000_000_000));
-        assert_eq!((found.name.as_str(), found.links), ("both", 2));
-        assert_eq!(found.carried_bytes, 1_000_000_000);
-        assert!(near(found.mean, 0.5) && near(found.max, 0.6), "{found:?}");
+        let both = LinkUse::new("both", &carried, &rates, Time(500_000_000_000));
+        assert_eq!((both.name.as_str(), both.links), ("both", 2));
+        assert_eq!(both.carried_bytes, 1_000_000_000);
+        assert!(near(both.mean, 0.5) && near(both.max, 0.6), "{both:?}");
         // Twice as long, half as much.
         let longer = LinkUse::new("both", &carried, &rates, Time(1_000_000_000_000));
-        assert!(near(longer.mean, found.mean / 2.0) && near(longer.max, found.max / 2.0));
+        assert!(near(longer.mean, both.mean / 2.0) && near(longer.max, both.max / 2.0));
     }
 
     #[test]

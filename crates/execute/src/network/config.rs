@@ -16,9 +16,10 @@ use crate::ocs::Ocs;
 use crate::packets::{Extent, Graph, PacketNetwork, PacketTransport, Place};
 use crate::turns::TurnRules;
 use lightloom_model::{
-    AllToAll, Duration, Failures, Invalid, NvSwitch, Rate, ServerId, StartUp, TaskGraph,
+    AllToAll, Duration, Failures, Invalid, NvSwitch, Rate, ServerId, StartUp, TaskGraph, by_name,
 };
 use lightloom_packetsim::PacketError;
+use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use std::sync::Arc;
 const MAX_SERVERS: u32 = 1 << 20;
 
 /// The network that a step runs on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Network {
     /// Number of servers.
     pub servers: u32,
@@ -37,8 +38,10 @@ pub struct Network {
     /// What software takes to begin operations between them.
     pub start_up: StartUp,
     /// What joins the servers; each part may rely on those before it.
+    #[serde(skip)]
     pub parts: Vec<Arc<dyn PartConfig>>,
     /// How the all-to-all is spread.
+    #[serde(with = "by_name")]
     pub all_to_all: AllToAll,
     /// Whether GPUs gather and scatter for those whose NICs a path takes, where bytes are spread
     /// over all NICs; not so where links end at every GPU alike.

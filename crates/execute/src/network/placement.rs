@@ -221,9 +221,9 @@ mod tests {
             let (gpus, ranks) = sizes;
             let count = |server: u32| servers.iter().filter(|&&other| other == server).count();
             let needed = (0..4).map(|server| count(server) as u32 * gpus).max().unwrap_or(0);
-            let found = placed(&servers, gpus, ranks);
-            prop_assert_eq!(found.is_ok(), needed <= 8);
-            let Ok(placement) = found else { return Ok(()) };
+            let placement = placed(&servers, gpus, ranks);
+            prop_assert_eq!(placement.is_ok(), needed <= 8);
+            let Ok(placement) = placement else { return Ok(()) };
             prop_assert_eq!(placement.gpus_per_group() * placement.groups, 8);
             let mut users = vec![Vec::new(); 4];
             for (worker, &server) in (0..).map(WorkerId).zip(&servers) {

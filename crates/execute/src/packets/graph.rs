@@ -205,8 +205,8 @@ mod tests {
                     .map(|(server, group)| graph.nics(ServerId(server), group, 1)[0]);
                 let places = [from, to].map(|server| described.place(ServerId(server)));
                 let expected = described.hops(places[0], places[1], rail == other);
-                let found = distance(&graph, source, destination);
-                assert_eq!(found, expected, "{from}.{rail} to {to}.{other}");
+                let hops = distance(&graph, source, destination);
+                assert_eq!(hops, expected, "{from}.{rail} to {to}.{other}");
             }
         }
     }

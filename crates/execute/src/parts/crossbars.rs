@@ -19,17 +19,20 @@ use crate::turns::TurnRules;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Crossbars alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Crossbars {
     /// NICs of each server.
     pub nics: u32,
     /// Rate of each.
+    #[serde(rename = "nic_rate_bps")]
     pub nic_rate: Rate,
     /// What decides how long turns are.
+    #[serde(flatten)]
     pub rules: TurnRules,
     /// NICs that have no circuits, as (server, NIC): failed, or on crossbars that have.
     pub failed: BTreeSet<(u32, u32)>,

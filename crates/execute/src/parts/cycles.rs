@@ -161,13 +161,13 @@ mod tests {
 
     #[test]
     fn a_ring_without_a_cycle_goes_both_directions_in_its_own_order() {
-        let found = cycles(&[]).ring_orders(&servers(&[4, 7, 9]), 101, plenty);
+        let orders = cycles(&[]).ring_orders(&servers(&[4, 7, 9]), 101, plenty);
         let order = |order: &[u32], bytes| RingOrder {
             order: order.to_vec(),
             bytes,
             has_own_circuits: false,
         };
-        assert_eq!(found, [order(&[0, 1, 2], 51), order(&[2, 1, 0], 50)]);
+        assert_eq!(orders, [order(&[0, 1, 2], 51), order(&[2, 1, 0], 50)]);
         let two = cycles(&[]).ring_orders(&servers(&[4, 7]), 101, plenty);
         assert_eq!(two, [order(&[0, 1], 101)]);
     }
@@ -180,19 +180,19 @@ mod tests {
             let stride = a.abs_diff(b).min(5 - a.abs_diff(b));
             if stride == 1 { 3 * fine } else { fine }
         };
-        let found = both.ring_orders(&servers(&[0, 1, 2, 3, 4]), 8000, capacity);
-        let bytes: Vec<u64> = found.iter().map(|order| order.bytes).collect();
+        let orders = both.ring_orders(&servers(&[0, 1, 2, 3, 4]), 8000, capacity);
+        let bytes: Vec<u64> = orders.iter().map(|order| order.bytes).collect();
         assert_eq!(bytes, [3000, 3000, 1000, 1000]);
-        assert_eq!(found[2].order, [0, 2, 4, 1, 3]);
-        assert_eq!(found[3].order, [3, 1, 4, 2, 0]);
-        assert!(found.iter().all(|order| order.has_own_circuits));
+        assert_eq!(orders[2].order, [0, 2, 4, 1, 3]);
+        assert_eq!(orders[3].order, [3, 1, 4, 2, 0]);
+        assert!(orders.iter().all(|order| order.has_own_circuits));
     }
 
     #[test]
     fn members_of_one_server_follow_each_other() {
         let one = cycles(&[(&[5, 3, 8], 1)]);
-        let found = one.ring_orders(&servers(&[3, 5, 3, 8]), 10, plenty);
-        assert_eq!(found[0].order, [1, 0, 2, 3]);
+        let orders = one.ring_orders(&servers(&[3, 5, 3, 8]), 10, plenty);
+        assert_eq!(orders[0].order, [1, 0, 2, 3]);
     }
 
     proptest! {
@@ -214,15 +214,15 @@ mod tests {
                 .collect();
             let all: Vec<(&[u32], u32)> =
                 rings.iter().map(Vec::as_slice).zip(counts.iter().copied()).collect();
-            let found = cycles(&all).ring_orders(&servers(&placed), bytes, plenty);
-            prop_assert_eq!(found.len(), 2 * counts.len());
-            prop_assert_eq!(found.iter().map(|order| order.bytes).sum::<u64>(), bytes);
-            for pair in found.chunks(2) {
+            let orders = cycles(&all).ring_orders(&servers(&placed), bytes, plenty);
+            prop_assert_eq!(orders.len(), 2 * counts.len());
+            prop_assert_eq!(orders.iter().map(|order| order.bytes).sum::<u64>(), bytes);
+            for pair in orders.chunks(2) {
                 prop_assert!(pair[0].bytes - pair[1].bytes <= 1);
                 let back: Vec<u32> = pair[1].order.iter().rev().copied().collect();
                 prop_assert_eq!(&pair[0].order, &back);
             }
-            for RingOrder { order, .. } in &found {
+            for RingOrder { order, .. } in &orders {
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 prop_assert_eq!(sorted, (0..placed.len() as u32).collect::<Vec<u32>>());

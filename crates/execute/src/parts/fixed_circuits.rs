@@ -19,6 +19,8 @@ use lightloom_flowsim::LinkId;
 use lightloom_model::{Circuit, Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
 use rustc_hash::FxHashMap;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 
 /// The servers that a pair's traffic crosses, both ends included.
@@ -29,22 +31,64 @@ pub struct Route {
 }
 
 /// Fixed circuits with relaying through servers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Direct {
     /// Rate of one link.
+    #[serde(rename = "nic_rate_bps")]
     pub nic_rate: Rate,
     /// Propagation delay of one link.
+    #[serde(rename = "link_delay_ps")]
     pub link_delay: Duration,
     /// Forwarding delay of one relay server.
+    #[serde(rename = "relay_delay_ps")]
     pub relay_delay: Duration,
     /// Circuits.
     pub circuits: Vec<Circuit>,
     /// Routes for each ordered pair that communicates; several routes of one pair share its bytes
     /// in proportion to the parallel circuits of their narrowest hop.
+    #[serde(flatten, deserialize_with = "routes")]
     pub routes: Vec<Route>,
     /// Cycles for ring collectives: one among the servers of a cycle is divided over all cycles of
     /// the same servers, both ways. Their neighbors need routes.
+    #[serde(flatten, deserialize_with = "cycles")]
     pub cycles: Vec<Cycle>,
+}
+
+/// Routes as columns: the servers of all of them, and where each begins.
+fn routes<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Route>, D::Error> {
+    #[derive(Deserialize)]
+    struct Columns {
+        route_offsets: Vec<u32>,
+        route_servers: Vec<u32>,
+    }
+    let Columns { route_offsets, route_servers } = Deserialize::deserialize(source)?;
+    let lists = split(&route_offsets, &route_servers);
+    let lists = lists.ok_or_else(|| D::Error::custom("route_offsets exceed route_servers"))?;
+    Ok(lists.into_iter().map(|servers| Route { servers }).collect())
+}
+
+/// Cycles as columns: as routes, and the circuits of each hop.
+fn cycles<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Cycle>, D::Error> {
+    #[derive(Deserialize)]
+    struct Columns {
+        cycle_offsets: Vec<u32>,
+        cycle_servers: Vec<u32>,
+        cycle_counts: Vec<u32>,
+    }
+    let Columns { cycle_offsets, cycle_servers, cycle_counts } = Deserialize::deserialize(source)?;
+    let lists = split(&cycle_offsets, &cycle_servers);
+    let lists = lists.ok_or_else(|| D::Error::custom("cycle_offsets exceed cycle_servers"))?;
+    if cycle_counts.len() != lists.len() {
+        return Err(D::Error::custom("cycle_counts needs one entry per cycle"));
+    }
+    let cycles = lists.into_iter().zip(cycle_counts);
+    Ok(cycles.map(|(servers, count)| Cycle { servers, count }).collect())
+}
+
+/// The lists that a column is cut into; nothing if one ends outside.
+fn split(offsets: &[u32], column: &[u32]) -> Option<Vec<Vec<u32>>> {
+    let list = |ends: &[u32]| column.get(ends[0] as usize..ends[1] as usize);
+    offsets.windows(2).map(|ends| list(ends).map(<[u32]>::to_vec)).collect()
 }
 
 /// Maximum number of parallel circuits of a pair: as packets each is a link.

@@ -40,8 +40,9 @@ impl LostNics {
         let mut works: FxHashMap<u32, Vec<bool>> = FxHashMap::default();
         let of_region = failures.iter().flat_map(|failures| &failures.eps_nics);
         for &(server, nic) in config.failed.iter().chain(of_region) {
-            let own = works.entry(server).or_insert_with(|| vec![true; config.nics as usize]);
-            own[nic as usize] = false;
+            let works_here =
+                works.entry(server).or_insert_with(|| vec![true; config.nics as usize]);
+            works_here[nic as usize] = false;
         }
         let found = Self { nics: config.nics, group: config.nics / groups, works };
         found.check(groups)?;

@@ -43,8 +43,8 @@ impl<'a> Tree<'a> {
         graph.check_room(places.len() as u64 * u64::from(self.eps.nics))?;
         let mut tors: Vec<(Place, Vec<NodeId>)> = Vec::new();
         for (server, &place) in places.iter().enumerate() {
-            let known = tors.iter().position(|(other, _)| *other == place);
-            let index = known.unwrap_or_else(|| {
+            let number = tors.iter().position(|(other, _)| *other == place);
+            let index = number.unwrap_or_else(|| {
                 let nodes = (0..self.eps.rails).map(|_| graph.add_switch()).collect();
                 tors.push((place, nodes));
                 tors.len() - 1
@@ -72,8 +72,8 @@ impl<'a> Tree<'a> {
         graph.check_room(self.uplinks.saturating_mul(switches))?;
         let mut pods: Vec<(u32, Vec<NodeId>)> = Vec::new();
         for (place, nodes) in tors {
-            let known = pods.iter().position(|(pod, _)| *pod == place.pod);
-            let index = known.unwrap_or_else(|| {
+            let number = pods.iter().position(|(pod, _)| *pod == place.pod);
+            let index = number.unwrap_or_else(|| {
                 let above = (0..self.uplinks).map(|_| graph.add_switch()).collect();
                 pods.push((place.pod, above));
                 pods.len() - 1

@@ -25,6 +25,8 @@ use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Circuit, Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
 use rustc_hash::FxHashMap;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 
 /// A matching and how long it lasts.
@@ -39,16 +41,43 @@ pub struct Slot {
 }
 
 /// Circuits that follow a periodic schedule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ScheduledCircuits {
     /// Rate of one circuit.
+    #[serde(rename = "nic_rate_bps")]
     pub nic_rate: Rate,
     /// Propagation delay of one circuit.
+    #[serde(rename = "link_delay_ps")]
     pub link_delay: Duration,
     /// Slots of a period.
+    #[serde(flatten, deserialize_with = "slots")]
     pub slots: Vec<Slot>,
     /// Transfers of fewer bytes take the packet fabric, if there is one.
     pub min_bytes: u64,
+}
+
+/// Slots as columns: the times of each, and all circuits, each after the number of its slot.
+fn slots<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Slot>, D::Error> {
+    #[derive(Deserialize)]
+    struct Columns {
+        circuits: Vec<(u32, u32, u32, u32)>,
+        dark_ps: Vec<Duration>,
+        hold_ps: Vec<Duration>,
+    }
+    let Columns { circuits, dark_ps, hold_ps } = Deserialize::deserialize(source)?;
+    if dark_ps.len() != hold_ps.len() {
+        return Err(D::Error::custom("hold_ps needs one entry per entry of dark_ps"));
+    }
+    let slot = |(dark, hold)| Slot { circuits: Vec::new(), dark, hold };
+    let mut slots: Vec<Slot> = dark_ps.into_iter().zip(hold_ps).map(slot).collect();
+    for (index, a, b, count) in circuits {
+        let known = slots.len();
+        let slot = slots.get_mut(index as usize).ok_or_else(|| {
+            D::Error::custom(format_args!("a circuit is in slot {index} of {known}"))
+        })?;
+        slot.circuits.push(Circuit { a, b, count });
+    }
+    Ok(slots)
 }
 
 impl ScheduledCircuits {

@@ -143,8 +143,8 @@ impl PhaseBook {
     pub(crate) fn enter_purposes(&mut self, names: &[String]) -> Result<Vec<usize>, ExecuteError> {
         let mut chosen = self.chosen.iter().flatten();
         if let Some(unknown) = chosen.find(|chosen| !names.contains(chosen)) {
-            let known = names.join(", ");
-            return Err(invalid(format!("purpose '{unknown}': expected {known}")));
+            let list = names.join(", ");
+            return Err(invalid(format!("purpose '{unknown}': expected {list}")));
         }
         let mut index = |name: &String| {
             self.purposes.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -251,18 +251,18 @@ impl PhaseBook {
                 return Err(ExecuteError::Interrupted(Interrupted { now: Time::ZERO, done }));
             }
             let mut watch = |now, hops: u64| observer.progress(now, done + hops.min(predicted));
-            let found = phase.simulate(&self.network, &self.options, &mut watch)?;
+            let times = phase.simulate(&self.network, &self.options, &mut watch)?;
             let (phase, _) = entry.remove();
             self.pending_bytes -= phase.size_bytes();
-            self.known.insert(digest, Known { stretch: Some(found.stretch), hops: predicted });
+            self.known.insert(digest, Known { stretch: Some(times.stretch), hops: predicted });
             let count = &mut self.counts[kind];
             let is_first = count.simulated == 0;
             count.simulated += 1;
             count.simulated_bytes += phase.bytes();
-            count.stretched_bytes += found.stretch * phase.bytes() as f64;
-            count.minimum = if is_first { found.stretch } else { count.minimum.min(found.stretch) };
-            count.maximum = count.maximum.max(found.stretch);
-            count.packet_hops += found.packet_hops;
+            count.stretched_bytes += times.stretch * phase.bytes() as f64;
+            count.minimum = if is_first { times.stretch } else { count.minimum.min(times.stretch) };
+            count.maximum = count.maximum.max(times.stretch);
+            count.packet_hops += times.packet_hops;
             done += predicted;
         }
         // A sample is drawn once, from all that was met until then.

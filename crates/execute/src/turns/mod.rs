@@ -29,6 +29,8 @@ use lightloom_model::{Duration, Invalid, Rate, Time};
 use lightloom_schedule::permutation::Method;
 use matchings::{Piece, TurnPlan, in_matchings};
 use ports::{Place, Ports};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use slots::Steps;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -54,12 +56,19 @@ pub enum Together {
 }
 
 /// How late members are: exponential, independent for each member and block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(from = "[u64; 2]")]
 pub struct Lateness {
     /// Mean.
     pub mean: Duration,
     /// Equal seeds, equal lateness.
     pub seed: u64,
+}
+
+impl From<[u64; 2]> for Lateness {
+    fn from([mean, seed]: [u64; 2]) -> Self {
+        Self { mean: Duration(mean), seed }
+    }
 }
 
 /// A way to find the matchings of an all-to-all.
@@ -71,12 +80,25 @@ pub struct MatchingFinder {
     pub decision: Vec<Duration>,
 }
 
+/// Names of methods, each with the times that they take.
+fn finders<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<MatchingFinder>, D::Error> {
+    let named = Vec::<(String, Vec<Duration>)>::deserialize(source)?.into_iter();
+    named
+        .map(|(method, decision)| {
+            let method = method.parse().map_err(D::Error::custom)?;
+            Ok(MatchingFinder { method, decision })
+        })
+        .collect()
+}
+
 /// What decides how long a turn takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TurnRules {
     /// Time slots.
+    #[serde(flatten)]
     pub timing: TurnTiming,
     /// Of what these find, each all-to-all takes what ends first.
+    #[serde(rename = "methods", deserialize_with = "finders")]
     pub finders: Vec<MatchingFinder>,
     /// How late members are, if they are.
     pub lateness: Option<Lateness>,

@@ -7,6 +7,7 @@
 //! the latency of the one before, unless they pass on what it brought.
 
 use lightloom_model::{Bytes, Duration, Invalid, Rate, Time};
+use serde::Deserialize;
 
 /// Maximum length of a slot.
 const LONGEST: Duration = Duration(3_600_000_000_000_000);
@@ -23,17 +24,22 @@ pub struct Steps {
 }
 
 /// What a slot waits for, and how long it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub struct TurnTiming {
     /// Largest one-way latency between two NICs.
+    #[serde(rename = "latency_ps")]
     pub latency: Duration,
     /// Time in which crossbars turn and nothing can be sent.
+    #[serde(rename = "guard_ps")]
     pub guard: Duration,
     /// Length of every slot; nothing for slots as long as what they carry takes.
+    #[serde(rename = "slot_ps")]
     pub length: Option<Duration>,
     /// Whether NICs send early by their latency, so that it is lost once and not in every slot.
+    #[serde(rename = "aligned")]
     pub is_aligned: bool,
     /// Whether a matching that is held for several slots turns no crossbar between them.
+    #[serde(rename = "held")]
     pub is_held: bool,
 }
 

@@ -63,7 +63,7 @@ impl ParametersUser for Parts {
         let Self { topology, config, halves } = self;
         parameters.validate()?;
         let config = Config { telemetry: P::TELEMETRY, ..config };
-        let transport = |core: &Core| parameters.transport(core).expect("just validated");
+        let transport = |core: &Core| parameters.transport(core);
         Ok(match halves {
             None => Box::new(Simulation::new(topology, config, transport)?),
             Some(halves) => Box::new(Pair::new(&topology, halves, config, transport)?),

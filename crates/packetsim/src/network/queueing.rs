@@ -263,8 +263,8 @@ mod tests {
         };
         for (queued, expected) in [(1_000, 0.0), (1_500, 0.1), (2_000, 0.2), (3_000, 0.4)] {
             // Four deviations of as many draws.
-            let found = share(queued);
-            assert!((found - expected).abs() < 0.014, "{queued} B: {found}");
+            let marked = share(queued);
+            assert!((marked - expected).abs() < 0.014, "{queued} B: {marked}");
         }
         assert!((share(3_001) - 1.0).abs() < f64::EPSILON, "certain beyond Kmax");
     }
@@ -283,8 +283,8 @@ mod tests {
             1.0 - chances().filter(admitted).count() as f64 / CHANCES as f64
         };
         for (queued, expected) in [(10_000, 0.0), (17_500, 0.1), (25_000, 0.2), (35_840, 0.344)] {
-            let found = share(queued, 4_160);
-            assert!((found - expected).abs() < 0.014, "{queued} B: {found}");
+            let marked = share(queued, 4_160);
+            assert!((marked - expected).abs() < 0.014, "{queued} B: {marked}");
         }
         let exactly = |found: f64, expected: f64| (found - expected).abs() < f64::EPSILON;
         assert!(exactly(share(35_841, 4_160), 1.0), "beyond the queue");

@@ -14,7 +14,7 @@ const US: u64 = 1_000_000;
 const FAST: Rate = Rate(100_000_000_000);
 
 fn dcqcn(parameters: DcqcnParameters) -> impl FnOnce(&Core) -> Dcqcn {
-    move |core| Dcqcn::new(core, parameters).unwrap()
+    move |core| Dcqcn::new(core, parameters)
 }
 
 /// NICs that recover within some 100 us rather than ms.

@@ -36,7 +36,7 @@ fn marks(marking: Marking, packets: u32) -> Ecn {
 }
 
 fn dctcp(parameters: DctcpParameters) -> impl FnOnce(&Core) -> Dctcp {
-    move |core| Dctcp::new(core, parameters).unwrap()
+    move |core| Dctcp::new(core, parameters)
 }
 
 fn total_marks<T: crate::transport::Transport>(simulation: &Simulation<T>, links: u32) -> u64 {

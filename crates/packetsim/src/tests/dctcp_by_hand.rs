@@ -26,7 +26,7 @@ fn parameters(window: u32) -> DctcpParameters {
 }
 
 fn bench(packets: u64, parameters: DctcpParameters) -> Bench<Dctcp> {
-    let new = |core: &Core| Dctcp::new(core, parameters).unwrap();
+    let new = |core: &Core| Dctcp::new(core, parameters);
     let topology = star(2, FAST, Duration(US)).unwrap();
     let mut bench = Bench::new(topology, lossy(), new, &[flow((0, 1), packets * MTU)]);
     bench.start(0);
@@ -143,7 +143,7 @@ fn funnel(delay_ms: u64) -> Topology {
 fn a_timeout_is_the_mean_and_four_deviations() {
     let config = Config { queue_bytes: 4160, ..lossy() };
     let own = parameters(3);
-    let new = |core: &Core| Dctcp::new(core, own).unwrap();
+    let new = |core: &Core| Dctcp::new(core, own);
     let (_, flows) = run(funnel(10), config, new, &[flow((0, 1), 3 * MTU)]);
     let (fast, slow, ack) = (332_800, 3_328_000, 5_120 + 51_200);
     let trip = 4 * 10_000 * US + ack;
@@ -166,7 +166,7 @@ fn bursts_send_flow_by_flow_and_turns_packet_by_packet() {
     let (count, packets) = (5_u32, 20_u64);
     let finish = |bursts: bool| {
         let own = DctcpParameters { bursts, ..parameters(100) };
-        let new = |core: &Core| Dctcp::new(core, own).unwrap();
+        let new = |core: &Core| Dctcp::new(core, own);
         let topology = star(count + 1, FAST, Duration(US)).unwrap();
         let flows: Vec<_> = (1..=count).map(|to| flow((0, to), packets * MTU)).collect();
         let (_, done) = run(topology, lossy(), new, &flows);

@@ -41,7 +41,7 @@ fn spraying(balancing: Balancing) -> Config {
 fn at_once(core: &Core) -> Ndp {
     let timeout = Duration(1_000_000 * US);
     let parameters = NdpParameters { window: 100_000, timeout, ..NdpParameters::default() };
-    Ndp::new(core, parameters).unwrap()
+    Ndp::new(core, parameters)
 }
 
 /// Packets that arrive per time of a packet at a NIC, until the mean flow has all of them.

@@ -37,11 +37,11 @@ fn lossy() -> Config {
 }
 
 fn ndp(core: &Core) -> Ndp {
-    Ndp::new(core, NdpParameters::default()).unwrap()
+    Ndp::new(core, NdpParameters::default())
 }
 
 fn eqds(core: &Core) -> Eqds {
-    Eqds::new(core, EqdsParameters::default()).unwrap()
+    Eqds::new(core, EqdsParameters::default())
 }
 
 /// Data hops of one flow over two links of 10 ms.
@@ -89,7 +89,7 @@ fn a_window_per_round_trip_crosses_a_long_link() {
 fn what_is_lost_on_a_long_link_is_sent_again() {
     for window in [4, 40] {
         let parameters = NdpParameters { window, ..NdpParameters::default() };
-        let new = |core: &Core| Ndp::new(core, parameters).unwrap();
+        let new = |core: &Core| Ndp::new(core, parameters);
         // Headers do not fit: what finds a full queue is lost without a word.
         let tiny = Config { queue_bytes: 4160, control_queue_bytes: 64, ..trimming() };
         let topology = presets::star(9, FAST, Duration(10 * MS)).unwrap();

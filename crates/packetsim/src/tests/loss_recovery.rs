@@ -37,14 +37,14 @@ fn go_back_n(packets: u64) -> Bench<LineRate> {
 }
 
 fn ndp(packets: u64, parameters: NdpParameters) -> Bench<Ndp> {
-    let new = |core: &Core| Ndp::new(core, parameters).unwrap();
+    let new = |core: &Core| Ndp::new(core, parameters);
     let mut bench = Bench::new(pair(), trimming(8), new, &[flow((0, 1), packets * MTU)]);
     bench.start(0);
     bench
 }
 
 fn eqds(packets: u64, paths: u16, parameters: EqdsParameters) -> Bench<Eqds> {
-    let new = |core: &Core| Eqds::new(core, parameters).unwrap();
+    let new = |core: &Core| Eqds::new(core, parameters);
     let mut bench = Bench::new(pair(), trimming(paths), new, &[flow((0, 1), packets * MTU)]);
     bench.start(0);
     bench
@@ -138,7 +138,7 @@ fn ndp_sends_a_window_and_then_one_packet_per_pull() {
 
 #[test]
 fn ndp_flows_of_one_nic_take_turns_as_senders_and_as_receivers() {
-    let new = |core: &Core| Ndp::new(core, NdpParameters::default()).unwrap();
+    let new = |core: &Core| Ndp::new(core, NdpParameters::default());
     let flows = [0, 1].map(|_| flow((0, 1), 5 * MTU));
     let mut bench = Bench::new(pair(), trimming(8), new, &flows);
     bench.start(0);
@@ -159,7 +159,7 @@ fn ndp_flows_of_one_nic_take_turns_as_senders_and_as_receivers() {
 /// A receiver that has all of a flow pulls no more of it: what waited is not sent.
 #[test]
 fn ndp_pulls_nothing_of_a_complete_flow() {
-    let new = |core: &Core| Ndp::new(core, NdpParameters::default()).unwrap();
+    let new = |core: &Core| Ndp::new(core, NdpParameters::default());
     let flows = [3, 100].map(|packets| flow((0, 1), packets * MTU));
     let mut bench = Bench::new(pair(), trimming(8), new, &flows);
     bench.start(0);
@@ -273,7 +273,7 @@ fn eqds_skips_the_path_of_a_trimmed_packet_once() {
 /// flows.
 #[test]
 fn eqds_pulls_for_every_trimmed_packet_first() {
-    let new = |core: &Core| Eqds::new(core, EqdsParameters::default()).unwrap();
+    let new = |core: &Core| Eqds::new(core, EqdsParameters::default());
     let flows = [0, 1].map(|host| flow((host, 2), 20 * MTU));
     let mut bench = Bench::new(star(3, FAST, Duration(US)).unwrap(), trimming(8), new, &flows);
     bench.start(0);
@@ -359,7 +359,7 @@ fn dcqcn_notifies_once_per_interval_and_flow() {
     for (interval, expected) in [(50 * US, [true, false, false, true]), (0, [true; 4])] {
         let parameters =
             DcqcnParameters { cnp_interval: Duration(interval), ..DcqcnParameters::of_rate(rate) };
-        let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+        let new = |core: &Core| Dcqcn::new(core, parameters);
         let flows = [flow((0, 1), 100 * MTU), flow((0, 1), 100 * MTU)];
         let mut bench = Bench::new(pair(), plain(), new, &flows);
         bench.start(0);
@@ -383,7 +383,7 @@ fn dcqcn_notifies_once_per_interval_and_flow() {
 #[test]
 fn dcqcn_paces_a_flow_at_its_rate() {
     let parameters = DcqcnParameters::of_rate(FAST);
-    let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+    let new = |core: &Core| Dcqcn::new(core, parameters);
     let mut bench = Bench::new(pair(), plain(), new, &[flow((0, 1), 100 * MTU)]);
     bench.start(0);
     let packet = bench.next(0).unwrap();
@@ -397,7 +397,7 @@ fn dcqcn_paces_a_flow_at_its_rate() {
 
 #[test]
 fn dctcp_echoes_the_mark_of_each_packet() {
-    let new = |core: &Core| Dctcp::new(core, DctcpParameters::default()).unwrap();
+    let new = |core: &Core| Dctcp::new(core, DctcpParameters::default());
     let mut bench = Bench::new(pair(), lossy(), new, &[flow((0, 1), 10 * MTU)]);
     bench.start(0);
     let sent = bench.burst(0, 99);
@@ -416,7 +416,7 @@ fn dctcp_echoes_the_mark_of_each_packet() {
 
 #[test]
 fn dctcp_repeats_the_first_missing_packet_after_three_duplicates() {
-    let new = |core: &Core| Dctcp::new(core, DctcpParameters::default()).unwrap();
+    let new = |core: &Core| Dctcp::new(core, DctcpParameters::default());
     let mut bench = Bench::new(pair(), lossy(), new, &[flow((0, 1), 10 * MTU)]);
     bench.start(0);
     let sent = bench.burst(0, 99);
@@ -436,7 +436,7 @@ fn dctcp_repeats_the_first_missing_packet_after_three_duplicates() {
 #[test]
 fn dctcp_doubles_its_timeout_until_something_is_acknowledged() {
     let parameters = DctcpParameters { timer_tick: Duration(1), ..DctcpParameters::default() };
-    let new = |core: &Core| Dctcp::new(core, parameters).unwrap();
+    let new = |core: &Core| Dctcp::new(core, parameters);
     let mut bench = Bench::new(pair(), lossy(), new, &[flow((0, 1), 10 * MTU)]);
     bench.start(0);
     bench.burst(0, 99);
@@ -462,7 +462,7 @@ fn dcqcn_recovers_by_bytes_that_are_sent() {
         recovery_stages: 100,
         ..DcqcnParameters::of_rate(FAST)
     };
-    let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+    let new = |core: &Core| Dcqcn::new(core, parameters);
     let mut bench = Bench::new(pair(), plain(), new, &[flow((0, 1), 1000 * MTU)]);
     bench.start(0);
     let packet = bench.next(0).unwrap();

@@ -1,8 +1,9 @@
 //! MPTCP among others: closed forms, shares of links, paths that are congested or die.
 
 use super::scenarios::{play, scenario};
-use super::{flow, plain, run, total};
+use super::{flow, run, total};
 use crate::presets::{fat_tree, leaf_spine, star};
+use crate::transport::Parameters;
 use crate::transport::mptcp::{Mptcp, MptcpParameters};
 use crate::{
     Config, Core, EarlyDrop, Failure, FlowSpec, NodeId, PacketFlowId, PacketLinkId, Simulation,
@@ -30,7 +31,7 @@ fn parameters(subflows: u16) -> MptcpParameters {
 }
 
 fn mptcp(parameters: MptcpParameters) -> impl FnOnce(&Core) -> Mptcp {
-    move |core| Mptcp::new(core, parameters).unwrap()
+    move |core| Mptcp::new(core, parameters)
 }
 
 /// Packets that each flow's receiver has got from one time to another.
@@ -268,11 +269,10 @@ fn whatever_is_lost_arrives_in_the_end() {
 
 #[test]
 fn wrong_parameters_are_refused() {
-    let core = Core::with_flows(star(2, FAST, Duration(US)).unwrap(), plain(), &[]);
-    let text = |parameters| Mptcp::new(&core, parameters).unwrap_err().to_string();
+    let text = |parameters: MptcpParameters| parameters.validate().unwrap_err().to_string();
     assert_eq!(text(parameters(0)), "MPTCP flows of 0 subflows; expected 1 to 256");
     assert_eq!(text(parameters(257)), "MPTCP flows of 257 subflows; expected 1 to 256");
-    assert!(Mptcp::new(&core, parameters(256)).is_ok());
+    assert!(parameters(256).validate().is_ok());
     let window = "MPTCP starts with a window of 0 packets and a threshold of 10000; expected at \
                   least 1 each";
     assert_eq!(text(MptcpParameters { initial_window: 0, ..parameters(8) }), window);

@@ -20,7 +20,7 @@ fn parameters(subflows: u16, window: u32) -> MptcpParameters {
 
 fn bench(packets: u64, parameters: MptcpParameters) -> Bench<Mptcp> {
     let config = Config { queue_bytes: 1 << 24, ..plain() };
-    let new = |core: &Core| Mptcp::new(core, parameters).unwrap();
+    let new = |core: &Core| Mptcp::new(core, parameters);
     let topology = star(2, Rate(100_000_000_000), Duration(US)).unwrap();
     let mut bench = Bench::new(topology, config, new, &[flow((0, 1), packets * MTU)]);
     bench.start(0);

@@ -11,7 +11,7 @@ const US: u64 = 1_000_000;
 const FAST: Rate = Rate(100_000_000_000);
 
 fn nscc(core: &Core) -> Nscc {
-    Nscc::new(core, NsccParameters::default()).unwrap()
+    Nscc::new(core, NsccParameters::default())
 }
 
 fn network(rate: Rate) -> Config {

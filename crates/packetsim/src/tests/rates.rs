@@ -112,7 +112,7 @@ fn a_paced_flow_takes_its_packets_times() {
         gain: 1.0 / 16.0,
         ..DcqcnParameters::of_rate(FAST)
     };
-    let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+    let new = |core: &Core| Dcqcn::new(core, parameters);
     let config = Config { ecn, pfc: None, full_tail: true, ..config };
     let specs = [flow((0, 2), 4000 * 4096), flow((1, 2), 4000 * 4096)];
     let (_, flows) = run(star(3, FAST, Duration(US)).unwrap(), config, new, &specs);

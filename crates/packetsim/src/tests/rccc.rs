@@ -2,6 +2,7 @@
 
 use super::{flow, ideal, run, total};
 use crate::presets::{fat_tree, star};
+use crate::transport::Parameters;
 use crate::transport::rccc::{Rccc, RcccParameters};
 use crate::{Config, Core, FlowSpec, PacketFlowId, PacketLinkId, Simulation, profile};
 use lightloom_kernel::Silent;
@@ -12,11 +13,11 @@ const FAST: Rate = Rate(100_000_000_000);
 const PACKET: u64 = 4160 * 80;
 
 fn rccc(core: &Core) -> Rccc {
-    Rccc::new(core, RcccParameters::default()).unwrap()
+    Rccc::new(core, RcccParameters::default())
 }
 
 fn with(parameters: RcccParameters) -> impl FnOnce(&Core) -> Rccc {
-    move |core| Rccc::new(core, parameters).unwrap()
+    move |core| Rccc::new(core, parameters)
 }
 
 fn network(rate: Rate) -> Config {
@@ -132,8 +133,6 @@ fn the_first_window_is_what_is_sent_before_anything_is_heard() {
 
 #[test]
 fn wrong_parameters_are_refused() {
-    let topology = star(2, FAST, Duration(US)).unwrap();
-    let core = Core::with_flows(topology, network(FAST), &[]);
     let zero = Duration::ZERO;
     for wrong in [
         RcccParameters { window: Some(0), ..RcccParameters::default() },
@@ -141,7 +140,7 @@ fn wrong_parameters_are_refused() {
         RcccParameters { pull_percent: 0, ..RcccParameters::default() },
         RcccParameters { timeout: zero, ..RcccParameters::default() },
     ] {
-        let error = Rccc::new(&core, wrong).unwrap_err().to_string();
+        let error = wrong.validate().unwrap_err().to_string();
         assert!(error.starts_with("RCCC with a window of"), "{error}");
     }
 }

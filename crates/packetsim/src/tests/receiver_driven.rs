@@ -33,11 +33,11 @@ fn star(hosts: u32) -> Topology {
 }
 
 fn ndp(core: &Core) -> Ndp {
-    Ndp::new(core, NdpParameters::default()).unwrap()
+    Ndp::new(core, NdpParameters::default())
 }
 
 fn eqds(core: &Core) -> Eqds {
-    Eqds::new(core, EqdsParameters::default()).unwrap()
+    Eqds::new(core, EqdsParameters::default())
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn one_flow_of_ndp_takes_what_its_packets_take() {
     for (gbps, window) in [(100, 50), (400, 200)] {
         for (to, links) in [(1, 2), (127, 6)] {
             let parameters = NdpParameters { window, ..NdpParameters::default() };
-            let new = |core: &Core| Ndp::new(core, parameters).unwrap();
+            let new = |core: &Core| Ndp::new(core, parameters);
             let (_, flows) = run(tree(gbps), trimming(34), new, &[flow((0, to), 2_000_000)]);
             let (packet, control) = (4160 * 8000 / gbps, 64 * 8000 / gbps);
             let there = (489 + links - 1) * packet + links * DELAY;
@@ -58,7 +58,7 @@ fn one_flow_of_ndp_takes_what_its_packets_take() {
 #[test]
 fn a_window_too_small_leaves_the_link_idle() {
     let parameters = NdpParameters { window: 7, ..NdpParameters::default() };
-    let new = |core: &Core| Ndp::new(core, parameters).unwrap();
+    let new = |core: &Core| Ndp::new(core, parameters);
     let (_, flows) = run(star(2), trimming(34), new, &[flow((0, 1), 70 * 4096)]);
     // Ten rounds of seven packets, each pulled by the answer to one of the round before.
     let round = 2 * (332_800 + DELAY) + 2 * (5_120 + DELAY);
@@ -206,12 +206,12 @@ proptest! {
         let topology = || presets::fat_tree(16, 4, Rate(100_000_000_000), Duration(DELAY)).unwrap();
         let parameters = NdpParameters { window, ..NdpParameters::default() };
         let (simulation, flows) =
-            run(topology(), config, |core| Ndp::new(core, parameters).unwrap(), &specs);
+            run(topology(), config, |core| Ndp::new(core, parameters), &specs);
         prop_assert!(flows.iter().all(|flow| flow.received == flow.packets));
         prop_assert_eq!(simulation.core().live_packets(), 0);
         let parameters = EqdsParameters { window, ..EqdsParameters::default() };
         let (simulation, flows) =
-            run(topology(), config, |core| Eqds::new(core, parameters).unwrap(), &specs);
+            run(topology(), config, |core| Eqds::new(core, parameters), &specs);
         prop_assert!(flows.iter().all(|flow| flow.received == flow.packets));
         prop_assert_eq!(simulation.core().live_packets(), 0);
     }

@@ -11,7 +11,7 @@ const US: u64 = 1_000_000;
 const FAST: Rate = Rate(100_000_000_000);
 
 fn swift(parameters: SwiftParameters) -> impl FnOnce(&Core) -> Swift {
-    move |core| Swift::new(core, parameters).unwrap()
+    move |core| Swift::new(core, parameters)
 }
 
 fn network() -> Config {

@@ -81,7 +81,7 @@ impl Parameters for DcqcnParameters {
         self.timeout
     }
 
-    fn transport(self, core: &Core) -> Result<Dcqcn, PacketError> {
+    fn transport(self, core: &Core) -> Dcqcn {
         Dcqcn::new(core, self)
     }
 }
@@ -130,13 +130,9 @@ pub struct Dcqcn {
 
 impl Dcqcn {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: DcqcnParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
+    pub fn new(core: &Core, parameters: DcqcnParameters) -> Self {
         let nics = core.nic_count();
-        Ok(Self {
+        Self {
             parameters,
             packets: GoBackN::new(core, parameters.timeout),
             reactions: PerFlow::default(),
@@ -144,7 +140,7 @@ impl Dcqcn {
             is_waiting: PerFlow::default(),
             waiting: PerNic::new(nics, |_| BinaryHeap::new()),
             lines: PerNic::new(nics, |nic| core.nic_rate(nic).0 as f64),
-        })
+        }
     }
 
     /// Rate of a flow that has started, in bits per second, as of its last packet or notification.

@@ -121,7 +121,7 @@ impl Parameters for DctcpParameters {
         Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
     }
 
-    fn transport(self, core: &Core) -> Result<Dctcp, PacketError> {
+    fn transport(self, core: &Core) -> Dctcp {
         Dctcp::new(core, self)
     }
 }
@@ -167,19 +167,15 @@ pub struct Dctcp {
 
 impl Dctcp {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: DctcpParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
-        Ok(Self {
+    pub fn new(core: &Core, parameters: DctcpParameters) -> Self {
+        Self {
             parameters,
             active: RoundRobin::new(core.nic_count()),
             left: PerNic::new(core.nic_count(), |_| 0),
             senders: PerFlow::default(),
             receivers: PerFlow::default(),
             arrived: PerFlow::default(),
-        })
+        }
     }
 
     /// The estimated share of marked packets of a flow.

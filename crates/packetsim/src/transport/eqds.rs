@@ -94,7 +94,7 @@ impl Parameters for EqdsParameters {
         self.window = self.window.max(packets).min(1 << 14);
     }
 
-    fn transport(self, core: &Core) -> Result<Eqds, PacketError> {
+    fn transport(self, core: &Core) -> Eqds {
         Eqds::new(core, self)
     }
 }
@@ -167,11 +167,7 @@ pub struct Eqds {
 
 impl Eqds {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: EqdsParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
+    pub fn new(core: &Core, parameters: EqdsParameters) -> Self {
         let nics = core.nic_count();
         let config = core.config();
         let framed = u64::from(config.packet_bytes() + FRAMING);
@@ -181,7 +177,7 @@ impl Eqds {
             let interval = u64::try_from(interval).unwrap_or(u64::MAX).max(1);
             Pacer { interval: Duration(interval), free_at: Time::ZERO }
         };
-        Ok(Self {
+        Self {
             parameters,
             window: parameters.window * config.packet_bytes(),
             grant: config.mtu.div_ceil(UNIT),
@@ -195,7 +191,7 @@ impl Eqds {
             resending: RoundRobin::new(nics),
             wanting: RoundRobin::new(nics),
             satisfied: RoundRobin::new(nics),
-        })
+        }
     }
 
     /// A flow has its turn at the NIC: its packet, if it has the credit for one.

@@ -88,7 +88,7 @@ impl Parameters for HpccParameters {
         self.timeout
     }
 
-    fn transport(self, core: &Core) -> Result<Hpcc, PacketError> {
+    fn transport(self, core: &Core) -> Hpcc {
         Hpcc::new(core, self)
     }
 }
@@ -241,15 +241,12 @@ pub(crate) type Hpcc = Windowed<Rule>;
 impl Hpcc {
     /// For the NICs of a network.
     ///
-    /// # Errors
-    /// If the parameters make no sense, or switches write nothing into packets.
-    pub(crate) fn new(core: &Core, parameters: HpccParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
-        if !core.config().telemetry {
-            return Err(PacketError::invalid("HPCC needs switches that write telemetry (INT)"));
-        }
+    /// # Panics
+    /// If switches write nothing into packets.
+    pub(crate) fn new(core: &Core, parameters: HpccParameters) -> Self {
+        assert!(core.config().telemetry, "HPCC needs switches that write telemetry (INT)");
         let rule = Rule { parameters, longest: 0 };
-        Ok(Self::with_rule(core, rule, parameters.timeout))
+        Self::with_rule(core, rule, parameters.timeout)
     }
 }
 

@@ -104,11 +104,8 @@ pub(crate) trait Parameters: Copy + Serialize + DeserializeOwned {
         let _ = packets;
     }
 
-    /// The transport for the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    fn transport(self, core: &Core) -> Result<Self::Transport, PacketError>;
+    /// The transport for the NICs of a network, of parameters that were checked.
+    fn transport(self, core: &Core) -> Self::Transport;
 }
 
 /// What works with the parameters of any transport.

@@ -39,8 +39,8 @@ impl<const LOSSLESS: bool> Parameters for LineRateParameters<LOSSLESS> {
         TIMEOUT
     }
 
-    fn transport(self, core: &Core) -> Result<LineRate, PacketError> {
-        Ok(LineRate::new(core))
+    fn transport(self, core: &Core) -> LineRate {
+        LineRate::new(core)
     }
 }
 

@@ -109,7 +109,7 @@ impl Parameters for MptcpParameters {
         Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
     }
 
-    fn transport(self, core: &Core) -> Result<Mptcp, PacketError> {
+    fn transport(self, core: &Core) -> Mptcp {
         Mptcp::new(core, self)
     }
 }
@@ -138,12 +138,8 @@ pub struct Mptcp {
 
 impl Mptcp {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: MptcpParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
-        Ok(Self {
+    pub fn new(core: &Core, parameters: MptcpParameters) -> Self {
+        Self {
             parameters,
             active: RoundRobin::new(core.nic_count()),
             senders: PerFlow::default(),
@@ -153,7 +149,7 @@ impl Mptcp {
             connections: PerFlow::default(),
             data: PerFlow::default(),
             arrived_data: PerFlow::default(),
-        })
+        }
     }
 
     /// The windows of a flow's subflows, in packets.

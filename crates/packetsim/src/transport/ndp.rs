@@ -81,7 +81,7 @@ impl Parameters for NdpParameters {
         self.window = self.window.max(packets);
     }
 
-    fn transport(self, core: &Core) -> Result<Ndp, PacketError> {
+    fn transport(self, core: &Core) -> Ndp {
         Ndp::new(core, self)
     }
 }
@@ -136,11 +136,7 @@ pub struct Ndp {
 
 impl Ndp {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: NdpParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
+    pub fn new(core: &Core, parameters: NdpParameters) -> Self {
         let nics = core.nic_count();
         let pacer = |nic| {
             let full = Bytes(u64::from(core.config().packet_bytes()));
@@ -148,7 +144,7 @@ impl Ndp {
             let interval = span.saturating_mul(100) / u64::from(parameters.pull_percent);
             Pacer { interval: Duration(interval), free_at: Time::ZERO, waiting: 0 }
         };
-        Ok(Self {
+        Self {
             parameters,
             ledger: Ledger::default(),
             spray: Spray::new(core.config()),
@@ -157,7 +153,7 @@ impl Ndp {
             pacers: PerNic::new(nics, pacer),
             sending: RoundRobin::new(nics),
             pulling: RoundRobin::new(nics),
-        })
+        }
     }
 
     /// The receiver acknowledges a packet or header by a control packet of this kind, and requests

@@ -72,7 +72,7 @@ impl Parameters for NsccParameters {
         longest_timeout(self.timeout)
     }
 
-    fn transport(self, core: &Core) -> Result<Nscc, PacketError> {
+    fn transport(self, core: &Core) -> Nscc {
         Nscc::new(core, self)
     }
 }
@@ -117,19 +117,15 @@ pub struct Nscc {
 
 impl Nscc {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: NsccParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
-        Ok(Self {
+    pub fn new(core: &Core, parameters: NsccParameters) -> Self {
+        Self {
             parameters,
             ledger: Ledger::default(),
             paths: Avoidance::new(core.config()),
             longest: None,
             senders: PerFlow::default(),
             sending: RoundRobin::new(core.nic_count()),
-        })
+        }
     }
 
     /// The window of a flow that has started, in bytes.

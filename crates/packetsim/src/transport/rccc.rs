@@ -92,7 +92,7 @@ impl Parameters for RcccParameters {
         longest_timeout(self.timeout)
     }
 
-    fn transport(self, core: &Core) -> Result<Rccc, PacketError> {
+    fn transport(self, core: &Core) -> Rccc {
         Rccc::new(core, self)
     }
 }
@@ -152,13 +152,9 @@ pub struct Rccc {
 
 impl Rccc {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub fn new(core: &Core, parameters: RcccParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
+    pub fn new(core: &Core, parameters: RcccParameters) -> Self {
         let nics = core.nic_count();
-        Ok(Self {
+        Self {
             parameters,
             window: None,
             ledger: Ledger::default(),
@@ -170,7 +166,7 @@ impl Rccc {
             waiting: PerNic::new(nics, |_| 0),
             wanting: RoundRobin::new(nics),
             satisfied: RoundRobin::new(nics),
-        })
+        }
     }
 
     /// One and a half times what the longest round trip holds at the rate of the fastest NIC,
@@ -441,7 +437,7 @@ mod tests {
         let rate = Rate(100_000_000_000);
         let topology = star(2, rate, Duration(1_000_000)).unwrap();
         let core = Core::with_flows(topology, profile("uet-rccc", rate).unwrap().0, &[]);
-        let mut rccc = Rccc::new(&core, RcccParameters::default()).unwrap();
+        let mut rccc = Rccc::new(&core, RcccParameters::default());
         let (nic, flow, full) = (NicId(1), PacketFlowId(0), 4 * 4096 / 256);
         rccc.window = Some(3 * full * 256);
         rccc.receivers.make_room(flow, Receiver::default());

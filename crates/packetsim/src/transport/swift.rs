@@ -136,7 +136,7 @@ impl Parameters for SwiftParameters {
         self.timeout
     }
 
-    fn transport(self, core: &Core) -> Result<Swift, PacketError> {
+    fn transport(self, core: &Core) -> Swift {
         Swift::new(core, self)
     }
 }
@@ -237,12 +237,8 @@ pub(crate) type Swift = Windowed<Rule>;
 
 impl Swift {
     /// For the NICs of a network.
-    ///
-    /// # Errors
-    /// If the parameters make no sense.
-    pub(crate) fn new(core: &Core, parameters: SwiftParameters) -> Result<Self, PacketError> {
-        parameters.validate()?;
-        Ok(Self::with_rule(core, Rule(parameters), parameters.timeout))
+    pub(crate) fn new(core: &Core, parameters: SwiftParameters) -> Self {
+        Self::with_rule(core, Rule(parameters), parameters.timeout)
     }
 
     /// The window of a flow that has started, in packets.
@@ -289,9 +285,12 @@ mod tests {
             (100.0, 0.0),
             (500.0, 0.0),
         ] {
-            let found = parameters.target(6, window) / US as f64;
+            let target_us = parameters.target(6, window) / US as f64;
             let expected = 20.0 + 6.0 * 3.053_435 + scaling;
-            assert!((found - expected).abs() < 1e-6, "{window}: {found}, expected {expected}");
+            assert!(
+                (target_us - expected).abs() < 1e-6,
+                "{window}: {target_us}, expected {expected}"
+            );
         }
     }
 

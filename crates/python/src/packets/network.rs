@@ -96,8 +96,8 @@ fn of_links(hosts: u32, switches: &[String], links: &[Link]) -> PyResult<Topolog
     let mut nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     nodes.extend(switches.iter().map(|name| topology.add_named_switch(name.clone())));
     let node = |index: u32| {
-        let found = nodes.get(index as usize).copied();
-        found.ok_or_else(|| PyValueError::new_err(format!("there is no node {index}")))
+        let node = nodes.get(index as usize).copied();
+        node.ok_or_else(|| PyValueError::new_err(format!("there is no node {index}")))
     };
     for &(first, second, rate, delay) in links {
         let (a, b) = (node(first)?, node(second)?);
@@ -221,14 +221,14 @@ impl Nics {
 
     /// The NIC of a host on a plane.
     fn of(&self, host: u32, plane: u32) -> PyResult<NicId> {
-        let found = self.by_host.get(host as usize).and_then(|nics| nics.get(plane as usize));
+        let nic = self.by_host.get(host as usize).and_then(|nics| nics.get(plane as usize));
         let text = || format!("no link joins host {host} to others");
-        found.copied().ok_or_else(|| PyValueError::new_err(text()))
+        nic.copied().ok_or_else(|| PyValueError::new_err(text()))
     }
 
     fn sending_by(&self, link: PacketLinkId) -> PyResult<NicId> {
-        let found = self.by_link.get(link.0 as usize).copied().flatten();
-        found.ok_or_else(|| PyValueError::new_err(format!("link {} leaves no host", link.0)))
+        let port = self.by_link.get(link.0 as usize).copied().flatten();
+        port.ok_or_else(|| PyValueError::new_err(format!("link {} leaves no host", link.0)))
     }
 }
 

@@ -111,8 +111,9 @@ fn schedule_allocate<'py>(
         let text = format!("tolerance: expected a number from 0, got {tolerance}");
         return Err(refuse(Invalid(text)));
     }
-    let found = py.detach(|| Found::new(&request, allocate_within(allocator, &request, tolerance)));
-    found.into_python(py, request.servers)
+    let allocated =
+        py.detach(|| Found::new(&request, allocate_within(allocator, &request, tolerance)));
+    allocated.into_python(py, request.servers)
 }
 
 /// The circuits of each demand of a stack, for one region.
@@ -133,7 +134,7 @@ fn schedule_allocate_each<'py>(
         ))));
     }
     let cells = servers * servers;
-    let found: Vec<Found> = py.detach(|| {
+    let allocated: Vec<Found> = py.detach(|| {
         let matrix = |index: usize| &demands.values[index * cells..(index + 1) * cells];
         (0..demands.shape[0])
             .map(|index| {
@@ -142,7 +143,7 @@ fn schedule_allocate_each<'py>(
             })
             .collect()
     });
-    found.into_iter().map(|found| found.into_python(py, servers)).collect()
+    allocated.into_iter().map(|one| one.into_python(py, servers)).collect()
 }
 
 /// Circuits that fit a request.
@@ -160,8 +161,8 @@ fn schedule_route(
 ) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let circuits = fitting(&request, &circuits)?;
-    let found = py.detach(|| Found::new(&request, lightloom_schedule::route(&request, circuits)));
-    found.into_python(py, request.servers)
+    let routed = py.detach(|| Found::new(&request, lightloom_schedule::route(&request, circuits)));
+    routed.into_python(py, request.servers)
 }
 
 /// Seconds until the last byte over given circuits.

@@ -63,29 +63,30 @@ fn schedule_chunk_plan<'py>(
     let start = Instant::now();
     let method: ChunkMethod = parse(method)?;
     let chunks = parse_chunks(&chunks)?;
-    let given = demand_of(&chunks, lines, &ports.0)?;
-    let (found, error) = py.detach(|| {
+    let demand = demand_of(&chunks, lines, &ports.0)?;
+    let (schedule, error) = py.detach(|| {
         let patience = Patience::new(start, time_limit_s);
         let is_over = || patience.is_over();
         let usual = HybridBudget::unless(&is_over);
         let budget = time_limit_s.map_or(usual, |_| HybridBudget::until(&is_over));
-        (schedule_chunks(&given, method, &budget), patience.error.into_inner())
+        (schedule_chunks(&demand, method, &budget), patience.error.into_inner())
     });
     if let Some(error) = error {
         return Err(error);
     }
-    let shape = (found.slots.len(), lines.0);
-    let matchings = Array2::from_shape_vec(shape, found.slots.matchings).expect("a cell per row");
+    let shape = (schedule.slots.len(), lines.0);
+    let matchings =
+        Array2::from_shape_vec(shape, schedule.slots.matchings).expect("a cell per row");
     Ok(values!(py;
         permutations: matchings.into_pyarray(py),
-        starts_bytes: found.starts.into_pyarray(py),
-        holds_bytes: found.slots.holds.into_pyarray(py),
-        transfers: transfer_rows(py, &found.transfers),
-        ends_bytes: found.ends.into_pyarray(py),
-        length_bytes: found.length,
-        lower_bound_bytes: found.lower_bound,
-        lateness_bytes: found.lateness,
-        lateness_bound_bytes: found.lateness_bound,
+        starts_bytes: schedule.starts.into_pyarray(py),
+        holds_bytes: schedule.slots.holds.into_pyarray(py),
+        transfers: transfer_rows(py, &schedule.transfers),
+        ends_bytes: schedule.ends.into_pyarray(py),
+        length_bytes: schedule.length,
+        lower_bound_bytes: schedule.lower_bound,
+        lateness_bytes: schedule.lateness,
+        lateness_bound_bytes: schedule.lateness_bound,
         time_spent_s: start.elapsed().as_secs_f64(),
     ))
 }
@@ -99,8 +100,8 @@ fn schedule_chunk_bound(
     ports: Record<HybridPorts>,
 ) -> PyResult<(u64, Option<i64>)> {
     let chunks = parse_chunks(&chunks)?;
-    let given = demand_of(&chunks, lines, &ports.0)?;
-    Ok(py.detach(|| (given.lower_bound(), given.lateness_bound())))
+    let demand = demand_of(&chunks, lines, &ports.0)?;
+    Ok(py.detach(|| (demand.lower_bound(), demand.lateness_bound())))
 }
 
 fn transfer_rows<'py>(py: Python<'py>, transfers: &[ChunkTransfer]) -> Bound<'py, PyArray2<i64>> {
@@ -151,7 +152,7 @@ fn schedule_check_chunks(
 ) -> PyResult<()> {
     let Given(claim) = schedule;
     claim.permutations.expect_columns("permutations", lines.0)?;
-    let found = ChunkSchedule {
+    let schedule = ChunkSchedule {
         method: ChunkMethod::Pipelined,
         slots: Slots { matchings: claim.permutations.values, holds: claim.holds_bytes.0 },
         starts: claim.starts_bytes.0,
@@ -163,6 +164,6 @@ fn schedule_check_chunks(
         lateness_bound: claim.lateness_bound_bytes,
     };
     let chunks = parse_chunks(&chunks)?;
-    let given = demand_of(&chunks, lines, &ports.0)?;
-    py.detach(|| check_chunks(&given, &found)).map_err(refuse)
+    let demand = demand_of(&chunks, lines, &ports.0)?;
+    py.detach(|| check_chunks(&demand, &schedule)).map_err(refuse)
 }

@@ -62,11 +62,11 @@ fn schedule_color_edges(
     colors: Option<u32>,
 ) -> PyResult<Py<PyArray1<i32>>> {
     let (edges, [left, right]) = graph_of(&edges)?;
-    let found = py.detach(|| {
+    let coloring = py.detach(|| {
         let graph = Bipartite::new(left, right, &edges)?;
         color_edges(&graph, colors.unwrap_or_else(|| graph.max_degree()))
     });
-    Ok(signed(py, found.map_err(refuse)?))
+    Ok(signed(py, coloring.map_err(refuse)?))
 }
 
 #[pyfunction]
@@ -106,13 +106,13 @@ fn schedule_route_permutation(
     shape: Record<ShapeValues>,
 ) -> PyResult<Bound<'_, PyDict>> {
     let (permutation, shape) = (unsigned(&permutation.0), shape.0.shape());
-    let found = py.detach(|| route_permutation(&permutation, &shape)).map_err(refuse)?;
+    let routed = py.detach(|| route_permutation(&permutation, &shape)).map_err(refuse)?;
     Ok(values!(py;
-        spine: signed(py, found.spine),
-        core: signed(py, found.core),
-        leaf_switches: signed(py, found.leaf_switches),
-        spine_switches: signed(py, found.spine_switches),
-        core_switches: signed(py, found.core_switches),
+        spine: signed(py, routed.spine),
+        core: signed(py, routed.core),
+        leaf_switches: signed(py, routed.leaf_switches),
+        spine_switches: signed(py, routed.spine_switches),
+        core_switches: signed(py, routed.core_switches),
     ))
 }
 

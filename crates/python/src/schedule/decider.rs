@@ -2,111 +2,46 @@
 
 use super::allocation::{nic_circuit, nic_rows, square};
 use crate::allocator::Caller;
-use crate::arrays::{Column, Given, Matrix, Rates, refuse};
+use crate::arrays::{Matrix, refuse};
 use crate::choices::parse;
-use crate::records::{Record, to_values};
-use lightloom_decide::{Decider, Decision, Held, Policy, Region, Requested, Upcoming};
-use lightloom_model::{Allocator, Duration, Failures, Invalid, Rate, SwitchTiming};
+use crate::records::{Record, values};
+use lightloom_decide::{Decider, Decision, Held, Policy, Region, Requested, SizedRegion, Upcoming};
+use lightloom_model::{Allocator, Duration, Invalid, SwitchTiming};
 use lightloom_schedule::NicCircuit;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// Adds the classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PyRegion>()?;
+    module.add_function(wrap_pyfunction!(schedule_working_region, module)?)?;
     module.add_class::<PyHeld>()?;
     module.add_class::<PyUpcoming>()?;
     module.add_class::<PyDecision>()?;
     module.add_class::<PyDecider>()
 }
 
-/// `_RegionValues` of `lightloom.schedule.decider`: what a region is made of, in whole units.
-#[derive(FromPyObject)]
-struct RegionValues {
-    ports: Column<u32>,
-    allowed: Option<Matrix<bool>>,
-    planes: Option<String>,
-    numa_nodes: u32,
-    circuit_bps: u64,
-    eps_bps: Rates,
-    eps_nics: u32,
-    split: bool,
-    failures: Option<Record<Failures>>,
-}
-
-/// A region as a decider knows it.
-#[pyclass(name = "DeciderRegion", module = "lightloom._core", frozen)]
-pub struct PyRegion(pub Region);
-
-#[pymethods]
-impl PyRegion {
-    #[new]
-    fn new(values: Given<RegionValues>) -> PyResult<Self> {
-        let values = values.0;
-        let region = Region {
-            ports: values.ports.0,
-            allowed: values.allowed.map(|pairs| pairs.values),
-            planes: values.planes.as_deref().map(parse).transpose()?,
-            numa_nodes: values.numa_nodes,
-            circuit_rate: Rate(values.circuit_bps),
-            eps_rates: values.eps_bps.0,
-            eps_nics: values.eps_nics,
-            split: values.split,
-            failures: values.failures.map(|failures| failures.0).unwrap_or_default(),
-        };
-        region.validate().map_err(refuse)?;
-        Ok(Self(region))
-    }
-
-    #[getter]
-    fn ports<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
-        self.0.ports.clone().into_pyarray(py)
-    }
-
-    #[getter]
-    fn allowed<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray2<bool>>> {
-        let allowed = self.0.allowed.clone()?;
-        Some(square(self.0.servers(), allowed).into_pyarray(py))
-    }
-
-    #[getter]
-    fn planes(&self) -> Option<&'static str> {
-        self.0.planes.map(lightloom_model::Fibers::name)
-    }
-
-    #[getter]
-    fn numa_nodes(&self) -> u32 {
-        self.0.numa_nodes
-    }
-
-    #[getter]
-    fn circuit_bps(&self) -> u64 {
-        self.0.circuit_rate.0
-    }
-
-    #[getter]
-    fn eps_bps<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
-        self.0.eps_rates.iter().map(|rate| rate.0).collect::<Vec<u64>>().into_pyarray(py)
-    }
-
-    #[getter]
-    fn eps_nics(&self) -> u32 {
-        self.0.eps_nics
-    }
-
-    #[getter]
-    fn split(&self) -> bool {
-        self.0.split
-    }
-
-    /// What has failed of its servers, by name, as users write it.
-    #[getter]
-    fn failures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_values(py, &self.0.failures)
-    }
+/// A region of so many servers, as `lightloom.schedule.core_requests.CircuitRequest` has it: the
+/// ports and rates that are left by what has failed.
+#[pyfunction]
+fn schedule_working_region(
+    py: Python<'_>,
+    servers: usize,
+    region: Record<Region>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let sized = SizedRegion::new(servers, region.0).map_err(refuse)?;
+    let eps_bps: Vec<u64> = sized.working_eps_rates().iter().map(|rate| rate.0).collect();
+    let allowed = sized.allowed().map(|pairs| square(servers, pairs.to_vec()).into_pyarray(py));
+    Ok(values!(py;
+        ports: sized.working_ports().into_pyarray(py),
+        allowed: allowed,
+        circuit_bps: sized.record().circuit_rate.rate().0,
+        eps_bps: eps_bps.into_pyarray(py),
+        split: sized.record().split,
+    ))
 }
 
 /// The circuits that a region has.
@@ -390,13 +325,15 @@ pub struct PyDecider {
 impl PyDecider {
     #[new]
     fn new(
-        region: &PyRegion,
+        servers: usize,
+        region: Record<Region>,
         policy: Record<Policy>,
         timing: Record<SwitchTiming>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let decider = Decider::new(region.0.clone(), policy.0, timing.0).map_err(refuse)?;
-        Ok(Self { decider: Mutex::new(decider), servers: region.0.servers(), allocator })
+        let region = SizedRegion::new(servers, region.0).map_err(refuse)?;
+        let decider = Mutex::new(Decider::new(region, policy.0, timing.0));
+        Ok(Self { decider, servers, allocator })
     }
 
     /// Demand-oblivious circuits to start with.

@@ -92,28 +92,28 @@ fn schedule_hybrid_plan<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
     let method: HybridMethod = parse(method)?;
-    let given = ports.0.demand(&demand)?;
-    let (found, error) = py.detach(|| {
+    let ported = ports.0.demand(&demand)?;
+    let (schedule, error) = py.detach(|| {
         let patience = Patience::new(start, time_limit_s);
         let is_over = || patience.is_over();
         let usual = HybridBudget::unless(&is_over);
         let longer = time_limit_s.map_or(usual, |_| HybridBudget::until(&is_over));
-        let found = if relay {
+        let schedule = if relay {
             // Relaying starts from what is found in any case, so that more time is never worse.
-            let plain = schedule_hybrid_within(&given, method, &usual);
-            relay_hybrid(&given, plain, &longer)
+            let plain = schedule_hybrid_within(&ported, method, &usual);
+            relay_hybrid(&ported, plain, &longer)
         } else {
-            Ok(schedule_hybrid_within(&given, method, &longer))
+            Ok(schedule_hybrid_within(&ported, method, &longer))
         };
-        (found, patience.error.into_inner())
+        (schedule, patience.error.into_inner())
     });
     if let Some(error) = error {
         return Err(error);
     }
-    let found = found.map_err(refuse)?;
+    let schedule = schedule.map_err(refuse)?;
     let (rows, columns) = (demand.rows, demand.columns);
-    let memory = found.relay_memory(rows);
-    let HybridSchedule { slots, eps, relays, length, lower_bound, .. } = found;
+    let memory = schedule.relay_memory(rows);
+    let HybridSchedule { slots, eps, relays, length, lower_bound, .. } = schedule;
     let shape = (slots.holds.len(), rows);
     let matchings = Array2::from_shape_vec(shape, slots.matchings).expect("a cell per row");
     let eps = Array2::from_shape_vec((rows, columns), eps).expect("an entry per pair");
@@ -161,8 +161,8 @@ fn schedule_hybrid_bound(
     ports: Record<HybridPorts>,
     relay: bool,
 ) -> PyResult<u64> {
-    let given = ports.0.demand(&demand)?;
-    Ok(if relay { given.relayed_lower_bound() } else { given.lower_bound() })
+    let ported = ports.0.demand(&demand)?;
+    Ok(if relay { ported.relayed_lower_bound() } else { ported.lower_bound() })
 }
 
 /// `lightloom.schedule.hybrid.HybridSchedule`.
@@ -187,10 +187,10 @@ fn schedule_check_hybrid(
 ) -> PyResult<()> {
     let Given(claim) = schedule;
     let HybridClaim { delay_bytes, circuit_bps, eps_bps, .. } = claim;
-    let given = HybridPorts { delay_bytes, circuit_bps, eps_bps }.demand(&demand)?;
+    let ported = HybridPorts { delay_bytes, circuit_bps, eps_bps }.demand(&demand)?;
     claim.permutations.expect_columns("permutations", demand.rows)?;
     claim.eps_bytes.expect_columns("eps_bytes", demand.columns)?;
-    let found = HybridSchedule {
+    let schedule = HybridSchedule {
         method: HybridMethod::Balanced,
         slots: Slots { matchings: claim.permutations.values, holds: claim.holds_bytes.0 },
         eps: claim.eps_bytes.values,
@@ -198,5 +198,5 @@ fn schedule_check_hybrid(
         length: claim.length_bytes,
         lower_bound: claim.lower_bound_bytes,
     };
-    py.detach(|| check_hybrid(&given, &found)).map_err(refuse)
+    py.detach(|| check_hybrid(&ported, &schedule)).map_err(refuse)
 }

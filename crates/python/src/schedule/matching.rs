@@ -29,10 +29,10 @@ type Assigned<'py> =
 #[pyfunction]
 fn schedule_assign(py: Python<'_>, weights: Matrix<i64>) -> PyResult<Assigned<'_>> {
     let Matrix { rows, columns, values } = weights;
-    let found = py.detach(|| assign(rows, columns, &values)).map_err(refuse)?;
-    let duals = [found.row_duals, found.column_duals].map(|duals| duals.into_pyarray(py));
+    let matching = py.detach(|| assign(rows, columns, &values)).map_err(refuse)?;
+    let duals = [matching.row_duals, matching.column_duals].map(|duals| duals.into_pyarray(py));
     let [rows, columns] = duals;
-    Ok((signed(py, found.column_of), found.weight, rows, columns))
+    Ok((signed(py, matching.column_of), matching.weight, rows, columns))
 }
 
 #[pyfunction]
@@ -61,10 +61,10 @@ type Matched<'py> = (Py<PyArray1<i32>>, i128, Bound<'py, PyArray1<i64>>, Vec<Odd
 #[pyfunction]
 fn schedule_match_general(py: Python<'_>, weights: Matrix<i64>) -> PyResult<Matched<'_>> {
     weights.expect_square("weights", weights.rows)?;
-    let found = py.detach(|| match_general(weights.rows, &weights.values)).map_err(refuse)?;
-    let blossoms = found.blossoms.into_iter().map(|odd| (odd.members, odd.dual)).collect();
-    let duals = found.doubled_duals.into_pyarray(py);
-    Ok((signed(py, found.mate), found.weight, duals, blossoms))
+    let matching = py.detach(|| match_general(weights.rows, &weights.values)).map_err(refuse)?;
+    let blossoms = matching.blossoms.into_iter().map(|odd| (odd.members, odd.dual)).collect();
+    let duals = matching.doubled_duals.into_pyarray(py);
+    Ok((signed(py, matching.mate), matching.weight, duals, blossoms))
 }
 
 #[pyfunction]

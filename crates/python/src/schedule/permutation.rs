@@ -110,7 +110,7 @@ fn schedule_decompose<'py>(
         Ok::<_, PyErr>((Slots { matchings: matchings.values, holds }, new_slots))
     });
     let previous = previous.transpose()?;
-    let found = py.detach(|| match (switches, &previous) {
+    let schedule = py.detach(|| match (switches, &previous) {
         (1, None) => Ok(Found::on_one(decompose(&demand, method, until))),
         (1, Some((slots, new_slots))) => {
             let budget = Budget::until(until);
@@ -120,7 +120,7 @@ fn schedule_decompose<'py>(
         (_, Some(_)) => Err(Invalid::new("previous: expected one switch")),
     });
     let Found { plan, switch_of_slot, length, lower_bound, method, new_slots } =
-        found.map_err(refuse)?;
+        schedule.map_err(refuse)?;
     let (slots, transfers) = match plan {
         Matchings::Slots(slots) => (Some(slot_arrays(py, rows, slots)), None),
         Matchings::Transfers(transfers) => (None, Some(transfer_rows(py, &transfers))),
@@ -239,13 +239,13 @@ fn on_switches(
     }
     let mut result = vec![Slots::default(); switches];
     for (slot, &switch) in of_slot.iter().enumerate() {
-        let own = usize::try_from(switch).ok().and_then(|switch| result.get_mut(switch));
-        let Some(own) = own else {
+        let of_switch = usize::try_from(switch).ok().and_then(|switch| result.get_mut(switch));
+        let Some(of_switch) = of_switch else {
             let text = format!("slot {slot}: no switch {switch} of {switches}");
             return Err(refuse(Invalid(text)));
         };
-        own.matchings.extend_from_slice(&slots.matchings[slot * rows..(slot + 1) * rows]);
-        own.holds.push(slots.holds[slot]);
+        of_switch.matchings.extend_from_slice(&slots.matchings[slot * rows..(slot + 1) * rows]);
+        of_switch.holds.push(slots.holds[slot]);
     }
     Ok(result)
 }

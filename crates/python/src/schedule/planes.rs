@@ -73,14 +73,14 @@ fn schedule_assign_planes(
     check(&circuits, &working)?;
     let previous = previous.map(|rows| circuits_on_nics(&rows, "previous")).transpose()?;
     let (circuits, working, fibers) = (&circuits.values, &working.values, fibers(duplex));
-    let found = py.detach(|| {
+    let plan = py.detach(|| {
         if let Some(previous) = &previous {
             return assign_planes_from(circuits, working, fibers, previous, effort);
         }
         let planes = assign_planes(circuits, working, fibers, effort);
         PlaneMoves { planes, moves: 0, is_fewest: true }
     });
-    let PlaneMoves { planes, moves, is_fewest } = found;
+    let PlaneMoves { planes, moves, is_fewest } = plan;
     let (verdict, nics, reason) = match planes {
         Planes::Assigned(nics) => ("assigned", nics, String::new()),
         Planes::Infeasible(reason) => ("infeasible", vec![], reason),
@@ -131,10 +131,10 @@ fn schedule_plan_batches(
     if max_pairs < 2 {
         return Err(refuse(Invalid(format!("max_pairs: expected 2 or more, got {max_pairs}"))));
     }
-    let found = py.detach(|| plan_batches(&before, &wanted, &has_eps.0, max_pairs));
+    let plan = py.detach(|| plan_batches(&before, &wanted, &has_eps.0, max_pairs));
     let rows = |circuits: &[NicCircuit]| nic_rows(py, circuits);
-    let batches = found.batches.iter().map(|b| (rows(&b.delete), rows(&b.create))).collect();
-    Ok((batches, found.dark))
+    let batches = plan.batches.iter().map(|b| (rows(&b.delete), rows(&b.create))).collect();
+    Ok((batches, plan.dark))
 }
 
 /// Circuits, `(n, n)`, and the NICs of each, `(circuits, 4)`.

@@ -100,8 +100,8 @@ fn loads<'py>(
 #[pyfunction]
 fn schedule_relay(py: Python<'_>, request: Given<RoutingRequest>) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
-    let found = py.detach(|| relay(&request));
-    relayed(py, &request, found)
+    let outcome = py.detach(|| relay(&request));
+    relayed(py, &request, outcome)
 }
 
 /// The path of a row of (source, relay or -1, destination, kind) and what it carries.
@@ -164,8 +164,8 @@ fn schedule_relay_as(
         }
     }
     let shares: Vec<PathShare> = rows.into_iter().map(share).collect();
-    let found = py.detach(|| relay_as(&request, &shares, lower_bound_s)).map_err(refuse)?;
-    relayed(py, &request, found)
+    let outcome = py.detach(|| relay_as(&request, &shares, lower_bound_s)).map_err(refuse)?;
+    relayed(py, &request, outcome)
 }
 
 #[pyfunction]
@@ -217,11 +217,11 @@ fn schedule_allocate_relayed(
     let request = request.0.checked()?;
     let cost = charges.0;
     let nothing = vec![0; request.demand.len()];
-    let held = request.previous.unwrap_or(&nothing);
+    let circuits = request.previous.unwrap_or(&nothing);
     let routing = RelayRequest {
         servers: request.servers,
         demand: request.demand,
-        circuits: held,
+        circuits,
         circuit_rate: request.circuit_rate,
         eps_rates: request.eps_rates,
         cost,

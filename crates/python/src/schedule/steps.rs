@@ -74,10 +74,10 @@ fn schedule_xnest_step<'py>(
     let step = py
         .detach(|| xnest_step(&measured.values, &held, &sizes, reading, turning, hysteresis))
         .map_err(refuse)?;
-    let found = held_matchings(py, nodes, step.switches)?;
-    found.set_item("settings", PyTuple::new(py, step.settings)?)?;
-    found.set_item("next_turning", step.next.name())?;
-    Ok(found)
+    let answer = held_matchings(py, nodes, step.switches)?;
+    answer.set_item("settings", PyTuple::new(py, step.settings)?)?;
+    answer.set_item("next_turning", step.next.name())?;
+    Ok(answer)
 }
 
 /// `lightloom.schedule.RotorSlot`: rows of (the two ends of the circuit, source, destination,
@@ -101,7 +101,7 @@ fn schedule_rotor_slot(
         queues.hold(index(row[0]), index(row[1]), index(row[2]), row[3]).map_err(refuse)?;
     }
     let room = rotor.slot.ok_or_else(|| refuse(Invalid::new("a slot needs its length")))?;
-    let found = py.detach(|| rotor_slot(&mut queues, &rotor, room, turn)).map_err(refuse)?;
+    let moved = py.detach(|| rotor_slot(&mut queues, &rotor, room, turn)).map_err(refuse)?;
     let rows = |width: usize, cells: Vec<u64>| {
         let shape = (cells.len() / width, width);
         Array2::from_shape_vec(shape, cells).expect("whole rows").into_pyarray(py)
@@ -109,19 +109,24 @@ fn schedule_rotor_slot(
     let cell = |m: &Move| {
         [m.from, m.to, m.source, m.destination].map(u64::from).into_iter().chain([m.bytes])
     };
-    let moves = rows(5, found.moves.iter().flat_map(cell).collect());
-    let mut held = Vec::new();
+    let moves = rows(5, moved.moves.iter().flat_map(cell).collect());
+    let mut waiting = Vec::new();
     for (cell, queue) in queues.relayed.iter().enumerate() {
         for &(source, bytes) in queue {
-            held.extend([(cell / nodes) as u64, u64::from(source), (cell % nodes) as u64, bytes]);
+            waiting.extend([
+                (cell / nodes) as u64,
+                u64::from(source),
+                (cell % nodes) as u64,
+                bytes,
+            ]);
         }
     }
-    let own = Array2::from_shape_vec((nodes, nodes), queues.own).expect("an entry per pair");
+    let queued = Array2::from_shape_vec((nodes, nodes), queues.own).expect("an entry per pair");
     Ok(values!(py;
-        hold_bytes: found.hold,
+        hold_bytes: moved.hold,
         moves: moves,
-        queues: own.into_pyarray(py),
-        relayed: rows(4, held),
+        queues: queued.into_pyarray(py),
+        relayed: rows(4, waiting),
     ))
 }
 
@@ -145,7 +150,7 @@ fn schedule_over_time<'py>(
     let mut turning = Turning::First;
     let mut settings = Vec::new();
     let periods: Vec<&[u64]> = arrivals.iter().map(|period| period.values.as_slice()).collect();
-    let found = py.detach(|| {
+    let served = py.detach(|| {
         serve_over_time(&periods, &sizes, estimate, |expected, held| {
             if system == "helios" {
                 return helios_step(expected, held, &sizes, hysteresis);
@@ -156,10 +161,10 @@ fn schedule_over_time<'py>(
             Ok(step.switches)
         })
     });
-    let found = found.map_err(refuse)?;
+    let served = served.map_err(refuse)?;
     Ok(values!(py;
-        backlog_bytes: found.backlog.into_pyarray(py),
-        carried_bytes: found.carried.into_pyarray(py),
-        turned: found.turned,
+        backlog_bytes: served.backlog.into_pyarray(py),
+        carried_bytes: served.carried.into_pyarray(py),
+        turned: served.turned,
     ))
 }

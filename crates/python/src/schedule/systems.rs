@@ -36,18 +36,18 @@ fn schedule_rotornet(
 ) -> PyResult<Bound<'_, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
     let rotor = Rotor { nodes: demand.rows, ..options.0 };
-    let found = py.detach(|| rotate(&demand.values, &rotor)).map_err(refuse)?;
+    let rotation = py.detach(|| rotate(&demand.values, &rotor)).map_err(refuse)?;
     let cell = |m: &Move| {
         [m.slot, m.from, m.to, m.source, m.destination].map(u64::from).into_iter().chain([m.bytes])
     };
-    let cells = found.moves.iter().flat_map(cell).collect();
-    let moves = Array2::from_shape_vec((found.moves.len(), 6), cells).expect("six cells each");
+    let cells = rotation.moves.iter().flat_map(cell).collect();
+    let moves = Array2::from_shape_vec((rotation.moves.len(), 6), cells).expect("six cells each");
     Ok(values!(py;
-        turns: found.turns.into_pyarray(py),
-        holds_bytes: found.holds.into_pyarray(py),
+        turns: rotation.turns.into_pyarray(py),
+        holds_bytes: rotation.holds.into_pyarray(py),
         moves: moves.into_pyarray(py),
-        length_bytes: found.length,
-        largest_line_bytes: found.largest_line,
+        length_bytes: rotation.length,
+        largest_line_bytes: rotation.largest_line,
     ))
 }
 
@@ -85,7 +85,7 @@ fn schedule_check_rotornet(
         destination: index(cells[4]),
         bytes: cells[5],
     };
-    let found = RotorSchedule {
+    let schedule = RotorSchedule {
         moves: claim.moves.iter_rows().map(parse_move).collect(),
         turns: claim.turns.0,
         holds: claim.holds_bytes.0,
@@ -101,7 +101,7 @@ fn schedule_check_rotornet(
         relay: claim.relay,
         cycling: claim.cycling.0,
     };
-    py.detach(|| check(&demand.values, &rotor, &found)).map_err(refuse)
+    py.detach(|| check(&demand.values, &rotor, &schedule)).map_err(refuse)
 }
 
 /// `lightloom.schedule.EpochRun` but the rate; matchings are (epochs, switches, nodes).
@@ -147,10 +147,10 @@ fn schedule_helios_matchings(
 ) -> PyResult<Py<PyArray2<i32>>> {
     demand.expect_square("demand", demand.rows)?;
     let Epochs { switches, epoch, .. } = options.0;
-    let found = py
+    let run = py
         .detach(|| helios_matchings(&demand.values, demand.rows, switches, epoch))
         .map_err(refuse)?;
-    Ok(matching_rows(py, demand.rows, found))
+    Ok(matching_rows(py, demand.rows, run))
 }
 
 #[pyfunction]
@@ -179,9 +179,9 @@ fn schedule_xnest_plan<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
     let reading = parse::<Reading>(reading)?;
-    let found = py
+    let plan = py
         .detach(|| xnest_plan(&demand.values, demand.rows, reading, switches, previous.as_deref()));
-    let XnestPlan { weights, counts, settings, phases } = found.map_err(refuse)?;
+    let XnestPlan { weights, counts, settings, phases } = plan.map_err(refuse)?;
     let [first, second] = phases;
     Ok(values!(py;
         weights_bytes: PyTuple::new(py, weights)?,

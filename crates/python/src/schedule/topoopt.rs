@@ -47,11 +47,11 @@ fn schedule_topoopt(
         phases: &phases.0,
         max_routes,
     };
-    let found = py.detach(|| topology(&request)).map_err(refuse)?;
-    let circuits: Vec<u32> = found.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();
-    let cycles: Vec<u32> = found.cycles.iter().flat_map(|c| [c.group, c.stride]).collect();
+    let planned = py.detach(|| topology(&request)).map_err(refuse)?;
+    let circuits: Vec<u32> = planned.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();
+    let cycles: Vec<u32> = planned.cycles.iter().flat_map(|c| [c.group, c.stride]).collect();
     let routed: Vec<u32> =
-        found.routed_edges.iter().flat_map(|r| [r.cycle, r.edge.0, r.edge.1]).collect();
+        planned.routed_edges.iter().flat_map(|r| [r.cycle, r.edge.0, r.edge.1]).collect();
     let table = |cells: Vec<u32>, columns: usize| {
         let rows = (cells.len() / columns, columns);
         Array2::from_shape_vec(rows, cells).expect("whole rows").into_pyarray(py)
@@ -60,8 +60,8 @@ fn schedule_topoopt(
         circuits: table(circuits, 3),
         cycles: table(cycles, 2),
         routed_edges: table(routed, 3),
-        route_offsets: found.routes.offsets.into_pyarray(py),
-        route_servers: found.routes.servers.into_pyarray(py),
-        busiest_bytes: found.busiest.into_pyarray(py),
+        route_offsets: planned.routes.offsets.into_pyarray(py),
+        route_servers: planned.routes.servers.into_pyarray(py),
+        busiest_bytes: planned.busiest.into_pyarray(py),
     ))
 }

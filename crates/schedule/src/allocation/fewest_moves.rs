@@ -49,9 +49,9 @@ pub fn assign_planes_from(
     };
     let possible = board.keepable(circuits);
     if let Some(is_fewest) = board.settle(effort) {
-        let found = board.placed();
-        let moves = (possible - kept(&found)) as u32;
-        return PlaneMoves { planes: Planes::Assigned(found), moves, is_fewest };
+        let placed = board.placed();
+        let moves = (possible - kept(&placed)) as u32;
+        return PlaneMoves { planes: Planes::Assigned(placed), moves, is_fewest };
     }
     let near = assign_from(circuits, working, fibers, previous, effort);
     let planes = if near.len() == circuits.iter().map(|&c| usize::from(c)).sum::<usize>() / 2 {

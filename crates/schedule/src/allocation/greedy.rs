@@ -122,9 +122,9 @@ struct Queue {
 fn neediest(queues: &mut [Queue]) -> Option<(usize, Pair)> {
     let heads = queues.iter().enumerate();
     let heads = heads.filter_map(|(k, queue)| queue.waiting.get(queue.head).map(|p| (k, *p)));
-    let found = heads.max_by_key(|(k, pair)| pair.key(k + 1))?;
-    queues[found.0].head += 1;
-    Some(found)
+    let heaviest = heads.max_by_key(|(k, pair)| pair.key(k + 1))?;
+    queues[heaviest.0].head += 1;
+    Some(heaviest)
 }
 
 fn by_need(problem: &Problem, previous: Option<&[u16]>) -> Vec<Pair> {

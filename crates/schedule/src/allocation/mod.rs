@@ -39,5 +39,5 @@ pub use fewest_moves::{PlaneMoves, assign_planes_from};
 pub use hysteresis::allocate_within;
 pub use nics::{MAX_NUMA_NODES, NicCircuit, NicEnd, map_nics, map_working_nics};
 pub use planes::{Planes, assign_from, assign_partial, assign_planes, check_planes};
-pub use request::{Allocation, EpsRates, Request, changed_pairs};
+pub use request::{Allocation, EpsRates, MAX_SERVERS, Request, changed_pairs};
 pub use routing::{makespans, route};

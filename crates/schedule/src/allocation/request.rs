@@ -134,7 +134,7 @@ impl Request<'_> {
 }
 
 /// Maximum number of servers in one region: a pair must fit 32 bits.
-const MAX_SERVERS: usize = 4096;
+pub const MAX_SERVERS: usize = 4096;
 
 /// Maximum number of ports of one server: the circuits of a pair must fit 16 bits.
 const MAX_PORTS: u32 = u16::MAX as u32;

@@ -71,8 +71,8 @@ impl Joined {
     /// Sets the effect of one circuit less to a peer, or that there is none left.
     fn set(&mut self, server: usize, peer: usize, less: Option<Change>) {
         let (start, length) = self.rows[server];
-        let found = self.of(server).binary_search_by_key(&(peer as u16), |entry| entry.0);
-        match (found, less) {
+        let place = self.of(server).binary_search_by_key(&(peer as u16), |entry| entry.0);
+        match (place, less) {
             (Ok(index), Some(less)) => self.entries[start + index].1 = less,
             (Ok(index), None) => {
                 self.entries.copy_within(start + index + 1..start + length, start + index);

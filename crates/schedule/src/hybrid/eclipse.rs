@@ -157,13 +157,13 @@ mod tests {
     #[test]
     fn without_a_delay_there_are_no_more_slots_than_pairs() {
         let bytes = [1 << 40, 1, 0, 0, 1 << 39, 0, 0, 0, 0];
-        let found = all_slots(&demand(&bytes, 0));
-        assert!((1..=3).contains(&found.holds.len()), "{:?}", found.holds);
+        let all = all_slots(&demand(&bytes, 0));
+        assert!((1..=3).contains(&all.holds.len()), "{:?}", all.holds);
     }
 
     #[test]
     fn what_packets_carry_sooner_gets_no_slot() {
-        let found = all_slots(&demand(&[0, 5, 0, 0, 0, 0, 0, 0, 0], 1_000));
-        assert_eq!(found.holds, [] as [u64; 0]);
+        let all = all_slots(&demand(&[0, 5, 0, 0, 0, 0, 0, 0, 0], 1_000));
+        assert_eq!(all.holds, [] as [u64; 0]);
     }
 }

@@ -205,13 +205,13 @@ impl<'a> Program<'a> {
 
 /// The slots with these holds in whole bytes; those that are not held are left out.
 pub(super) fn with_holds(demand: &HybridDemand, slots: &Slots, holds: &[f64]) -> Slots {
-    let mut held = Slots::default();
+    let mut rounded = Slots::default();
     for (matching, hold) in slots.matchings.chunks_exact(demand.rows.max(1)).zip(holds) {
         // Not for rounding alone.
         if *hold > 1e-6 {
-            held.matchings.extend_from_slice(matching);
-            held.holds.push((hold - 1e-6).ceil() as u64);
+            rounded.matchings.extend_from_slice(matching);
+            rounded.holds.push((hold - 1e-6).ceil() as u64);
         }
     }
-    held
+    rounded
 }

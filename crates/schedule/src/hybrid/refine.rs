@@ -145,9 +145,9 @@ impl Search<'_> {
 /// The matching whose pairs are worth most.
 fn priciest(demand: &HybridDemand, values: &[f64]) -> Option<Vec<i32>> {
     let weights: Vec<i64> = values.iter().map(|value| (value * SCALE) as i64).collect();
-    let found = assign(demand.rows, demand.columns, &weights).ok()?;
+    let matching = assign(demand.rows, demand.columns, &weights).ok()?;
     let column = |column| if column == NONE { -1 } else { column as i32 };
-    (found.weight > 0).then(|| found.column_of.into_iter().map(column).collect())
+    (matching.weight > 0).then(|| matching.column_of.into_iter().map(column).collect())
 }
 
 /// Parts pairs that have nothing left when their slot comes.

@@ -167,9 +167,9 @@ mod tests {
     fn slots_end_when_packets_can_carry_the_rest() {
         let bytes = [0, 80, 8, 8, 0, 80, 80, 8, 0];
         let demand = HybridDemand::new(3, 3, &bytes, 2, RATES).unwrap();
-        let found = slots(&demand, &HybridBudget::USUAL).expect("no limit");
+        let sliced = slots(&demand, &HybridBudget::USUAL).expect("no limit");
         assert_eq!(
-            (found.matchings.as_slice(), found.holds.as_slice()),
+            (sliced.matchings.as_slice(), sliced.holds.as_slice()),
             (&[1, 2, 0][..], &[80][..])
         );
     }

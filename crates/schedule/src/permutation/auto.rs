@@ -295,8 +295,8 @@ mod tests {
             }
             let alone = critical::decompose(&demand).length(delay);
             let taken = plenty - budget.steps_left();
-            let found = decompose(&demand, None, &Budget::of_steps(taken + 6));
-            assert!(found.length <= alone, "{lines} lines: {} of {alone}", found.length);
+            let schedule = decompose(&demand, None, &Budget::of_steps(taken + 6));
+            assert!(schedule.length <= alone, "{lines} lines: {} of {alone}", schedule.length);
         }
     }
 }

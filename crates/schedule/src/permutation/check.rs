@@ -37,8 +37,8 @@ fn check_proved(demand: &Demand, stated: u64, length: u64) -> Result<(), Invalid
     if demand.partial || demand.delay == 0 || stated > length {
         return Err(wrong(&format!("it says bound {stated} of {length}, which is not one")));
     }
-    let found = optimum::search(demand, stated, PATIENCE, &Budget::unlimited());
-    match found {
+    let searched = optimum::search(demand, stated, PATIENCE, &Budget::unlimited());
+    match searched {
         Found { slots: Some(slots), .. } => {
             let shorter = slots.length(demand.delay);
             Err(wrong(&format!("it says bound {stated}, but there is a schedule of {shorter}")))

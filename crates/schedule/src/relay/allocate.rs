@@ -85,9 +85,9 @@ pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) ->
                 break;
             }
             looked += 1;
-            let found = judge(request, cost, circuits, Origin::Search);
-            if found.time() < best.time() {
-                best = found;
+            let judged = judge(request, cost, circuits, Origin::Search);
+            if judged.time() < best.time() {
+                best = judged;
                 improved = true;
                 break;
             }
@@ -126,8 +126,8 @@ fn relay_request<'a>(
 fn candidates<'a>(request: &'a Request) -> impl Iterator<Item = (Origin, Vec<u16>)> + 'a {
     let start = request.previous.map(|circuits| (Origin::Held, fitting(request, circuits)));
     let one_hop = |allocator| {
-        let found = allocate(allocator, &Request { split: true, ..*request });
-        (Origin::Allocator(allocator), found.circuits)
+        let allocated = allocate(allocator, &Request { split: true, ..*request });
+        (Origin::Allocator(allocator), allocated.circuits)
     };
     start
         .into_iter()

@@ -166,9 +166,9 @@ proptest! {
     #[test]
     fn plans_are_near_the_bound(job in job(9..33, 4..9)) {
         let job = Job { rings: vec![], max_routes: 4, ..job };
-        let found: f64 = job.plan().0.busiest.iter().sum();
-        prop_assert!(found >= bound(&job) * (1.0 - 1e-9));
-        prop_assert!(found <= bound(&job) * 4.0, "{found} against {}", bound(&job));
+        let busiest: f64 = job.plan().0.busiest.iter().sum();
+        prop_assert!(busiest >= bound(&job) * (1.0 - 1e-9));
+        prop_assert!(busiest <= bound(&job) * 4.0, "{busiest} against {}", bound(&job));
     }
 
     /// Every byte count changes by up to one percent.

@@ -109,8 +109,8 @@ mod tests {
         }
         assert!((0..8).all(|server| links.free(server) == 0));
         connect(&[(0, 6)], &PairDemand { pairs: wanted }, &mut links).unwrap();
-        let found = [(0, 3), (0, 1), (0, 6), (1, 7), (6, 7)].map(|(a, b)| links.count(a, b));
-        assert_eq!(found, [1, 0, 1, 1, 2]);
+        let counts = [(0, 3), (0, 1), (0, 6), (1, 7), (6, 7)].map(|(a, b)| links.count(a, b));
+        assert_eq!(counts, [1, 0, 1, 1, 2]);
         assert!((0..8).all(|server| links.free(server) == 0));
     }
 }

@@ -205,8 +205,8 @@ mod tests {
                 matched.iter().map(|&pair| demand.pairs[pair].2).sum::<f64>()
             };
             let largest = largest_sum(&demand.pairs, 0);
-            let found = sum(&heaviest(&demand, &open, 7));
-            prop_assert!((found - largest).abs() < 1e-6 * largest, "{found} of {largest}");
+            let weight = sum(&heaviest(&demand, &open, 7));
+            prop_assert!((weight - largest).abs() < 1e-6 * largest, "{weight} of {largest}");
             prop_assert!(2.0 * sum(&greedy(&demand, &mut open, 7)) >= largest);
         }
     }

@@ -83,8 +83,8 @@ fn plan(request: &TopoRequest) -> Result<(Plan, Vec<RingCycle>), Invalid> {
     // Routes may concentrate bytes, so that few are better.
     let half = |limit: &u32| (*limit > 1).then(|| (*limit).min(8).div_ceil(2));
     let limits = std::iter::successors(Some(request.max_routes.max(1)), half);
-    let found = limits.map(|max_routes| search::best(&starts, max_routes));
-    let (which, plan) = search::cheapest(found, |(_, plan)| plan.cost);
+    let searched = limits.map(|max_routes| search::best(&starts, max_routes));
+    let (which, plan) = search::cheapest(searched, |(_, plan)| plan.cost);
     Ok((plan, starts[which].cycles.clone()))
 }
 

@@ -117,12 +117,13 @@ impl Loads {
     /// Divides a ring among its cycles, in both directions; two servers send each other everything.
     fn divide(&mut self, ring: &Ring, routes: &Routes) {
         let capacity = |pair: usize| -> f64 {
-            let own = self.routes_of[pair]..self.routes_of[pair + 1];
-            own.map(|route| {
-                let hops = routes.hops(route);
-                f64::from(self.narrowest[route]) / hops as f64
-            })
-            .sum()
+            let range = self.routes_of[pair]..self.routes_of[pair + 1];
+            range
+                .map(|route| {
+                    let hops = routes.hops(route);
+                    f64::from(self.narrowest[route]) / hops as f64
+                })
+                .sum()
         };
         let capacities: Vec<f64> = ring
             .cycles
@@ -161,9 +162,9 @@ impl Loads {
         routes: &'a Routes,
         send: &'a Send,
     ) -> impl Iterator<Item = (&'a [usize], f64)> {
-        let own = self.routes_of[send.pair]..self.routes_of[send.pair + 1];
-        let sum: u32 = self.narrowest[own.clone()].iter().sum();
-        own.map(move |route| {
+        let range = self.routes_of[send.pair]..self.routes_of[send.pair + 1];
+        let sum: u32 = self.narrowest[range.clone()].iter().sum();
+        range.map(move |route| {
             let start = routes.offsets[route] as usize - route;
             let hops = &self.hops[start..start + routes.hops(route)];
             (hops, send.bytes * f64::from(self.narrowest[route]) / f64::from(sum))

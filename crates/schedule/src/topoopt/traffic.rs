@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(traffic.pairs, [(0, 1), (1, 0)]);
         let sends = [(0, 0, 5.0), (0, 1, 40.0), (1, 0, 7.0)];
         assert_eq!(traffic.sends, sends.map(|(pair, phase, bytes)| Send { pair, phase, bytes }));
-        let one = Traffic::of(&request(8, &[], &demand, &[]), &[]);
-        assert_eq!((one.sends.len(), one.phases), (2, 1));
+        let traffic = Traffic::of(&request(8, &[], &demand, &[]), &[]);
+        assert_eq!((traffic.sends.len(), traffic.phases), (2, 1));
     }
 
     /// Phases of rings come after those of the demand; a ring without a cycle runs in its order.

@@ -61,7 +61,7 @@ def _run(call: CommandCall) -> None:
         for number in {entry.map for entry in entries}:
             with contextlib.suppress(JournalError):
                 maps[number] = journal.port_map(number)
-        held = frozenset() if damages else journal.held() or frozenset()
+        circuits = frozenset() if damages else journal.held() or frozenset()
     finally:
         journal.close()
     outputs.say(*(map(entry_line, entries) if entries else [f"{file.name}: no change so far"]))
@@ -82,7 +82,7 @@ def _run(call: CommandCall) -> None:
         from lightloom.report.page_control import write_control_page
 
         servers = file.read_port_map(options.region.parent).servers
-        write_control_page(file.name, servers, held, entries, outputs.html, command_line())
+        write_control_page(file.name, servers, circuits, entries, outputs.html, command_line())
         say_written([outputs.html])
     if damages:
         raise JournalError(f"{path}: " + "; ".join(damages))

@@ -89,8 +89,8 @@ class TargetOptions(RegionArgument):
         named = self.named()
         chosen = [name for name, is_given in named.items() if is_given]
         if len(chosen) != 1:
-            given = " and ".join(chosen) or "none"
-            raise InputError(f"expected one of {', '.join(named)}; got {given}")
+            options = " and ".join(chosen) or "none"
+            raise InputError(f"expected one of {', '.join(named)}; got {options}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -259,10 +259,10 @@ class PolatisNetconf:
         reply = await self._call(lambda: self._manager.get(("subtree", filter_)))
         if reply.data_ele is None:
             raise SwitchProtocolError("the switch sent a reply without data")
-        found = reply.data_ele.findall(f"{{{OPTICAL_SWITCH}}}{container}")
+        containers = reply.data_ele.findall(f"{{{OPTICAL_SWITCH}}}{container}")
         if not entry:
-            return list(found)
-        return [row for node in found for row in node.findall(f"{{{OPTICAL_SWITCH}}}{entry}")]
+            return list(containers)
+        return [row for node in containers for row in node.findall(f"{{{OPTICAL_SWITCH}}}{entry}")]
 
     async def _call(self, work: Callable[[], Value]) -> Value:
         """Run blocking work in the thread; convert its errors."""

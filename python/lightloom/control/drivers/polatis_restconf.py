@@ -170,7 +170,7 @@ class PolatisRestconf:
     def _open(self) -> Any:
         """Return a client with the given certificates; it never sends a request twice."""
         settings, credentials = self._settings, self._address.credentials
-        verify: Any = True
+        verify: Any = self._tls  # plain HTTP needs no certificates, which take 30 ms to load
         if self._tls and settings.ca_file:
             import ssl
 

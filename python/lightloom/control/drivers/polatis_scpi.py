@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import lru_cache
 
 from lightloom.control.drivers.changes import (
     ChangeCommand,
@@ -276,8 +277,9 @@ class PolatisScpi:
         return self._description
 
 
+@lru_cache(maxsize=64)
 def _circuits(answer: str | None) -> frozenset[CrossConnect]:
-    """Return the circuits of two lists of ports, such as ``(@1,2),(@9,10)``."""
+    """Return the circuits of two lists of ports, such as ``(@1,2),(@9,10)``; most are as before."""
     text = (answer or "").replace(" ", "")
     if text in _NONE:
         return frozenset()

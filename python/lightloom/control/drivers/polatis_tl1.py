@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from functools import lru_cache
 
 from lightloom.control.drivers.changes import (
     ChangeCommand,
@@ -105,10 +106,7 @@ class PolatisTl1:
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits and, on request, shutters and power of all ports."""
         session, _ = self._tl1.connected()
-        circuits = frozenset(
-            CrossConnect(*_matched(_PAIR, row).groups())
-            for row in (await session.command("RTRV-PATCH")).rows
-        )
+        circuits = _circuits_of((await session.command("RTRV-PATCH")).rows)
         return Readback(circuits, ports=await self._ports(circuits) if ports else ())
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
@@ -209,6 +207,12 @@ def _sender(
     session: Tl1Session, verb: str, target: str
 ) -> Callable[[], Coroutine[None, None, Tl1Message]]:
     return lambda: session.command(verb, target)
+
+
+@lru_cache(maxsize=64)
+def _circuits_of(rows: tuple[str, ...]) -> frozenset[CrossConnect]:
+    """Return the circuits of rows; most readings are as the one before."""
+    return frozenset(CrossConnect(*_matched(_PAIR, row).groups()) for row in rows)
 
 
 def _ports_of(cross_connects: Iterable[CrossConnect]) -> str:

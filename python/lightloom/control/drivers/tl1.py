@@ -48,6 +48,8 @@ _STOP = re.compile(rb'[;\n"]|/\*')
 #: what ends a line, or is special in quotes and in a comment
 _IN_QUOTES = re.compile(rb'[\n"\\]')
 _IN_COMMENT = re.compile(rb"\n|\*/")
+#: whole lines in quotes without anything special, as most of a long reply are
+_ROWS = re.compile(rb'(?:[ \t\r\0]*"[^";\\\n]*"[ \t\r\0]*\n)+')
 #: what a name may consist of without quotes
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 
@@ -158,6 +160,9 @@ class Tl1Parser:
                 between = _BETWEEN.match(self._line)
                 assert between is not None
                 del self._line[: between.end()]
+            elif not self._scanned and (rows := _ROWS.match(self._line)) is not None:
+                self._keep_rows(rows[0])
+                del self._line[: rows.end()]
             end = self._end_of_line()
             if end < 0:
                 self._check(len(self._line), self._message_bytes + len(self._line))
@@ -216,6 +221,15 @@ class Tl1Parser:
         if line:
             self._lines.append(line)
             self._message_bytes += len(line) + 1
+
+    def _keep_rows(self, data: bytes) -> None:
+        """Keep many lines as :meth:`_keep` keeps one."""
+        lines = data.split(b"\n")[:-1]
+        kept = [line.strip(_BLANK) for line in lines]
+        kept_bytes = sum(map(len, kept)) + len(kept)
+        self._check(max(map(len, lines)), self._message_bytes + kept_bytes)
+        self._lines += kept
+        self._message_bytes += kept_bytes
 
     def _check(self, line_bytes: int, message_bytes: int) -> None:
         if line_bytes > self._max_line_bytes:
@@ -289,7 +303,7 @@ def _sort_lines(
 def unquote(text: str) -> str:
     """Return what stands between the outer quotes, with escaped characters resolved."""
     inner = text[1:-1] if len(text) > 1 and text.endswith('"') else text[1:]
-    return re.sub(r"\\(.)", r"\1", inner)
+    return re.sub(r"\\(.)", r"\1", inner) if "\\" in inner else inner
 
 
 def quote(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
@@ -39,6 +39,17 @@ class NoReplyError(Exception):
 
 class SessionLimitError(Exception):
     """No further session is admitted."""
+
+
+#: for which a service drops a connection at once
+CUTTING = (
+    SessionCutError,
+    SessionLimitError,
+    ValueError,
+    OSError,
+    TimeoutError,
+    asyncio.CancelledError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +153,9 @@ class EmulatedSwitch:
         """Whether it is powered and has started."""
         return self.matrix.now() >= self._up_at_s
 
-    def admit(self, session: EmulatedSession) -> None:
-        """Add a session.
+    @contextlib.contextmanager
+    def admitted(self, session: EmulatedSession) -> Iterator[None]:
+        """Have a session while the context is open.
 
         Raises
         ------
@@ -153,10 +165,10 @@ class EmulatedSwitch:
         if not self.is_up or 0 < self.max_sessions <= len(self.sessions):
             raise SessionLimitError
         self.sessions.add(session)
-
-    def dismiss(self, session: EmulatedSession) -> None:
-        """Remove a session."""
-        self.sessions.discard(session)
+        try:
+            yield
+        finally:
+            self.sessions.discard(session)
 
     def is_user(self, user: str, password: str) -> bool:
         """Whether a user has this password."""

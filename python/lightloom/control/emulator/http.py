@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +15,8 @@ from lightloom.control.emulator.device import (
     EmulatedSwitch,
     NoReplyError,
     SessionCutError,
-    SessionLimitError,
 )
+from lightloom.control.emulator.tcp import TcpService
 from lightloom.control.emulator.tls import Identity
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -59,7 +58,7 @@ class HttpApplication:
         raise NotImplementedError
 
 
-class HttpService:
+class HttpService(TcpService):
     """Serves an application over HTTP.
 
     Parameters
@@ -78,52 +77,20 @@ class HttpService:
         application: HttpApplication,
         tls: Identity | None = None,
     ) -> None:
+        super().__init__(tls)
         self._h11 = optional_import("h11", "the emulator's RESTCONF")
         self._switch = switch
         self._application = application
-        self._tls = tls.context() if tls is not None else None
-        self._listener: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen and return the port."""
-        self._listener = await asyncio.start_server(self._accept, host, port, ssl=self._tls)
-        return int(self._listener.sockets[0].getsockname()[1])
-
-    async def close(self) -> None:
-        """Stop listening and drop all connections."""
-        if self._listener is not None:
-            self._listener.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        session = EmulatedSession(writer.transport.abort)
-        try:
-            self._switch.admit(session)
-            await self._serve(reader, writer)
-        except (
-            SessionLimitError,
-            SessionCutError,
-            OSError,
-            TimeoutError,
-            asyncio.CancelledError,
-            self._h11.RemoteProtocolError,
-        ):
-            writer.transport.abort()
-        finally:
-            self._switch.dismiss(session)
-            self._tasks.discard(task)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve requests of one connection, one after the other."""
+        with self._switch.admitted(EmulatedSession(writer.transport.abort)):
+            try:
+                await self._serve(reader, writer)
+            except self._h11.RemoteProtocolError:
+                raise SessionCutError from None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve requests of one connection, one after the other."""
         connection = self._h11.Connection(self._h11.SERVER)
         while (request := await self._request(connection, reader)) is not None:
             try:

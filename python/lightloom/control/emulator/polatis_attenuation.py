@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightloom.control.emulator.device import EmulatedSession, EmulatedSwitch
 from lightloom.control.emulator.matrix import DARK_DBM
+from lightloom.control.emulator.polatis_monitors import PortCommands, PortsOf
 from lightloom.control.emulator.tl1_commands import (
     CommandDeniedError,
     Tl1Command,
@@ -54,19 +54,11 @@ class _Attenuation:
         return f"{port}:{self.mode},{level},{self.reference or ''}"
 
 
-class AttenuationCommands:
-    """Executes the commands of attenuators and flaps.
+class AttenuationCommands(PortCommands):
+    """Executes the commands of attenuators and flaps."""
 
-    Parameters
-    ----------
-    switch
-        The switch.
-    ports_of
-        Returns the ports that a command names.
-    """
-
-    def __init__(self, switch: EmulatedSwitch, ports_of: Callable[[Tl1Command], list[int]]) -> None:
-        self._switch, self._ports_of = switch, ports_of
+    def __init__(self, switch: EmulatedSwitch, ports_of: PortsOf) -> None:
+        super().__init__(switch, ports_of)
         self._attenuations: dict[int, _Attenuation] = {}
         #: blocking and restoring time in ms, and number of cycles, by port
         self._flaps: dict[int, tuple[int, int, int]] = {}
@@ -97,9 +89,9 @@ class AttenuationCommands:
                 raise CommandDeniedError("IDNV", f"Invalid OXC port: {port}")
         for index, port in enumerate(ports):
             reference = references[index] if references else matrix.peer_of(port)
-            given = _Attenuation(mode, level, reference if mode == "REL" else None)
-            self._limit(port, given)
-            self._attenuations[port] = given
+            attenuation = _Attenuation(mode, level, reference if mode == "REL" else None)
+            self._limit(port, attenuation)
+            self._attenuations[port] = attenuation
         return Tl1Reply()
 
     def _limit(self, port: int, given: _Attenuation) -> None:

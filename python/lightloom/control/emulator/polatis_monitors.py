@@ -24,8 +24,11 @@ _LOWEST_DBM = -100.0
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
-class MonitorCommands:
-    """Executes the commands of monitors and alarms.
+PortsOf = Callable[[Tl1Command], list[int]]
+
+
+class PortCommands:
+    """Executes the commands that name ports.
 
     Parameters
     ----------
@@ -35,9 +38,15 @@ class MonitorCommands:
         Returns the ports that a command names.
     """
 
-    def __init__(self, switch: EmulatedSwitch, ports_of: Callable[[Tl1Command], list[int]]) -> None:
-        self._switch = switch
-        self._ports_of = ports_of
+    def __init__(self, switch: EmulatedSwitch, ports_of: PortsOf) -> None:
+        self._switch, self._ports_of = switch, ports_of
+
+
+class MonitorCommands(PortCommands):
+    """Executes the commands of monitors and alarms."""
+
+    def __init__(self, switch: EmulatedSwitch, ports_of: PortsOf) -> None:
+        super().__init__(switch, ports_of)
         self._settings: dict[int, tuple[str, str, str]] = {}
         #: power below which there is an alarm, by port and kind
         self._thresholds: dict[tuple[int, str], float] = {}

@@ -23,8 +23,6 @@ from lightloom.control.emulator.device import (
     EmulatedSession,
     EmulatedSwitch,
     NoReplyError,
-    SessionCutError,
-    SessionLimitError,
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError, Refusal
 from lightloom.control.emulator.polatis_edit import BASE, RpcError, edit_of
@@ -125,17 +123,12 @@ def netconf_service(switch: EmulatedSwitch) -> SshService:
     server = NetconfServer(switch)
 
     async def handle(process: Any) -> int:
-        connection = process.channel.get_connection()
-        session = EmulatedSession(connection.abort)
-        try:
-            switch.admit(session)
-            await server.serve(process, session)
-        except (SessionLimitError, SessionCutError, ValueError, TimeoutError):
-            connection.abort()
-        except NoReplyError:
-            await asyncio.Event().wait()
-        finally:
-            switch.dismiss(session)
+        session = EmulatedSession(process.channel.get_connection().abort)
+        with switch.admitted(session):
+            try:
+                await server.serve(process, session)
+            except NoReplyError:
+                await asyncio.Event().wait()
         return 0
 
     return SshService(switch, handle, subsystem="netconf")
@@ -336,7 +329,8 @@ class NetconfServer:
     async def _kill_session(self, operation: Element, session: _NetconfSession) -> str:
         numbers = [text(child) for child in elements(operation) if local(child) == "session-id"]
         other = next(
-            (one for one in self._sessions.values() if [str(one.number)] == numbers), session
+            (peer for peer in self._sessions.values() if [str(peer.number)] == numbers),
+            session,
         )
         if other is session:
             raise RpcError("invalid-value", "no other session of this number")

@@ -197,12 +197,12 @@ class PolatisRestconfApplication(HttpApplication):
         if _media_type(request.headers.get("content-type", "")) != JSON:
             raise RequestRefusedError(415, f"expected {JSON}")
         data = _parsed(request.body)
-        given = next(iter(data.values()), None) if len(data) == 1 else None
+        changes = next(iter(data.values()), None) if len(data) == 1 else None
         if next(iter(data), "") not in {"input", f"{OPTICAL_SWITCH}:input"}:
             raise _malformed()
-        if not isinstance(given, dict) or given.keys() - {"port-enab", "port-disab"}:
+        if not isinstance(changes, dict) or changes.keys() - {"port-enab", "port-disab"}:
             raise _malformed()
-        ports = [given.get(name, []) for name in ("port-enab", "port-disab")]
+        ports = [changes.get(name, []) for name in ("port-enab", "port-disab")]
         for port in (port for listed in ports for port in listed):
             if type(port) is not int or port not in self._switch.matrix.ports:
                 raise RequestRefusedError(400, f"Invalid OXC port: {str(port)[:20]}")

@@ -9,7 +9,6 @@ SCPI-1999. No session logs in.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -19,10 +18,9 @@ from lightloom.control.emulator.device import (
     EmulatedSession,
     EmulatedSwitch,
     NoReplyError,
-    SessionCutError,
-    SessionLimitError,
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError, Refusal
+from lightloom.control.emulator.tcp import TcpService
 
 MAX_LINE_BYTES = 64 * 1024
 MAX_ERRORS = 32
@@ -77,7 +75,7 @@ class LineReader:
         return lines
 
 
-class ScpiService:
+class ScpiService(TcpService):
     """Serves SCPI over TCP.
 
     Parameters
@@ -87,9 +85,8 @@ class ScpiService:
     """
 
     def __init__(self, switch: EmulatedSwitch) -> None:
+        super().__init__()
         self._switch = switch
-        self._listener: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._commands: dict[str, Callable[[str], Awaitable[str | None]]] = {
             "*idn?": self._identity,
             "*opc?": self._is_complete,
@@ -109,42 +106,10 @@ class ScpiService:
         }
         self._changes = {name for name in self._commands if "connect" in name and "?" not in name}
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen and return the port."""
-        self._listener = await asyncio.start_server(self._accept, host, port)
-        return int(self._listener.sockets[0].getsockname()[1])
-
-    async def close(self) -> None:
-        """Stop listening and drop all connections."""
-        if self._listener is not None:
-            self._listener.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        session = EmulatedSession(writer.transport.abort)
-        try:
-            self._switch.admit(session)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one session."""
+        with self._switch.admitted(EmulatedSession(writer.transport.abort)):
             await self._serve(reader, writer)
-        except (
-            SessionLimitError,
-            SessionCutError,
-            ValueError,
-            OSError,
-            TimeoutError,
-            asyncio.CancelledError,
-        ):
-            writer.transport.abort()
-        finally:
-            self._switch.dismiss(session)
-            self._tasks.discard(task)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         lines, errors = LineReader(), deque[str](maxlen=MAX_ERRORS)
@@ -212,12 +177,12 @@ class ScpiService:
     def _full_name(self, name: str) -> str:
         """Return the long form of a path, the path itself if there is none."""
         words = name.rstrip("?").split(":")
-        for known in (*self._commands, "system:error:all?", "system:error:next?", "system:error?"):
-            nodes = known.rstrip("?").split(":")
-            if len(nodes) == len(words) and known.endswith("?") == name.endswith("?"):
+        for path in (*self._commands, "system:error:all?", "system:error:next?", "system:error?"):
+            nodes = path.rstrip("?").split(":")
+            if len(nodes) == len(words) and path.endswith("?") == name.endswith("?"):
                 pairs = zip(words, nodes, strict=True)
                 if all(word in {node, _SHORT.get(node, _short(node))} for word, node in pairs):
-                    return known
+                    return path
         return name
 
     async def _identity(self, _: str) -> str:

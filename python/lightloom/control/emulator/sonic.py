@@ -152,8 +152,8 @@ class SonicTables:
     async def _make(
         self, deletes: Sequence[tuple[int, int]], creates: Sequence[tuple[int, int]]
     ) -> None:
-        made = self._switch.matrix.circuits.items()
-        await self._switch.change([a for a, b in deletes if (a, b) in made], creates)
+        circuits = self._switch.matrix.circuits.items()
+        await self._switch.change([a for a, b in deletes if (a, b) in circuits], creates)
         self._wanted = {a: b for a, b in self._wanted.items() if (a, b) not in deletes} | dict(
             creates
         )

@@ -11,8 +11,6 @@ from lightloom.control.emulator.device import (
     EmulatedSession,
     EmulatedSwitch,
     NoReplyError,
-    SessionCutError,
-    SessionLimitError,
 )
 from lightloom.control.emulator.matrix import MatrixRefusalError
 from lightloom.control.emulator.sonic import AddMode, SonicRefusedError, SonicTables
@@ -26,17 +24,11 @@ def sonic_cli_service(switch: EmulatedSwitch, tables: SonicTables) -> SshService
     shell = SonicShell(switch, tables)
 
     async def handle(process: Any) -> int:
-        connection = process.channel.get_connection()
-        session = EmulatedSession(connection.abort)
-        try:
-            switch.admit(session)
-            return await shell.run(process)
-        except (SessionLimitError, SessionCutError):
-            connection.abort()
-        except NoReplyError:
-            await asyncio.Event().wait()
-        finally:
-            switch.dismiss(session)
+        with switch.admitted(EmulatedSession(process.channel.get_connection().abort)):
+            try:
+                return await shell.run(process)
+            except NoReplyError:
+                await asyncio.Event().wait()
         return 1
 
     return SshService(switch, handle)

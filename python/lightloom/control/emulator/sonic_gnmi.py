@@ -114,9 +114,9 @@ class SonicGnmiService:
                 deletes += self._tree.below(self._steps(request.prefix, path))
             for update in request.replace:
                 steps = self._steps(request.prefix, update.path)
-                given = self._given(steps, update)
-                deletes += [pair for pair in self._tree.below(steps) if pair not in given]
-                creates += given
+                pairs = self._given(steps, update)
+                deletes += [pair for pair in self._tree.below(steps) if pair not in pairs]
+                creates += pairs
             for update in request.update:
                 creates += self._given(self._steps(request.prefix, update.path), update)
             if len(set(creates)) < len(creates):

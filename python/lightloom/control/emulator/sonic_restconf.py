@@ -69,13 +69,13 @@ class SonicRestconfApplication(HttpApplication):
             self._tree.read(steps)
             await self._tables.change(self._tree.below(steps), [])
             return HttpResponse(204)
-        given = self._tree.given(steps, _parsed(request.body))
+        pairs = self._tree.given(steps, _parsed(request.body))
         if request.method == "PUT":
-            gone = [pair for pair in self._tree.below(steps) if pair not in given]
-            await self._tables.update_in_bulk(gone, given)
+            gone = [pair for pair in self._tree.below(steps) if pair not in pairs]
+            await self._tables.update_in_bulk(gone, pairs)
             return HttpResponse(204)
         if request.method in {"PATCH", "POST"}:
-            await self._tables.update_in_bulk([], given)
+            await self._tables.update_in_bulk([], pairs)
             return HttpResponse(201 if request.method == "POST" else 204)
         return self.refuse(405, "method not allowed")
 
@@ -85,11 +85,11 @@ class SonicRestconfApplication(HttpApplication):
         data = _parsed(request.body)
         if not isinstance(data, dict) or list(data) != [f"{MODULES[0]}:input"]:
             raise SonicPathError(f"expected {MODULES[0]}:input")
-        given = data[f"{MODULES[0]}:input"]
-        if not isinstance(given, dict) or given.keys() - {"delete", "add"}:
+        changes = data[f"{MODULES[0]}:input"]
+        if not isinstance(changes, dict) or changes.keys() - {"delete", "add"}:
             raise SonicPathError("expected delete and add")
-        deletes = self._tree.named(given.get("delete", []))
-        adds = self._tree.pairs_of(given.get("add", []))
+        deletes = self._tree.named(changes.get("delete", []))
+        adds = self._tree.pairs_of(changes.get("add", []))
         num_deleted, num_added = await self._tables.update_in_bulk(deletes, adds)
         counts = {"deleted_count": num_deleted, "added_count": num_added}
         return _response(200, {f"{MODULES[0]}:output": counts})

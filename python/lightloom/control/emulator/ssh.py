@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lightloom.control.drivers.options import optional_import
-from lightloom.control.emulator.device import EmulatedSwitch
+from lightloom.control.emulator.device import CUTTING, EmulatedSwitch
 
 Handler = Callable[[Any], Awaitable[int]]
 
@@ -91,7 +91,7 @@ class SshService:
         try:
             is_served = (process.subsystem or "") == self._subsystem
             process.exit(await self._handle(process) if is_served else 1)
-        except (OSError, self._asyncssh.Error, asyncio.CancelledError):
+        except (*CUTTING, self._asyncssh.Error):
             process.channel.get_connection().abort()
         finally:
             self._sessions.discard(task)

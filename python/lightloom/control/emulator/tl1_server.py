@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from lightloom.control.emulator.device import (
+    CUTTING,
     EmulatedSession,
     EmulatedSwitch,
     NoReplyError,
-    SessionCutError,
-    SessionLimitError,
 )
 from lightloom.control.emulator.tl1_commands import (
     CommandDeniedError,
@@ -97,17 +96,11 @@ class Tl1Server:
 
         session = EmulatedSession(abort, send_report, user=user)
         try:
-            self._switch.admit(session)
-        except SessionLimitError:
+            with self._switch.admitted(session):
+                writer.write(self._prompt)
+                await self._serve(reader, writer, session)
+        except CUTTING:
             abort()
-            return
-        try:
-            writer.write(self._prompt)
-            await self._serve(reader, writer, session)
-        except (SessionCutError, ValueError, OSError, TimeoutError):
-            abort()
-        finally:
-            self._switch.dismiss(session)
 
     async def _serve(self, reader: Any, writer: Any, session: EmulatedSession) -> None:
         commands = CommandReader()

@@ -10,4 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CollectiveResult", "CollectiveScenario", "run_collectives"]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "run": ["CollectiveResult", "run_collectives"],
+        "scenario": ["CollectiveScenario"],
+    },
+)

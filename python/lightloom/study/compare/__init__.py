@@ -29,4 +29,18 @@ __all__ = [
     "load_study",
 ]
 
-__getattr__ = exports(__name__)
+__getattr__ = exports(
+    __name__,
+    {
+        "results": ["Comparison", "FabricResult", "Sample"],
+        "run": ["compare"],
+        "scenario": [
+            "ClusterOptions",
+            "DemandOptions",
+            "PacketOptions",
+            "PlanOptions",
+            "Scenario",
+            "load_study",
+        ],
+    },
+)

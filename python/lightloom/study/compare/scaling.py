@@ -8,6 +8,7 @@ logarithmic scale.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import multiprocessing
@@ -224,64 +225,72 @@ def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
 
 
 class _Workers:
-    """Processes at work on points."""
+    """Processes at work on points, each on one after another: to start one takes a second."""
 
     def __init__(
         self, scaling: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
     ) -> None:
-        self._found = scaling
+        self._scaling = scaling
         self._write_timeline = write_timeline
         self._watcher = watcher
+        self._waiting = [n for n in range(len(scaling.points)) if n not in scaling.failures]
         self._running: dict[Connection, tuple[int, Any]] = {}
-        self._shares: dict[int, float] = {}
+        self._shares = dict.fromkeys(scaling.failures, 1.0)
 
     def run(self, limit: int) -> None:
         """Work through all points, ``limit`` at once."""
-        waiting = [n for n in range(len(self._found.points)) if n not in self._found.failures]
-        self._shares |= dict.fromkeys(self._found.failures, 1.0)
-        while waiting or self._running:
-            while waiting and len(self._running) < limit:
-                self._start(waiting.pop(0))
+        while self._waiting or self._running:
+            while self._waiting and len(self._running) < limit:
+                self._start()
             for ready in wait(list(self._running), timeout=0.5):
                 assert isinstance(ready, Connection)
                 self._take(ready)
             if self._watcher.progress(*self._progress()) is False:
                 raise KeyboardInterrupt
 
-    def _start(self, number: int) -> None:
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe(duplex=False)
-        work = (self._found.points[number], self._write_timeline, theirs)
-        process = context.Process(target=_work, args=work, daemon=True)
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(self._write_timeline, theirs), daemon=True)
         process.start()
         theirs.close()
-        self._running[ours] = (number, process)
+        self._give(ours, process)
+
+    def _give(self, connection: Connection, process: Any) -> None:
+        """Give a process the next point, or its end."""
+        if self._waiting:
+            number = self._waiting.pop(0)
+            self._running[connection] = (number, process)
+            with contextlib.suppress(ConnectionError):  # it has ended, as `_take` will see
+                connection.send(self._scaling.points[number])
+        else:
+            del self._running[connection]
+            connection.close()
+            process.join()
 
     def _take(self, connection: Connection) -> None:
         """Take one message of a process, or its end."""
         number, process = self._running[connection]
         try:
             kind, content = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             process.join()
             del self._running[connection]
-            self._shares[number] = 1.0
-            if number not in self._found.results:
-                ended = f"the process ended with status {process.exitcode}"
-                self._found.failures.setdefault(number, ended)
-            return
+            kind, content = "failure", f"the process ended with status {process.exitcode}"
         if kind == "share":
             self._shares[number] = content
         elif kind == "row":
             self._watcher.finished(content)
-        elif kind == "done":
-            self._found.results[number] = content
         else:
-            self._found.failures[number] = content
+            outcomes = self._scaling.results if kind == "done" else self._scaling.failures
+            outcomes[number] = content
+            self._shares[number] = 1.0
+            if connection in self._running:
+                self._give(connection, process)
 
     def _progress(self) -> tuple[float, str]:
-        titles = [self._found.points[number].title for number, _ in self._running.values()]
-        return sum(self._shares.values()) / len(self._found.points), "; ".join(titles)
+        titles = [self._scaling.points[number].title for number, _ in self._running.values()]
+        return sum(self._shares.values()) / len(self._scaling.points), "; ".join(titles)
 
     def stop(self) -> None:
         """End what still runs."""
@@ -309,25 +318,32 @@ class _Reporter(Monitor[Row]):
         self._send(("row", result))
 
 
-def _work(
-    point: ScalingPoint, write_timeline: WriteTimeline | None, connection: Connection
-) -> None:
-    """Compare one point in a process of its own, which Ctrl-C leaves to the one that started it."""
+def _work(write_timeline: WriteTimeline | None, connection: Connection) -> None:
+    """Compare points in a process of its own, which Ctrl-C leaves to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # its end leaves no part of a file
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        while True:
+            connection.send(_outcome(connection.recv(), write_timeline, connection))
+    except (EOFError, ConnectionError, KeyboardInterrupt):
+        return  # there are no more points, or whoever started this has gone
+    finally:
+        connection.close()
+
+
+def _outcome(
+    point: ScalingPoint, write_timeline: WriteTimeline | None, connection: Connection
+) -> tuple[str, Any]:
+    """What comes of one point: ``done`` and the comparison, or ``failure`` and why."""
     try:
         path = None if write_timeline is None else point.timeline
         reporter = _Reporter(connection.send)
         comparison = compare(point.scenario, monitor=reporter, with_timeline=path is not None)
         if write_timeline is not None and path is not None:
             write_timeline(comparison, path)
-        connection.send(("done", comparison.to_json()))
+        return "done", comparison.to_json()
     except LightloomError as error:
-        connection.send(("failure", str(error)))
+        return "failure", str(error)
     except MemoryError:
-        connection.send(("failure", "not enough memory"))
-    except (BrokenPipeError, KeyboardInterrupt):
-        return  # whoever started this has gone
-    finally:
-        connection.close()
+        return "failure", "not enough memory"

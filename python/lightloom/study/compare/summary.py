@@ -261,7 +261,9 @@ def _with_loads(
 def _with_load_ratios(results: Sequence[FabricResult]) -> list[FabricResult]:
     """Add to each load how much longer the step takes than on the fastest fabric."""
     best = {
-        load.imbalance: min(one.step_time_s for r in results if (one := r.load(load.imbalance)))
+        load.imbalance: min(
+            loaded.step_time_s for r in results if (loaded := r.load(load.imbalance))
+        )
         for load in results[0].loads
     }
 

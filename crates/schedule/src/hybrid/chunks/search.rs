@@ -58,8 +58,8 @@ fn slots_of(demand: &ChunkDemand, bytes: &[u64], budget: &HybridBudget) -> (Slot
         balanced::slots(&part, &budget.as_usual())
     } else {
         let of = permutation::Demand::new(demand.rows, demand.columns, bytes, demand.delay, false);
-        let found = permutation::decompose(&of.expect("it fits"), Method::Critical, None);
-        match found.plan {
+        let schedule = permutation::decompose(&of.expect("it fits"), Method::Critical, None);
+        match schedule.plan {
             Matchings::Slots(slots) => slots,
             Matchings::Transfers(_) => unreachable!("all ports stop"),
         }

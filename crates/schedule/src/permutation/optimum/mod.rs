@@ -306,9 +306,9 @@ mod tests {
         let bytes = [7, 0, 0, 1, 0, 9, 0, 1, 0, 0, 8, 1, 0, 0, 0, 0];
         let demand = Demand::new(4, 4, &bytes, 100, false).unwrap();
         for steps in 0..200 {
-            let found = search(&demand, 400, 1, &Budget::of_steps(steps));
-            let length = found.slots.map_or(400, |slots| slots.length(100));
-            assert!(found.lower_bound <= 312 && length >= 312, "{steps} steps");
+            let searched = search(&demand, 400, 1, &Budget::of_steps(steps));
+            let length = searched.slots.map_or(400, |slots| slots.length(100));
+            assert!(searched.lower_bound <= 312 && length >= 312, "{steps} steps");
         }
         let optimum = search(&demand, 400, 1, &Budget::unlimited());
         assert_eq!((optimum.lower_bound, optimum.slots.unwrap().length(100)), (312, 312));

@@ -174,9 +174,9 @@ impl Program {
         }
         for (index, pair) in self.pairs.iter().enumerate() {
             let members = &self.members[pair.slots.clone()];
-            let held: f64 = members.iter().map(|&member| self.prices[member as usize]).sum();
-            if pair.lacks - held > worth {
-                (worth, entering) = (pair.lacks - held, Some(Entering::Pair(index)));
+            let price: f64 = members.iter().map(|&member| self.prices[member as usize]).sum();
+            if pair.lacks - price > worth {
+                (worth, entering) = (pair.lacks - price, Some(Entering::Pair(index)));
             }
         }
         entering.map(|entering| (entering, worth))

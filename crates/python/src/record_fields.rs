@@ -3,7 +3,7 @@
 
 use crate::arrays::refuse;
 use crate::records::{Record, to_values};
-use lightloom_decide::Policy;
+use lightloom_decide::{Policy, Region};
 use lightloom_model::record::{Field, Plain, Takes};
 use lightloom_model::{Failures, Invalid, RelayCost, SwitchTiming};
 use pyo3::prelude::*;
@@ -28,8 +28,13 @@ const fn entry<T: lightloom_model::Record>() -> Entry {
 }
 
 /// Every record that Python may make.
-const RECORDS: [Entry; 4] =
-    [entry::<Failures>(), entry::<Policy>(), entry::<RelayCost>(), entry::<SwitchTiming>()];
+const RECORDS: [Entry; 5] = [
+    entry::<Failures>(),
+    entry::<Policy>(),
+    entry::<Region>(),
+    entry::<RelayCost>(),
+    entry::<SwitchTiming>(),
+];
 
 fn find(name: &str) -> PyResult<&'static Entry> {
     RECORDS.iter().find(|(known, ..)| *known == name).ok_or_else(|| {
@@ -39,15 +44,17 @@ fn find(name: &str) -> PyResult<&'static Entry> {
     })
 }
 
-/// One field of a record; what it `takes` is a flag, a quantity or a whole number within `limits`,
-/// a name or a record (`of` which set, or which), or entries of one number or two. One that need
-/// not be written and has no default may be nothing.
+/// One field of a record; what it `takes` is a flag, a quantity or a whole number within `limits`
+/// (also one for each server, if `per_server`), a name or a record (`of` which set, or which),
+/// entries of one number or two, or a matrix of flags. One that need not be written and has no
+/// default may be nothing.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct RecordField {
     name: &'static str,
     description: &'static str,
     takes: &'static str,
     limits: Option<(f64, f64)>,
+    per_server: bool,
     of: Option<&'static str>,
     required: bool,
     default: Option<Py<PyAny>>,
@@ -66,20 +73,27 @@ fn record_fields(py: Python<'_>, name: &str) -> PyResult<Vec<RecordField>> {
             Some(Plain::Empty) => Some(PyTuple::empty(py).into_any().unbind()),
             Some(Plain::Nothing) | None => None,
         };
-        let (takes, limits, of) = match field.takes {
+        let (takes, per_server) = match field.takes {
+            Takes::PerServer(takes) => (*takes, true),
+            takes => (takes, false),
+        };
+        let (takes, limits, of) = match takes {
             Takes::Flag => ("flag", None, None),
             Takes::Quantity(low, high) => ("quantity", Some((low, high)), None),
-            Takes::Whole(high) => ("whole", Some((0.0, high as f64)), None),
+            Takes::Whole(low, high) => ("whole", Some((low as f64, high as f64)), None),
             Takes::Name(set) => ("name", None, Some(set)),
             Takes::Record(name) => ("record", None, Some(name)),
             Takes::Entries { pairs: false } => ("numbers", None, None),
             Takes::Entries { pairs: true } => ("pairs", None, None),
+            Takes::Pairs => ("matrix", None, None),
+            Takes::PerServer(_) => unreachable!("one per server, of one per server"),
         };
         Ok(RecordField {
             name: field.name,
             description: field.description,
             takes,
             limits,
+            per_server,
             of,
             required,
             default,

@@ -1,48 +1,24 @@
-"""What ``lightloom packets`` does: read the scenario, simulate, write and print."""
+"""The scenario that options of ``lightloom packets`` describe: a file, and what replaces keys."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+from pydantic import Field
 
 from lightloom.cli.options import CommandCall
-from lightloom.cli.outputs import Outputs, say_written, write_each
-from lightloom.cli.packets_options import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.settings import split_setting
-from lightloom.cli.terminal import command_line, remarks_console, results_console
-from lightloom.errors import InputError, StuckError, echo
+from lightloom.errors import InputError, echo
 from lightloom.inputs.formats import read_toml
-from lightloom.inputs.strict import check
-from lightloom.output.files import ColumnWriter, csv_text, write_json, write_text
-from lightloom.output.progress import TerminalMonitor
-from lightloom.packets import (
-    Finished,
-    Flows,
-    PacketRun,
-    Record,
-    ScenarioFile,
-    flows_of,
-    load_scenario,
-    simulate_flows,
-)
-from lightloom.packets.columns import (
-    as_json,
-    completion_columns,
-    trace_columns,
-    unfinished_columns,
-)
-from lightloom.packets.programs import operation_rows
-from lightloom.packets.scenario import TRANSPORTS, below
-from lightloom.packets.settings import profile_of, resolve
-from lightloom.report.packets_table import print_packets
+from lightloom.inputs.strict import File, Name, Strict, Whole, check
+from lightloom.packets.scenario import TRANSPORTS, ScenarioFile, below
 
-_MAX_EVENTS, _SAMPLES = 100_000, 500
-#: a run that takes less than this shows no progress, seconds
-PATIENCE_S = 1.0
+#: a command with no more options than it needs
+EXAMPLE = (
+    "lightloom packets --hosts 128 --rate 100 --transport ndp --pattern permutation --bytes 2MB"
+)
 
 #: options that choose a kind, and what of a file is about the former kind then
 _CHOICES = {
@@ -55,108 +31,32 @@ _CHOICES = {
 }
 
 
-def simulate_one(call: CommandCall, outputs: Outputs) -> None:
-    """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
-    record = record_of(call.take(EventOptions, "events"), outputs)
-    scenario, called = scenario_of(call)
-    resolve(scenario, called)
-    flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
-    keep_input(scenario, outputs)
-    keep_operations(flows, outputs)
-    run_and_report(flows, scenario, record, outputs)
+class Shortcuts(Strict):
+    """Options that are several keys of a scenario, or one that depends on the transport."""
 
-
-def run_and_report(
-    flows: Flows, scenario: ScenarioFile, record: Record, outputs: Outputs
-) -> PacketRun:
-    """Simulate, write what was asked for, and print the tables.
-
-    Raises
-    ------
-    InputError
-        If something makes no sense; nothing is written then.
-    StuckError
-        If flows will never finish; the rows of the others are written.
-    """
-    rows = ColumnWriter(outputs.csv_target, outputs.parquet)
-    remarks = remarks_console()
-    is_done = np.zeros(len(flows), dtype=np.bool_)
-
-    def write(finished: Finished) -> None:
-        is_done[finished.flow] = True
-        rows.write(completion_columns(flows, finished))
-
-    try:
-        with TerminalMonitor(remarks, write, patience_s=PATIENCE_S) as monitor:
-            run = simulate_flows(flows, scenario, record=record, monitor=monitor)
-        rows.write(unfinished_columns(flows, is_done))
-    except StuckError:
-        rows.write(unfinished_columns(flows, is_done))
-        raise
-    except KeyboardInterrupt:
-        remarks.print(f"{rows.count:,} of {len(flows):,} flows had finished", highlight=False)
-        raise
-    finally:
-        rows.close()
-    print_packets(run, scenario, remarks if outputs.on_stdout else results_console())
-    say_written(rows.files)
-    write_each(_writers(run, scenario, outputs))
-    outputs.show_page()
-    return run
-
-
-def _writers(
-    run: PacketRun, scenario: ScenarioFile, outputs: Outputs
-) -> dict[str, Callable[[], None]]:
-    """What writes each file but the rows, by its name."""
-    writers: dict[str, Callable[[], None]] = {}
-    if (json := outputs.json_target) is not None:
-        writers[json] = lambda: write_json(as_json(run, scenario), json)
-    if (events := outputs.events) is not None:
-        writers[str(events)] = lambda: write_events(run, events)
-    if (operations := outputs.operations) is not None:
-        writers[str(operations)] = lambda: write_operations(run, operations)
-    if (html := outputs.html) is not None:
-        writers[str(html)] = lambda: _write_page(run, scenario, html)
-    return writers
-
-
-def _write_page(run: PacketRun, scenario: ScenarioFile, path: Path) -> None:
-    from lightloom.report.page_packets import write_packets_page  # plots take a while to import
-
-    write_packets_page(run, scenario, path, command_line())
-
-
-def write_events(run: PacketRun, path: Path) -> None:
-    """Write the events of packets as CSV.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
-    write_text(csv_text(trace_columns(run)), path)
-
-
-def write_operations(run: PacketRun, path: Path) -> None:
-    """Write when operations began and ended as CSV.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
-    assert run.operations is not None
-    rows = operation_rows(run.flows, run.operations)
-    write_text(csv_text(rows), path)
-
-
-def keep_operations(flows: Flows, outputs: Outputs) -> None:
-    """Refuse to write operations where there are none."""
-    if outputs.operations is not None and flows.programs is None and flows.after is None:
-        raise InputError(
-            "--operations is for --programs, or flows with the column 'after'; leave it out"
-        )
+    scenario: File | None = Field(
+        None,
+        description="Scenario file (TOML) to start from; options given as well replace it.",
+    )
+    ecn: Name | None = Field(
+        None,
+        description="Mark packets from a queue of MIN, with probability P at MAX, and always above "
+        "it; one SIZE for both; on or off.",
+    )
+    pfc: Name | None = Field(
+        None,
+        description="Pause the sender of a link above PAUSE buffered bytes until below RESUME; on "
+        "or off.",
+    )
+    initial_window: Annotated[Whole, Field(le=2**32 - 1)] | None = Field(
+        None, description="Packets of a flow that are sent before the first acknowledgment."
+    )
+    paths: Annotated[Whole, Field(le=2**16 - 1)] | None = Field(
+        None, description="Number of paths that the packets of a flow are sprayed over."
+    )
+    set: tuple[str, ...] = Field(
+        (), description="Any key of a scenario file, such as transport.gain=0.05; repeatable."
+    )
 
 
 def scenario_of(call: CommandCall) -> tuple[ScenarioFile, Callable[[str], str]]:
@@ -172,6 +72,8 @@ def scenario_of(call: CommandCall) -> tuple[ScenarioFile, Callable[[str], str]]:
     InputError
         If a value is missing, of the wrong kind or out of range, or a key unknown.
     """
+    from lightloom.packets import load_scenario
+
     shortcuts = call.take(Shortcuts, "shortcuts")
     path, values = shortcuts.scenario, dict[str, Any]()
     if path is not None:
@@ -224,6 +126,8 @@ def _shortcut_keys(shortcuts: Shortcuts, transport: Any) -> dict[str, Any]:
 
 def _window_key(transport: Any) -> str:
     """The key of a first window, which transports call differently."""
+    from lightloom.packets.settings import profile_of
+
     parameters = profile_of(transport, 100.0)["transport"] if transport in TRANSPORTS else {}
     return "transport.initial_window" if "initial_window" in parameters else "transport.window"
 
@@ -276,7 +180,7 @@ def _check_present(keys: dict[str, Any]) -> None:
     needed = {"hosts": "network.hosts", "rate": "network.rate_gbps", "transport": "transport.name"}
     missing = next((flag for flag, key in needed.items() if key not in keys), None)
     if missing is not None:
-        raise InputError(f"--{missing} is missing; for example: {EXAMPLES[0]}")
+        raise InputError(f"--{missing} is missing; for example: {EXAMPLE}")
 
 
 def _names_of_keys(
@@ -295,27 +199,3 @@ def _names_of_keys(
         return key if in_file and not is_given else flag
 
     return call
-
-
-def record_of(events: EventOptions, outputs: Outputs) -> Record:
-    """What is kept for the files that are wanted."""
-    for name in ("max_events", "events_flow"):
-        if getattr(events, name) is not None and outputs.events is None:
-            flag = name.replace("_", "-")
-            raise InputError(f"--{flag} is for --events; give it a file as well")
-    # for the plots and the file that show them
-    samples = _SAMPLES if outputs.html or outputs.json_target else 0
-    if outputs.events is None:
-        return Record(samples=samples)
-    limit = events.max_events or _MAX_EVENTS
-    return Record(samples=samples, trace=limit, trace_flow=events.events_flow)
-
-
-def keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
-    """Refuse to write over what is read."""
-    traffic, network = scenario.traffic, scenario.network
-    sources = (traffic.flows, traffic.programs, traffic.matrix, network.links, network.outages)
-    read = {source.resolve() for source in sources if source is not None}
-    for path in outputs.files():
-        if path.resolve() in read:
-            raise InputError(f"{path}: is read as well; write results to another file")
