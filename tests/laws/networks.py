@@ -50,6 +50,18 @@ def _crossbars(servers: int, _: int) -> Network:
     return replace(packet(servers, "hierarchical"), parts=parts)
 
 
+def _racks(kind: str, **options: Any) -> Callable[[int, int], Network]:
+    """Racks of a server each, with epochs and switches as fast as the steps are short."""
+
+    def build(servers: int, _: int) -> Network:
+        cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
+        own = {"interconnect": "ideal", "link_delay_s": 1e-6, **options}
+        parts = load_fabric(kind, own).network(cluster).parts
+        return replace(packet(servers, "hierarchical"), parts=parts)
+
+    return build
+
+
 def _rotor(servers: int, _: int) -> Network:
     """One circuit of each server, to all others in turn."""
     slots = list(rounds(servers))
@@ -73,7 +85,12 @@ BUILDERS: dict[str, Callable[[int, int], Network]] = {
     "mesh": _mesh,
     "crossbars": _crossbars,
     "rotor": _rotor,
+    "rotornet": _racks("rotornet"),
+    "helios": _racks("helios", dark_s=1e-5, epoch_s=1e-4),
+    "x-nest-plus": _racks("x-nest-plus", dark_s=1e-5, epoch_s=1e-4, hello_s=1e-5),
 }
+#: networks with a clock: bytes that miss a slot by a picosecond wait for a period
+CLOCKED = ("rotor", "rotornet", "helios", "x-nest-plus")
 #: networks on which all servers, not only the members of a group, are alike
 SYMMETRIC = ("flat", "hierarchical", "rail", "mesh", "crossbars")
 #: only for an even number of servers

@@ -9,13 +9,13 @@ from __future__ import annotations
 import pytest
 from tests.laws.bounds import EQUAL, PACKETS, STEEP
 from tests.laws.cases import Case, cases
-from tests.laws.networks import BUILDERS, nics_of
+from tests.laws.networks import BUILDERS, CLOCKED, nics_of
 from tests.laws.sampling import apart, hold, longer, shorter
 from tests.simulate_graphs import NIC
 
 COUNT = 6
 #: circuits that follow a clock are simulated as packets by themselves only
-NETWORKS = tuple(name for name in BUILDERS if name != "rotor")
+NETWORKS = tuple(name for name in BUILDERS if name not in CLOCKED)
 on_each = pytest.mark.parametrize("name", NETWORKS)
 
 

@@ -23,14 +23,13 @@ from tests.laws.bounds import (
     little,
 )
 from tests.laws.cases import Case, cases
-from tests.laws.networks import BUILDERS, SYMMETRIC, network_of, nics_of, scaled
+from tests.laws.networks import BUILDERS, CLOCKED, SYMMETRIC, network_of, nics_of, scaled
 from tests.laws.sampling import apart, hold, longer, shorter
 from tests.simulate_graphs import NIC
 
 COUNT = 10
 NETWORKS = tuple(BUILDERS)
-#: networks without a clock: bytes that miss a slot by a picosecond wait for a period
-TIMELESS = tuple(name for name in NETWORKS if name != "rotor")
+TIMELESS = tuple(name for name in NETWORKS if name not in CLOCKED)
 on_each = pytest.mark.parametrize("name", NETWORKS)
 #: those of which a larger one gives each server what it had
 ALIKE = tuple(name for name in TIMELESS if name not in ("oversubscribed", "mesh"))

@@ -11,6 +11,8 @@
 //! (`cache`), break-even (`break_even`), relaying, the circuits at the start,
 //! and the NICs (`layout`), where failed ones are avoided.
 //!
+//! [`EpochDecider`] decides for racks whose circuits follow measured traffic, epoch by epoch.
+//!
 //! [`When`] says when to decide over the [`Program`] of a step, and how far to look (`policy`).
 //!
 //! It assumes that its caller knows what is upcoming and how much time hides a switch. It has no
@@ -26,6 +28,7 @@ mod choice;
 mod decide;
 mod decider;
 mod decision;
+mod epochs;
 mod layout;
 mod policy;
 mod predictor;
@@ -38,6 +41,7 @@ pub use break_even::{
 pub use decide::{Case, decide_all};
 pub use decider::Decider;
 pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
+pub use epochs::{CircuitPolicy, EpochDecider, EpochPolicy, EpochRules};
 pub use policy::{Arrival, Policy, Program, Reconfigure, Turn, When};
 pub use predictor::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand};
 pub use region::{NumaNodes, Region, SizedRegion};

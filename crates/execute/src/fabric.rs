@@ -2,7 +2,7 @@
 
 use crate::circuits::Circuits;
 use crate::error::ExecuteError;
-use crate::links::{Division, Flow, LinkUse, Links, PartId, Path};
+use crate::links::{CONDUCTED, Division, Flow, LinkUse, Links, PartId, Path};
 use crate::network::{
     AllToAllDemand, Below, DelegateHolds, Lowering, Network, NetworkPart, Pair, Placement,
     RingOrder, Setting, delegate_share,
@@ -25,6 +25,8 @@ pub(crate) struct Fabric {
     parts: Vec<Box<dyn NetworkPart>>,
     nvswitch: NvSwitch,
     start_up: StartUp,
+    /// The part that takes transfers into its care, if one does.
+    conductor: Option<usize>,
     /// Whether bytes are spread over all NICs of a path, whichever GPU they come from.
     has_delegates: bool,
     /// When links next change by the clock; nothing if none do.
@@ -47,6 +49,7 @@ impl Fabric {
             let mut setting = Setting { id, network, placement, links: &mut links };
             parts.extend(part.build(&mut setting)?);
         }
+        let conductor = network.parts.iter().position(|part| part.conducts());
         let (nvswitch, start_up) = (network.nvswitch, network.start_up);
         let mut fabric = Self {
             links,
@@ -54,6 +57,7 @@ impl Fabric {
             parts,
             nvswitch,
             start_up,
+            conductor,
             has_delegates: network.delegates && network.all_to_all == AllToAll::Hierarchical,
             next_change: None,
         };
@@ -174,11 +178,19 @@ impl Fabric {
 
     /// Starts a transfer; see [`Links::start`].
     pub(crate) fn start(&mut self, now: Time, flow: Flow, path: &[LinkId]) {
-        if self.next_change.is_some_and(|change| change <= now) {
+        // A part that decides on what begins now waits until all of it has begun.
+        let is_due = |change: Time| change < now || (change == now && self.conductor.is_none());
+        if self.next_change.is_some_and(is_due) {
             self.follow_clock(now);
         }
         self.started += 1;
-        self.links.start(now, flow, path);
+        if let Some(place) = self.conductor
+            && self.parts[place].conduct(now, flow, path, &mut self.links)
+        {
+            self.find_next_change(now);
+        } else {
+            self.links.start(now, flow, path);
+        }
     }
 
     /// Starts transfers that begin together; see [`Links::start_together`].
@@ -191,6 +203,7 @@ impl Fabric {
         if self.next_change.is_some_and(|change| change <= now) {
             self.follow_clock(now);
         }
+        debug_assert!(self.conductor.is_none(), "only circuits that take turns begin together");
         self.started += transfers.len() as u64;
         self.links.start_together(now, shape, transfers);
     }
@@ -225,13 +238,14 @@ impl Fabric {
         observer: &mut dyn Observer,
     ) -> Result<Option<Time>, ExecuteError> {
         let mut changes = 0_u32;
-        while let Some(change) = self.next_change.filter(|_| self.links.is_busy()) {
+        while let Some(change) = self.next_change.filter(|_| self.is_busy()) {
             if limit.is_some_and(|limit| limit < change) {
                 break;
             }
             let end = self.links.run_until(Some(change), done, observer)?;
-            if end.is_some() {
-                return Ok(end);
+            if let Some(end) = end {
+                self.conduct(end, done);
+                return Ok(Some(end));
             }
             self.follow_clock(change);
             // Between two events there may be any number of changes.
@@ -240,7 +254,31 @@ impl Fabric {
                 return Err(ExecuteError::Interrupted(Interrupted { now: change, done: 0 }));
             }
         }
-        self.links.run_until(limit, done, observer)
+        let end = self.links.run_until(limit, done, observer)?;
+        if let Some(end) = end {
+            self.conduct(end, done);
+        }
+        Ok(end)
+    }
+
+    /// Whether something is on its way, on links or in the care of a part.
+    fn is_busy(&self) -> bool {
+        self.links.is_busy() || self.conductor.is_some_and(|place| self.parts[place].is_busy())
+    }
+
+    /// Tells the part that has transfers in its care which of its flows have ended; what is left
+    /// of the tokens is of whole transfers.
+    fn conduct(&mut self, now: Time, done: &mut Vec<u64>) {
+        let Some(place) = self.conductor else { return };
+        let (part, links) = (&mut self.parts[place], &mut self.links);
+        done.retain_mut(|token| {
+            if *token < CONDUCTED {
+                return true;
+            }
+            let whole = part.conducted(now, *token, links);
+            *token = whole.unwrap_or(*token);
+            whole.is_some()
+        });
     }
 
     fn follow_clock(&mut self, now: Time) {

@@ -15,6 +15,7 @@
 use crate::grid::{Cell, Grid, Middle, NO_GRID, Place, SIDE, each};
 use crate::ids::{LinkId, NO_LINK, SHORT};
 use crate::network::FlowNetwork;
+use crate::span::PS;
 use lightloom_model::Time;
 
 /// Kinds of middles of a grid at most, for one byte each.
@@ -303,6 +304,14 @@ impl FlowNetwork {
     pub(crate) fn rate_in_cell(&self, flow: u32) -> f64 {
         let GridCell { grid, cell: Cell { row, column } } = self.cell_of(flow);
         self.grids.grids[grid].rate[row][column]
+    }
+
+    /// Bits that a flow in a cell has left.
+    pub(crate) fn bits_left_in_cell(&self, flow: u32) -> f64 {
+        let GridCell { grid, cell: Cell { row, column } } = self.cell_of(flow);
+        let grid = &self.grids.grids[grid];
+        let sent = grid.rate[row][column] * (self.now - grid.settled) as f64 / PS;
+        (grid.left[row][column] - sent).max(0.0)
     }
 
     /// Sum of the rates of the flows in cells that cross a link.

@@ -1,7 +1,7 @@
 //! Names of links and flows.
 
 /// A link of a [`FlowNetwork`](crate::FlowNetwork); numbered from 0 in the order of creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
 /// A flow of a [`FlowNetwork`](crate::FlowNetwork): a slot, reused once the flow has finished.

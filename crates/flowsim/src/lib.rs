@@ -14,7 +14,8 @@
 //! The parts: [`FlowNetwork`] (events and time), `priority` (classes of flows), `store` (flows,
 //! paths, who crosses which link), `level` (the fair level of one link), `repair` (all links
 //! consistent again after a change), `grid` and `all_to_all` (the same for all-to-alls that are
-//! alone on their links), `progress` (bytes sent and finish times), `span` (times in whole ps).
+//! alone on their links), `progress` (bytes sent and finish times), `withdrawal` (what is left),
+//! `span` (times in whole ps).
 
 #![warn(unreachable_pub)]
 
@@ -28,6 +29,7 @@ mod progress;
 mod repair;
 mod span;
 mod store;
+mod withdrawal;
 
 pub use ids::{FlowId, LinkId};
 pub use network::{FlowNetwork, Statistics};

@@ -243,7 +243,7 @@ impl FlowNetwork {
         self.store.len()
     }
 
-    /// Bytes of the finished flows that crossed a link.
+    /// Bytes that flows which have finished or were withdrawn have sent over a link.
     pub fn carried(&self, link: LinkId) -> u64 {
         self.store.links[link.0 as usize + 1].carried
     }
@@ -262,7 +262,7 @@ impl FlowNetwork {
     }
 
     /// Before a change at `now`: what happens until then, happens first.
-    fn step_to(&mut self, now: Time) {
+    pub(crate) fn step_to(&mut self, now: Time) {
         assert!(now.0 >= self.now, "time runs backwards: {} after {}", now.0, self.now);
         if now.0 == self.now {
             return;
@@ -318,10 +318,7 @@ impl FlowNetwork {
             } else {
                 self.leave_links(flow, self.levels[bottleneck as usize]);
             }
-            for index in 0..self.store.path(flow).len() {
-                let link = self.store.path(flow)[index].link;
-                self.store.links[link as usize].carried += size;
-            }
+            self.count_carried(flow, size);
             self.store.free(flow);
             self.statistics.completions += 1;
         }
@@ -334,8 +331,16 @@ impl FlowNetwork {
         }
     }
 
+    /// Counts bytes of a flow on the links of its path.
+    pub(crate) fn count_carried(&mut self, flow: u32, bytes: u64) {
+        for index in 0..self.store.path(flow).len() {
+            let link = self.store.path(flow)[index].link;
+            self.store.links[link as usize].carried += bytes;
+        }
+    }
+
     /// Takes a flow of this rate off the links of its path.
-    fn leave_links(&mut self, flow: u32, rate: f64) {
+    pub(crate) fn leave_links(&mut self, flow: u32, rate: f64) {
         for index in 0..self.store.path(flow).len() {
             let hop = self.store.path(flow)[index];
             self.store.remove_entry(hop);

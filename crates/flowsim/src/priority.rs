@@ -123,6 +123,33 @@ impl PriorityNetwork {
         PriorityFlowId { priority, flow }
     }
 
+    /// As [`FlowNetwork::left`].
+    ///
+    /// # Panics
+    /// If `now` is earlier than a previous call's.
+    pub fn left(&mut self, now: Time, id: PriorityFlowId, token: u64) -> Option<Bytes> {
+        self.class_at(now, id)?.left(now, id.flow, token)
+    }
+
+    /// As [`FlowNetwork::withdraw`].
+    ///
+    /// # Panics
+    /// If `now` is earlier than a previous call's.
+    pub fn withdraw(&mut self, now: Time, id: PriorityFlowId, token: u64) -> Option<Bytes> {
+        self.class_at(now, id)?.withdraw(now, id.flow, token)
+    }
+
+    /// The network of a flow's class, when what finishes until `now` has finished.
+    fn class_at(&mut self, now: Time, id: PriorityFlowId) -> Option<&mut FlowNetwork> {
+        if self.classes.len() > 1 {
+            self.step_to(now);
+        } else {
+            self.now = self.now.max(now);
+        }
+        let mut classes = self.classes.iter_mut();
+        classes.find(|class| class.priority == id.priority).map(|class| &mut class.network)
+    }
+
     /// When the next flow finishes, if no further change comes; `None` if all are stalled.
     pub fn next_completion(&mut self) -> Option<Time> {
         if !self.finished.is_empty() {

@@ -151,6 +151,15 @@ impl FlowNetwork {
         left.max(0.0)
     }
 
+    /// Bits that `flow` has left, which `link` limits.
+    pub(crate) fn bits_left_on(&self, flow: u32, link: u32) -> f64 {
+        let hop = self.store.path(flow).iter().find(|hop| hop.link == link);
+        let position = hop.expect("a flow's bottleneck is on its path").position;
+        let link = &self.store.links[link as usize];
+        let remaining = link.crossing[position as usize].remaining;
+        (remaining - sent_since_settled(link, self.now)).max(0.0)
+    }
+
     /// Whether the flows that cross `link` drain at the lowest level of their paths.
     fn is_settled(&self, link: u32) -> bool {
         self.store.links[link as usize].crossing.iter().all(|entry| {

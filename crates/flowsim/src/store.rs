@@ -58,7 +58,7 @@ pub(crate) struct Link {
     pub settled: u64,
     /// Minimum of the bits left of the flows whose bottleneck it is.
     pub minimum: f64,
-    /// Bytes of finished flows.
+    /// Bytes that flows which have left have sent over it.
     pub carried: u64,
     /// Where it stands in a grid, as the first or the last link of paths.
     pub place: Place,
@@ -209,9 +209,15 @@ impl Store {
         }
     }
 
+    /// Whether a slot has a flow that is on links, or in a cell.
+    pub(crate) fn holds(&self, flow: u32) -> bool {
+        self.flows[flow as usize].length > 0
+    }
+
     /// Frees the slot of a flow that is off all its links.
     pub(crate) fn free(&mut self, flow: u32) {
         let Flow { length, hops, .. } = self.flows[flow as usize];
+        self.flows[flow as usize].length = 0;
         if length as usize > SHORT {
             let class = length.next_power_of_two().trailing_zeros() as usize;
             self.free_long[class].push(hops[0].link);

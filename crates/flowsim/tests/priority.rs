@@ -52,6 +52,22 @@ fn the_lower_class_waits_where_the_higher_fills_a_link() {
     assert_eq!((network.carried(LinkId(0)), network.active()), (1500, 0));
 }
 
+/// 600 of 1000 bytes are sent before the urgent flow comes; it is withdrawn with 200 of 500 left.
+#[test]
+fn what_is_withdrawn_is_left_and_leaves_its_share_to_the_others() {
+    let mut network = links(&[8]);
+    let slow = network.start(Time(0), Bytes(1000), 0, &[LinkId(0)], 0);
+    let urgent = network.start(Time(600 * BYTE), Bytes(500), 1, &[LinkId(0)], 1);
+    let now = Time(900 * BYTE);
+    assert_eq!(network.left(now, slow, 0), Some(Bytes(400)));
+    assert_eq!(network.left(now, slow, 1), None, "the token is another flow's");
+    assert_eq!(network.withdraw(now, urgent, 1), Some(Bytes(200)));
+    assert_eq!(network.withdraw(now, urgent, 1), None);
+    assert_eq!((network.carried(LinkId(0)), network.active()), (300, 1));
+    assert_eq!(finish(&mut network), [(0, 1300 * BYTE)]);
+    assert_eq!(network.carried(LinkId(0)), 1300);
+}
+
 #[test]
 fn the_lower_class_shares_what_the_higher_leaves() {
     // The urgent flow is held to 2 of 8 Gb/s elsewhere; two others share the remaining 6.

@@ -23,6 +23,10 @@ enum Change {
         link: usize,
         rate: u64,
     },
+    /// Takes a flow off its links.
+    Withdraw {
+        flow: usize,
+    },
     /// Goes this far towards (in percent), or past, the next completion.
     Advance {
         percent: u64,
@@ -77,6 +81,7 @@ fn history_of<S: Strategy<Value = u64>>(
         let change = prop_oneof![
             6 => (size(), path).prop_map(|(size, path)| Change::Start { size, path }),
             1 => (0..links, rate()).prop_map(|(link, rate)| Change::Rate { link, rate }),
+            1 => (0..99_usize).prop_map(|flow| Change::Withdraw { flow }),
             4 => prop_oneof![3 => Just(100u64), 1 => 0u64..300]
                 .prop_map(|percent| Change::Advance { percent }),
         ];
@@ -132,6 +137,7 @@ fn all_to_alls(rounds: usize) -> impl Strategy<Value = History> {
         let other = prop_oneof![
             2 => (size(), path).prop_map(|(size, path)| Change::Start { size, path }),
             1 => (0..links, rate()).prop_map(|(link, rate)| Change::Rate { link, rate }),
+            1 => (0..99_usize).prop_map(|flow| Change::Withdraw { flow }),
         ];
         let others = prop::collection::vec((other, 0.0..1.0), 0..3);
         let rounds = prop::collection::vec(all_to_all((rows, columns, middles)), 1..=rounds);
@@ -249,6 +255,23 @@ impl Run {
         self.active.insert(token, (flow, path.to_vec(), size));
     }
 
+    /// Takes a flow that has bytes off its links, if there is any: its token, and bytes left.
+    fn withdraw(&mut self, number: usize) -> Option<(u64, u64)> {
+        let flows = self.active.iter().filter(|(_, (_, _, size))| *size > 0);
+        let tokens: Vec<u64> = flows.map(|(&token, _)| token).collect();
+        let token = *tokens.get(number % tokens.len().max(1))?;
+        let (flow, path, size) = self.active.remove(&token).expect("it is on its way");
+        let now = Time(self.now);
+        let left = self.network.left(now, flow, token);
+        assert_eq!(self.network.withdraw(now, flow, token), left);
+        assert_eq!(self.network.withdraw(now, flow, token), None, "it is withdrawn once");
+        let left = left.expect("it had not finished").0;
+        for link in path {
+            self.carried[link] += size - left;
+        }
+        Some((token, left))
+    }
+
     /// Advances completion by completion to `limit`.
     fn advance(&mut self, limit: u64) {
         let mut done = Vec::new();
@@ -318,6 +341,15 @@ fn play(history: &History, slow: Option<Slow>) -> Run {
                 run.set_rate(*link, *rate);
                 if let Some(slow) = &mut slow {
                     slow.capacity[*link] = *rate as f64;
+                }
+            }
+            Change::Withdraw { flow } => {
+                let Some((token, left)) = run.withdraw(*flow) else { continue };
+                if let Some(slow) = &mut slow {
+                    let (_, bits) = slow.flows.remove(&token).expect("it is on its way there, too");
+                    // Times are rounded to picoseconds in both: a byte or two, and more of more.
+                    let bytes = bits / 8.0;
+                    assert!((left as f64 - bytes).abs() <= 1e-9 * bytes + 300.0, "{left} {bytes}");
                 }
             }
             Change::Advance { percent } => {
@@ -399,6 +431,8 @@ proptest! {
                     eager.set_rate(*link, *rate);
                     lazy.set_rate(*link, *rate);
                 }
+                // Which flows are on their way is known only where completions are asked for.
+                Change::Withdraw { .. } => {}
                 Change::Advance { percent } => {
                     let now = eager.now + percent * MS / 100;
                     lazy.now = now;

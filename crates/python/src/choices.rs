@@ -10,7 +10,7 @@ use lightloom_schedule::relay::{PathKind, RelayVerdict};
 use lightloom_schedule::rotornet::Cycling;
 use lightloom_schedule::steps::{Estimator, Turning};
 use lightloom_schedule::topoopt::Strides;
-use lightloom_schedule::xnest_plus::Reading;
+use lightloom_schedule::xnest_plus::{Reading, SwitchRule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -31,7 +31,7 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 19] = [
+const SETS: [Set; 20] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
     (Balancing::KEY, entries::<Balancing>),
@@ -49,6 +49,7 @@ const SETS: [Set; 19] = [
     (PlaneChoice::KEY, entries::<PlaneChoice>),
     (RelayVerdict::KEY, entries::<RelayVerdict>),
     (Strides::KEY, entries::<Strides>),
+    (SwitchRule::KEY, entries::<SwitchRule>),
     (TransportName::KEY, entries::<TransportName>),
     (Turning::KEY, entries::<Turning>),
 ];

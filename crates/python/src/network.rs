@@ -5,7 +5,7 @@
 use crate::errors::NetworkInvalid;
 use crate::records::Record;
 use lightloom_execute::network::{Network, PartConfig};
-use lightloom_execute::parts::{Crossbars, Direct, Eps, Ocs, ScheduledCircuits};
+use lightloom_execute::parts::{Crossbars, Direct, Eps, Ocs, RackCircuits, ScheduledCircuits};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
@@ -15,11 +15,12 @@ use std::sync::Arc;
 type Reader = fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>>;
 
 /// Every kind of part.
-const PARTS: [(&str, Reader); 5] = [
+const PARTS: [(&str, Reader); 6] = [
     ("eps", part_of::<Eps>),
     ("ocs", part_of::<Ocs>),
     ("direct", part_of::<Direct>),
     ("scheduled", part_of::<ScheduledCircuits>),
+    ("racks", part_of::<RackCircuits>),
     ("crossbar", part_of::<Crossbars>),
 ];
 

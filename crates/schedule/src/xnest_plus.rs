@@ -3,8 +3,9 @@
 //! The traffic matrix is split "in a diagonally symmetric manner" into sub-matrices, each with its
 //! configuration of a switch. The paper's figure (k = 6) can be read in two ways, see [`Reading`].
 //! The number of switches per configuration follows the sub-matrices' shares W of the traffic.
-//! As printed, `N = round(W * switches / 2)`, the numbers need not add up; here each switch goes to
-//! the configuration with the largest W / N, which makes the largest W / N as small as can be.
+//! As printed, `N = round(W * switches / 2)`, the numbers need not add up ([`SwitchRule::Paper`]);
+//! by default each switch goes to the configuration with the largest W / N, which makes the
+//! largest W / N as small as can be.
 //!
 //! Half of the switches turn at a time, and none whose configuration stays. Leaves out the packet
 //! switches and the paths of several hops that the paper uses in addition to the circuits.
@@ -80,6 +81,36 @@ pub fn switches_for(weights: &[u64], switches: usize) -> Vec<u32> {
     counts
 }
 
+choices! {
+    /// How many switches the parts of a traffic matrix get.
+    pub enum SwitchRule: "rule" {
+        Greedy = "greedy": "One after another to the largest traffic per switch",
+        Paper = "paper": "Shares of the traffic, rounded, as printed",
+    }
+}
+
+impl SwitchRule {
+    /// How many of `switches` each part gets. As printed, rounded shares may be too many (the
+    /// smallest then get fewer) or too few (other switches stay as they are).
+    fn counts(self, weights: &[u64], switches: usize) -> Vec<u32> {
+        let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+        if self == Self::Greedy || total == 0 {
+            return switches_for(weights, switches);
+        }
+        let rounded = |&weight: &u64| {
+            let twice = 2 * u128::from(weight) * switches as u128;
+            ((twice + total) / (2 * total)) as u32
+        };
+        let mut counts: Vec<u32> = weights.iter().map(rounded).collect();
+        while counts.iter().sum::<u32>() > switches as u32 {
+            let used = (0..counts.len()).rev().filter(|&part| counts[part] > 0);
+            let least = used.min_by_key(|&part| weights[part]).expect("the sum is above 0");
+            counts[least] -= 1;
+        }
+        counts
+    }
+}
+
 /// What the switches hold next, and which turn in which half.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XnestPlan {
@@ -114,7 +145,7 @@ pub fn xnest_plan(
         return Err(Invalid(format!("{given} previous settings for {switches} switches")));
     }
     let matrices = sub_matrices(nodes, reading);
-    Ok(plan(demand, &matrices, switches, previous))
+    Ok(plan(demand, &matrices, switches, previous, SwitchRule::Greedy))
 }
 
 choices! {
@@ -153,6 +184,21 @@ pub fn xnest_step(
     turning: Turning,
     hysteresis: Option<u32>,
 ) -> Result<XnestStep, Invalid> {
+    xnest_step_by(measured, held, sizes, reading, (turning, SwitchRule::Greedy), hysteresis)
+}
+
+/// As [`xnest_step`], by this rule of how many switches parts get.
+///
+/// # Errors
+/// As [`xnest_step`].
+pub fn xnest_step_by(
+    measured: &[u64],
+    held: &[(u32, u32)],
+    sizes: &Epochs,
+    reading: Reading,
+    (turning, rule): (Turning, SwitchRule),
+    hysteresis: Option<u32>,
+) -> Result<XnestStep, Invalid> {
     check_square(measured, sizes.nodes)?;
     check_sizes(sizes)?;
     if sizes.nodes < 2 || (!held.is_empty() && held.len() != sizes.switches) {
@@ -173,7 +219,7 @@ pub fn xnest_step(
         Turning::All => 0..sizes.switches,
     };
     let kept = (!held.is_empty()).then(|| &held[group.clone()]);
-    let planned = plan(measured, &matrices, group.len(), kept);
+    let planned = plan(measured, &matrices, group.len(), kept, rule);
     let mut settings = held.to_vec();
     settings.resize(sizes.switches, (0, 0));
     settings[group.clone()].copy_from_slice(&planned.settings);
@@ -212,6 +258,7 @@ fn plan(
     matrices: &[Vec<Vec<u32>>],
     switches: usize,
     previous: Option<&[(u32, u32)]>,
+    rule: SwitchRule,
 ) -> XnestPlan {
     let bytes = |configuration: &[u32]| {
         let n = configuration.len();
@@ -221,7 +268,7 @@ fn plan(
     let parts: Vec<Vec<u64>> =
         matrices.iter().map(|matrix| matrix.iter().map(|one| bytes(one)).collect()).collect();
     let weights: Vec<u64> = parts.iter().map(|own| own.iter().sum()).collect();
-    let counts = switches_for(&weights, switches);
+    let counts = rule.counts(&weights, switches);
     let mut wanted = Vec::with_capacity(switches);
     for (matrix, (own, &count)) in (0..).zip(parts.iter().zip(&counts)) {
         let split = switches_for(own, count as usize);
@@ -249,11 +296,48 @@ fn place(
     }
     let half = switches.div_ceil(2);
     let in_turn = (0..half).flat_map(|i| [i, half + i]).filter(|&switch| switch < switches);
-    let free: Vec<usize> = in_turn.filter(|&switch| settings[switch].is_none()).collect();
-    for (&switch, new) in free.iter().zip(open.into_iter().flatten()) {
-        settings[switch] = Some(new);
-    }
-    let mut turned: Vec<u32> = free.into_iter().map(|switch| switch as u32).collect();
+    let free = in_turn.filter(|&switch| settings[switch].is_none());
+    let new: Vec<_> = free.zip(open.into_iter().flatten()).collect();
+    let mut turned: Vec<u32> = new.iter().map(|&(switch, _)| switch as u32).collect();
     turned.sort_unstable();
-    (settings.into_iter().map(|setting| setting.expect("one per switch")).collect(), turned)
+    for (switch, setting) in new {
+        settings[switch] = Some(setting);
+    }
+    // Where shares were rounded down, what is left stays as it is.
+    let kept = |switch: usize| previous.map_or((0, 0), |previous| previous[switch]);
+    let settings = settings.into_iter().enumerate();
+    (settings.map(|(switch, setting)| setting.unwrap_or_else(|| kept(switch))).collect(), turned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cases where rounded shares are too few or too many: 7 or 4 equal parts of 2 switches; shares
+    /// of (.5, .2, .15, .1, .05) of 5 switches, which is 10 of which one half turns.
+    #[test]
+    fn rounded_shares_need_not_add_up() {
+        let counts = |weights: &[u64], switches| SwitchRule::Paper.counts(weights, switches);
+        assert_eq!(counts(&[1; 7], 2), [0; 7]);
+        assert_eq!(counts(&[1; 5], 2), [0; 5]);
+        assert_eq!(counts(&[50, 20, 15, 10, 5], 5), [3, 1, 1, 0, 0]);
+        assert_eq!(counts(&[3, 3, 3, 1], 5), [2, 2, 1, 0], "2, 2, 2 are one too many");
+        assert_eq!(counts(&[0, 0], 3), switches_for(&[0, 0], 3));
+        assert_eq!(SwitchRule::Greedy.counts(&[1; 7], 2).iter().sum::<u32>(), 2);
+    }
+
+    #[test]
+    fn switches_that_no_rounded_share_reaches_stay() {
+        let sizes = Epochs { nodes: 8, switches: 4, epoch: 10, delay: 1 };
+        let held = [(0, 0), (1, 0), (2, 0), (3, 0)];
+        let uniform = [5; 64];
+        let turning = (Turning::All, SwitchRule::Paper);
+        let step = xnest_step_by(&uniform, &held, &sizes, Reading::Pairings, turning, None);
+        // 4 / 7 is rounded up: seven parts ask for four switches.
+        assert_eq!(step.unwrap().settings.len(), 4);
+        let sizes = Epochs { switches: 3, ..sizes };
+        let step = xnest_step_by(&uniform, &held[..3], &sizes, Reading::Pairings, turning, None);
+        let step = step.unwrap();
+        assert_eq!((step.settings.as_slice(), step.switches.turned), (&held[..3], vec![false; 3]));
+    }
 }

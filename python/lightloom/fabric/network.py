@@ -2,9 +2,10 @@
 
 A network is a list of parts: a packet fabric (:class:`Eps`), regional circuits (:class:`Ocs`),
 fixed circuits with relaying (:class:`Direct`), circuits that follow a periodic schedule
-(:class:`Scheduled`), circuits whose ports take turns (:class:`Crossbars`). Each is described in its
-file of ``crates/execute/src/parts``, which says what its fields mean; the core reads the fields of
-these classes by name. Rates are bits per second, times picoseconds, both whole numbers.
+(:class:`Scheduled`), racks whose circuits follow what was measured (:class:`RackCircuits`),
+circuits whose ports take turns (:class:`Crossbars`). Each is described in its file of
+``crates/execute/src/parts``, which says what its fields mean; the core reads the fields of these
+classes by name. Rates are bits per second, times picoseconds, both whole numbers.
 """
 
 from __future__ import annotations
@@ -159,6 +160,61 @@ class Scheduled:
 
 
 @dataclass(frozen=True)
+class EpochRules:
+    """What the circuits of racks follow, epoch by epoch.
+
+    ``policy``, ``estimator``, ``reading``, ``rule``, ``turning`` and ``cycling`` are names of the
+    sets of the core. ``weight``, of the newest measurement of a smoothed estimate, and
+    ``hysteresis``, by which circuits must carry more for switches to turn, are thousandths.
+    """
+
+    policy: str
+    estimator: str = "last"
+    weight: int = 250
+    hysteresis: int | None = None
+    reading: str = "pairings"
+    rule: str = "greedy"
+    turning: str = "first"
+    cycling: str = "fixed"
+
+
+@dataclass(frozen=True)
+class RackCircuits:
+    """Racks of servers, circuit switches among them, and electrical links that are always lit.
+
+    Each of ``banks`` is racks, in the order of ports, and how many switches join just these;
+    ``circuit_rate_bps`` is that of a port, all fibers together. ``cables`` join two racks at
+    ``cable_rate_bps``; ``core_rate_bps`` is the rate of a rack to a non-blocking electrical core.
+    Every ``epoch_ps`` the ``rules`` decide, switches turn ``control_ps`` later and are dark for
+    ``dark_ps``. Bytes wait for a circuit to the rack of their destination, or, with ``relay``, take
+    two hops (RotorLB); with ``circuits_per_path`` they take paths of so many circuits and any
+    electrical links, by tables that are renewed each ``hello_ps``, and go electrically after
+    ``patience_ps`` in the dark, if that is not ``None``.
+    """
+
+    kind: ClassVar[str] = "racks"
+
+    nics: int
+    nic_rate_bps: int
+    link_delay_ps: int
+    servers_per_rack: int
+    racks: int
+    circuit_rate_bps: int
+    banks: tuple[tuple[tuple[int, ...], int], ...]
+    epoch_ps: int
+    dark_ps: int
+    rules: EpochRules
+    cables: tuple[tuple[int, int], ...] = ()
+    cable_rate_bps: int = 0
+    core_rate_bps: int | None = None
+    control_ps: int = 0
+    relay: bool = False
+    circuits_per_path: int | None = None
+    hello_ps: int = 0
+    patience_ps: int | None = None
+
+
+@dataclass(frozen=True)
 class Crossbars:
     """Nothing but circuits: ``nics`` of each server, each with one circuit at a time.
 
@@ -187,9 +243,9 @@ class Crossbars:
 
 
 #: what a network may consist of, each part once
-Part = Eps | Ocs | Direct | Scheduled | Crossbars
+Part = Eps | Ocs | Direct | Scheduled | RackCircuits | Crossbars
 
-AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled, Crossbars)
+AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled, RackCircuits, Crossbars)
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,16 @@ from lightloom.fabric.chronos import Chronos
 from lightloom.fabric.dual_plane import DualPlane
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
+from lightloom.fabric.helios import Helios
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
 from lightloom.fabric.nvl72 import Nvl72
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.rail_only import RailOnly
+from lightloom.fabric.rotornet import RotorNet
 from lightloom.fabric.topoopt import TopoOpt
+from lightloom.fabric.x_nest_plus import XnestPlus
 from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
 
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
 AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
-AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos
+AnyRackCircuits = RotorNet | Helios | XnestPlus
+AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRackCircuits
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -47,6 +51,9 @@ FABRICS: dict[str, type[AnyFabric]] = {
     DualPlane.kind: DualPlane,
     Nvl72.kind: Nvl72,
     MixNetOpticalIo.kind: MixNetOpticalIo,
+    RotorNet.kind: RotorNet,
+    Helios.kind: Helios,
+    XnestPlus.kind: XnestPlus,
 }
 
 #: what others call a kind of fabric
@@ -61,6 +68,11 @@ _OTHER_NAMES = {
     "crossbar": Chronos.kind,
     "multi-plane": DualPlane.kind,
     "scale-up": Nvl72.kind,
+    "rotor": RotorNet.kind,
+    "xnest": XnestPlus.kind,
+    "x-nest": XnestPlus.kind,
+    "xnest+": XnestPlus.kind,
+    "x-nest+": XnestPlus.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has

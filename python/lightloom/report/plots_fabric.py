@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs, Scheduled
+from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs, RackCircuits, Scheduled
 from lightloom.report.plots_svg import drawing, tag
 from lightloom.simulate.result import LinkUse
 
@@ -17,6 +17,8 @@ WIDTH, LEFT, RIGHT = 1060.0, 10.0, 800.0
 #: boxes of a row: groups are cut up where there are fewer, and of more the first and last drawn
 MIN_BOXES, MAX_BOXES, MAX_DOTS = 4, 16, 16
 _BOX, _ROW = 34.0, 92.0
+#: what links of a class are, where they are no circuits between servers
+_COUNTED = {"crossbar_up": "links into crossbars", "circuits": "pairs of racks"}
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,11 @@ class Picture:
             text = f"crossbars of {crossbars.nics} planes, no packet switch"
             use = self.uses.get("crossbar_up")
             self._below(places, text, f"{crossbars.nic_rate_bps / 1e9:.0f} Gb/s reached", use)
+        racks = self.network.part(RackCircuits)
+        if racks is not None:
+            text = f"{racks.racks} racks, circuits between them that change"
+            rate = f"{racks.circuit_rate_bps / 1e9:.0f} Gb/s a port"
+            self._below(places, text, rate, self.uses.get("circuits"))
         if self.network.part(Scheduled) is not None:
             self._below(places, "circuits that follow the clock", "", self.uses.get("scheduled"))
 
@@ -261,7 +268,7 @@ class Picture:
             if number is not None:
                 self._line((place, self.top - 6), (place, below), use)
         self._box(LEFT, below, RIGHT - LEFT, text, "circuits", text)
-        what = "links into crossbars" if use and use.name == "crossbar_up" else "pairs of servers"
+        what = _COUNTED.get(use.name, "pairs of servers") if use else ""
         links = "" if use is None else f"{use.links:,} {what}"
         self._note(self.top + 14, links, self._load(use), more)
         self.top = below + _BOX + 8

@@ -50,3 +50,9 @@ FIRST_ALL_TO_ALL_MODES = choices("first")
 PLANES = choices("planes")
 #: how an all-to-all is spread over the NICs of a server
 ALL_TO_ALL_STRATEGIES = choices("all_to_all")
+#: how what was measured of the traffic of racks becomes what is expected
+ESTIMATORS = choices("estimator")
+#: how the traffic matrix of X-NEST+ is split, and how many switches each part gets
+READINGS, SWITCH_RULES = choices("reading"), choices("rule")
+#: which matchings a rotor switch holds, and when it turns
+CYCLINGS = choices("cycling")

@@ -11,9 +11,13 @@ use super::link::Link;
 use crate::error::ExecuteError;
 use crate::packets::PacketNetwork;
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
-use lightloom_flowsim::{LinkId, PriorityNetwork, Statistics};
+use lightloom_flowsim::{LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Rate, Time};
+
+/// Tokens from here on are of flows that a part starts for a transfer in its care; no owner of a
+/// transfer has one.
+pub const CONDUCTED: u64 = 3 << 62;
 
 /// A transfer over a path of links.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +143,34 @@ impl Links {
         }
     }
 
+    /// Whether transfers are fluids.
+    pub fn are_fluid(&self) -> bool {
+        matches!(self.simulator, Simulator::Flows { .. })
+    }
+
+    /// Starts a fluid of its bytes alone that may be withdrawn.
+    ///
+    /// # Panics
+    /// If transfers are no fluids.
+    pub fn launch(&mut self, now: Time, flow: Flow, path: &[LinkId]) -> PriorityFlowId {
+        let Simulator::Flows { network, .. } = &mut self.simulator else {
+            unreachable!("only fluids are launched")
+        };
+        network.start(now, Bytes(flow.bytes), flow.priority, path, flow.token)
+    }
+
+    /// Bytes that a fluid of this token has left; nothing if it has ended.
+    pub fn left(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
+        let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
+        network.left(now, flow, token).map(|left| left.0)
+    }
+
+    /// Takes a fluid of this token off its path: what it had left; nothing if it has ended.
+    pub fn withdraw(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
+        let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
+        network.withdraw(now, flow, token).map(|left| left.0)
+    }
+
     /// Starts a transfer over a path.
     pub fn start(&mut self, now: Time, flow: Flow, path: &[LinkId]) {
         let Flow { bytes, stretch, priority, token } = flow;
@@ -225,7 +257,8 @@ impl Links {
         matches!(self.simulator, Simulator::Packets(_) | Simulator::Turns(_))
     }
 
-    /// Bytes of the transfers that have crossed a link.
+    /// Bytes of the transfers that have crossed a link, as far as they had when they ended or were
+    /// withdrawn.
     pub fn carried(&self, link: LinkId) -> u64 {
         match &self.simulator {
             Simulator::Flows { network, omitted } => {

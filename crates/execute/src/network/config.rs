@@ -243,6 +243,11 @@ pub trait PartConfig: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it takes transfers into its care.
+    fn conducts(&self) -> bool {
+        false
+    }
+
     /// The circuits whose changes are decided during the run, where the part is these.
     fn decided_circuits(&self) -> Option<&Ocs> {
         None
@@ -316,6 +321,14 @@ pub(crate) fn common_divisor(mut a: u32, mut b: u32) -> u32 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// Why transfers that a part takes into its care are no packets, and what to do.
+pub(crate) fn flows_only(part: &str) -> ExecuteError {
+    unfit(format!(
+        "circuits of {part} are simulated as flows only: leave out packets, or the fabrics with \
+         such circuits"
+    ))
 }
 
 /// Refuses a rate of 0.

@@ -7,7 +7,8 @@
 
 use super::lowering::{AllToAllDemand, Lowering};
 use super::placement::Pair;
-use crate::links::{Division, LinkUse, Links};
+use crate::links::{Division, Flow, LinkUse, Links};
+use lightloom_flowsim::LinkId;
 use lightloom_model::{ServerId, Time};
 use std::fmt;
 
@@ -61,7 +62,25 @@ pub trait NetworkPart: fmt::Debug {
         });
     }
 
-    /// When its links next change by the clock, later than `now`.
+    /// Takes a transfer over a path of its own into its care; false if it is to start as any other.
+    /// From then on it starts flows of its own for it, with tokens that no owner has.
+    fn conduct(&mut self, _now: Time, _flow: Flow, _path: &[LinkId], _links: &mut Links) -> bool {
+        false
+    }
+
+    /// A flow that it has started has ended: the token of the transfer that is whole with that, if
+    /// one is.
+    fn conducted(&mut self, _now: Time, _token: u64, _links: &mut Links) -> Option<u64> {
+        None
+    }
+
+    /// Whether it has transfers in its care.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// When its links next change by the clock, not before `now`, and later if it has just followed
+    /// the clock.
     fn next_change(&self, _now: Time) -> Option<Time> {
         None
     }

@@ -4,6 +4,8 @@
 //! - [`Ocs`]: circuits of regions whose changes are decided during the run (MixNet);
 //! - [`Direct`]: fixed circuits between servers with relaying (TopoOpt);
 //! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors);
+//! - [`RackCircuits`]: racks whose circuits follow what was measured, epoch by epoch (X-NEST+,
+//!   Helios, `RotorNet`);
 //! - [`Crossbars`]: circuits whose ports take turns, and nothing else (Chronos).
 
 mod crossbars;
@@ -13,6 +15,7 @@ mod fixed_circuits;
 mod lost_nics;
 mod packet_fabric;
 mod packet_tree;
+mod rack_circuits;
 mod regional_circuits;
 mod scheduled_circuits;
 
@@ -22,4 +25,5 @@ pub use crossbars::Crossbars;
 pub use cycles::Cycle;
 pub use eps::Eps;
 pub use fixed_circuits::{Direct, Route};
+pub use rack_circuits::{EpochTiming, RackCircuits, RackRouting, SwitchBank};
 pub use scheduled_circuits::{ScheduledCircuits, Slot};

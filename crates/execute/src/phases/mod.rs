@@ -17,7 +17,7 @@
 mod phase;
 
 use crate::error::{ExecuteError, invalid, network as unfit};
-use crate::network::{Links, Network};
+use crate::network::{Links, Network, flows_only};
 use crate::packets::PacketTransport;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Interrupted, Observer};
@@ -106,6 +106,9 @@ impl PhaseBook {
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
         network.validate().map_err(ExecuteError::Network)?;
+        if let Some(part) = network.parts.iter().find(|part| part.conducts()) {
+            return Err(flows_only(part.name()));
+        }
         if let Some(part) = network.parts.iter().find(|part| part.follows_clock()) {
             return Err(unfit(format!(
                 "the circuits of {} change by the clock, whatever a phase finds of them: simulate \

@@ -13,7 +13,7 @@ import numpy as np
 
 from lightloom.control.failures import PartKind, RegionPart
 from lightloom.fabric import Cluster
-from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs
+from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs, RackCircuits
 from lightloom.fabric.regions import NO_REGION
 from lightloom.schedule import Failures
 
@@ -84,6 +84,8 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
     worker_gpus
         GPUs of a worker of the job.
     """
+    if network.part(RackCircuits) is not None:
+        return Loss("not simulated: taken to stop the job", stops=True)
     if part.kind not in counts_of(network, cluster):
         return Loss(_ABSENT[part.kind])
     eps, ocs = network.part(Eps), network.part(Ocs)

@@ -1,0 +1,443 @@
+//! Racks driven as a run drives them: closed forms, and laws of random histories.
+
+use super::*;
+use crate::network::Network;
+use crate::testing::{GBPS, empty_graph, packet};
+use lightloom_decide::{CircuitPolicy, EpochRules};
+use lightloom_kernel::Silent;
+use lightloom_model::Rate;
+use lightloom_schedule::epochs::{EpochRun, Epochs};
+use lightloom_schedule::helios::helios;
+use lightloom_schedule::rotornet::{Cycling, Rotor, rotate};
+use lightloom_schedule::steps::Turning;
+use lightloom_schedule::xnest_plus::{Reading, SwitchRule, xnest_plus};
+use proptest::prelude::*;
+
+/// Picoseconds of a byte over a circuit, which is one of 8 Gb/s.
+const BYTE: u64 = 1000;
+
+fn rules(policy: CircuitPolicy) -> EpochRules {
+    EpochRules {
+        policy,
+        estimator: Estimator::Last,
+        weight: 250,
+        hysteresis: None,
+        reading: Reading::Pairings,
+        rule: SwitchRule::Greedy,
+        turning: Turning::First,
+        cycling: Cycling::Fixed,
+    }
+}
+
+fn tables(hello: u64, patience: Option<u64>) -> RackRouting {
+    RackRouting::Tables { circuits: 2, hello: Duration(hello), patience: patience.map(Duration) }
+}
+
+/// Racks of one server, which no NIC limits; epochs of 1000 bytes, 100 of them dark.
+fn racks(racks: u32, switches: u32, policy: CircuitPolicy, routing: RackRouting) -> RackCircuits {
+    let timing = EpochTiming {
+        epoch: Duration(1000 * BYTE),
+        dark: Duration(100 * BYTE),
+        control: Duration::ZERO,
+    };
+    RackCircuits {
+        nics: 1000,
+        nic_rate: Rate(8 * GBPS),
+        link_delay: Duration::ZERO,
+        servers_per_rack: 1,
+        racks,
+        circuit_rate: Rate(8 * GBPS),
+        banks: vec![SwitchBank { racks: (0..racks).collect(), switches }],
+        cables: Vec::new(),
+        core: None,
+        timing,
+        rules: rules(policy),
+        routing,
+    }
+}
+
+fn clairvoyant(config: RackCircuits) -> RackCircuits {
+    let rules = EpochRules { estimator: Estimator::Clairvoyant, ..config.rules };
+    RackCircuits { rules, ..config }
+}
+
+/// The part and its links, driven as `Fabric` drives them.
+struct Run {
+    part: RackLinks,
+    links: Links,
+    now: u64,
+    /// Bytes by token, of transfers under way.
+    offered: Vec<u64>,
+    /// When each transfer arrived.
+    arrived: Vec<Option<u64>>,
+    /// Clock ticks.
+    ticks: u64,
+}
+
+impl Run {
+    fn new(config: &RackCircuits) -> Self {
+        let servers = config.racks * config.servers_per_rack;
+        let network = Network { parts: Vec::new(), ..packet(servers) }.with(config.clone());
+        network.validate().expect("a valid network");
+        let placement = network.place(&empty_graph(1, servers, 1)).unwrap();
+        let mut links = Links::flows();
+        let id = PartId::at(0);
+        let mut setting =
+            Setting { id, network: &network, placement: &placement, links: &mut links };
+        let mut part = RackLinks::new(config, &mut setting).unwrap();
+        part.follow_clock(Time::ZERO, &mut links);
+        Self { part, links, now: 0, offered: vec![], arrived: vec![], ticks: 0 }
+    }
+
+    /// A transfer from one server to another; returns its number.
+    fn start(&mut self, from: u32, to: u32, bytes: u64) -> usize {
+        let token = self.offered.len() as u64;
+        let now = Time(self.now);
+        if self.part.due() < self.now {
+            self.part.follow_clock(now, &mut self.links);
+        }
+        let path = [self.part.up[from as usize], self.part.down[to as usize]];
+        let flow = Flow { bytes, stretch: 1.0, priority: 0, token };
+        if !self.part.conduct(now, flow, &path, &mut self.links) {
+            self.links.start(now, flow, &path);
+        }
+        self.offered.push(bytes);
+        self.arrived.push(None);
+        token as usize
+    }
+
+    fn is_busy(&self) -> bool {
+        self.links.is_busy() || self.part.is_busy()
+    }
+
+    /// Goes on until a time, or until nothing is on its way.
+    fn run_until(&mut self, limit: u64) {
+        while self.is_busy() {
+            let change = self.part.next_change(Time(self.now)).unwrap().0;
+            let mut done = Vec::new();
+            let next = change.min(limit);
+            let end = self.links.run_until(Some(Time(next)), &mut done, &mut Silent).unwrap();
+            if let Some(end) = end {
+                self.now = end.0;
+                for token in done {
+                    let whole = if token >= crate::network::CONDUCTED {
+                        self.part.conducted(end, token, &mut self.links)
+                    } else {
+                        Some(token)
+                    };
+                    if let Some(token) = whole {
+                        assert!(self.arrived[token as usize].replace(end.0).is_none(), "twice");
+                    }
+                }
+                continue;
+            }
+            self.now = next;
+            if next < change {
+                return;
+            }
+            self.part.follow_clock(Time(change), &mut self.links);
+            self.ticks += 1;
+            assert!(self.ticks < 200_000, "bytes are on their way for ever");
+            self.check();
+        }
+        self.now = self.now.max(limit.min(1 << 50));
+    }
+
+    fn end(&mut self) -> u64 {
+        self.run_until(1 << 50);
+        self.arrived.iter().map(|time| time.expect("all arrive")).max().unwrap_or(0)
+    }
+
+    /// No port has two circuits, and bytes offered are those carried, left, and stored.
+    fn check(&mut self) {
+        assert!(self.part.board.largest_port() <= 1, "two circuits at one port");
+        let [by_circuit, by_switch] = self.part.board.lit_twice();
+        assert_eq!(by_circuit, by_switch);
+        let down = self.part.down.clone();
+        let carried: u64 = down.iter().map(|&link| self.links.carried(link)).sum();
+        let under_way = self.part.pieces.under_way(Time(self.now), &mut self.links);
+        assert_eq!(carried + under_way, self.offered.iter().sum::<u64>(), "at {}", self.now);
+    }
+}
+
+/// The end of an all-to-all of these bytes that begins at 0.
+fn all_to_all(config: &RackCircuits, demand: &[u64]) -> u64 {
+    let mut run = Run::new(config);
+    for (cell, &bytes) in (0..).zip(demand) {
+        let (from, to) = (cell / config.racks, cell % config.racks);
+        if from != to && bytes > 0 {
+            run.start(from, to, bytes);
+        }
+    }
+    run.end()
+}
+
+/// What epochs of the same lengths take, in bytes of a circuit.
+fn sizes(config: &RackCircuits) -> Epochs {
+    config.sizes(&config.banks[0])
+}
+
+/// A pair of one switch with its own shift waits for the slots of that shift.
+#[test]
+fn bytes_of_a_rotor_wait_for_their_slot() {
+    // Two switches, four racks: shifts 1 and 3 at the first, 2 at the second, always lit.
+    let config = racks(4, 2, CircuitPolicy::RotorNet, RackRouting::Direct { relay: false });
+    let end = |to, bytes| {
+        let mut run = Run::new(&config);
+        run.start(0, to, bytes);
+        run.end() / BYTE
+    };
+    assert_eq!(end(1, 900), 100 + 900);
+    assert_eq!(end(1, 901), 2000 + 100 + 1);
+    assert_eq!(end(3, 900), 1000 + 100 + 900);
+    assert_eq!(end(3, 1), 1000 + 100 + 1);
+    assert_eq!(end(2, 5000), 100 + 5000);
+}
+
+/// What a slot has room for goes over a third rack: faster than to wait, and all of it arrives.
+#[test]
+fn relaying_takes_two_hops_and_loses_nothing() {
+    for cycling in [Cycling::Fixed, Cycling::Shared, Cycling::Staggered] {
+        let direct = RackRouting::Direct { relay: false };
+        let mut config = racks(8, 1, CircuitPolicy::RotorNet, direct);
+        config.rules.cycling = cycling;
+        let relayed =
+            RackCircuits { routing: RackRouting::Direct { relay: true }, ..config.clone() };
+        let end = |config: &RackCircuits| {
+            let mut run = Run::new(config);
+            run.start(0, 1, 20_000);
+            run.end() / BYTE
+        };
+        // 22 cycles of seven slots and a part of one; staggered rotors begin with the second shift.
+        let first = if cycling == Cycling::Staggered { 6000 } else { 0 };
+        assert_eq!(end(&config), 22 * 7000 + first + 100 + 200, "{cycling}");
+        // Six of seven slots take bytes to other racks; each delivers one slot's worth a cycle.
+        assert!(end(&relayed) < 22 * 7000 / 3, "{cycling}: {}", end(&relayed));
+    }
+}
+
+/// Over the core at 1 Gb/s until the first epoch has been measured and its circuits are lit.
+#[test]
+fn circuits_follow_the_epoch_that_was_measured() {
+    let core = Some(Rate(GBPS));
+    let mut config = racks(4, 1, CircuitPolicy::Helios, tables(0, None));
+    config.core = core;
+    let RackRouting::Tables { circuits, .. } = &mut config.routing else { unreachable!() };
+    *circuits = 1;
+    let end = |control: u64, hello: u64| {
+        let timing = EpochTiming { control: Duration(control * BYTE), ..config.timing };
+        let mut config = RackCircuits { timing, ..config.clone() };
+        config.routing =
+            RackRouting::Tables { circuits: 1, hello: Duration(hello * BYTE), patience: None };
+        let mut run = Run::new(&config);
+        // At first the switch holds 0 - 3 and 1 - 2.
+        let peer = (1..4).find(|&to| run.part.board.is_held(0, to)).unwrap();
+        run.start(0, if peer == 2 { 1 } else { 2 }, 5000);
+        run.end() / BYTE
+    };
+    // Until 1100 an eighth of a byte for each: 137.5 bytes.
+    assert_eq!(end(0, 0), 1100 + 5000 - 137);
+    // 250 later: 31.25 bytes more over the core.
+    assert_eq!(end(250, 0), 1350 + 5000 - 168);
+    // Tables are renewed at multiples of 400: at 1200 rather than 1100.
+    assert_eq!(end(0, 400), 1200 + 5000 - 150);
+}
+
+#[test]
+fn with_all_known_and_no_delay_the_epochs_are_those_of_the_schedulers() {
+    for n in [4_u32, 5, 6, 8] {
+        let demand: Vec<u64> =
+            (0..n * n).map(|cell| if cell / n == cell % n { 0 } else { 2345 }).collect();
+        let compare = |config: RackCircuits, run: EpochRun| {
+            let found = all_to_all(&config, &demand);
+            let epochs = run.matchings.len() as u64;
+            let expected = run.length * BYTE;
+            assert!(found.abs_diff(expected) <= epochs * BYTE, "{n}: {found} {expected}");
+        };
+        let one_hop = RackRouting::Tables { circuits: 1, hello: Duration::ZERO, patience: None };
+        let config = clairvoyant(racks(n, 1, CircuitPolicy::Helios, one_hop));
+        compare(config.clone(), helios(&demand, &sizes(&config)).unwrap());
+        let mut config = clairvoyant(racks(n, 1, CircuitPolicy::XnestPlus, one_hop));
+        config.rules.turning = Turning::All;
+        compare(config.clone(), xnest_plus(&demand, &sizes(&config), Reading::Pairings).unwrap());
+        for switches in [1, 2] {
+            let routing = RackRouting::Direct { relay: false };
+            let config = racks(n, switches, CircuitPolicy::RotorNet, routing);
+            let Epochs { nodes, switches, epoch, delay } = sizes(&config);
+            let rotor = Rotor {
+                nodes,
+                switches,
+                slot: Some(epoch),
+                delay,
+                held: false,
+                relay: false,
+                cycling: Cycling::Fixed,
+            };
+            let run = rotate(&demand, &rotor).unwrap();
+            let found = all_to_all(&config, &demand);
+            let slots = run.turns.len() as u64;
+            // A schedule counts whole slots, and its switches are dark also where nothing turns.
+            let last = *run.turns.last().unwrap() * 1000 * BYTE;
+            assert!(found > last && found <= last + 1000 * BYTE + slots, "{n}: {found} {last}");
+        }
+    }
+}
+
+/// Tables are renewed at 950 and 1900; at 1000 the only switch turns to a pair that has more.
+#[test]
+fn what_is_dark_waits_or_falls_back() {
+    let mut config = racks(4, 1, CircuitPolicy::XnestPlus, tables(0, None));
+    config.cables = vec![(0, 1, Rate(GBPS)), (2, 3, Rate(GBPS)), (1, 2, Rate(GBPS))];
+    config.timing.dark = Duration(900 * BYTE);
+    config.rules.turning = Turning::All;
+    let end = |patience: Option<u64>| {
+        let mut config = config.clone();
+        config.routing = tables(950 * BYTE, patience.map(|patience| patience * BYTE));
+        let mut run = Run::new(&config);
+        run.now = 960 * BYTE;
+        let lit = (1..4).find(|&to| run.part.board.is_held(0, to)).unwrap();
+        let first = run.start(0, lit, 600);
+        run.start(0, 1 + lit % 3, 40_000);
+        run.end();
+        run.arrived[first].unwrap() / BYTE
+    };
+    // 40 bytes over the circuit, the others over cables of 1 Gb/s, from 1900 on alone.
+    let hold = 1900 + (600 - 40) * 8;
+    assert_eq!(end(None), hold);
+    // From 1010 on, beside the other transfer until 1900.
+    let earlier = (1900 - 1010) / 2;
+    assert!(end(Some(10)).abs_diff(hold - earlier) <= 16, "{}", end(Some(10)));
+}
+
+#[test]
+fn wrong_descriptions_are_refused() {
+    let good = racks(4, 1, CircuitPolicy::RotorNet, RackRouting::Direct { relay: true });
+    let refusal = |change: &dyn Fn(&mut RackCircuits)| {
+        let mut config = good.clone();
+        change(&mut config);
+        let network = Network { parts: Vec::new(), ..packet(4) }.with(config);
+        network.validate().unwrap_err().to_string()
+    };
+    let text = refusal(&|config| config.timing.dark = config.timing.epoch);
+    let expected = "racks: switches that turn every 1000000 ps are never lit: they are dark for \
+                    1000000 ps";
+    assert_eq!(text, expected);
+    let text = refusal(&|config| config.racks = 3);
+    assert_eq!(text, "racks: 4 servers do not fit into 3 places");
+    let text = refusal(&|config| config.banks[0].racks = vec![0, 1, 1]);
+    assert_eq!(text, "racks: circuit switches must join two racks or more, each once");
+    let text = refusal(&|config| {
+        config.banks[0].racks = vec![0, 1, 2];
+        config.routing = RackRouting::Direct { relay: false };
+    });
+    assert_eq!(text, "racks: nothing joins rack 0 and rack 3");
+    let text = refusal(&|config| config.rules.policy = CircuitPolicy::Helios);
+    assert_eq!(text, "racks: only rotors that join all racks relay what waits");
+    let text = refusal(&|config| config.cables = vec![(1, 1, Rate(1))]);
+    assert_eq!(text, "racks: an electrical link joins no two racks at a rate");
+}
+
+/// Any of the fabrics.
+fn any_racks() -> impl Strategy<Value = RackCircuits> {
+    let times = (50..400_u64, 0..300_u64, 0..500_u64, prop::option::of(1..300_u64));
+    (3..7_u32, 1..4_u32, 0..5_u32, times, prop::bool::ANY).prop_map(
+        |(count, switches, kind, (dark, control, hello, patience), is_all)| {
+            let (hello, patience) = (hello / 100 * 100 * BYTE, patience.map(|time| time * BYTE));
+            let mut config = match kind {
+                0 => {
+                    let relay = RackRouting::Direct { relay: is_all };
+                    racks(count, switches, CircuitPolicy::RotorNet, relay)
+                }
+                1 => racks(count, switches, CircuitPolicy::Helios, tables(hello, patience)),
+                2 => racks(count, switches, CircuitPolicy::XnestPlus, tables(hello, patience)),
+                _ => clairvoyant(racks(
+                    count,
+                    switches,
+                    CircuitPolicy::Helios,
+                    tables(hello, patience),
+                )),
+            };
+            if kind == 1 || kind == 4 {
+                config.core = Some(Rate(GBPS));
+            }
+            if kind == 2 {
+                config.cables = (1..count).map(|rack| (0, rack, Rate(GBPS))).collect();
+                config.rules.turning = if is_all { Turning::All } else { Turning::First };
+            }
+            config.timing.dark = Duration(dark * BYTE);
+            config.timing.control = Duration(if kind == 0 { 0 } else { control * BYTE });
+            config
+        },
+    )
+}
+
+/// Transfers: from, to, bytes, and how long until the next.
+fn transfers() -> impl Strategy<Value = Vec<(u32, u32, u64, u64)>> {
+    let gap = prop_oneof![2 => Just(0_u64), 2 => 0..2000_u64, 1 => 0..20_000_u64];
+    prop::collection::vec((0..6_u32, 0..6_u32, 0..4000_u64, gap), 1..14)
+}
+
+fn play(config: &RackCircuits, transfers: &[(u32, u32, u64, u64)], more: u64) -> Run {
+    let mut run = Run::new(config);
+    for &(from, to, bytes, gap) in transfers {
+        let (from, to) = (from % config.racks, to % config.racks);
+        if from != to {
+            run.start(from, to, bytes * more / 100);
+        }
+        let until = run.now + gap * BYTE;
+        run.run_until(until);
+        run.now = until.max(run.now);
+    }
+    run.end();
+    run
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Through darkness, fall-back, stale tables and relaying: `Run::check` at every tick.
+    #[test]
+    fn no_byte_is_lost_and_all_arrive(config in any_racks(), transfers in transfers()) {
+        let mut run = play(&config, &transfers, 100);
+        run.check();
+        prop_assert!(run.part.pieces.is_empty());
+        let again = play(&config, &transfers, 100);
+        prop_assert_eq!(run.arrived, again.arrived);
+    }
+
+    /// A transfer that is alone: circuits that are dark for longer, and tables that are renewed
+    /// later, never let it end earlier, but for what they change of the phase of the clock: by less
+    /// than two epochs, a dark time and a hello.
+    #[test]
+    fn darkness_and_stale_tables_do_not_help(
+        config in any_racks(),
+        (to, bytes) in (1..3_u32, 1..20_000_u64),
+        more in 0..200_u64,
+    ) {
+        let end = |config: &RackCircuits| {
+            let mut run = Run::new(config);
+            run.start(0, to, bytes);
+            run.end()
+        };
+        let mut worse = config.clone();
+        worse.timing.dark.0 += more * BYTE;
+        if let RackRouting::Tables { hello, .. } = &mut worse.routing {
+            hello.0 += more * BYTE;
+        }
+        let slack = 2 * config.timing.epoch.0 + worse.timing.dark.0 + 700 * BYTE;
+        prop_assert!(end(&worse) + slack >= end(&config), "{} {}", end(&worse), end(&config));
+    }
+
+    /// One hundredth more bytes: everything ends later by less than a twentieth and four cycles, in
+    /// which each pair of racks has its turn.
+    #[test]
+    fn times_are_continuous_in_demand(config in any_racks(), transfers in transfers()) {
+        let [before, after] = [100, 101].map(|more| {
+            let run = play(&config, &transfers, more);
+            run.arrived.into_iter().flatten().max().unwrap_or(0)
+        });
+        let cycle = config.timing.epoch.0 * u64::from(config.racks);
+        prop_assert!(after <= before + before / 20 + 4 * cycle, "{before} {after}");
+        prop_assert!(before <= after + after / 20 + 4 * cycle, "{before} {after}");
+    }
+}

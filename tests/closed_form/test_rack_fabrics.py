@@ -1,0 +1,145 @@
+"""Fabrics of racks, from their options to the step, against times by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.simulate_graphs import Steps, graph
+
+from lightloom.errors import FabricError, InputError
+from lightloom.fabric import Cluster, FabricContext, MeanDemand, load_fabric
+from lightloom.simulate import simulate
+from lightloom.workload.task_graph import Layout
+
+SERVERS = 8
+#: bytes per second of a NIC
+NIC = 50e9
+#: three links of 1 us
+LATENCY_S = 3e-6
+
+
+def network(kind, servers=SERVERS, **options):
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=400, gpu="h100")
+    own = {"link_delay_s": 1e-6, "interconnect": "ideal", **options}
+    layout = Layout.grid(1, 1, servers, 8, np.arange(servers, dtype=np.uint32))
+    return load_fabric(kind, own).network(cluster, FabricContext(layout, mean=MeanDemand))
+
+
+def send_s(to, size, kind, **options):
+    """When server 0 has sent bytes to another one, from the start of the step on."""
+    programs = [Steps() for _ in range(SERVERS)]
+    programs[0].send(to, 0, size)
+    programs[to].receive(0, 0)
+    return simulate(graph(programs), network(kind, **options)).step_time_s
+
+
+@pytest.mark.parametrize("shift", range(1, SERVERS))
+@pytest.mark.parametrize("size", [1_000_000, 40_000_000])
+def test_bytes_wait_for_the_slots_of_their_pair(shift, size):
+    # Four switches of two fibers share seven shifts: 1 and 5, 2 and 6, 3 and 7, and 4 alone.
+    rate, dark_s, slot_s = 2 * NIC, 10e-6, 100e-6
+    lasts_s = size / rate
+    if shift == 4:
+        expected = dark_s + lasts_s
+    else:
+        slots = math.ceil(lasts_s / (slot_s - dark_s) - 1e-9)
+        rest_s = lasts_s - (slots - 1) * (slot_s - dark_s)
+        expected = (2 * (slots - 1) + (shift > 4)) * slot_s + dark_s + rest_s
+    found = send_s(shift, size, "rotornet", relay=False)
+    assert found == pytest.approx(expected + LATENCY_S, abs=1e-10)
+
+
+def test_two_hops_spread_a_pair_over_all_circuits():
+    alone = send_s(1, 400_000_000, "rotornet", relay=False)
+    spread = send_s(1, 400_000_000, "rotornet")
+    # one of eight fibers half of the time, against nearly all fibers by two hops each
+    assert alone > 2 * spread
+    assert spread > 400_000_000 / (8 * NIC) + LATENCY_S
+
+
+def test_helios_begins_on_the_core_and_moves_to_circuits():
+    # The only switch begins with a circuit to one of seven servers; the others have two NICs' rate
+    # over the core, which is more, until the first epoch has been measured.
+    dark_s, epoch_s, size = 1e-3, 2e-3, 10_000_000_000
+    own = {"switches": 1, "packet_uplinks": 2, "dark_s": dark_s, "epoch_s": epoch_s}
+    times = sorted(send_s(to, size, "helios", **own) for to in range(1, SERVERS))
+    core, circuit = 2 * NIC, NIC
+    at_once = dark_s + (size - dark_s * core) / circuit + LATENCY_S
+    measured = epoch_s + dark_s + (size - (epoch_s + dark_s) * core) / circuit + LATENCY_S
+    assert times[-1] == pytest.approx(at_once, abs=1e-9)
+    assert times[:-1] == pytest.approx([measured] * (SERVERS - 2), abs=1e-9)
+
+
+def test_x_nest_plus_takes_two_circuits_before_electrical_links():
+    # k = 4, eight racks: two pods; server 0 and 5 differ in pod and position.
+    own = {"dark_s": 1e-3, "epoch_s": 10.0, "hello_s": 0.0}
+    size = 10_000_000_000
+    fibers = 4 * 8 // 4
+    direct, far = (send_s(to, size, "x-nest-plus", **own) for to in (4, 5))
+    # The two core switches of a position join two pods alone; servers have eight NICs.
+    assert direct == pytest.approx(1e-3 + size / (8 * NIC) + LATENCY_S, abs=1e-9)
+    assert fibers * NIC == 8 * NIC
+    assert far >= direct
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "text"),
+    [
+        ("x-nest-plus", {"k": 5}, "k = 5: expected an even number, 4 or more"),
+        ("x-nest-plus", {"k": 2}, "k = 2: expected an even number, 4 or more"),
+        ("x-nest-plus", {"epoch_s": 0.01}, "epoch_s = 10 ms: circuits are dark for 15 ms"),
+        ("helios", {"epoch_s": 0.01}, "epoch_s = 10 ms: circuits are dark for 15 ms"),
+        ("rotornet", {"slot_s": 1e-5}, "slot_s = 10 us: circuits are dark for 10 us"),
+        ("rotornet", {"switches": 3}, "switches = 3: expected a divisor of the 8 NICs"),
+        ("rotornet", {"servers_per_rack": 9, "switch_ports": 64}, "a rack needs 128 ports"),
+        ("rotornet", {"ocs_ports": 4, "servers_per_rack": 1}, "8 racks: circuit switches"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(kind, options, text):
+    with pytest.raises(FabricError) as caught:
+        network(kind, **options)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_racks_than_pods_hold_are_refused():
+    with pytest.raises(FabricError, match="k = 4: 16 racks of 1 servers do not hold 17"):
+        network("x-nest-plus", servers=17, k=4)
+
+
+@pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
+def test_packets_are_refused_with_what_to_do(kind):
+    programs = [Steps() for _ in range(SERVERS)]
+    programs[0].send(1, 0, 1000)
+    programs[1].receive(0, 0)
+    with pytest.raises(InputError, match="as flows only: leave out packets"):
+        simulate(graph(programs), network(kind), network_model="packet")
+
+
+@pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
+def test_a_bill_counts_both_ends_of_every_link(kind):
+    cluster = Cluster.of(gpus=8 * SERVERS, rate_gbps=400, gpu="h100")
+    bill = load_fabric(kind).bill_of_materials(cluster)
+    optical = bill.count("ocs_port")
+    assert optical == {"rotornet": 64, "helios": 48, "x-nest-plus": 64 * 4}[kind]
+    electrical = {"rotornet": 0, "helios": 16, "x-nest-plus": 2 * 4 * 2}[kind]
+    assert bill.count("nic") == 64
+    assert bill.count("eps_port") == 64 + optical + 2 * electrical
+    assert bill.count("transceiver") == 2 * (64 + electrical) + optical
+    assert bill.count("fiber") == 64 + electrical + optical
+
+
+@pytest.mark.parametrize(("servers", "k"), [(16, 4), (17, 6), (36, 6), (64, 8), (256, 16)])
+def test_pods_are_as_few_as_hold_the_racks(servers, k):
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=400, gpu="h100")
+    fabric = load_fabric("x-nest-plus")
+    part = fabric.network(cluster).parts[0]
+    if servers != k * k:
+        return
+    # The paper's counts: 2qk core switches of k ports, k^2 / 4 electrical links in each of k pods.
+    q = k // 4
+    core = sum(count for racks, count in part.banks if racks[1] - racks[0] == k)
+    pods = sum(count for racks, count in part.banks if racks[1] - racks[0] == 1)
+    assert (core, pods) == (2 * q * k, 2 * q * k)
+    assert len(part.cables) == k * k**2 // 4
+    assert {len(racks) for racks, _ in part.banks} == {k}
