@@ -35,7 +35,11 @@ PROPORTIONAL = sorted(set(FABRICS) - {"x-nest-plus"})
 @settings(deadline=None)
 def test_cost_grows_with_the_cluster_and_is_close_to_proportional(gpus, kind):
     # as the MixNet paper counts: the same tiers, one panel or crossbar for every size
-    own = {"topoopt": {"panel": "flat"}, "chronos": {"crossbar_ports": 1_000_000}}
+    own = {
+        "topoopt": {"panel": "flat"},
+        "chronos": {"crossbar_ports": 1_000_000},
+        **{key: {"gpus_per_server": 8} for key in ("nvl72", "mixnet-optical-io")},
+    }
     own |= {name: {"servers_per_rack": 1, "ocs_ports": 1_000_000} for name in RACKS}
     own |= {name: {"gpus_per_server": 8} for name in ("nvl72", "mixnet-optical-io")}
     gpus = 1 + gpus % 8000 if kind in RACKS else gpus

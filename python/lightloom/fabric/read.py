@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
 AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
-AnyRackCircuits = RotorNet | Helios | XnestPlus
-AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRackCircuits
+AnyRacks = RotorNet | Helios | XnestPlus
+AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRacks
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -47,13 +47,13 @@ FABRICS: dict[str, type[AnyFabric]] = {
     TopoOpt.kind: TopoOpt,
     MixNet.kind: MixNet,
     Chronos.kind: Chronos,
+    RotorNet.kind: RotorNet,
+    Helios.kind: Helios,
+    XnestPlus.kind: XnestPlus,
     RailOnly.kind: RailOnly,
     DualPlane.kind: DualPlane,
     Nvl72.kind: Nvl72,
     MixNetOpticalIo.kind: MixNetOpticalIo,
-    RotorNet.kind: RotorNet,
-    Helios.kind: Helios,
-    XnestPlus.kind: XnestPlus,
 }
 
 #: what others call a kind of fabric
@@ -66,13 +66,13 @@ _OTHER_NAMES = {
     "ocs": MixNet.kind,
     "hybrid": MixNet.kind,
     "crossbar": Chronos.kind,
-    "multi-plane": DualPlane.kind,
-    "scale-up": Nvl72.kind,
     "rotor": RotorNet.kind,
     "xnest": XnestPlus.kind,
     "x-nest": XnestPlus.kind,
     "xnest+": XnestPlus.kind,
     "x-nest+": XnestPlus.kind,
+    "multi-plane": DualPlane.kind,
+    "scale-up": Nvl72.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has

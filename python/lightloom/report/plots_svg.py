@@ -16,7 +16,8 @@ from markupsafe import Markup, escape
 #: color of each built-in fabric, as a number of the palette in ``style.css``
 KIND_COLORS = {
     **{"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4, "chronos": 5},
-    **{"rotornet": 6, "helios": 7, "x-nest-plus": 8, "nvl72": 9},
+    **{"rail-only": 6, "dual-plane": 7, "nvl72": 8, "mixnet-optical-io": 9},
+    **{"rotornet": 10, "helios": 11, "x-nest-plus": 12},
 }
 NUM_COLORS = 10
 #: marks tell fabrics apart where colors cannot: SVG paths around the origin
