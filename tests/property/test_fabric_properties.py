@@ -41,7 +41,6 @@ def test_cost_grows_with_the_cluster_and_is_close_to_proportional(gpus, kind):
         **{key: {"gpus_per_server": 8} for key in ("nvl72", "mixnet-optical-io")},
     }
     own |= {name: {"servers_per_rack": 1, "ocs_ports": 1_000_000} for name in RACKS}
-    own |= {name: {"gpus_per_server": 8} for name in ("nvl72", "mixnet-optical-io")}
     gpus = 1 + gpus % 8000 if kind in RACKS else gpus
     fabric = FABRICS[kind](**own.get(kind, {}))
 
