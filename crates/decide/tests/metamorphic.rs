@@ -31,7 +31,7 @@ fn faster(world: &World) -> World {
     let circuit_rate = region.circuit_rate.rate().0 * 2;
     region.circuit_rate = CircuitRate::new(Rate(circuit_rate)).expect("above 0");
     let PerServer::Each(rates) = &mut region.eps_rates else { panic!("a rate of each server") };
-    for rate in &mut rates {
+    for rate in rates {
         rate.0 *= 2;
     }
     for time in [&mut found.timing.fixed, &mut found.timing.per_pair] {

@@ -2,7 +2,7 @@
 
 mod worlds;
 
-use lightloom_decide::{CircuitAllocator, Decider, Decision, Held, Reconfigure, Region, Upcoming};
+use lightloom_decide::{CircuitAllocator, Decision, Held, Reconfigure, Region, Upcoming};
 use lightloom_model::record::Value;
 use lightloom_model::{
     Allocator, Duration, Failures, Fibers, Invalid, Pairs, PerServer, Rate, SwitchTiming,
@@ -173,7 +173,7 @@ fn crossed_fibers_join_neighboring_nics() {
 #[test]
 fn a_failed_plane_is_as_one_plane_fewer() {
     for seed in 1..30 {
-        let decide = |planes: u32, failed: Vec<u32>| {
+        let decide = |planes: u16, failed: Vec<u32>| {
             let failures = Failures { planes: failed, ..Failures::default() };
             let region = Region { planes: Some(Fibers::Duplex), failures, ..region(4, planes) };
             let policy = policy(Reconfigure::BreakEven);

@@ -19,7 +19,8 @@ KIND_COLORS = {
     **{"rail-only": 6, "dual-plane": 7, "nvl72": 8, "mixnet-optical-io": 9},
     **{"rotornet": 10, "helios": 11, "x-nest-plus": 12},
 }
-NUM_COLORS = 10
+#: colors of fabrics, and of what is no fabric
+NUM_COLORS, NUM_SERIES = 13, 10
 #: marks tell fabrics apart where colors cannot: SVG paths around the origin
 MARKS = (
     "M-6,-6H6V6H-6Z",
@@ -28,6 +29,13 @@ MARKS = (
     "M0,7L7,-5H-7Z",
     "M-6.5,0A6.5,6.5 0 1 0 6.5,0A6.5,6.5 0 1 0 -6.5,0Z",
     "M-2.2,-7H2.2V-2.2H7V2.2H2.2V7H-2.2V2.2H-7V-2.2H-2.2Z",
+    "M7,0L-5,7V-7Z",
+    "M-7,0L5,7V-7Z",
+    "M-7,0L-3.5,-6H3.5L7,0L3.5,6H-3.5Z",
+    "M0,-7L6.7,-2.2L4.1,5.7H-4.1L-6.7,-2.2Z",
+    "M0,-8L2,-2L8,0L2,2L0,8L-2,2L-8,0L-2,-2Z",
+    "M-6.5,-4L-4,-6.5L0,-2.5L4,-6.5L6.5,-4L2.5,0L6.5,4L4,6.5L0,2.5L-4,6.5L-6.5,4L-2.5,0Z",
+    "M-6,-6H6L-6,6H6Z",
 )
 
 
@@ -36,7 +44,7 @@ def series_class(number: int) -> str:
 
     Neighbors differ in hue, which two fabrics next to each other need not.
     """
-    return f"series-{number % NUM_COLORS}"
+    return f"series-{number % NUM_SERIES}"
 
 
 def number(value: float) -> str:

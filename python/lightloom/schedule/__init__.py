@@ -252,7 +252,6 @@ __getattr__ = exports(
         "chunks": ["CHUNK_METHODS", "ChunkSchedule", "decompose_chunks"],
         "circuits": [
             "Allocation",
-            "Region",
             "allocate",
             "allocate_each",
             "allocate_exactly",
@@ -289,7 +288,7 @@ __getattr__ = exports(
             "decompose_all",
         ],
         "planes": ["PlanePlan", "allocate_on_planes", "assign_planes"],
-        "records": ["Failures", "Policy", "RelayCost", "SwitchTiming"],
+        "records": ["Failures", "Policy", "Region", "RelayCost", "SwitchTiming"],
         "relaying": [
             "RELAY_KINDS",
             "Relayed",
