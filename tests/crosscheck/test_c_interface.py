@@ -145,18 +145,8 @@ def _description(log, index):
     """A region of a run as C takes it."""
     region, policy, timing = log._regions[index], log.policy, log.ocs.timing
     return {
-        "servers": len(region.ports),
-        "region": {
-            "ports": region.ports.tolist(),
-            "circuit_gbps": region.circuit_bps / 1e9,
-            "eps_gbps": (region.eps_bps / 1e9).tolist(),
-            "split": region.split,
-            "allowed": None if region.allowed is None else region.allowed.tolist(),
-            "planes": region.planes,
-            "numa_nodes": region.numa_nodes,
-            "eps_nics": region.eps_nics,
-            "failed": region.failures,
-        },
+        "servers": len(region["ports"]),
+        "region": region,
         "policy": asdict(policy),
         "timing": asdict(timing),
     }

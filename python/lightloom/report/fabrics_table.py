@@ -26,14 +26,14 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     """Print the network cost of every kind of fabric for a cluster."""
     table = plain_table(
         f"Network cost for {cluster.gpus:,} GPUs at {cluster.rate_gbps:g} Gb/s",
-        ["fabric", "what it is", "cost", "per GPU", "kW", "switches"],
+        ["fabric", "what it is", "cost", "kW", "switches"],
         texts=["what it is", "switches"],
     )
     for kind, bill in _bills(cluster):
         cost, power = _MODEL.capital_cost(bill, prices), _MODEL.power(bill, load_power())
         table.add_row(
             kind, _first_sentence(fabric_class(kind)), show_usd(cost.total_usd),
-            show_usd(cost.per_gpu_usd), f"{power.total_w / 1000:,.1f}", boxes_of(bill.switches),
+            f"{power.total_w / 1000:,.1f}", boxes_of(bill.switches),
         )  # fmt: skip
     print_table(table, console)
     console.print("\nOptions of one:  lightloom fabrics mixnet", style="dim")

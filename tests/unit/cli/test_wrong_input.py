@@ -26,8 +26,8 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "
-         "or the path of a config.json), or a trace with --workload; for example: lightloom "
-         "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
+         "or the path of a config.json), or a trace or table of phases with --workload; for "
+         "example: lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
         ("compare mixtral-8x7b --gpus 8 --rate 400 --step-tokens 5", "step_tokens is for a "
          "trace: a model's plan says it; leave it out"),
         ("run", "STUDY is missing (A study (TOML), such as examples/study.toml, with paths "

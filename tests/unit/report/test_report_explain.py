@@ -28,7 +28,7 @@ def explained(path, first, second):
 
 
 def test_every_category_has_words():
-    traced = {"forward", "backward", "other"}
+    traced = {"forward", "backward", "other", "transfers"}
     assert set(WORDS) == {category.name.lower() for category in StepCategory} | traced
 
 

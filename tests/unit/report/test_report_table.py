@@ -35,7 +35,7 @@ def row_of(text, fabric, table):
 
 def test_every_category_has_one_column():
     names = [name for names in BREAKDOWN.values() for name in names]
-    traced = ("forward", "backward", "other")
+    traced = ("forward", "backward", "other", "transfers")
     assert sorted(names) == sorted((*(one.name.lower() for one in StepCategory), *traced))
 
 

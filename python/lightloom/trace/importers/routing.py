@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lightloom.demand import RoutingLog, skew
+from lightloom.demand import RoutingLog, imbalance_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def layer_loads(log: RoutingLog) -> list[LayerLoad]:
     rows = []
     for layer, loads in counts.items():
         if loads.any():
-            uneven = skew(loads)
+            uneven = imbalance_of(loads)
             used = int((loads > 0).sum())
             rows.append(
                 LayerLoad(
