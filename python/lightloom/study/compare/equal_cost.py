@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Fabric
-from lightloom.study.compare.costs import Rates, costs_by_name, costs_of
+from lightloom.study.compare.costs import Rates, costs_of
 from lightloom.study.compare.designs import with_options
 from lightloom.study.compare.job import Job
 
@@ -68,10 +68,7 @@ def at_equal_cost(jobs: Sequence[Job]) -> tuple[list[Job], list[EqualCost]]:
         if fabric is not first
     ]
     options = {equal.fabric: {"rate_gbps": equal.rate_gbps} for equal in found}
-    changed = [with_options(job, options) for job in jobs]
-    costs = [costs_by_name(job.fabrics, job.installed, job.gpu, job.rates) for job in changed]
-    moved = [dataclasses.replace(job, costs=of) for job, of in zip(changed, costs, strict=True)]
-    return moved, found
+    return [with_options(job, options) for job in jobs], found
 
 
 def _cost_usd(job: Job, fabric: Fabric) -> float:

@@ -20,10 +20,8 @@ from lightloom.trace.computes import Compute, RouterChoice
 from lightloom.trace.job import Ints
 from lightloom.trace.step.placement import WorkerFamily, WorkerPlacement
 from lightloom.trace.trace import Call, Trace
+from lightloom.workload.programs.phases import MAX_RANK_COUNTS
 from lightloom.workload.task_graph import NONE
-
-#: entries of demand between ranks above which only servers are told apart
-MAX_RANK_COUNTS = 400_000_000
 
 
 @dataclass(frozen=True)

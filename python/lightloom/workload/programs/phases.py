@@ -22,7 +22,8 @@ from lightloom.workload.task_graph import TaskGraph
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: entries of tables of demand, 4 bytes each: between servers, and between ranks where it fits
+#: entries of tables of demand, 4 bytes each: between servers, and between ranks, of which above
+#: that only servers are told apart
 MAX_COUNTS, MAX_RANK_COUNTS = 400_000_000, 400_000_000
 #: what bytes of phases are called in results, unless they have a purpose of their own
 PURPOSE = "transfers"
