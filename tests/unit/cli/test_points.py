@@ -8,6 +8,9 @@ import signal
 import time
 
 import pytest
+from tests.trace_jobs import program
+
+from lightloom.samples import read_sample
 
 SMALL = (
     "compare mixtral-8x7b --plan published --micro-batches 1 --seeds 1 "
@@ -51,6 +54,19 @@ def test_batches_go_with_numbers_of_gpus(lightloom, tmp_path, given, expected):
     assert content["command"].startswith("lightloom")
     assert done.out.startswith("mixtral-8x7b: 32 layers")
     assert "Plans and scaling" in done.out
+
+
+@pytest.mark.parametrize("form", ["trace", "phases"])
+def test_a_job_without_a_model_at_two_rates(lightloom, tmp_path, form):
+    """It says itself how many GPUs it has; points were once taken for models."""
+    file = tmp_path / ("trace.json" if form == "trace" else "phases.csv")
+    file.write_bytes(
+        json.dumps(program().to_json()).encode() if form == "trace" else read_sample("phases")
+    )
+    done = lightloom(f"compare --workload {file} --rate 100,200 --fabrics fat-tree,rail")
+    assert done.status == 0, done.err
+    assert "0 GPUs" not in done.out
+    assert sum(line.split()[:2] == ["16", "200"] for line in done.out.splitlines()) == 2
 
 
 def test_wrong_batches_are_refused(refused):

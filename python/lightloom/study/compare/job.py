@@ -246,6 +246,14 @@ class Job(ABC):
 class StepJob(Job):
     """A job whose step is given, and no model of which a plan, FLOPs and tokens would follow."""
 
+    def bytes_per_count(self, workload: StepWorkload, table: int) -> float:
+        """Bytes of a count of the first all-to-all of a table of demand."""
+        for role in workload.graph.roles:
+            program = role.program
+            if len(sizes := program.size[program.demand == table]):
+                return float(sizes[0])
+        return 0.0
+
     def training_rates(self, step_time_s: float) -> TrainingRates:
         """The throughput of steps of this time, where the tokens of one are known."""
         tokens = self.scenario.step_tokens

@@ -12,18 +12,14 @@ from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.hardware import load_gpu
+from lightloom.progress import Progress
 from lightloom.study.compare.costs import Rates, costs_by_name
 from lightloom.study.compare.given_options import refuse_options
-from lightloom.study.compare.job import (
-    StepJob,
-    StepWorkload,
-    cluster_of,
-    load_fabrics,
-    prepare,
-)
+from lightloom.study.compare.job import StepJob, StepWorkload, cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed, with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario, packet_options
+from lightloom.study.compare.traced import traced_job
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.programs.cnn import Cnn
 from lightloom.workload.programs.known import program_named
@@ -100,14 +96,6 @@ class ProgramJob(StepJob):
             "tokens_per_step": self.scenario.step_tokens,
         }
 
-    def bytes_per_count(self, workload: StepWorkload, table: int) -> float:
-        """Bytes of a count of the first all-to-all of a table of demand."""
-        for role in workload.graph.roles:
-            sizes = role.program.size[role.program.demand == table]
-            if len(sizes):
-                return float(sizes[0])
-        return 0.0
-
 
 def program_of(scenario: Scenario) -> WorkloadProgram | None:
     """The program that a scenario names, or whose phases it gives; ``None`` for another job.
@@ -176,8 +164,8 @@ def program_job(scenario: Scenario, program: WorkloadProgram) -> ProgramJob:
     )
 
 
-def check_job(scenario: Scenario) -> None:
-    """Refuse what cannot be, before anything is simulated: of a program or a model.
+def given_job(scenario: Scenario, progress: Progress | None = None) -> StepJob | None:
+    """The job of a program or a trace; ``None`` for a model, which needs a plan.
 
     Raises
     ------
@@ -185,7 +173,6 @@ def check_job(scenario: Scenario) -> None:
         One line about the first thing that is wrong.
     """
     program = program_of(scenario)
-    if program is None:
-        prepare(scenario)
-    else:
-        program_job(scenario, program)
+    if program is not None:
+        return program_job(scenario, program)
+    return None if scenario.workload is None else traced_job(scenario, progress)

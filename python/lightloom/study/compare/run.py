@@ -44,7 +44,7 @@ from lightloom.study.compare.packets import check_size, phases_by_fabric, predic
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never
-from lightloom.study.compare.program_job import program_job, program_of
+from lightloom.study.compare.program_job import given_job
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import (
     Attempt,
@@ -61,7 +61,6 @@ from lightloom.study.compare.summary import (
     joined,
     summary_of_all,
 )
-from lightloom.study.compare.traced import traced_job
 from lightloom.study.compare.variants import OWN, switching_variants
 
 
@@ -216,15 +215,10 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     named_parts(scenario.fail)
     _begin(watcher, "reading")
-    jobs: list[Job]
-    if (program := program_of(scenario)) is not None:
-        jobs = [program_job(scenario, program)]
-        scenario = jobs[0].scenario
-    elif scenario.workload is None:
-        jobs = list(planned_jobs(scenario, watcher))
-    else:
-        jobs = [traced_job(scenario, watcher.progress)]
-        scenario = jobs[0].scenario
+    given = given_job(scenario, watcher.progress)
+    jobs: list[Job] = list(planned_jobs(scenario, watcher)) if given is None else [given]
+    if given is not None:
+        scenario = given.scenario
     tried: list[Design] = []
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)

@@ -22,7 +22,8 @@ from typing import Any
 
 from lightloom.errors import InputError, LightloomError
 from lightloom.progress import Monitor
-from lightloom.study.compare.program_job import check_job
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.program_job import given_job
 from lightloom.study.compare.results import SAME, SCHEMA_VERSION, Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.runner import Row
@@ -209,9 +210,15 @@ def compare_points(
 def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
     """What cannot be compared, and the others with plans of one source."""
     failures = {}
+    points = list(points)
     for number, point in enumerate(points):
         try:
-            check_job(point.scenario)
+            given = given_job(point.scenario)
+            if given is None:
+                prepare(point.scenario)
+            else:  # which may say how many GPUs it has
+                values = point.values | {"gpus": given.scenario.gpus}
+                points[number] = replace(point, values=values)
         except LightloomError as error:
             failures[number] = str(error)
     if len(failures) == len(points):

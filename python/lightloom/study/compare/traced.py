@@ -150,14 +150,6 @@ class TraceJob(StepJob):
             "tokens_per_step": self.scenario.step_tokens,
         }
 
-    def bytes_per_count(self, workload: StepWorkload, table: int) -> float:
-        """Bytes of a row of the first all-to-all of a table of demand."""
-        for role in workload.graph.roles:
-            program = role.program
-            if len(sizes := program.size[program.demand == table]):
-                return float(sizes[0])
-        return 0.0
-
     def _source(self, builder: StepBuilder, seed: int) -> DemandSource:
         ranks, choice = builder.choice()
         options = self.scenario.demand
