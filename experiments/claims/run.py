@@ -209,8 +209,11 @@ def ideal_packets() -> float:
 
 
 def core_switches(k: int) -> int:
-    """Switches between pods of k ToRs each."""
-    return 2 * (k // 4) * k
+    """Switches of the fabric that join ToRs of several pods, of k each."""
+    cluster = Cluster.of(gpus=k**2, rate_gbps=25, gpu="a100", gpus_per_server=1, nics_per_server=1)
+    network = load_fabric("x-nest-plus", {"k": k, "servers_per_rack": 1}).network(cluster)
+    (racks,) = network.parts
+    return sum(count for joined, count in racks.banks if joined[0] // k != joined[-1] // k)
 
 
 @measure

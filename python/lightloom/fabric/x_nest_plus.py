@@ -115,9 +115,14 @@ class XnestPlus(RackFabric):
 
     def _ports(self, cluster: Cluster) -> RackPorts:
         k, nics = self._k(cluster), self._rack_nics(cluster)
-        q = self.q or max(1, k // 4)
+        core, pod = self._circuits_of_rack(cluster)
         fibers = self.fibers or max(1, _RATIO * nics // k)
-        return RackPorts((self.r or 2 * q) + 2 * q, fibers, k // 2 * self._cable_fibers(cluster))
+        return RackPorts(pod + core, fibers, k // 2 * self._cable_fibers(cluster))
+
+    def _circuits_of_rack(self, cluster: Cluster) -> tuple[int, int]:
+        """Circuits of a rack to other pods, 2q, and within its pod, r."""
+        core = 2 * (self.q or max(1, self._k(cluster) // 4))
+        return core, self.r or core
 
     def _cable_fibers(self, cluster: Cluster) -> int:
         """Links at the rate of the NICs that an electrical one of the paper stands for."""
@@ -126,11 +131,8 @@ class XnestPlus(RackFabric):
     def _banks(self, cluster: Cluster) -> tuple[tuple[tuple[int, ...], int], ...]:
         """Racks that circuit switches join, and how many, of racks with servers alone."""
         k, racks = self._k(cluster), self._racks(cluster)
-        core = 2 * (self.q or max(1, k // 4))
-        pods = [
-            (tuple(range(first, min(first + k, racks))), self.r or core)
-            for first in range(0, racks, k)
-        ]
+        core, pod = self._circuits_of_rack(cluster)
+        pods = [(tuple(range(first, min(first + k, racks))), pod) for first in range(0, racks, k)]
         positions = [(tuple(range(place, racks, k)), core) for place in range(k)]
         return tuple(bank for bank in (*pods, *positions) if len(bank[0]) > 1)
 
@@ -186,8 +188,7 @@ class XnestPlus(RackFabric):
         )
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
-        k = self._k(cluster)
-        q = self.q or max(1, k // 4)
+        core, pod = self._circuits_of_rack(cluster)
         fibers = self._ports(cluster).fibers
-        parameters = {"k": k, "q": q, "r": self.r or 2 * q, "fibers": fibers}
+        parameters = {"k": self._k(cluster), "q": core // 2, "r": pod, "fibers": fibers}
         return super()._applied(cluster, network) | parameters
