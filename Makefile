@@ -11,7 +11,7 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--micro-batches 32 --seeds 1
 
 TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' experiments/*/run.py))
-TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --compile-bytecode --python .venv/torch torch==2.15.0 numpy
+TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --compile-bytecode --python .venv/torch torch==2.15.0 numpy pydantic
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
 .PHONY: demo quick test torch browser plain check docs bench soak mutants tables golden same library clean

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs, write_each
@@ -88,11 +87,11 @@ def _run(call: CommandCall) -> None:
     write_each(writers)
 
 
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
+def _flat(row: Mapping[str, object]) -> dict[str, object]:
     """A row without tables in it: their keys follow their names."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in row.items():
-        if key in ("time_s", "chunks_of"):
+        if key in ("time_s", "chunks_of") and isinstance(value, Mapping):
             flat |= {f"{name}_{key.removesuffix('_of')}": part for name, part in value.items()}
         elif key != "bytes":
             flat[key] = value

@@ -34,7 +34,7 @@ Size = Annotated[int, BeforeValidator(whole_bytes), Field(ge=0, le=UNLIMITED)]
 QueueSize = Annotated[int, BeforeValidator(_queue_bytes), Field(ge=1, le=UNLIMITED)]
 
 
-def _token_count(value: Any) -> Any:
+def _token_count(value: object) -> object:
     """Read a length such as 8K or 1M, which stand for 8,192 and 1,048,576 tokens."""
     if not isinstance(value, str):
         return value

@@ -154,6 +154,13 @@ class AllToAll:
         ranked = sorted(self.cluster.choices, key=lambda strategy: times[strategy].time_s)
         return Choice(times, ranked[0], ranked[1] if len(ranked) > 1 else None)
 
+    def of_tokens(
+        self, tokens: npt.NDArray[np.int64], token_bytes: float, chunks: int | None = None
+    ) -> Choice:
+        """Return the choice for tokens of each pair of EP ranks, ``(ep, ep)``."""
+        volume = AllToAllVolume.of(tokens.astype(np.float64), token_bytes, self.ranks_per_server)
+        return self.choose(volume, chunks)
+
     def traffic(self, strategy: AllToAllStrategy, volume: AllToAllVolume) -> BytesMoved:
         """Return the bytes of the busiest GPU by a strategy."""
         if strategy is AllToAllStrategy.BASELINE or self.tp == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from lightloom.demand.byte_matrix import read_byte_matrix
 from lightloom.errors import InputError
@@ -22,7 +21,7 @@ class LengthResult:
     choice: Choice
     traffic: dict[AllToAllStrategy, BytesMoved]
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """Plain values; times in seconds, bytes of the busiest GPU."""
         choice = self.choice
         return {

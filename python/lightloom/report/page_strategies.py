@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -56,7 +55,7 @@ def render_strategies(
 
 def _context(
     scenario: AllToAllScenario, results: Sequence[LengthResult], command: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     rows = [result.as_row() for result in results]
     content = {"inputs": scenario.model_dump(mode="json"), "rows": rows}
     by_demand = [list(part) for _, part in groupby(results, key=lambda result: result.demand)]
