@@ -110,6 +110,15 @@ def circuits_of_eight() -> int:
     return int(np.triu(found.circuits).sum())
 
 
+@measure
+def public_imbalance() -> float:
+    """Tokens of the busiest of eight experts over the mean, in the one matrix that is public."""
+    path = ROOT / "experiments" / "mixnet-fig12" / "experiment.toml"
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    received = np.array(values["token_matrix"]["rows"]).sum(axis=0)
+    return float(received.max() / received.mean())
+
+
 # MoNTA: the paper's own equations, with a pair of nodes of eight GPUs (e = 2, t = 8)
 
 MB, SLOW, FAST, COPY = 1e6, 25e9, 200e9, 1.6e12
