@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 from tests.torch_python import PYTHON, absent, in_soak
 
+from lightloom.planner.choose import choose_strategies
+from lightloom.planner.cluster import load_cluster
+from lightloom.planner.scenario import AllToAllScenario
+
 PROGRAM = Path(__file__).with_name("rows.py")
 PACKAGE = Path(__file__).parents[3] / "python"
+#: ranks talk over loopback, whatever the machine is called
+ENVIRONMENT = {
+    "PYTHONPATH": str(PACKAGE),
+    "OMP_NUM_THREADS": "1",
+    "PATH": "/usr/bin:/bin",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
 
 if absent("torch", "numpy"):
     pytest.skip("no PyTorch: make torch", allow_module_level=True)
@@ -19,10 +30,10 @@ def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
     command = [PYTHON, PROGRAM, "--tp", str(tp), "--ep", str(ep), "--checks", checks]
     run = subprocess.run(
         [*command, "--folder", folder],
-        env={"PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=300,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-3000:]
@@ -84,6 +95,27 @@ def test_a_lost_rank_is_one_error_on_those_that_wait_for_it(four):
         assert report["lost"].startswith(f"RankError: rank {rank}: one of ranks [")
         assert "does not answer" in report["lost"]
         assert "\n" not in report["lost"]
+
+
+def test_calibration_writes_a_cluster_that_the_planner_reads(tmp_path):
+    path = tmp_path / "ours.toml"
+    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    command += ["-m", "lightloom.torch.calibrate", "--tp", "2", "--out", path]
+    run = subprocess.run(
+        [*command, "--largest", "262144", "--repeats", "3"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    cluster = load_cluster(str(path))
+    assert cluster.gpus_per_server == 4
+    assert all(len(curve.sizes_bytes) == 3 for curve in (cluster.all_to_all, cluster.gather))
+    assert "4 ranks, TP 2, EP 2, gloo" in cluster.gather.source
+    scenario = AllToAllScenario(cluster=str(path), hidden=1024, tp=2, ep=2, seq=(1024,))
+    assert choose_strategies(scenario)[0].choice.speed_up >= 1
 
 
 @pytest.mark.parametrize(
