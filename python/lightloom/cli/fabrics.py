@@ -7,17 +7,22 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_output
+from lightloom.cli.outputs import Outputs, json_output, say_written
+from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
-from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
+from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
 
 #: of the servers that are charged
 GPUS_PER_SERVER = 8
+#: of the demands that laws are tried on
+SEED = 1
 EXAMPLES = (
     "lightloom fabrics",
     "lightloom fabrics --gpus 4096 --rate 800",
     "lightloom fabrics mixnet --gpus 4096",
     "lightloom fabrics rail-only --gpus 256 --svg rail-only.svg",
+    "lightloom fabrics my.toml --gpus 256 --check",
+    "lightloom fabrics my.toml --gpus 256 --write my.json",
 )
 NOTES = (
     "A TOML file with kind = 'mixnet' and any of its options is a custom fabric: lightloom compare "
@@ -29,7 +34,9 @@ class FabricsOptions(Strict):
     """Which fabric is shown, and for which cluster networks are charged."""
 
     fabric: Name | None = Field(
-        None, description="The fabric whose options are shown, by name or as a TOML file."
+        None,
+        description="The fabric whose options are shown, by name or as a file: TOML, or InfraGraph"
+        " (.json).",
     )
     gpus: Annotated[Whole, Field(le=1_000_000)] = Field(
         1024, description="Number of GPUs of the job."
@@ -39,6 +46,12 @@ class FabricsOptions(Strict):
     )
     prices: File | None = Field(
         None, description="Price list (TOML) that replaces the built-in one."
+    )
+    check: Switch = Field(
+        False, description="Try laws on a topology file with demands drawn at random."
+    )
+    write: File | None = Field(
+        None, description="Write a topology file as TOML or InfraGraph, by the ending of the name."
     )
 
 
@@ -53,6 +66,13 @@ def command() -> Command:
                     option(FabricsOptions, "gpus", common=True),
                     option(FabricsOptions, "rate_gbps", common=True),
                     option(FabricsOptions, "prices", common=True),
+                ),
+            ),
+            Panel(
+                "Topology files",
+                (
+                    option(FabricsOptions, "check", common=True),
+                    option(FabricsOptions, "write", common=True),
                 ),
             ),
             Panel(
@@ -89,6 +109,8 @@ def _run(call: CommandCall) -> None:
     prices = load_prices(options.prices)
     if outputs.svg is not None and options.fabric is None:
         raise InputError("--svg draws a fabric: name it, as lightloom fabrics rail --svg rail.svg")
+    if options.fabric is None and (options.check or options.write):
+        raise InputError("--check and --write are of a topology file: lightloom fabrics my.toml")
     if (fabric := options.fabric) is not None:
         outputs.print_and_write(
             lambda console: print_options(fabric, cluster, prices, console),
@@ -96,8 +118,29 @@ def _run(call: CommandCall) -> None:
         )
         if (svg := outputs.svg) is not None:
             write_fabric_drawing(fabric, cluster, svg)
+        _topology(options, cluster, outputs)
         return
     outputs.print_and_write(
         lambda console: print_fabrics(cluster, prices, console),
         lambda: fabrics_as_json(cluster, prices),
     )
+
+
+def _topology(options: FabricsOptions, cluster: Cluster, outputs: Outputs) -> None:
+    """Write a topology file in another format, and try laws on it."""
+    from lightloom.fabric import load_fabric
+    from lightloom.output.topology_file import write_topology
+    from lightloom.report.topology_table import print_laws
+    from lightloom.study.fabric_check import check_fabric, topology_of
+
+    if options.fabric is None or not (options.check or options.write):
+        return
+    topology = topology_of(load_fabric(options.fabric))
+    if options.write is not None:
+        write_topology(topology, cluster, options.write)
+        say_written([options.write])
+    if options.check:
+        laws = check_fabric(topology, cluster, SEED)
+        print_laws(laws, remarks_console() if outputs.on_stdout else results_console())
+        if broken := sum(law.broken is not None for law in laws):
+            raise InputError(f"{options.fabric}: breaks {broken} of {len(laws)} laws")
