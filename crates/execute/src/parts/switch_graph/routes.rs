@@ -34,13 +34,16 @@ pub(super) struct Route {
     pub(super) weight: u64,
 }
 
+/// The paths of each pair of classes that was asked for.
+type RoutesOfPairs = FxHashMap<(u32, u32), Rc<[Route]>>;
+
 /// Finds paths, each pair's once.
 #[derive(Debug)]
 pub(super) struct Router {
     out: Vec<Vec<Hop>>,
     into: Vec<Vec<u32>>,
     distances: RefCell<FxHashMap<u32, Rc<[u32]>>>,
-    routes: RefCell<FxHashMap<(u32, u32), Rc<[Route]>>>,
+    routes: RefCell<RoutesOfPairs>,
 }
 
 impl Router {
@@ -144,7 +147,7 @@ impl Router {
             }
             let hop = chosen.expect("a shorter way leads on");
             route.links.push(hop.link);
-            route.delay = route.delay + hop.delay;
+            route.delay += hop.delay;
             share *= hop.rate as f64 / rates as f64;
             from = hop.to;
         }
