@@ -41,5 +41,5 @@ def print_laws(laws: Sequence[Law], console: Console) -> None:
     """Print which laws a topology keeps."""
     table = plain_table("Laws", ["law", "tried", "kept"], left=["kept"])
     for law in laws:
-        table.add_row(Text(law.name), f"{law.tried}", Text(law.broken or "yes"))
+        table.add_row(Text(law.name), f"{law.tried}", Text(law.broken or ("yes" if law.tried else "no two servers alike")))
     print_table(table, console)
