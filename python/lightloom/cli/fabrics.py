@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from lightloom.cli.outputs import Outputs, json_output, say_written
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
+
+if TYPE_CHECKING:
+    from lightloom.fabric import Cluster
 
 #: of the servers that are charged
 GPUS_PER_SERVER = 8

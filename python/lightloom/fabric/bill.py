@@ -245,6 +245,4 @@ def merged(lines: Iterable[Line]) -> tuple[Line, ...]:
         one = dataclasses.replace(line, count=0)
         counts[one] = counts.get(one, 0) + line.count
     order = sorted(counts, key=lambda line: (COMPONENTS.index(line.component), line.rate_gbps))
-    return tuple(
-        dataclasses.replace(line, count=counts[line]) for line in order if counts[line]
-    )
+    return tuple(dataclasses.replace(line, count=counts[line]) for line in order if counts[line])

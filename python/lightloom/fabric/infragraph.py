@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -32,6 +32,29 @@ _GBPS = {"gigabits_per_second": 1.0, "gigabytes_per_second": 8.0}
 _SECONDS = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _PIECE = re.compile(r"([^\[\].]{1,200})(?:\[([0-9]{0,9})(?:(:)([0-9]{0,9})(?::([0-9]{0,9}))?)?\])?")
 Pair = tuple[int, int]
+
+
+class _Joint(NamedTuple):
+    """Two kinds that links of a rate and a delay join."""
+
+    a: str
+    b: str
+    rate_gbps: float | None
+    delay_s: float | None
+
+
+class _Kind(NamedTuple):
+    """Switches of an instance, and the ports of each."""
+
+    count: int
+    ports: int | None
+
+
+class _Place(NamedTuple):
+    """A server or a switch: its instance and its number."""
+
+    name: str
+    number: int
 
 
 class _Table(Strict):
@@ -111,6 +134,9 @@ class _Instance(_Table):
     count: int = Field(ge=1, le=1_000_000)
 
 
+_Named = TypeVar("_Named", _Device, _Link, _Instance)
+
+
 class _Infrastructure(_Table):
     name: str = "infragraph"
     devices: tuple[_Device, ...]
@@ -119,7 +145,7 @@ class _Infrastructure(_Table):
     edges: tuple[_Edge, ...]
 
 
-def options_of_infragraph(values: Any, where: str) -> dict[str, Any]:
+def options_of_infragraph(values: object, where: str) -> dict[str, Any]:
     """Return the options of the topology that parsed JSON describes, its ``kind`` among them.
 
     Parameters
@@ -169,8 +195,8 @@ class _Reader:
             raise FabricError(f"instances: servers of {sorted(gpus)} xpu: expected one number")
         joined = self._joined()
         links: dict[int, int] = {}
-        for (a, _, *_), pairs in joined.items():
-            if a == SERVERS:
+        for joint, pairs in joined.items():
+            if joint.a == SERVERS:
                 for (server, _), count in pairs.items():
                     links[server] = links.get(server, 0) + count
         own, nics = links.get(0, 0), min(self._count(kind, "nic") for kind in kinds)
@@ -196,16 +222,17 @@ class _Reader:
             total += part.count * own
         return total
 
-    def _tiers(self) -> dict[str, tuple[int, int | None]]:
+    def _tiers(self) -> dict[str, _Kind]:
         """Number and ports of the switches of each instance."""
         others = {name: it for name, it in self.instances.items() if name not in self.first}
         return {
-            name: (it.count, self._count(it.device, "port") or None) for name, it in others.items()
+            name: _Kind(it.count, self._count(it.device, "port") or None)
+            for name, it in others.items()
         }
 
-    def _joined(self) -> dict[tuple[Any, ...], dict[Pair, int]]:
+    def _joined(self) -> dict[_Joint, dict[Pair, int]]:
         """Links of each pair, by the names of both ends, rate and delay."""
-        joined: dict[tuple[Any, ...], dict[Pair, int]] = {}
+        joined: dict[_Joint, dict[Pair, int]] = {}
         room = MAX_PAIRS
         for number, edge in enumerate(self.file.edges):
             where = f"edges.{number}"
@@ -213,7 +240,7 @@ class _Reader:
                 raise FabricError(f"{where}.link: no link {echo(edge.link)}")
             a, b = (self._ends(end, f"{where}.{name}") for name, end in _both(edge))
             key, swapped = self._key(edge, a[0], b[0])
-            if key[0] == key[1] == SERVERS:
+            if key.a == key.b == SERVERS:
                 raise FabricError(f"{where}: joins two servers: expected a switch at one end")
             room -= len(a[1]) * (len(b[1]) if edge.scheme == "many2many" else 1)
             if room < 0:
@@ -221,15 +248,16 @@ class _Reader:
             pairs = joined.setdefault(key, {})
             for one, other in _of_scheme(edge.scheme, a[1], b[1], where):
                 pair = (other, one) if swapped else (one, other)
-                if key[0] == key[1]:
+                if key.a == key.b:
                     pair = (min(pair), max(pair))
                 pairs[pair] = pairs.get(pair, 0) + 1
         return joined
 
-    def _key(self, edge: _Edge, a: str, b: str) -> tuple[tuple[Any, ...], bool]:
+    def _key(self, edge: _Edge, a: str, b: str) -> tuple[_Joint, bool]:
         order = [SERVERS, *self.instances]
         swapped = order.index(a) > order.index(b)
-        return ((b, a) if swapped else (a, b)) + self._physical(edge.link), swapped
+        first, second = (b, a) if swapped else (a, b)
+        return _Joint(first, second, *self._physical(edge.link)), swapped
 
     def _physical(self, name: str) -> tuple[float | None, float | None]:
         physical, where = self.links[name].physical, f"links.{name}"
@@ -264,8 +292,8 @@ class _Reader:
         return tier, [begin + number for number in numbers for _ in range(ports)]
 
 
-def _by_name(items: Sequence[Any], what: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _by_name(items: Sequence[_Named], what: str) -> dict[str, _Named]:
+    found: dict[str, _Named] = {}
     for item in items:
         if item.name in found:
             raise FabricError(f"{what}: two of the name {echo(item.name)}")
@@ -292,7 +320,9 @@ def _sliced(text: str, where: str) -> Iterator[tuple[str, tuple[str | None, ...]
     for piece in text.split("."):
         match = _PIECE.fullmatch(piece)
         if match is None:
-            raise FabricError(f"{where}: {echo(text)}: expected a name and a slice, as in leaf[0:4]")
+            raise FabricError(
+                f"{where}: {echo(text)}: expected a name and a slice, as in leaf[0:4]"
+            )
         yield match[1], match.groups()[1:]
 
 
@@ -306,8 +336,8 @@ def _numbers(chosen: tuple[str | None, ...], count: int, where: str) -> range:
 
 
 def _rules(
-    joined: Mapping[tuple[Any, ...], Mapping[Pair, int]],
-    tiers: Mapping[str, tuple[int, int | None]],
+    joined: Mapping[_Joint, Mapping[Pair, int]],
+    tiers: Mapping[str, _Kind],
     servers: int,
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Tables of switches and of links that say the same, by rules where there are some."""
@@ -335,9 +365,9 @@ def _rules(
 
 def _sized(
     name: str,
-    tier: tuple[int, int | None],
-    keys: Sequence[tuple[Any, ...]],
-    joined: Mapping[tuple[Any, ...], Mapping[Pair, int]],
+    tier: _Kind,
+    keys: Sequence[_Joint],
+    joined: Mapping[_Joint, Mapping[Pair, int]],
     known: Mapping[str, SwitchTier],
     sizes: Sequence[int],
 ) -> SwitchTier:
@@ -362,7 +392,7 @@ def _sized(
 
 
 def _join(
-    key: tuple[Any, ...],
+    key: _Joint,
     pairs: Mapping[Pair, int],
     switches: Mapping[str, SwitchTier],
     servers: int,
@@ -383,7 +413,7 @@ def _join(
 
 
 def _tables(
-    key: tuple[Any, ...],
+    key: _Joint,
     pairs: Mapping[Pair, int],
     switches: Mapping[str, SwitchTier],
     servers: int,
@@ -439,7 +469,7 @@ class _Writer:
         self.topology, self.cluster = topology, cluster
         self.graph = topology.graph(cluster.servers)
         #: ports of each server and switch that are taken
-        self.taken: dict[tuple[str, int], int] = {}
+        self.taken: dict[_Place, int] = {}
 
     def devices(self) -> list[dict[str, Any]]:
         """A device for servers and one for each kind of switches."""
@@ -450,10 +480,10 @@ class _Writer:
             _component("port", links, "port"),
         ]
         bus = {"name": "pcie", "description": "between GPUs, NICs and their ports"}
-        inside = [_edge("pcie", ("xpu", "nic"), "many2many")]
+        inside = [_inside("pcie", "xpu", "nic")]
         each = links // cluster.nics_per_server
         inside += [
-            _edge("pcie", (f"nic[{nic}]", f"port[{nic * each}:{(nic + 1) * each}]"), "many2many")
+            _inside("pcie", f"nic[{nic}]", f"port[{nic * each}:{(nic + 1) * each}]")
             for nic in range(cluster.nics_per_server)
         ]
         device = {"name": "server", "components": server, "links": [bus], "edges": inside}
@@ -471,7 +501,7 @@ class _Writer:
             "name": f"{name}-switch",
             "components": [_component("asic", 1, "switch"), _component("port", ports, "port")],
             "links": [{"name": "ic", "description": "inside the switch"}],
-            "edges": [_edge("ic", ("asic", "port"), "many2many")],
+            "edges": [_inside("ic", "asic", "port")],
         }
 
     def links(self) -> list[dict[str, Any]]:
@@ -512,25 +542,25 @@ class _Writer:
         for plane in range(self.graph.planes):
             for server, row in enumerate(self.graph.server_links.tolist()):
                 for switch, rule in zip(row, self.graph.server_rules[server].tolist(), strict=True):
-                    found.append(self._joined((SERVERS, server), self._at(switch, plane), 1, rule))
+                    found.append(
+                        self._joined(_Place(SERVERS, server), self._at(switch, plane), 1, rule)
+                    )
             for a, b, count, rule in self.graph.pairs.tolist():
                 ends = self._at(a, plane), self._at(b, plane)
                 found.append(self._joined(*ends, count, rule))
         return found
 
-    def _at(self, switch: int, plane: int) -> tuple[str, int]:
+    def _at(self, switch: int, plane: int) -> _Place:
         name = self.graph.tier_of(switch).name
-        return self._name(name, plane), switch - self.graph.tiers[name].first
+        return _Place(self._name(name, plane), switch - self.graph.tiers[name].first)
 
-    def _joined(
-        self, a: tuple[str, int], b: tuple[str, int], count: int, rule: int
-    ) -> dict[str, Any]:
+    def _joined(self, a: _Place, b: _Place, count: int, rule: int) -> dict[str, Any]:
         edge: dict[str, Any] = {"scheme": "one2one", "link": f"link-{rule}"}
-        for key, (name, number) in (("ep1", a), ("ep2", b)):
-            first = self.taken.get((name, number), 0)
-            self.taken[name, number] = first + count
+        for key, place in (("ep1", a), ("ep2", b)):
+            first = self.taken.get(place, 0)
+            self.taken[place] = first + count
             ports = f"port[{first}:{first + count}]"
-            edge[key] = {"instance": f"{name}[{number}]", "component": ports}
+            edge[key] = {"instance": f"{place.name}[{place.number}]", "component": ports}
         return edge
 
 
@@ -538,6 +568,7 @@ def _component(name: str, count: int, choice: str) -> dict[str, Any]:
     return {"name": name, "count": count, "choice": choice, choice: {}}
 
 
-def _edge(link: str, ends: tuple[str, str], scheme: str) -> dict[str, Any]:
-    a, b = ({"component": end} for end in ends)
-    return {"ep1": a, "ep2": b, "scheme": scheme, "link": link}
+def _inside(link: str, a: str, b: str) -> dict[str, Any]:
+    """An edge between all of two components of a device."""
+    ends = {"ep1": {"component": a}, "ep2": {"component": b}}
+    return {**ends, "scheme": "many2many", "link": link}

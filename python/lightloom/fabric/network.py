@@ -273,9 +273,7 @@ class Crossbars:
 #: what a network may consist of, each part once
 Part = Eps | SwitchGraph | Ocs | Direct | Scheduled | RackCircuits | Crossbars
 
-AnyPart = TypeVar(
-    "AnyPart", Eps, SwitchGraph, Ocs, Direct, Scheduled, RackCircuits, Crossbars
-)
+AnyPart = TypeVar("AnyPart", Eps, SwitchGraph, Ocs, Direct, Scheduled, RackCircuits, Crossbars)
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ class Topology(FabricOptions):
                 f"{self.name}: links of servers: rate_gbps = {shown}: expected one rate"
             )
         rate = rates.pop()
-        return cluster if rate is None else dataclasses.replace(
-            cluster, rate_gbps=rate * links / nics
+        return (
+            cluster if rate is None else dataclasses.replace(cluster, rate_gbps=rate * links / nics)
         )
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
@@ -131,9 +131,9 @@ class Topology(FabricOptions):
         a, b, count, rules = graph.pairs.T
         rates = np.array([cluster.effective_nic_bps(self.rate_of(r, cluster)) for r in self.links])
         delays = np.array([to_ps(self.delay_of(rule, cluster)) for rule in self.links])
-        columns = [
-            np.concatenate([end + plane for plane in planes]) for end in (a, b)
-        ] + [np.tile(column, graph.planes) for column in (count, rates[rules], delays[rules], rules)]
+        ends = [np.concatenate([end + plane for plane in planes]) for end in (a, b)]
+        each = (count, rates[rules], delays[rules], rules)
+        columns = [*ends, *(np.tile(column, graph.planes) for column in each)]
         nics = cluster.nics_per_server
         own = int(graph.server_rules[0, 0])
         return SwitchGraph(
@@ -146,9 +146,7 @@ class Topology(FabricOptions):
             bundles=np.column_stack(columns).astype(np.uint64),
             layers=tuple(_layer(rule) for rule in self.links),
             reached=uplink_efficiency() if self.ecmp is None else self.ecmp,
-            tiers=tuple(
-                (tier.name, tier.first, tier.count) for tier in graph.tiers.values()
-            ),
+            tiers=tuple((tier.name, tier.first, tier.count) for tier in graph.tiers.values()),
             planes=graph.planes,
         )
 

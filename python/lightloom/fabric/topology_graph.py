@@ -113,9 +113,7 @@ def topology_graph(
         are not joined, or the graph is too large.
     """
     tiers = _tiers(servers, planes, switches)
-    joined = [
-        _joined(f"links.{number}", rule, tiers, planes) for number, rule in enumerate(links)
-    ]
+    joined = [_joined(f"links.{number}", rule, tiers, planes) for number, rule in enumerate(links)]
     _refuse_twice(joined, links, tiers)
     # links, and the rule that they are of
     each = [
@@ -129,9 +127,7 @@ def topology_graph(
     pairs = every[~of_servers]
     count = sum(tier.count for tier in tiers.values())
     parts = _parts(count, pairs)
-    graph = TopologyGraph(
-        servers, planes, count, tiers, server_links, server_rules, pairs, parts
-    )
+    graph = TopologyGraph(servers, planes, count, tiers, server_links, server_rules, pairs, parts)
     _refuse_unused(graph)
     _refuse_apart(graph)
     return graph
@@ -182,7 +178,7 @@ def _joined(where: str, rule: LinkRule, tiers: Mapping[str, Tier], planes: int) 
         raise FabricError(
             f"{where}: {len(pairs) * rule.count * planes:,} links: expected at most {MAX_LINKS:,}"
         )
-    pairs = pairs + (a.first, b.first)
+    pairs = pairs + np.array([a.first, b.first])
     return pairs[:, ::-1] if b.name == SERVERS else pairs
 
 

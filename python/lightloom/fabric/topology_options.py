@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -17,27 +17,23 @@ MAX_TIERS, MAX_RULES, MAX_PAIRS = 100, 1000, 1_000_000
 Optics = Literal["transceiver", "co-packaged", "dac", "aoc"]
 
 
-def _two_names(value: Any) -> Any:
+def _two_names(value: object) -> object:
     is_pair = isinstance(value, list | tuple) and len(value) == 2
     if not is_pair or not all(isinstance(name, str) for name in value):
         raise ValueError(f'expected two names, such as ["{SERVERS}", "leaf"]')
     return tuple(value)
 
 
-def _pairs_of_numbers(value: Any) -> Any:
+def _pairs_of_numbers(value: object) -> object:
     if not isinstance(value, list | tuple) or len(value) > MAX_PAIRS:
         raise ValueError(f"expected a list of up to {MAX_PAIRS:,} pairs, such as [[0, 1], [0, 2]]")
     for pair in value:
         is_pair = isinstance(pair, list | tuple) and len(pair) == 2
         if not is_pair or not all(type(end) is int and 0 <= end <= MAX_PAIRS for end in pair):
-            raise ValueError(f"expected pairs of numbers from 0 on, such as [0, 1], got {echo(pair)}")
+            raise ValueError(
+                f"expected pairs of numbers from 0 on, such as [0, 1], got {echo(pair)}"
+            )
     return tuple(tuple(pair) for pair in value)
-
-
-def _few(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not 1 <= len(value) <= MAX_RULES:
-        raise ValueError(f"expected 1 to {MAX_RULES:,} rules")
-    return value
 
 
 class SwitchTier(OptionModel):
@@ -77,8 +73,8 @@ class LinkRule(OptionModel):
         (), description="The numbers of those that are joined, where no rule says it."
     )
     rate_gbps: OptionalPositive = Field(
-        None, description="Rate of a link per direction; by default that of a NIC, divided by its"
-        " links.",
+        None,
+        description="Rate of a link per direction; by default that of a NIC, divided by its links.",
     )
     delay_s: OptionalPositive = Field(
         None, description="Propagation delay; by default that of the cluster."
@@ -97,6 +93,12 @@ class LinkRule(OptionModel):
         if self.pairs and self.join != "shared":
             raise FabricError("links: join and pairs: expected one of the two")
         return self
+
+
+def _few(value: tuple[LinkRule, ...]) -> tuple[LinkRule, ...]:
+    if not 1 <= len(value) <= MAX_RULES:
+        raise ValueError(f"expected 1 to {MAX_RULES:,} rules")
+    return value
 
 
 Rules = Annotated[tuple[LinkRule, ...], AfterValidator(_few)]

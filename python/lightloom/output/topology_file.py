@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.fabric.cluster import Cluster
@@ -60,7 +60,7 @@ def topology_toml(topology: Topology) -> str:
     return "\n".join(parts)
 
 
-def _table(head: str, values: dict[str, Any]) -> str:
+def _table(head: str, values: Mapping[str, object]) -> str:
     lines = [head] if head else []
     lines += [f"{_key(name)} = {_value(value)}" for name, value in values.items()]
     return "".join(f"{line}\n" for line in lines)
@@ -71,6 +71,6 @@ def _key(name: str) -> str:
     return name if is_bare else _value(name)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     # TOML writes text, numbers, flags and lists as JSON does
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

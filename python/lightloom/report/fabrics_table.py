@@ -149,9 +149,7 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
     )
 
 
-def _print_fields(
-    name: str, kind: str, values: dict[str, Any] | None, console: Console
-) -> None:
+def _print_fields(name: str, kind: str, values: dict[str, Any] | None, console: Console) -> None:
     """Print the options of a kind, and what a file sets."""
     title = f"Options of {kind}" if values is None else f"Options of {kind} in {name}"
     headers = ["option", "value", "default" if values is None else "here", "meaning"]

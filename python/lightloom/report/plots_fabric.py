@@ -166,7 +166,7 @@ class Picture:
             self._packet_rows(eps, places)
         if (graph := self.network.part(SwitchGraph)) is not None:
             servers = [(place, group.servers[0]) for place, group in self.places]
-            SwitchRows(self, graph, servers, (ROW, BOX), _row_of).draw()
+            SwitchRows(self, graph, servers, ROW, BOX, _row_of).draw()
         for place, number in zip(places, self.shown, strict=True):
             if number is None:
                 self.dots(place, self.top)
@@ -393,6 +393,7 @@ def places_of(count: int) -> list[float]:
 
 
 def box_width(count: int) -> float:
+    """Width of each box of a row."""
     return min(170.0, (RIGHT - LEFT) / count - math.ceil(30 / count) - 4)
 
 

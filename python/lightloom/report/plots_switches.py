@@ -63,11 +63,12 @@ class SwitchRows:
         drawing: Drawing,
         graph: SwitchGraph,
         places: Sequence[tuple[float, int]],
-        sizes: tuple[float, float],
+        row: float,
+        box: float,
         layout: Callable[[int], tuple[list[int | None], list[float], float]],
     ) -> None:
         self.drawing, self.graph, self.places = drawing, graph, places
-        (self.row, self.box), self.layout = sizes, layout
+        self.row, self.box, self.layout = row, box, layout
         first_plane = graph.switches // graph.planes
         bundles = np.asarray(graph.bundles).astype(np.int64)
         self.bundles = bundles[(bundles[:, :2] < first_plane).all(axis=1)]
@@ -151,4 +152,3 @@ class SwitchRows:
             f"{rate:.0f} Gb/s reached",
             self.drawing.load(use),
         )
-

@@ -1,4 +1,4 @@
-"""Tables of a topology that a file describes: its switches, its links, and the laws that it keeps."""
+"""Tables of a topology file: its switches, its links, and the laws that it keeps."""
 
 from __future__ import annotations
 
@@ -41,5 +41,6 @@ def print_laws(laws: Sequence[Law], console: Console) -> None:
     """Print which laws a topology keeps."""
     table = plain_table("Laws", ["law", "tried", "kept"], left=["kept"])
     for law in laws:
-        table.add_row(Text(law.name), f"{law.tried}", Text(law.broken or ("yes" if law.tried else "no two servers alike")))
+        kept = "yes" if law.tried else "no two servers alike"
+        table.add_row(Text(law.name), f"{law.tried}", Text(law.broken or kept))
     print_table(table, console)

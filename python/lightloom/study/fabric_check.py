@@ -2,8 +2,8 @@
 
 What is sent arrives; nothing is faster than the NICs; faster links are never slower; a pair takes
 as long one way as the other; servers on the same switches may change places; packets are no faster
-than fluid flows. Sixteen servers take part at most, spread over all. Whether the topology is the one
-that was meant, no law can say.
+than fluid flows. Sixteen servers take part at most, spread over all. No law can say whether the
+topology is the one that was meant.
 """
 
 from __future__ import annotations
@@ -173,10 +173,9 @@ def _no_slower_if_faster(trial: _Trial) -> Iterator[str]:
 
 def _same_both_ways(trial: _Trial) -> Iterator[str]:
     last = len(trial.servers) - 1
-    for other in {1, last // 2, last} - {0}:
-        there, back = (
-            trial.run(trial.pair(*ends, FLOW_BYTES)).step_time_s for ends in ((0, other), (other, 0))
-        )
+    for other in sorted({1, last // 2, last} - {0}):
+        pairs = (trial.pair(*ends, FLOW_BYTES) for ends in ((0, other), (other, 0)))
+        there, back = (trial.run(pair).step_time_s for pair in pairs)
         apart = abs(there - back) > ROUNDING * there
         names = f"servers {trial.servers[0]} and {trial.servers[other]}"
         yield f"{names}: {there:g} s there, {back:g} s back" if apart else ""
@@ -196,7 +195,7 @@ def _equals_change_places(trial: _Trial) -> Iterator[str]:
 
 def _packets_no_faster(trial: _Trial) -> Iterator[str]:
     last = len(trial.servers) - 1
-    for other in {1, last}:
+    for other in sorted({1, last}):
         demand = trial.pair(0, other, PACKET_BYTES)
         flows, packets = (trial.run(demand, packets=as_packets) for as_packets in (False, True))
         fine = packets.step_time_s >= flows.step_time_s * (1 - ROUNDING)

@@ -4,13 +4,13 @@ import copy
 import json
 
 import pytest
+from tests.simulate_graphs import Steps, graph
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, load_fabric
 from lightloom.fabric.infragraph import infragraph_of, options_of_infragraph
 from lightloom.fabric.topology import Topology
 from lightloom.simulate import simulate
-from tests.simulate_graphs import Steps, graph
 
 GBPS = {"rate_gbps": 400.0, "delay_s": 1e-6}
 LEAF_SPINE = {

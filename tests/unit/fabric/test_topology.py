@@ -1,4 +1,4 @@
-"""Topology files: trees as files against the built-in fabrics, graphs by hand, bills, wrong input."""
+"""Topology files: trees against the built-in fabrics, graphs by hand, bills, wrong input."""
 
 import dataclasses
 
@@ -195,7 +195,7 @@ def test_every_sample_of_a_fabric_is_priced_and_joins_servers(name, tmp_path):
 
 def test_what_is_written_is_read_again(tmp_path):
     for name in ("leaf-spine", "eight-planes-cpo", "scale-up-576-cpo"):
-        fabric = load_text(read_sample(name).decode()).replace(label="a \"b\" c", servers=4)
+        fabric = load_text(read_sample(name).decode()).replace(label='a "b" c', servers=4)
         path = tmp_path / "again.toml"
         path.write_text(topology_toml(fabric))
         assert load_fabric(path) == fabric
@@ -215,7 +215,7 @@ def test_a_rate_of_links_is_that_of_nics(topology):
     assert fabric.effective(cluster_of(4), fabric.network(cluster_of(4)))["rate_gbps"] == 200
 
 
-SWITCHES = '[switches.leaf]\nservers = 4\n[switches.spine]\ncount = 2\n'
+SWITCHES = "[switches.leaf]\nservers = 4\n[switches.spine]\ncount = 2\n"
 SERVERS = '[[links]]\nends = ["servers", "leaf"]\ncount = 8\n'
 UP = '[[links]]\nends = ["leaf", "spine"]\ncount = 4\n'
 WHOLE = f'kind = "topology"\n{SWITCHES}{SERVERS}{UP}'

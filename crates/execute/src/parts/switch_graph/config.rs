@@ -1,13 +1,11 @@
 //! The description of packet switches that are joined in any way.
 
-use super::SwitchPart;
-use crate::error::ExecuteError;
-use crate::network::{Network, NetworkPart, PacketFabric, PartConfig, Setting, positive};
+use crate::network::{Network, PacketFabric, positive};
 use crate::packets::{Extent, Graph, Place};
 use lightloom_model::{Duration, Invalid, Rate, ServerId};
 use lightloom_packetsim::{Cable, NodeId, PacketError};
 use serde::Deserialize;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// Switches, and bundles between them, that memory holds.
 const MAX_SWITCHES: u32 = 1 << 20;
@@ -137,14 +135,11 @@ fn distances(neighbors: &[Vec<(u32, Bundle)>], from: u32) -> Vec<u32> {
     hops
 }
 
-impl PartConfig for SwitchGraph {
-    fn name(&self) -> &'static str {
-        "eps"
-    }
-
-    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
+impl SwitchGraph {
+    /// Checks the description for so many servers.
+    pub(super) fn check(&self, servers: u32) -> Result<(), Invalid> {
         positive("switches.port_rate", self.port_rate)?;
-        if self.nics == 0 || self.ports == 0 || network.servers == 0 {
+        if self.nics == 0 || self.ports == 0 || servers == 0 {
             return Err(Invalid::new("switches: nics, their ports and servers must be above 0"));
         }
         if self.switches == 0 || self.switches > MAX_SWITCHES {
@@ -153,7 +148,7 @@ impl PartConfig for SwitchGraph {
                 self.switches
             )));
         }
-        let expected = u64::from(network.servers) * u64::from(self.nics) * u64::from(self.ports);
+        let expected = u64::from(servers) * u64::from(self.nics) * u64::from(self.ports);
         if self.switch_of_port.len() as u64 != expected {
             return Err(Invalid(format!(
                 "switches: {} links of servers, expected {expected}",
@@ -176,33 +171,14 @@ impl PartConfig for SwitchGraph {
                 self.farthest()
             )));
         }
-        if below.is_empty() {
-            Ok(())
-        } else {
-            Err(Invalid::new("switches are the first part of a network"))
-        }
+        Ok(())
     }
 
-    /// Transports are configured for three tiers at least, as for a tree.
-    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
+    /// What transports are configured for: three tiers at least, as for a tree.
+    pub(super) fn reach(&self) -> Extent {
         let between = self.bundles.iter().map(|bundle| bundle.delay.0).max().unwrap_or(0);
         let path = 2 * self.port_delay.0 + u64::from(self.farthest()) * between;
         Extent { rate: self.port_rate, delay: Duration(path.max(6 * self.port_delay.0)) }
-    }
-
-    fn packet_fabric(&self) -> Option<&dyn PacketFabric> {
-        Some(self)
-    }
-
-    fn tells_nics_apart(&self) -> bool {
-        true
-    }
-
-    fn build(
-        &self,
-        setting: &mut Setting<'_>,
-    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
-        Ok(Some(Box::new(SwitchPart::new(self, setting)?)))
     }
 }
 

@@ -16,22 +16,59 @@ mod tests;
 
 pub use config::{Bundle, SwitchGraph};
 
+use super::lost_nics::NicGroup;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::LinkUse;
 use crate::network::{
-    Below, Division, End, Link, Links, NetworkPart, NicGroups, Pair, PartId, Path, Setting,
-    weighted_shares,
+    Below, Division, End, Link, Links, Network, NetworkPart, NicGroups, PacketFabric, Pair,
+    PartConfig, PartId, Path, Setting, equal_shares, weighted_shares,
 };
+use crate::packets::Extent;
 use classes::{classes, components};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Duration, Rate, ServerId, Time};
+use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
 use routes::{Hop, Router};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+impl PartConfig for SwitchGraph {
+    fn name(&self) -> &'static str {
+        "eps"
+    }
+
+    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
+        self.check(network.servers)?;
+        if below.is_empty() {
+            Ok(())
+        } else {
+            Err(Invalid::new("switches are the first part of a network"))
+        }
+    }
+
+    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
+        self.reach()
+    }
+
+    fn packet_fabric(&self) -> Option<&dyn PacketFabric> {
+        Some(self)
+    }
+
+    fn tells_nics_apart(&self) -> bool {
+        true
+    }
+
+    fn build(
+        &self,
+        setting: &mut Setting<'_>,
+    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
+        Ok(Some(Box::new(SwitchPart::new(self, setting)?)))
+    }
+}
 
 /// The links of switches that are joined in any way.
 #[derive(Debug)]
-pub(super) struct SwitchPart {
+struct SwitchPart {
     id: PartId,
     nics: u32,
     port_delay: Duration,
@@ -92,50 +129,46 @@ impl SwitchPart {
     }
 
     /// Adds the paths from one group of NICs to another, or to one on the sender's planes.
-    fn push(&self, from: (ServerId, u16), to: (ServerId, u16), bytes: u64, out: &mut Division) {
-        let alike = &self.same_planes[usize::from(from.1)];
-        let reached =
-            if alike.contains(&to.1) { to.1 } else { alike[usize::from(to.1) % alike.len()] };
-        let [from, to] = [from, (to.0, reached)]
-            .map(|(server, group)| server.index() * self.groups as usize + usize::from(group));
+    fn push(&self, from: NicGroup, to: NicGroup, bytes: u64, out: &mut Division) {
+        let alike = &self.same_planes[usize::from(from.group)];
+        let is_reached = alike.contains(&to.group);
+        let group = if is_reached { to.group } else { alike[usize::from(to.group) % alike.len()] };
+        let [from, to] = [from, NicGroup { group, ..to }]
+            .map(|end| end.server.index() * self.groups as usize + usize::from(end.group));
+        let ends = Pair::new(self.up[from], self.down[to]);
         let classes = |end: usize| &self.class_of_port[end * self.per_group..][..self.per_group];
-        let mut pairs: Vec<((u32, u32), u64)> = Vec::new();
-        for pair in classes(from).iter().copied().zip(classes(to).iter().copied()) {
+        let mut pairs: Vec<(Pair<u32>, u64)> = Vec::new();
+        for (&a, &b) in classes(from).iter().zip(classes(to)) {
+            let pair = Pair::new(a, b);
             match pairs.iter_mut().find(|(other, _)| *other == pair) {
                 Some((_, count)) => *count += 1,
                 None => pairs.push((pair, 1)),
             }
         }
         if !self.is_fluid && pairs.len() > 1 {
-            return self.push_path(&[self.up[from], self.down[to]], Duration::ZERO, bytes, out);
+            return self.push_path(&[ends.from, ends.to], Duration::ZERO, bytes, out);
         }
         let counts = pairs.iter().map(|&(_, count)| count);
-        for (&((a, b), _), bytes) in pairs.iter().zip(weighted_shares(bytes, counts)) {
-            self.push_routes([self.up[from], self.down[to]], (a, b), bytes, out);
+        for (&(classes, _), bytes) in pairs.iter().zip(weighted_shares(bytes, counts)) {
+            self.push_routes(ends, classes, bytes, out);
         }
     }
 
-    fn push_routes(
-        &self,
-        [up, down]: [LinkId; 2],
-        (a, b): (u32, u32),
-        bytes: u64,
-        out: &mut Division,
-    ) {
-        if a == b {
-            return self.push_path(&[up, down], Duration::ZERO, bytes, out);
+    fn push_routes(&self, ends: Pair<LinkId>, classes: Pair<u32>, bytes: u64, out: &mut Division) {
+        if classes.from == classes.to {
+            return self.push_path(&[ends.from, ends.to], Duration::ZERO, bytes, out);
         }
-        let routes = self.router.routes(a, b);
+        let routes = self.router.routes(classes.from, classes.to);
         if !self.is_fluid && routes.len() > 1 {
             // switches choose
-            return self.push_path(&[up, down], routes[0].delay, bytes, out);
+            return self.push_path(&[ends.from, ends.to], routes[0].delay, bytes, out);
         }
         let weights = routes.iter().map(|route| route.weight);
         for (route, bytes) in routes.iter().zip(weighted_shares(bytes, weights)) {
             let mut path = Vec::with_capacity(route.links.len() + 2);
-            path.push(up);
+            path.push(ends.from);
             path.extend(&route.links);
-            path.push(down);
+            path.push(ends.to);
             self.push_path(&path, route.delay, bytes, out);
         }
     }
@@ -207,10 +240,11 @@ impl NetworkPart for SwitchPart {
     /// All NIC groups of both ends evenly.
     fn divide(&self, pair: &Pair, bytes: u64, _below: Below<'_>, division: &mut Division) {
         let count = usize::from(pair.from.count.max(pair.to.count));
-        let end = |nics: NicGroups, index: usize| {
-            (nics.server, nics.first + (index % usize::from(nics.count)) as u16)
+        let end = |nics: NicGroups, index: usize| NicGroup {
+            server: nics.server,
+            group: nics.first + (index % usize::from(nics.count)) as u16,
         };
-        for (index, bytes) in crate::network::equal_shares(bytes, count).enumerate() {
+        for (index, bytes) in equal_shares(bytes, count).enumerate() {
             self.push(end(pair.from, index), end(pair.to, index), bytes, division);
         }
     }

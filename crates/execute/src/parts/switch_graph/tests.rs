@@ -102,7 +102,8 @@ fn a_tree_as_a_graph_is_the_same_run_of_packets() {
 /// Paths from one server's first group of NICs to another's, and the link rates on them.
 fn paths(part: &SwitchPart, from: u32, to: u32) -> Vec<(usize, u64)> {
     let mut division = Division::default();
-    part.push((ServerId(from), 0), (ServerId(to), 0), 1_000_000, &mut division);
+    let group = |server| NicGroup { server: ServerId(server), group: 0 };
+    part.push(group(from), group(to), 1_000_000, &mut division);
     let shares = division.shares.iter();
     shares.map(|share| (division.paths.links(share.path).len(), share.bytes)).collect()
 }
