@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
 
 if TYPE_CHECKING:
     from lightloom.fabric import Cluster
+    from lightloom.fabric.topology import Topology
 
 #: of the servers that are charged
 GPUS_PER_SERVER = 8
@@ -112,33 +114,51 @@ def _run(call: CommandCall) -> None:
     prices = load_prices(options.prices)
     if outputs.svg is not None and options.fabric is None:
         raise InputError("--svg draws a fabric: name it, as lightloom fabrics rail --svg rail.svg")
-    if options.fabric is None and (options.check or options.write):
-        raise InputError("--check and --write are of a topology file: lightloom fabrics my.toml")
     if (fabric := options.fabric) is not None:
+        topology = _topology(options)
         outputs.print_and_write(
             lambda console: print_options(fabric, cluster, prices, console),
             lambda: options_as_json(fabric, cluster, prices),
         )
         if (svg := outputs.svg) is not None:
             write_fabric_drawing(fabric, cluster, svg)
-        _topology(options, cluster, outputs)
+        if topology is not None:
+            _write_and_check(topology, options, cluster, outputs)
         return
+    if options.check or options.write:
+        raise InputError("--check and --write are of a topology file: lightloom fabrics my.toml")
     outputs.print_and_write(
         lambda console: print_fabrics(cluster, prices, console),
         lambda: fabrics_as_json(cluster, prices),
     )
 
 
-def _topology(options: FabricsOptions, cluster: Cluster, outputs: Outputs) -> None:
-    """Write a topology file in another format, and try laws on it."""
+def _topology(options: FabricsOptions) -> Topology | None:
+    """The topology that is to be written or checked, if it can be."""
     from lightloom.fabric import load_fabric
-    from lightloom.output.topology_file import write_topology
-    from lightloom.report.topology_table import print_laws
-    from lightloom.study.fabric_check import check_fabric, topology_of
+    from lightloom.output.files import check_writable
+    from lightloom.output.topology_file import check_ending
+    from lightloom.study.fabric_check import topology_of
 
     if options.fabric is None or not (options.check or options.write):
-        return
+        return None
     topology = topology_of(load_fabric(options.fabric))
+    if (path := options.write) is not None:
+        check_ending(path)
+        if path.resolve() == Path(options.fabric).resolve():
+            raise InputError(f"{path}: is read as well; write to another file")
+        check_writable(path)
+    return topology
+
+
+def _write_and_check(
+    topology: Topology, options: FabricsOptions, cluster: Cluster, outputs: Outputs
+) -> None:
+    """Write a topology in another format, and try laws on it."""
+    from lightloom.output.topology_file import write_topology
+    from lightloom.report.topology_table import print_laws
+    from lightloom.study.fabric_check import check_fabric
+
     if options.write is not None:
         write_topology(topology, cluster, options.write)
         say_written([options.write])

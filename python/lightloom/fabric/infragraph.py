@@ -46,7 +46,7 @@ class _Joint(NamedTuple):
 class _Kind(NamedTuple):
     """Switches of an instance, and the ports of each."""
 
-    count: int
+    number: int
     ports: int | None
 
 
@@ -263,9 +263,8 @@ class _Reader:
         physical, where = self.links[name].physical, f"links.{name}"
         if physical is None:
             return None, None
-        rate = physical.bandwidth and physical.bandwidth.value(_GBPS, where)
-        delay = physical.latency and physical.latency.value(_SECONDS, where)
-        return rate, delay
+        bandwidth, latency = physical.bandwidth or _Number(), physical.latency or _Number()
+        return bandwidth.value(_GBPS, where), latency.value(_SECONDS, where)
 
     def _ends(self, end: _Endpoint, where: str) -> tuple[str, list[int]]:
         """The tier of an end, and the number of the server or switch of each of its ports."""
@@ -372,7 +371,7 @@ def _sized(
     sizes: Sequence[int],
 ) -> SwitchTier:
     """The switches of a name, for every so many servers if rules then say what is joined."""
-    count, ports = tier
+    count, ports = tier.number, tier.ports
     servers = sizes[-1]
     whole = SwitchTier(count=count, ports=ports)
     if count > 1_000_000 or not keys:

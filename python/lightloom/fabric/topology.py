@@ -216,7 +216,7 @@ class Topology(FabricOptions):
         """Links of each rule, all planes together."""
         between = np.bincount(graph.pairs[:, 3], graph.pairs[:, 2], minlength=len(self.links))
         own = np.bincount(graph.server_rules.reshape(-1), minlength=len(self.links))
-        return ((between + own) * graph.planes).astype(np.int64).tolist()
+        return [round(count) * graph.planes for count in (between + own).tolist()]
 
     def _lines(
         self, rule: LinkRule, count: int, cluster: Cluster, counting: Counting

@@ -68,7 +68,7 @@ class TopologyGraph:
     @property
     def links_per_server(self) -> int:
         """In all planes."""
-        return self.planes * self.server_links.shape[1]
+        return self.planes * int(self.server_links.shape[1])
 
     def ports(self, nics: int) -> _Whole:
         """Switch of each link of each server, NIC by NIC, ``(servers, links)``.
@@ -178,8 +178,8 @@ def _joined(where: str, rule: LinkRule, tiers: Mapping[str, Tier], planes: int) 
         raise FabricError(
             f"{where}: {len(pairs) * rule.count * planes:,} links: expected at most {MAX_LINKS:,}"
         )
-    pairs = pairs + np.array([a.first, b.first])
-    return pairs[:, ::-1] if b.name == SERVERS else pairs
+    numbers: _Whole = pairs + np.array([a.first, b.first])
+    return numbers[:, ::-1] if b.name == SERVERS else numbers
 
 
 def _listed(where: str, rule: LinkRule, a: Tier, b: Tier) -> _Whole:
@@ -246,10 +246,11 @@ def _refuse_twice(
     joined: Sequence[_Whole], links: Sequence[LinkRule], tiers: Mapping[str, Tier]
 ) -> None:
     """Refuse a pair that two rules join, or one twice, by links of one rate and delay."""
-    seen: dict[tuple[object, ...], list[int]] = {}
+    seen: dict[tuple[float | None, ...], dict[tuple[str, ...], list[int]]] = {}
     for number, rule in enumerate(links):
-        seen.setdefault((*sorted(rule.ends), rule.rate_gbps, rule.delay_s), []).append(number)
-    for (first, second, *_), numbers in seen.items():
+        alike = seen.setdefault((rule.rate_gbps, rule.delay_s), {})
+        alike.setdefault(tuple(sorted(rule.ends)), []).append(number)
+    for (first, second), numbers in (it for alike in seen.values() for it in alike.items()):
         ends = np.concatenate([joined[number] for number in numbers])
         if SERVERS not in (first, second):
             ends = np.sort(ends, axis=1)

@@ -18,10 +18,10 @@ Optics = Literal["transceiver", "co-packaged", "dac", "aoc"]
 
 
 def _two_names(value: object) -> object:
-    is_pair = isinstance(value, list | tuple) and len(value) == 2
-    if not is_pair or not all(isinstance(name, str) for name in value):
-        raise ValueError(f'expected two names, such as ["{SERVERS}", "leaf"]')
-    return tuple(value)
+    names = value if isinstance(value, list | tuple) and len(value) == 2 else ()
+    if names and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    raise ValueError(f'expected two names, such as ["{SERVERS}", "leaf"]')
 
 
 def _pairs_of_numbers(value: object) -> object:

@@ -25,11 +25,22 @@ def write_topology(topology: Topology, cluster: Cluster, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
+    check_ending(path)
     if path.suffix == ".json":
         write_text(json_text(infragraph_of(topology, cluster)) + "\n", path)
-    elif path.suffix == ".toml":
-        write_text(topology_toml(topology), path)
     else:
+        write_text(topology_toml(topology), path)
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a name that does not say its format.
+
+    Raises
+    ------
+    InputError
+        If it ends in neither ``.toml`` nor ``.json``.
+    """
+    if path.suffix not in {".toml", ".json"}:
         raise InputError(f"--write {path}: expected a name that ends in .toml or .json")
 
 

@@ -124,11 +124,14 @@ class _Trial:
         """Play one all-to-all of a demand."""
         step = TaskGraphBuilder(self.servers, self.gpus_per_server, step_categories())
         members = np.arange(len(self.servers))
-        family = step.family("ep", [members])
+        family = step.family("ep", [members.tolist()])
         step.demand("bytes", family, demand[None, None].astype(np.uint32))
         step.role("all", members).all_to_all(family, Block(0, 0, 1, False, True), "ep")
-        model = Packets(transport="ideal", full=True) if packets else "flow"
-        return simulate(step.build(), network or self.network, network_model=model)
+        on = network or self.network
+        if packets:
+            every = Packets(transport="ideal", full=True)
+            return simulate(step.build(), on, network_model=every)
+        return simulate(step.build(), on)
 
     def pair(self, a: int, b: int, size: int) -> _Demand:
         """Bytes of one pair alone."""
