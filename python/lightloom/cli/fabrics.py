@@ -26,8 +26,7 @@ EXAMPLES = (
     "lightloom fabrics --gpus 4096 --rate 800",
     "lightloom fabrics mixnet --gpus 4096",
     "lightloom fabrics rail-only --gpus 256 --svg rail-only.svg",
-    "lightloom fabrics my.toml --gpus 256 --check",
-    "lightloom fabrics my.toml --gpus 256 --write my.json",
+    "lightloom fabrics my.toml --gpus 256 --check --write my.json",
 )
 NOTES = (
     "A TOML file with kind = 'mixnet' and any of its options is a custom fabric: lightloom compare "
