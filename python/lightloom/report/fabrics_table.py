@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lightloom import plugins
 from lightloom.cost import Cost, PartsCostModel
-from lightloom.fabric import Bill, Cluster, load_fabric
+from lightloom.fabric import Bill, Cluster, Line, load_fabric
 from lightloom.fabric.read import FILES, fabric_class, fabric_kinds
 from lightloom.fabric.topology import Topology
 from lightloom.hardware import Prices, load_power
@@ -91,10 +91,16 @@ def _bill_as_json(bill: Bill, prices: Prices) -> dict[str, Any]:
     return {
         "power_w": _MODEL.power(bill, load_power()).total_w,
         "switches": [asdict(switches) for switches in bill.switches],
-        "parts": [asdict(line) for line in bill.lines],
+        "parts": [_part_as_json(line) for line in bill.lines],
         "network_cost_usd": cost.total_usd,
         "cost_by_component_usd": dict(cost.by_component_usd),
     }
+
+
+def _part_as_json(line: Line) -> dict[str, Any]:
+    """Fields of a part; its price and power are there if the fabric says them."""
+    own = ("price_usd", "power_w")
+    return {name: it for name, it in asdict(line).items() if name not in own or it is not None}
 
 
 def _first_sentence(fabric_class: type) -> str:
