@@ -50,6 +50,13 @@ def _crossbars(servers: int, _: int) -> Network:
     return replace(packet(servers, "hierarchical"), parts=parts)
 
 
+def _torus(servers: int, _: int) -> Network:
+    """Boxes of eight GPUs in cubes, or in a part of one; as many more as make it whole."""
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
+    own = load_fabric("torus", {"interconnect": "ideal", "link_delay_s": 1e-6}).network(cluster)
+    return replace(packet(own.servers, "hierarchical"), parts=own.parts)
+
+
 def _racks(kind: str, **options: Any) -> Callable[[int, int], Network]:
     """Racks of a server each, with epochs and switches as fast as the steps are short."""
 
@@ -84,6 +91,7 @@ BUILDERS: dict[str, Callable[[int, int], Network]] = {
     **{f"mixnet, {policy}": _mixnet(policy) for policy in ("never", *POLICIES)},
     "mesh": _mesh,
     "crossbars": _crossbars,
+    "torus": _torus,
     "rotor": _rotor,
     "rotornet": _racks("rotornet"),
     "helios": _racks("helios", dark_s=1e-5, epoch_s=1e-4),
@@ -104,7 +112,7 @@ def network_of(name: str, servers: int, members: int) -> Network:
 
 def nics_of(name: str, servers: int) -> int:
     """Links at which bytes can leave a server."""
-    return {"mesh": servers - 1, "rotor": 1}.get(name, 8)
+    return {"mesh": servers - 1, "rotor": 1, "torus": 24}.get(name, 8)
 
 
 def scaled(

@@ -28,6 +28,7 @@ from lightloom.fabric.rail import Rail
 from lightloom.fabric.rail_only import RailOnly
 from lightloom.fabric.rotornet import RotorNet
 from lightloom.fabric.topoopt import TopoOpt
+from lightloom.fabric.torus import Torus
 from lightloom.fabric.x_nest_plus import XnestPlus
 from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
 AnyRacks = RotorNet | Helios | XnestPlus
-AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRacks
+AnyFabric = AnyTree | TopoOpt | Torus | MixNet | MixNetOpticalIo | Chronos | AnyRacks
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -54,6 +55,7 @@ FABRICS: dict[str, type[AnyFabric]] = {
     DualPlane.kind: DualPlane,
     Nvl72.kind: Nvl72,
     MixNetOpticalIo.kind: MixNetOpticalIo,
+    Torus.kind: Torus,
 }
 
 #: what others call a kind of fabric
@@ -73,6 +75,8 @@ _OTHER_NAMES = {
     "x-nest+": XnestPlus.kind,
     "multi-plane": DualPlane.kind,
     "scale-up": Nvl72.kind,
+    "tpu": Torus.kind,
+    "3d-torus": Torus.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has
