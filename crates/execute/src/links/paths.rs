@@ -43,6 +43,9 @@ pub struct Path {
     pub sending_nics: u32,
     /// NICs over which they reach the destination.
     pub receiving_nics: u32,
+    /// GPUs that pass the bytes on inside the source, to others of it on the rail of their
+    /// destination; 0 where they leave over the rail that they are on.
+    pub forwarding_gpus: u32,
 }
 
 /// Paths and their links.
