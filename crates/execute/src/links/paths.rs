@@ -125,7 +125,14 @@ mod tests {
 
     fn path(relays: u32) -> Path {
         let latency = Duration(u64::from(relays));
-        Path { part: PartId::at(0), latency, relays, sending_nics: 1, receiving_nics: 1 }
+        Path {
+            part: PartId::at(0),
+            latency,
+            relays,
+            sending_nics: 1,
+            receiving_nics: 1,
+            forwarding_gpus: 0,
+        }
     }
 
     #[test]
