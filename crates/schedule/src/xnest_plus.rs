@@ -303,7 +303,7 @@ fn plan(
         }
     }
     if rule == SwitchRule::Hops && weights.iter().any(|&weight| weight > 0) {
-        wanted = by_hops(demand, matrices, wanted, others);
+        wanted = by_hops(demand, matrices, &wanted, others);
         for (matrix, count) in (0..).zip(&mut counts) {
             *count = wanted.iter().filter(|setting| setting.0 == matrix).count() as u32;
         }
@@ -316,7 +316,7 @@ fn plan(
 fn by_hops(
     demand: &[u64],
     matrices: &[Vec<Vec<u32>>],
-    start: Vec<(u32, u32)>,
+    start: &[(u32, u32)],
     others: &[&[u32]],
 ) -> Vec<(u32, u32)> {
     let own = |(matrix, parts): (u32, &Vec<Vec<u32>>)| {
