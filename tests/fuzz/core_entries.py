@@ -291,6 +291,10 @@ def helios(draw: Draws) -> tuple:
     return draw.demand(), epochs(draw)
 
 
+def rule(draw: Draws) -> Any:
+    return draw.pick(NAMES["rule"])
+
+
 def reading(draw: Draws) -> Any:
     return draw.pick(NAMES["reading"])
 
@@ -304,7 +308,7 @@ def settings(draw: Draws, count: int) -> Any:
 def xnest_plan(draw: Draws) -> tuple:
     switches = draw.number(1, 2, 3, 8)
     held = draw.optional(lambda: settings(draw, min(switches, 9) if type(switches) is int else 2))
-    return draw.demand(), switches, reading(draw), held
+    return draw.demand(), switches, reading(draw), rule(draw), held
 
 
 def sub_matrices(draw: Draws) -> tuple:

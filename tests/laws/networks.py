@@ -18,6 +18,10 @@ AnyPart = TypeVar("AnyPart")
 
 RATE_BPS = 400 * GBPS
 START_UP = StartUp(message_ps=10_000_000, all_to_all_ps=20_000_000, peer_ps=1_000_000)
+#: epochs and switches as fast as steps are short
+QUICK = {"dark_s": 1e-5, "epoch_s": 1e-4}
+#: fabrics of racks, and what others are options of
+RACKS = ("rotornet", "helios", "x-nest-plus", "x-nest", "flexfly")
 #: policies that decide on circuits during the step
 POLICIES = ("always", "break-even", "oracle", "per-layer")
 
@@ -48,6 +52,13 @@ def _crossbars(servers: int, _: int) -> Network:
     cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
     parts = load_fabric("chronos").network(cluster).parts
     return replace(packet(servers, "hierarchical"), parts=parts)
+
+
+def _torus(servers: int, _: int) -> Network:
+    """Boxes of eight GPUs in cubes, or in a part of one; as many more as make it whole."""
+    cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
+    own = load_fabric("torus", {"interconnect": "ideal", "link_delay_s": 1e-6}).network(cluster)
+    return replace(packet(own.servers, "hierarchical"), parts=own.parts)
 
 
 def _racks(kind: str, **options: Any) -> Callable[[int, int], Network]:
@@ -84,13 +95,19 @@ BUILDERS: dict[str, Callable[[int, int], Network]] = {
     **{f"mixnet, {policy}": _mixnet(policy) for policy in ("never", *POLICIES)},
     "mesh": _mesh,
     "crossbars": _crossbars,
+    "torus": _torus,
     "rotor": _rotor,
     "rotornet": _racks("rotornet"),
-    "helios": _racks("helios", dark_s=1e-5, epoch_s=1e-4),
-    "x-nest-plus": _racks("x-nest-plus", dark_s=1e-5, epoch_s=1e-4, hello_s=1e-5),
+    "helios": _racks("helios", **QUICK),
+    "x-nest-plus": _racks("x-nest-plus", **QUICK, hello_s=1e-5),
+    "x-nest-plus, hops": _racks("x-nest-plus", **QUICK, hello_s=1e-5, rule="hops"),
+    "x-nest": _racks("x-nest-plus", **QUICK, hello_s=1e-5, variant="x-nest"),
+    "flexfly": _racks("x-nest-plus", **QUICK, hello_s=1e-5, variant="flexfly"),
+    "rotornet, 3 of 4": _racks("rotornet", failed="plane:1"),
+    "helios, a port less": _racks("helios", **QUICK, failed="nic:0/0"),
 }
 #: networks with a clock: bytes that miss a slot by a picosecond wait for a period
-CLOCKED = ("rotor", "rotornet", "helios", "x-nest-plus")
+CLOCKED = tuple(name for name in BUILDERS if name.split(",", maxsplit=1)[0] in ("rotor", *RACKS))
 #: networks on which all servers, not only the members of a group, are alike
 SYMMETRIC = ("flat", "hierarchical", "rail", "mesh", "crossbars")
 #: only for an even number of servers
@@ -104,7 +121,7 @@ def network_of(name: str, servers: int, members: int) -> Network:
 
 def nics_of(name: str, servers: int) -> int:
     """Links at which bytes can leave a server."""
-    return {"mesh": servers - 1, "rotor": 1}.get(name, 8)
+    return {"mesh": servers - 1, "rotor": 1, "torus": 24}.get(name, 8)
 
 
 def scaled(

@@ -32,7 +32,7 @@ NETWORKS = tuple(BUILDERS)
 TIMELESS = tuple(name for name in NETWORKS if name not in CLOCKED)
 on_each = pytest.mark.parametrize("name", NETWORKS)
 #: those of which a larger one gives each server what it had
-ALIKE = tuple(name for name in TIMELESS if name not in ("oversubscribed", "mesh"))
+ALIKE = tuple(name for name in TIMELESS if name not in ("oversubscribed", "mesh", "torus"))
 on_alike = pytest.mark.parametrize("name", ALIKE)
 on_timeless = pytest.mark.parametrize("name", TIMELESS)
 
@@ -164,7 +164,9 @@ def test_equal_members_do_not_wait_for_stragglers(name):
             return None
         return case.run.straggler_wait_s / case.time_s
 
-    hold(law, cases(name, COUNT), CONTINUOUS if name == "oversubscribed" else EXACT)
+    # under a ToR, or on a torus that does not go around, places differ
+    placed = ("oversubscribed", "torus")
+    hold(law, cases(name, COUNT), CONTINUOUS if name in placed else EXACT)
 
 
 # ---- more is not less

@@ -27,8 +27,8 @@ def attempt(name, options=None):
 
 #: fabrics of up to 1,024 racks that grow with them
 RACKS = ("rotornet", "helios")
-#: X-NEST+ has more circuits, and pods, the larger it is
-PROPORTIONAL = sorted(set(FABRICS) - {"x-nest-plus"})
+#: X-NEST+ has more circuits, and pods, the larger it is; a torus whole cubes
+PROPORTIONAL = sorted(set(FABRICS) - {"x-nest-plus", "torus"})
 
 
 @given(st.integers(1, 40_000), st.sampled_from(PROPORTIONAL))

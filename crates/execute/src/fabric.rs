@@ -86,6 +86,12 @@ impl Fabric {
 
     /// What copies to and from the GPUs whose NICs a path takes add to bytes between two workers.
     pub(crate) fn copies(&self, placement: &Placement, path: &Path, bytes: u64) -> Detour {
+        if path.forwarding_gpus > 0 {
+            // to the local GPUs on the rail of the destination, which is one more hop
+            let each = Bytes(bytes.div_ceil(u64::from(path.forwarding_gpus)));
+            let time = self.nvswitch.all_to_all.gpu_rate.transmission(each);
+            return Detour { time, latency: self.nvswitch.gather.peer, bytes };
+        }
         if !self.has_delegates || path.part == PartId::INSIDE {
             return Detour::default();
         }
@@ -325,6 +331,7 @@ fn push_inside(
             relays: 0,
             sending_nics: 0,
             receiving_nics: 0,
+            forwarding_gpus: 0,
         };
         division.push(path, &[], bytes);
     }

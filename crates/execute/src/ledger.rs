@@ -114,7 +114,7 @@ mod tests {
 
     fn path(part: usize, relays: u32) -> Path {
         let (latency, part) = (Duration::ZERO, PartId::at(part));
-        Path { part, latency, relays, sending_nics: 1, receiving_nics: 1 }
+        Path { part, latency, relays, sending_nics: 1, receiving_nics: 1, forwarding_gpus: 0 }
     }
 
     #[test]

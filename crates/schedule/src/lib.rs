@@ -20,6 +20,7 @@ pub mod coloring;
 mod demand;
 pub mod epochs;
 pub mod helios;
+pub mod hops;
 pub mod hybrid;
 pub mod matching;
 pub mod permutation;

@@ -12,6 +12,7 @@
 
 use crate::demand::{check_square, check_switches};
 use crate::epochs::{EpochRun, Epochs, NONE, SwitchStep, check_sizes, play};
+use crate::hops::{CircuitLoads, fewest_on_the_busiest};
 use lightloom_model::{Invalid, choices};
 
 choices! {
@@ -86,15 +87,17 @@ choices! {
     pub enum SwitchRule: "rule" {
         Greedy = "greedy": "One after another to the largest traffic per switch",
         Paper = "paper": "Shares of the traffic, rounded, as printed",
+        Hops = "hops": "Least on the busiest circuit, relayed bytes included (ours)",
     }
 }
 
 impl SwitchRule {
-    /// How many of `switches` each part gets. As printed, rounded shares may be too many (the
-    /// smallest then get fewer) or too few (other switches stay as they are).
+    /// How many of `switches` each part gets, or is tried with first by hops. As printed, rounded
+    /// shares may be too many (the smallest then get fewer) or too few (other switches stay as they
+    /// are).
     fn counts(self, weights: &[u64], switches: usize) -> Vec<u32> {
         let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
-        if self == Self::Greedy || total == 0 {
+        if self != Self::Paper || total == 0 {
             return switches_for(weights, switches);
         }
         let rounded = |&weight: &u64| {
@@ -112,7 +115,7 @@ impl SwitchRule {
 }
 
 /// What the switches hold next, and which turn in which half.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct XnestPlan {
     /// Bytes of each sub-matrix.
     pub weights: Vec<u64>,
@@ -123,6 +126,8 @@ pub struct XnestPlan {
     /// The switches that turn first, then those that turn while the first carry again. Empty if
     /// nothing changes.
     pub phases: [Vec<u32>; 2],
+    /// What circuits carry if the demand takes the shortest ways.
+    pub loads: CircuitLoads,
 }
 
 /// Plans the switches for a demand; `previous` is what they hold now.
@@ -133,6 +138,7 @@ pub fn xnest_plan(
     demand: &[u64],
     nodes: usize,
     reading: Reading,
+    rule: SwitchRule,
     switches: usize,
     previous: Option<&[(u32, u32)]>,
 ) -> Result<XnestPlan, Invalid> {
@@ -145,7 +151,14 @@ pub fn xnest_plan(
         return Err(Invalid(format!("{given} previous settings for {switches} switches")));
     }
     let matrices = sub_matrices(nodes, reading);
-    Ok(plan(demand, &matrices, switches, previous, SwitchRule::Greedy))
+    let Planned { weights, counts, settings, turned } =
+        plan(demand, &matrices, switches, previous, rule, &[]);
+    let held = settings.iter();
+    let held = held.map(|&(part, which)| matrices[part as usize][which as usize].as_slice());
+    let loads = CircuitLoads::of(demand, nodes, held);
+    let half = switches.div_ceil(2) as u32;
+    let (first, second) = turned.into_iter().partition(|&switch| switch < half);
+    Ok(XnestPlan { weights, counts, settings, phases: [first, second], loads })
 }
 
 choices! {
@@ -219,7 +232,10 @@ pub fn xnest_step_by(
         Turning::All => 0..sizes.switches,
     };
     let kept = (!held.is_empty()).then(|| &held[group.clone()]);
-    let planned = plan(measured, &matrices, group.len(), kept, rule);
+    let outside = |switch: &usize| !group.contains(switch);
+    let others = (0..before.len()).filter(outside).map(|switch| before[switch].as_slice());
+    let others: Vec<&[u32]> = others.collect();
+    let planned = plan(measured, &matrices, group.len(), kept, rule, &others);
     let mut settings = held.to_vec();
     settings.resize(sizes.switches, (0, 0));
     settings[group.clone()].copy_from_slice(&planned.settings);
@@ -253,13 +269,23 @@ pub fn xnest_plus(demand: &[u64], sizes: &Epochs, reading: Reading) -> Result<Ep
     })
 }
 
+/// Settings of some switches.
+struct Planned {
+    weights: Vec<u64>,
+    counts: Vec<u32>,
+    settings: Vec<(u32, u32)>,
+    turned: Vec<u32>,
+}
+
+/// Plans switches beside `others`, which stay.
 fn plan(
     demand: &[u64],
     matrices: &[Vec<Vec<u32>>],
     switches: usize,
     previous: Option<&[(u32, u32)]>,
     rule: SwitchRule,
-) -> XnestPlan {
+    others: &[&[u32]],
+) -> Planned {
     let bytes = |configuration: &[u32]| {
         let n = configuration.len();
         let peers = configuration.iter().enumerate().filter(|pair| *pair.1 != NONE);
@@ -268,7 +294,7 @@ fn plan(
     let parts: Vec<Vec<u64>> =
         matrices.iter().map(|matrix| matrix.iter().map(|one| bytes(one)).collect()).collect();
     let weights: Vec<u64> = parts.iter().map(|own| own.iter().sum()).collect();
-    let counts = rule.counts(&weights, switches);
+    let mut counts = rule.counts(&weights, switches);
     let mut wanted = Vec::with_capacity(switches);
     for (matrix, (own, &count)) in (0..).zip(parts.iter().zip(&counts)) {
         let split = switches_for(own, count as usize);
@@ -276,10 +302,34 @@ fn plan(
             wanted.extend(std::iter::repeat_n((matrix, which), number as usize));
         }
     }
+    if rule == SwitchRule::Hops && weights.iter().any(|&weight| weight > 0) {
+        wanted = by_hops(demand, matrices, &wanted, others);
+        for (matrix, count) in (0..).zip(&mut counts) {
+            *count = wanted.iter().filter(|setting| setting.0 == matrix).count() as u32;
+        }
+    }
     let (settings, turned) = place(wanted, switches, previous);
-    let half = switches.div_ceil(2) as u32;
-    let (first, second) = turned.into_iter().partition(|&switch| switch < half);
-    XnestPlan { weights, counts, settings, phases: [first, second] }
+    Planned { weights, counts, settings, turned }
+}
+
+/// Settings of as many switches for which the busiest circuit carries least.
+fn by_hops(
+    demand: &[u64],
+    matrices: &[Vec<Vec<u32>>],
+    start: &[(u32, u32)],
+    others: &[&[u32]],
+) -> Vec<(u32, u32)> {
+    let own = |(matrix, parts): (u32, &Vec<Vec<u32>>)| {
+        (0..parts.len() as u32).map(move |which| (matrix, which)).collect::<Vec<_>>()
+    };
+    let settings: Vec<(u32, u32)> = (0..).zip(matrices).flat_map(own).collect();
+    let matchings: Vec<&[u32]> = matrices.iter().flatten().map(Vec::as_slice).collect();
+    let place = |setting| settings.iter().position(|own| own == setting).expect("it is one");
+    let start = start.iter().map(place).collect();
+    let chosen = fewest_on_the_busiest(demand, matchings[0].len(), &matchings, others, start);
+    let mut wanted: Vec<_> = chosen.into_iter().map(|index| settings[index]).collect();
+    wanted.sort_unstable();
+    wanted
 }
 
 /// Gives settings to switches: those that are held stay, the others go to the two halves in turn,

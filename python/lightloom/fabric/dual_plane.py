@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError
-from lightloom.fabric.base import FAILED, PacketTrees, eps_of, ports_of_switch
+from lightloom.fabric.base import PacketTrees, eps_of, ports_of_switch
 from lightloom.fabric.bill import Bill, Counting, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.network import Eps, Network
@@ -35,7 +35,17 @@ class DualPlane(PacketTrees):
     planes: Literal[2, 4, 8] = Field(
         2, description="Networks that every NIC is on, each with an equal part of its rate."
     )
-    failed: PartNames = FAILED
+    failed: PartNames = Field(
+        (),
+        description="Parts that are never used: nic:2/1 (server/NIC), plane:0, eps:2/3 (a port of"
+        " server 2: plane 1 of NIC 1, of two planes), or server:3, which a spare one under another"
+        " ToR replaces.",
+    )
+
+    @model_validator(mode="after")
+    def _failed_parts_are_named(self) -> Self:
+        _ = self.failures()
+        return self
 
     def knobs(self, cluster: Cluster) -> dict[str, Sequence[Any]]:
         """Every option of a tree, and the number of planes."""
@@ -68,7 +78,39 @@ class DualPlane(PacketTrees):
             if getattr(planes, name) is not None
         }
         others = Failures(nics=lost.nics, servers=lost.servers)
-        return self._without(others, dataclasses.replace(planes, **rates), cluster)
+        whole = self._without(others, dataclasses.replace(planes, **rates), cluster)
+        whole = dataclasses.replace(whole, shared_planes=self.planes)
+        return self._without_ports(whole, cluster) if lost.eps_nics else whole
+
+    def _without_ports(self, eps: Eps, cluster: Cluster) -> Eps:
+        """Every NIC as one for each plane that is left; those of ports that have failed join none.
+
+        Raises
+        ------
+        FabricError
+            If a port does not exist, or is the last one of a server.
+        """
+        lost = self.failures()
+        each, nics = self.planes, cluster.nics_per_server
+        if any(server >= cluster.servers or port >= nics * each for server, port in lost.eps_nics):
+            raise FabricError(
+                f"{self.name}: failed: {lost.parts}: expected ports of {cluster.servers} servers"
+                f" with {nics} NICs on {each} planes"
+            )
+        kept = [plane for plane in range(each) if plane not in lost.planes]
+        out = {
+            (server, nic * len(kept) + at) for server, nic in eps.failed for at in range(len(kept))
+        }
+        for server, port in lost.eps_nics:
+            nic, plane = divmod(port, each)
+            if plane in kept and server not in eps.replaced:
+                out.add((server, nic * len(kept) + kept.index(plane)))
+        return dataclasses.replace(
+            eps,
+            nics=eps.nics * len(kept),
+            nic_rate_bps=eps.nic_rate_bps // len(kept),
+            failed=tuple(sorted(out)),
+        )
 
     def _notes(self, cluster: Cluster) -> list[str]:
         sprayed = f"every NIC sprays its packets evenly over {self.planes} planes"

@@ -23,9 +23,9 @@ from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import Setting
-from lightloom.fabric.network import Network, Ocs
+from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.fabric.nvl72 import Nvl72
-from lightloom.fabric.option_types import OptionalPositive, Quantity, parse_named
+from lightloom.fabric.option_types import OptionalPositive, PartNames, Quantity, parse_named
 from lightloom.fabric.regions import plan_regions
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices
@@ -58,6 +58,11 @@ class MixNetOpticalIo(Nvl72):
         0.0,
         description="Time until a link of optical I/O carries traffic after its circuit has "
         "settled; nobody has published it.",
+    )
+    failed: PartNames = Field(
+        (),
+        description="Parts that are never used: nic:2/1 (rack/NIC; after the NICs of a rack come"
+        " its circuits, each at all GPUs), or server:3, a rack that a spare one replaces.",
     )
 
     def adapt(self, cluster: Cluster) -> Cluster:
@@ -95,9 +100,22 @@ class MixNetOpticalIo(Nvl72):
         """Return nothing: circuits leave one way to spread an all-to-all."""
         return {}
 
-    def without(self, _lost: Failures, /) -> None:
-        """Return ``None``: what a GPU without circuits does is not simulated."""
-        return
+    def _without(self, failures: Failures, eps: Eps, cluster: Cluster) -> Eps:
+        """The fat-tree without its NICs that have failed; circuits are numbered after them."""
+        nics = [nic for nic in failures.nics if nic[1] < cluster.nics_per_server]
+        return super()._without(Failures(nics=nics, servers=failures.servers), eps, cluster)
+
+    def _lost_circuits(self, cluster: Cluster) -> Failures | None:
+        """Circuits of racks that have failed, at all of their GPUs, which are set alike."""
+        first, lost = cluster.nics_per_server, self.failures()
+        circuits = [(rack, nic - first) for rack, nic in lost.nics if nic >= first]
+        each = self.circuits(cluster)
+        if any(rack >= cluster.servers or circuit >= each for rack, circuit in circuits):
+            raise FabricError(
+                f"{self.name}: failed: {lost.parts}: expected parts of {cluster.servers} racks with"
+                f" {first} NICs and {each} circuits"
+            )
+        return Failures(nics=circuits) if circuits else None
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
@@ -125,6 +143,7 @@ class MixNetOpticalIo(Nvl72):
             split=True,
             when="break-even",
             first="predict",
+            failures=self._lost_circuits(cluster),
             timing=SwitchTiming(fixed_s=technology.reconfig_delay_s, link_up_s=self.link_up_s),
         )
         network = network_of(

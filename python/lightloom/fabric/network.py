@@ -67,7 +67,8 @@ class Eps:
 
     ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
     ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide. ``failed`` NICs, as
-    (server, NIC), join nothing; ``replaced`` servers have a spare one under other ToRs.
+    (server, NIC), join nothing; ``replaced`` servers have a spare one under other ToRs. A
+    simulation does not see ``shared_planes``, networks that all NICs are on and spray over.
     """
 
     kind: ClassVar[str] = "eps"
@@ -83,6 +84,7 @@ class Eps:
     planes: int = 1
     failed: tuple[tuple[int, int], ...] = ()
     replaced: tuple[int, ...] = ()
+    shared_planes: int = 1
 
 
 @dataclass(frozen=True)

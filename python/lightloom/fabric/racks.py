@@ -28,7 +28,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import EpochRules, Network, RackCircuits
-from lightloom.fabric.option_types import SWITCH_PORTS, Count, OptionalQuantity
+from lightloom.fabric.option_types import SWITCH_PORTS, Count, OptionalQuantity, PartNames
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices, OneOf
 from lightloom.schedule.named_sets import ESTIMATORS
@@ -38,6 +38,8 @@ from lightloom.units import show_time, to_ps
 MOST_RACKS = 1024
 #: how measured traffic becomes expected traffic
 EstimatorChoice = Annotated[str, OneOf(ESTIMATORS)]
+#: racks in the order of ports, and how many circuit switches join just these
+Banks = tuple[tuple[tuple[int, ...], int], ...]
 #: thousandths
 Thousandths = Annotated[int, Field(ge=1, le=1000, strict=True)]
 
@@ -71,6 +73,8 @@ class RackFabric(FabricOptions):
 
     #: the kind of circuit switch that the design is built of
     usual_technology: ClassVar[str] = "mems-3d"
+    #: whether a circuit switch goes on where a rack has lost its port
+    loses_single_ports: ClassVar[bool] = True
 
     servers_per_rack: Count | None = Field(
         None,
@@ -89,12 +93,21 @@ class RackFabric(FabricOptions):
         description="Time for which the circuits of a switch are dark when it turns; by default the"
         " longest that is reported for its technology.",
     )
+    failed: PartNames = Field(
+        (),
+        description="Parts that are never used: plane:2 (a circuit switch), nic:3/2 (the port of"
+        " rack 3 at circuit switch 2), or server:3, which a spare one replaces in its place.",
+    )
 
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:
         technology = switch_technology(self._technology())
         if self.dark_s is None:
             _ = technology.reconfig_delay_s
+        if self.failures().eps_nics:
+            raise FabricError(
+                "failed: all NICs are on rack switches: expected plane:2, nic:3/2 or server:3"
+            )
         return self
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
@@ -255,7 +268,34 @@ class RackFabric(FabricOptions):
             dark_ps=to_ps(self._dark_s()),
             rules=rules,
         )
-        return dataclasses.replace(part, **others)
+        part = dataclasses.replace(part, **others)
+        return dataclasses.replace(part, banks=self._left(part, cluster))
+
+    def _left(self, part: RackCircuits, cluster: Cluster) -> Banks:
+        """Circuit switches without those that have failed; ones that lack ports stand alone."""
+        lost = self.failures()
+        if not lost.names:
+            return part.banks
+        switches = [racks for racks, count in part.banks for _ in range(count)]
+        fit = all(server < cluster.servers for server in lost.servers)
+        fit &= all(plane < len(switches) for plane in lost.planes)
+        fit &= all(at < len(switches) and rack in switches[at] for rack, at in lost.nics)
+        if not fit:
+            raise FabricError(
+                f"{self.name}: failed: {lost.parts}: expected parts of {cluster.servers} servers,"
+                f" {part.racks} racks and {len(switches)} circuit switches, or ports that join them"
+            )
+        out = set(lost.planes)
+        if not self.loses_single_ports:
+            out |= {at for _, at in lost.nics}
+        left: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        bank_of = [bank for bank, (_, count) in enumerate(part.banks) for _ in range(count)]
+        for at, racks in enumerate(switches):
+            joined = tuple(rack for rack in racks if (rack, at) not in lost.nics)
+            if at not in out and len(joined) > 1:
+                key = (bank_of[at], -1 if joined == racks else at, joined)
+                left[key] = left.get(key, 0) + 1
+        return tuple((joined, count) for (_, _, joined), count in left.items())
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         parameters = {

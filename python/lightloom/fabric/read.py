@@ -31,6 +31,7 @@ from lightloom.fabric.rail_only import RailOnly
 from lightloom.fabric.rotornet import RotorNet
 from lightloom.fabric.topology import Topology
 from lightloom.fabric.topoopt import TopoOpt
+from lightloom.fabric.torus import Torus
 from lightloom.fabric.x_nest_plus import XnestPlus
 from lightloom.inputs.arguments import table
 from lightloom.inputs.files import MAX_TEXT_BYTES, read_input
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
 AnyRacks = RotorNet | Helios | XnestPlus
-AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRacks | Topology
+AnyFabric = AnyTree | TopoOpt | Torus | MixNet | MixNetOpticalIo | Chronos | AnyRacks | Topology
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -58,6 +59,7 @@ FABRICS: dict[str, type[AnyFabric]] = {
     DualPlane.kind: DualPlane,
     Nvl72.kind: Nvl72,
     MixNetOpticalIo.kind: MixNetOpticalIo,
+    Torus.kind: Torus,
 }
 
 #: how the names of files end that describe a fabric
@@ -79,6 +81,8 @@ _OTHER_NAMES = {
     "x-nest+": XnestPlus.kind,
     "multi-plane": DualPlane.kind,
     "scale-up": Nvl72.kind,
+    "tpu": Torus.kind,
+    "3d-torus": Torus.kind,
 }
 
 #: what :class:`~lightloom.fabric.Fabric` has

@@ -30,6 +30,8 @@ class RotorNet(RackFabric):
     kind: ClassVar[str] = "rotornet"
     title: ClassVar[str] = "rotornet"
     usual_technology: ClassVar[str] = "rotornet"
+    #: without one, some pairs would have no slot: the whole switch is taken out
+    loses_single_ports: ClassVar[bool] = False
 
     switches: Count | None = Field(
         None,

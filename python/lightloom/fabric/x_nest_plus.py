@@ -5,13 +5,20 @@ each of the other half; r circuit switches join the racks of a pod, and 2q at ea
 the racks at this position of all pods. The paper gives q = k // 4 and leaves r open: r = 2q here.
 Every epoch one half of the switches follows what was measured; bytes go over one circuit, over two,
 or electrically, by tables that racks renew when they have seen their neighbors.
+
+Two older networks differ, as the paper says, in having circuits between pods alone; all racks of a
+pod are joined electrically, here one link for each pair of the same rate. X-NEST (Lu et al., JLT
+2021) has the core and the rules of X-NEST+; in Flexfly (Wen et al., SC 2016) the pods are the
+groups of a dragonfly, and core switches take any matching, of largest weight for what was measured.
+Neither text is at hand.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+import itertools
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from lightloom.errors import FabricError
 from lightloom.fabric.cluster import Cluster
@@ -38,6 +45,11 @@ class XnestPlus(RackFabric):
     kind: ClassVar[str] = "x-nest-plus"
     title: ClassVar[str] = "x-nest-plus"
 
+    variant: Literal["x-nest-plus", "x-nest", "flexfly"] = Field(
+        "x-nest-plus",
+        description="X-NEST+, or its predecessor 'x-nest', or 'flexfly': both with electrical links"
+        " alone in a pod, the last with any matching between pods.",
+    )
     k: Count | None = Field(
         None, description="Pods, and racks of a pod: even, 4 or more. By default the fewest."
     )
@@ -68,7 +80,7 @@ class XnestPlus(RackFabric):
     rule: Annotated[str, OneOf(SWITCH_RULES)] = Field(
         "greedy",
         description="How many switches a part of the matrix gets: 'paper' rounds shares, which need"
-        " not add up.",
+        " not add up; 'hops' makes the busiest circuit carry least, relayed bytes included.",
     )
     hello_s: Quantity = Field(
         0.01, description="Time between two looks of racks at their neighbors; 0 for at once."
@@ -95,6 +107,16 @@ class XnestPlus(RackFabric):
             raise FabricError(f"k = {k}: expected an even number, 4 or more")
         return k
 
+    @model_validator(mode="after")
+    def _circuits_in_pods_are_those_of_x_nest_plus(self) -> Self:
+        if self.r is not None and not self._is_plus:
+            raise FabricError(f"r = {self.r}: {self.variant} has no circuits within pods")
+        return self
+
+    @property
+    def _is_plus(self) -> bool:
+        return self.variant == "x-nest-plus"
+
     def _k(self, cluster: Cluster) -> int:
         racks = self._racks(cluster)
         if self.k is None:
@@ -117,12 +139,13 @@ class XnestPlus(RackFabric):
         k, nics = self._k(cluster), self._rack_nics(cluster)
         core, pod = self._circuits_of_rack(cluster)
         fibers = self.fibers or max(1, _RATIO * nics // k)
-        return RackPorts(pod + core, fibers, k // 2 * self._cable_fibers(cluster))
+        cabled = k // 2 if self._is_plus else k - 1
+        return RackPorts(pod + core, fibers, cabled * self._cable_fibers(cluster))
 
     def _circuits_of_rack(self, cluster: Cluster) -> tuple[int, int]:
         """Circuits of a rack to other pods, 2q, and within its pod, r."""
         core = 2 * (self.q or max(1, self._k(cluster) // 4))
-        return core, self.r or core
+        return core, (self.r or core) if self._is_plus else 0
 
     def _cable_fibers(self, cluster: Cluster) -> int:
         """Links at the rate of the NICs that an electrical one of the paper stands for."""
@@ -134,16 +157,16 @@ class XnestPlus(RackFabric):
         core, pod = self._circuits_of_rack(cluster)
         pods = [(tuple(range(first, min(first + k, racks))), pod) for first in range(0, racks, k)]
         positions = [(tuple(range(place, racks, k)), core) for place in range(k)]
-        return tuple(bank for bank in (*pods, *positions) if len(bank[0]) > 1)
+        return tuple(bank for bank in (*pods, *positions) if len(bank[0]) > 1 and bank[1])
 
     def _cables(self, cluster: Cluster) -> tuple[tuple[int, int], ...]:
-        """Pairs of racks with an electrical link: the two halves of each pod."""
+        """Pairs of racks with an electrical link: the two halves of each pod, or all of it."""
         k, racks = self._k(cluster), self._racks(cluster)
+        places = list(itertools.combinations(range(k), 2))
+        if self._is_plus:
+            places = list(itertools.product(range(k // 2), range(k // 2, k)))
         pairs = (
-            (first + low, first + high)
-            for first in range(0, racks, k)
-            for low in range(k // 2)
-            for high in range(k // 2, k)
+            (first + low, first + high) for first in range(0, racks, k) for low, high in places
         )
         return tuple(pair for pair in pairs if max(pair) < racks)
 
@@ -157,7 +180,7 @@ class XnestPlus(RackFabric):
     def _circuits(self, cluster: Cluster) -> RackCircuits:
         self._check_epoch("epoch_s", self.epoch_s)
         rules = EpochRules(
-            "x-nest-plus",
+            "helios" if self.variant == "flexfly" else "x-nest-plus",
             estimator=self.estimator,
             weight=self.weight,
             reading=self.reading,
@@ -180,9 +203,10 @@ class XnestPlus(RackFabric):
     def _notes(self, cluster: Cluster) -> tuple[str, ...]:
         k, ports = self._k(cluster), self._ports(cluster)
         knows = "what comes" if self.estimator == "clairvoyant" else "what was measured"
-        half = ", one half at a time" if self.halves else ""
+        own = "" if self._is_plus else f"{self.variant}: "
+        half = ", one half at a time" if self.halves and self.variant != "flexfly" else ""
         return (
-            f"k = {k}: {self._racks(cluster)} of {k * k} racks, {ports.switches} circuits of"
+            f"{own}k = {k}: {self._racks(cluster)} of {k * k} racks, {ports.switches} circuits of"
             f" {ports.fibers} fibers each; they follow {knows}, each {show_time(self.epoch_s)}"
             f"{half}, and are dark for {show_time(self._dark_s())} when they change",
         )
@@ -190,5 +214,5 @@ class XnestPlus(RackFabric):
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         core, pod = self._circuits_of_rack(cluster)
         fibers = self._ports(cluster).fibers
-        parameters = {"k": self._k(cluster), "q": core // 2, "r": pod, "fibers": fibers}
+        parameters = {"k": self._k(cluster), "q": core // 2, "r": pod or None, "fibers": fibers}
         return super()._applied(cluster, network) | parameters

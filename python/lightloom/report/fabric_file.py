@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 from markupsafe import Markup
 
 from lightloom.errors import FabricError
-from lightloom.fabric import Cluster, Fabric, FabricContext, load_fabric
-from lightloom.fabric.network import Network
+from lightloom.fabric import Cluster, Fabric, load_fabric
+from lightloom.fabric.alone import network_alone
 from lightloom.output.files import write_text
 from lightloom.report.plots_fabric import WIDTH, Picture
 from lightloom.report.plots_schedule import STYLE
 from lightloom.report.plots_svg import document, tag
-from lightloom.workload.task_graph import Layout
 
-#: servers of an EP group at most, which circuits join
-GROUP = 8
 HEAD = 64.0
 #: colors of boxes and bundles, for the reader's light or dark setting
 BOXES = """
@@ -46,7 +42,10 @@ def write_fabric_drawing(name: str, cluster: Cluster, path: Path) -> None:
 
 def fabric_file(fabric: Fabric, cluster: Cluster) -> str:
     """Text of the drawing."""
-    network = network_alone(fabric, cluster)
+    try:
+        network = network_alone(fabric, cluster)
+    except FabricError as error:
+        raise FabricError(f"--svg: {error}") from None
     ports = fabric.effective(cluster, network).get("switch_ports")
     picture = Picture(network, {}, ports)
     picture.draw()
@@ -59,27 +58,3 @@ def fabric_file(fabric: Fabric, cluster: Cluster) -> str:
         tag("g", *picture.parts, transform=f"translate(0 {HEAD:g})"),
     ]
     return document(parts, WIDTH, picture.height + HEAD + 8, f"{fabric.name} for {gpus}")
-
-
-def network_alone(fabric: Fabric, cluster: Cluster) -> Network:
-    """The network of a job that fills the servers, EP groups of up to eight of them.
-
-    Raises
-    ------
-    FabricError
-        If there is none for as many servers.
-    """
-    machines = fabric.adapt(cluster)
-    servers = machines.servers
-    members = next(size for size in range(min(GROUP, servers), 0, -1) if servers % size == 0)
-    layout = Layout.grid(
-        stages=1,
-        replicas=servers // members,
-        members=members,
-        gpus_per_worker=machines.gpus_per_server,
-        worker_server=np.arange(servers, dtype=np.uint32),
-    )
-    try:
-        return fabric.network(cluster, FabricContext(layout))
-    except FabricError as error:
-        raise FabricError(f"--svg: {error}") from None

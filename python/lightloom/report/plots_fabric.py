@@ -313,7 +313,7 @@ class Picture:
         count = int(np.asarray(direct.circuits)[:, 2].sum())
         use, relay = self.uses.get("direct"), self.uses.get("relay")
         rate = f"{direct.nic_rate_bps / 1e9:.0f} Gb/s reached"
-        text = f"patch panel: {count:,} fixed circuits, {rate}"
+        text = f"{count:,} fixed circuits from server to server, {rate}"
         passing = "" if relay is None else f"{relay.links} servers pass bytes of others on"
         self._below(places, text, passing, use)
 

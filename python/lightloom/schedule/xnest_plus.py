@@ -4,7 +4,8 @@ The traffic matrix is split into sub-matrices, each with its configuration of a 
 of switches that hold a configuration follows its share of the traffic. As printed,
 ``round(W * switches / 2)``, the numbers need not add up to the switches that there are; here each
 switch goes to the sub-matrix with most traffic per switch, which makes the most as small as can
-be. Bytes take one hop; the packet switches alongside the circuits are left out.
+be. Bytes take one hop; the packet switches alongside the circuits are left out. By ``hops``, a rule
+of this project, a search makes what the busiest circuit carries small, relayed bytes included.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lightloom.units import show_bytes
 _MAX_NODES = 1024
 
 _READINGS = tuple(choices("reading"))
+_RULES = tuple(choices("rule"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +46,20 @@ class XnestPlan(Result):
     phases
         Switches that turn first, and those of the other half, which turn when the first carry
         bytes again. Both are empty if the topology stays.
+    busiest_bytes, crossed_bytes
+        What the busiest circuit carries if bytes take the shortest ways, equal ones evenly; and all
+        circuits together.
+    stranded_bytes
+        Bytes that have no way.
     """
 
     weights_bytes: tuple[int, ...]
     counts: tuple[int, ...]
     settings: tuple[tuple[int, int], ...]
     phases: tuple[tuple[int, ...], tuple[int, ...]]
+    busiest_bytes: float
+    crossed_bytes: float
+    stranded_bytes: int
 
     def tables(self) -> list[ResultTable]:
         """Return the tables that are printed: the sub-matrices, and what turns when."""
@@ -58,9 +68,15 @@ class XnestPlan(Result):
             for index, (size, count) in enumerate(zip(self.weights_bytes, self.counts, strict=True))
         ]
         first, second = (", ".join(map(str, phase)) or "-" for phase in self.phases)
+        busiest = show_bytes(round(self.busiest_bytes))
         return [
             ResultTable("X-NEST+ plan", ("sub-matrix", "traffic", "switches"), rows),
             summary("Switches that turn", first=first, second=second),
+            summary(
+                "Shortest ways",
+                busiest_circuit=busiest,
+                without_a_way=show_bytes(self.stranded_bytes) if self.stranded_bytes else "-",
+            ),
         ]
 
 
@@ -104,6 +120,7 @@ def xnest_plan(
     *,
     switches: int,
     reading: str = "pairings",
+    rule: str = "greedy",
     previous: Sequence[tuple[int, int]] | None = None,
 ) -> XnestPlan:
     """Plan the configurations of the switches for a demand.
@@ -116,14 +133,18 @@ def xnest_plan(
         Number of switches; each node has a port at each.
     reading
         See :func:`xnest_sub_matrices`.
+    rule
+        How many switches a sub-matrix gets: ``"paper"``, ``"greedy"``, or ``"hops"``, so that the
+        busiest circuit carries least of what takes the shortest ways, all nodes joined if possible.
     previous
         The ``settings`` of an earlier plan: a switch whose configuration is still wanted stays.
 
     Returns
     -------
     XnestPlan
-        Weights of the sub-matrices, and the configuration of each switch; O(n^2). X-NEST+ (Gu et
-        al.), as read in ``docs/explanation/scheduling.md``.
+        Weights of the sub-matrices, and the configuration of each switch; O(n^2 switches), and as
+        much for every change that ``"hops"`` tries. X-NEST+ (Gu et al.), as read in
+        ``docs/explanation/scheduling.md``.
 
     Examples
     --------
@@ -142,6 +163,7 @@ def xnest_plan(
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     reading = _known(reading)
+    one_of(rule, "rule", _RULES)
     settings = None
     if previous is not None:
         rows = as_array(previous, "previous", InputError)
@@ -152,7 +174,7 @@ def xnest_plan(
             )
         settings = [(int(matrix_id), int(which)) for matrix_id, which in rows]
     try:
-        plan = _core.schedule_xnest_plan(matrix, switches, reading, settings)
+        plan = _core.schedule_xnest_plan(matrix, switches, reading, rule, settings)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
     return XnestPlan(**plan)

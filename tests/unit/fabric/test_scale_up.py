@@ -13,6 +13,8 @@ from lightloom.fabric.network import Eps
 from lightloom.simulate import simulate
 from lightloom.study.compare.racks import installed
 from lightloom.study.compare.scenario import ClusterOptions
+from lightloom.workload import TaskGraphBuilder
+from lightloom.workload.categories import step_categories
 
 
 def small(gpus=16):
@@ -71,6 +73,55 @@ def test_rail_only_is_as_fast_as_a_rail_that_stays_on_it(hot):
     assert rail_only == pytest.approx(rail, rel=1e-9)
 
 
+def halves(sends=(), size=0, ring=None):
+    """Workers of four GPUs, two on each of two servers; messages by sender, or a ring."""
+    built = TaskGraphBuilder(np.array([0, 0, 1, 1], np.uint32), 4, step_categories())
+    family = built.family("ep", np.arange(4).reshape(1, 4))
+    ranks = {"ranks_per_member": 4, "rank_counts": np.zeros((1, 1, 16, 16), np.uint32)}
+    built.demand("tokens", family, np.zeros((1, 1, 4, 4), np.uint32), **ranks)
+    if ring is not None:
+        family = built.family("dp", [ring])
+    for worker in range(4):
+        program = built.role(f"worker {worker}", [worker])
+        if worker in sends:
+            program.send(sends[worker], worker, size, "pp")
+        for sender, receiver in dict(sends).items():
+            if receiver == worker:
+                program.receive(sender, sender, "pp")
+        if ring is not None and worker in ring:
+            program.all_reduce(family, size, "dp")
+    return built.build()
+
+
+@pytest.mark.parametrize(
+    ("sends", "copied"),
+    [({0: 2}, 0), ({0: 3}, 1), ({0: 2, 1: 3}, 0), ({0: 3, 1: 2}, 2)],
+)
+def test_messages_between_rails_leave_over_the_rail_of_their_receiver(sends, copied):
+    size = 10**9
+    found = simulate(halves(sends, size), RailOnly(all_to_all="rail").network(small()))
+    carried = found.purpose_bytes["pp"]
+    assert (carried["eps"], carried.get("nvswitch", 0)) == (len(sends) * size, copied * size)
+    # four NICs each; four GPUs copy chunks while others cross the network
+    assert found.step_time_s == pytest.approx(size / (4 * 50e9), abs=5e-6)
+
+
+def test_messages_to_one_rail_share_its_nics_at_the_sender():
+    size = 10**9
+    network = RailOnly(all_to_all="rail").network(small())
+    alone, both = (
+        simulate(halves(sends, size), network).step_time_s for sends in ({1: 3}, {0: 3, 1: 3})
+    )
+    assert both == pytest.approx(2 * alone, rel=1e-3)
+
+
+@pytest.mark.parametrize(("ring", "crosses"), [([0, 2], False), ([0, 3], True)])
+def test_rings_between_rails_cross_the_nvswitch_as_well(ring, crosses):
+    network = RailOnly(all_to_all="rail").network(small())
+    carried = simulate(halves(size=10**9, ring=ring), network).purpose_bytes["dp"]
+    assert carried.get("nvswitch", 0) == (carried["eps"] if crosses else 0)
+
+
 # ---- dual-plane
 
 
@@ -94,6 +145,14 @@ def test_a_lost_plane_takes_its_part_of_every_nic():
         DualPlane(failed=("plane:2",)).network(small())
     with pytest.raises(FabricError, match="expected some of the 2 planes"):
         DualPlane(failed=("plane:0", "plane:1")).network(small())
+    # a port is a plane of a NIC: those of plane 1 of every NIC of server 0
+    ports = tuple(f"eps:0/{2 * nic + 1}" for nic in range(8))
+    one_tor = seconds(DualPlane(failed=ports, all_to_all="flat")) - 2e-6
+    assert one_tor == pytest.approx(2 * whole)
+    both = (*ports, *(f"eps:1/{2 * nic + 1}" for nic in range(8)))
+    assert seconds(DualPlane(failed=both, all_to_all="flat")) - 2e-6 == pytest.approx(half)
+    with pytest.raises(FabricError, match="expected ports of 2 servers with 8 NICs on 2 planes"):
+        DualPlane(failed=("eps:0/16",)).network(small())
     with pytest.raises(FabricError, match="planes = 3: expected"):
         DualPlane(planes=3)
 

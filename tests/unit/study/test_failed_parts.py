@@ -50,7 +50,12 @@ class Frozen(dict):
 ALONE = "a spare server on packet switches alone"
 #: without racks of 64 GPUs, of which the job is one
 ALL = tuple(kind for kind in FABRICS if kind not in ("nvl72", "mixnet-optical-io"))
-PARTS = ("nic:1/3", "server:1", "gpu:8", "tor:0", "ocs:0", "plane:0", "eps:0/1", "link:2/7")
+PARTS = (
+    *("nic:1/3", "server:1", "gpu:8", "tor:0", "ocs:0", "plane:0", "eps:0/1", "link:2/7"),
+    "port:1/2",
+)
+#: those whose circuits follow what was measured, which may be better without a part by chance
+BY_CHANCE = ("helios", "x-nest-plus")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +75,7 @@ def test_every_part_has_an_answer_on_every_fabric(found, fabric):
             continue
         assert one.longer_share == pytest.approx(one.step_time_s / own - 1)
         # nothing is faster without a part
-        assert one.longer_share > -NOISE, one
+        assert one.longer_share > (-0.05 if fabric in BY_CHANCE else -NOISE), one
         if one.is_unaffected:
             assert one.step_time_s == own
     assert any(note.startswith("failures: ") for note in result.notes)
@@ -101,6 +106,21 @@ def outcome(found, fabric, part):
         ("rail", "plane:0", "unaffected: it is one network, not planes"),
         ("mixnet", "eps:0/1", "1 of 2 NICs on packet switches left"),
         ("topoopt", "eps:0/1", "unaffected: its NICs are of one kind: name nic:2/1"),
+        ("dual-plane", "tor:0", "8 servers with 1 of 2 planes left"),
+        ("dual-plane", "plane:0", "1 of 2 planes left"),
+        ("rotornet", "tor:0", "a spare rack in its place"),
+        ("rotornet", "ocs:0", "3 of 4 circuit switches left"),
+        (
+            "rotornet",
+            "port:1/2",
+            "3 of 4 circuit switches left, so that all pairs keep a slot",
+        ),
+        ("helios", "ocs:0", "5 of 6 circuit switches left"),
+        ("helios", "port:1/2", "5 of 6 circuits of its rack left"),
+        ("x-nest-plus", "port:1/2", "3 of 4 circuits of its rack left"),
+        ("x-nest-plus", "server:1", "a spare server in its place"),
+        ("fat-tree", "port:1/2", "unaffected: it has no circuit switch between racks"),
+        ("torus", "nic:1/3", "23 of 24 circuits left"),
     ],
 )
 def test_what_is_left_without_a_part(found, fabric, part, words):
@@ -199,6 +219,7 @@ def test_parts_are_named_by_server_or_by_their_index_among_all():
         ("eps:0/2", "mixnet has eps:0/0 to eps:7/1"),
         ("tor:1", "fat-tree, mixnet have tor:0 to tor:0"),
         ("ocs:1", "mixnet has ocs:0 to ocs:0"),
+        ("port:ocs/1/2", "the failure of a port is not simulated; expected of server:3"),
         ("port:ocs/3", "the failure of a port is not simulated; expected of server:3"),
         ("switch:ocs", "the failure of a switch is not simulated; expected of server:3"),
     ],
@@ -208,6 +229,46 @@ def test_a_part_that_no_fabric_has_is_refused_before_anything_runs(text, message
         compared(("fat-tree", "mixnet"), (text,))
     assert str(refusal.value).startswith(f"fail {text}: {message}")
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "text", "message"),
+    [
+        ("oversub", "tor:9", "oversub has tor:0 to tor:3"),
+        ("rotornet", "tor:8", "rotornet has tor:0 to tor:7"),
+        ("rotornet", "ocs:4", "rotornet has ocs:0 to ocs:3"),
+        ("helios", "port:6/0", "helios has port:0/0 to port:5/7"),
+        ("dual-plane", "tor:2", "dual-plane has tor:0 to tor:1"),
+        ("dual-plane", "plane:2", "dual-plane has plane:0 to plane:1"),
+    ],
+)
+def test_switches_that_are_not_there_are_refused_before_a_step_is_built(
+    monkeypatch, fabric, text, message
+):
+    monkeypatch.setattr("lightloom.study.compare.job.Job.samples", None)
+    with pytest.raises(InputError) as refusal:
+        compared((fabric,), (text,))
+    assert str(refusal.value) == f"fail {text}: {message}"
+
+
+def test_one_tor_of_a_plane_takes_as_much_as_the_plane_where_it_joins_all():
+    (result,) = compared(("dual-plane",), ("tor:1", "plane:1", "nic:1/3")).results
+    tor, plane, nic = result.failures
+    assert tor.step_time_s == pytest.approx(plane.step_time_s, rel=0.01)
+    assert nic.step_time_s < tor.step_time_s
+
+
+def test_optical_ports_of_racks_are_circuits_that_are_lost():
+    options = Frozen(gpus_per_server=16, nics_per_server=16, spare_gpus=0)
+    (result,) = compared(
+        ("mixnet-optical-io",), ("port:0/1", "nic:0/3", "gpu:3"), **{"mixnet-optical-io": options}
+    ).results
+    port, nic, gpu = result.failures
+    assert port.response == "18 of 19 circuits of each GPU of the rack left"
+    assert nic.response == "15 of 16 NICs left"
+    assert gpu.response == "a spare GPU of its rack"
+    assert port.longer_share > -NOISE
+    assert gpu.longer_share == pytest.approx(0.0, abs=NOISE)
 
 
 def test_a_part_that_another_fabric_has_is_skipped():

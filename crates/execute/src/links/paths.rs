@@ -43,6 +43,9 @@ pub struct Path {
     pub sending_nics: u32,
     /// NICs over which they reach the destination.
     pub receiving_nics: u32,
+    /// GPUs that pass the bytes on inside the source, to others of it on the rail of their
+    /// destination; 0 where they leave over the rail that they are on.
+    pub forwarding_gpus: u32,
 }
 
 /// Paths and their links.
@@ -122,7 +125,14 @@ mod tests {
 
     fn path(relays: u32) -> Path {
         let latency = Duration(u64::from(relays));
-        Path { part: PartId::at(0), latency, relays, sending_nics: 1, receiving_nics: 1 }
+        Path {
+            part: PartId::at(0),
+            latency,
+            relays,
+            sending_nics: 1,
+            receiving_nics: 1,
+            forwarding_gpus: 0,
+        }
     }
 
     #[test]

@@ -191,6 +191,7 @@ mod tests {
         relays: 0,
         sending_nics: 1,
         receiving_nics: 1,
+        forwarding_gpus: 0,
     };
 
     #[test]

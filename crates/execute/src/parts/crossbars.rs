@@ -138,6 +138,7 @@ impl NetworkPart for CrossbarLinks {
             relays: 0,
             sending_nics: self.nics,
             receiving_nics: self.nics,
+            forwarding_gpus: 0,
         };
         let links = [self.up[self.port(pair.from)], self.down[self.port(pair.to)]];
         division.push(path, &links, bytes);

@@ -251,7 +251,14 @@ impl FixedCircuits {
             let (sending_nics, receiving_nics) = (hops[0].1, hops[hops.len() - 1].1);
             self.routes.push(CompiledRoute {
                 links,
-                path: Path { part: setting.id, latency, relays, sending_nics, receiving_nics },
+                path: Path {
+                    part: setting.id,
+                    latency,
+                    relays,
+                    sending_nics,
+                    receiving_nics,
+                    forwarding_gpus: 0,
+                },
                 circuits: hops.iter().map(|&(_, count)| count).min().unwrap_or(1),
             });
         }

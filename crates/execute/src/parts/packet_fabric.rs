@@ -131,6 +131,8 @@ struct PacketLinks {
     rails: u32,
     /// Groups of NICs of a server that are on one plane.
     groups_per_plane: u32,
+    /// GPUs that share a group of NICs.
+    gpus_per_group: u32,
     /// Per server and NIC group.
     up: Vec<LinkId>,
     /// Per server and NIC group.
@@ -178,6 +180,7 @@ impl PacketLinks {
             groups,
             rails,
             groups_per_plane,
+            gpus_per_group: setting.placement.gpus_per_group().max(1),
             up,
             down,
             tor_up,
@@ -193,18 +196,21 @@ impl PacketLinks {
         set * self.rails + u32::from(group) * self.rails / self.groups
     }
 
-    /// The group that bytes for another one arrive at: the one in its place on the sender's plane.
-    fn reached(&self, from: NicGroup, to: NicGroup) -> NicGroup {
+    /// The group that bytes for another one leave by: the one in their place on the receiver's
+    /// plane.
+    fn left_by(&self, from: NicGroup, to: NicGroup) -> NicGroup {
         let size = self.groups_per_plane;
-        let group = u32::from(from.group) / size * size + u32::from(to.group) % size;
-        NicGroup { server: to.server, group: group as u16 }
+        let group = u32::from(to.group) / size * size + u32::from(from.group) % size;
+        NicGroup { server: from.server, group: group as u16 }
     }
 
     /// Adds the path from one NIC group to another, or those that replace it where NICs are lost.
     fn push(&self, from: NicGroup, to: NicGroup, bytes: u64, division: &mut Division) {
-        let to = self.reached(from, to);
+        let place = from.group;
+        let from = self.left_by(from, to);
+        let forwarding = if from.group == place { 0 } else { self.gpus_per_group };
         if !self.lost.concern([from, to]) {
-            return self.push_path(from, to, bytes, division);
+            return self.push_path([from, to], forwarding, bytes, division);
         }
         let weights = self.lost.weights(from, to);
         let groups = self.groups as u16;
@@ -213,12 +219,18 @@ impl PacketLinks {
         let pairs = std::iter::once((from, to)).chain(others);
         for ((from, to), bytes) in pairs.zip(weighted_shares(bytes, weights.into_iter())) {
             if bytes > 0 {
-                self.push_path(from, to, bytes, division);
+                self.push_path([from, to], forwarding, bytes, division);
             }
         }
     }
 
-    fn push_path(&self, from: NicGroup, to: NicGroup, bytes: u64, division: &mut Division) {
+    fn push_path(
+        &self,
+        [from, to]: [NicGroup; 2],
+        forwarding_gpus: u32,
+        bytes: u64,
+        division: &mut Division,
+    ) {
         let port = |NicGroup { server, group }: NicGroup| server.0 * self.groups + u32::from(group);
         let (up, down) = (self.up[port(from) as usize], self.down[port(to) as usize]);
         let (source, destination) = (self.tor(from), self.tor(to));
@@ -236,6 +248,7 @@ impl PacketLinks {
             relays: 0,
             sending_nics: self.config.nics,
             receiving_nics: self.config.nics,
+            forwarding_gpus,
         };
         if source == destination || self.tor_up.is_empty() {
             division.push(path, &[up, down], bytes);
@@ -406,10 +419,10 @@ mod tests {
                     server: ServerId(server),
                     group: group as u16,
                 });
-                let reached = u32::from(part.reached(a, b).group);
-                assert_eq!(reached / size, from / size, "of {planes} planes");
-                assert_eq!(reached % size, to % size);
-                let same = reached == to;
+                let left_by = u32::from(part.left_by(a, b).group);
+                assert_eq!(left_by / size, to / size, "of {planes} planes");
+                assert_eq!(left_by % size, from % size);
+                let same = left_by == from;
                 assert_eq!(same, from / size == to / size);
             }
         }

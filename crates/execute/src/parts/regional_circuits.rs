@@ -88,6 +88,7 @@ impl Circuits<'_> {
             relays: 0,
             sending_nics: count,
             receiving_nics: count,
+            forwarding_gpus: 0,
         }
     }
 

@@ -276,6 +276,7 @@ impl NetworkPart for RotatingLinks {
             relays: 0,
             sending_nics: nics,
             receiving_nics: nics,
+            forwarding_gpus: 0,
         };
         division.push(path, &[link], bytes);
     }

@@ -5,7 +5,9 @@
 use lightloom_schedule::epochs::{EpochRun, Epochs};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Cycling, Move, Rotor, RotorSchedule, check, rotate};
-use lightloom_schedule::xnest_plus::{Reading, XnestPlan, sub_matrices, xnest_plan, xnest_plus};
+use lightloom_schedule::xnest_plus::{
+    Reading, SwitchRule, XnestPlan, sub_matrices, xnest_plan, xnest_plus,
+};
 use numpy::ndarray::{Array2, Array3};
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
@@ -168,26 +170,31 @@ fn schedule_xnest_plus<'py>(
 }
 
 /// `lightloom.schedule.XnestPlan`: weights and counts of sub-matrices, (sub-matrix, configuration)
-/// of switches, and which switches turn first and then.
+/// of switches, which switches turn first and then, and what circuits carry.
 #[pyfunction]
 fn schedule_xnest_plan<'py>(
     py: Python<'py>,
     demand: Matrix<u64>,
     switches: usize,
     reading: &str,
+    rule: &str,
     previous: Option<Vec<(u32, u32)>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     demand.expect_square("demand", demand.rows)?;
-    let reading = parse::<Reading>(reading)?;
-    let plan = py
-        .detach(|| xnest_plan(&demand.values, demand.rows, reading, switches, previous.as_deref()));
-    let XnestPlan { weights, counts, settings, phases } = plan.map_err(refuse)?;
+    let (reading, rule) = (parse::<Reading>(reading)?, parse::<SwitchRule>(rule)?);
+    let plan = py.detach(|| {
+        xnest_plan(&demand.values, demand.rows, reading, rule, switches, previous.as_deref())
+    });
+    let XnestPlan { weights, counts, settings, phases, loads } = plan.map_err(refuse)?;
     let [first, second] = phases;
     Ok(values!(py;
         weights_bytes: PyTuple::new(py, weights)?,
         counts: PyTuple::new(py, counts)?,
         settings: PyTuple::new(py, settings)?,
         phases: (PyTuple::new(py, first)?, PyTuple::new(py, second)?),
+        busiest_bytes: loads.busiest,
+        crossed_bytes: loads.crossed,
+        stranded_bytes: loads.stranded,
     ))
 }
 

@@ -3,7 +3,9 @@
 use crate::common::square::{Square, square};
 use lightloom_schedule::epochs::{EpochRun, Epochs, NONE};
 use lightloom_schedule::helios::{helios, helios_matchings};
-use lightloom_schedule::xnest_plus::{Reading, sub_matrices, switches_for, xnest_plan, xnest_plus};
+use lightloom_schedule::xnest_plus::{
+    Reading, SwitchRule, sub_matrices, switches_for, xnest_plan, xnest_plus,
+};
 use proptest::prelude::*;
 
 fn sizes(nodes: usize, switches: usize, epoch: u64, delay: u64) -> Epochs {
@@ -237,7 +239,8 @@ proptest! {
         diagonals in any::<bool>(),
     ) {
         let reading = if diagonals { Reading::Diagonals } else { Reading::Pairings };
-        let plan = xnest_plan(&square.demand, square.n, reading, switches, None).unwrap();
+        let rule = SwitchRule::Greedy;
+        let plan = xnest_plan(&square.demand, square.n, reading, rule, switches, None).unwrap();
         prop_assert_eq!(plan.weights.iter().sum::<u64>(), square.sum());
         let matrices = sub_matrices(square.n, reading);
         prop_assert_eq!(plan.weights.len(), matrices.len());

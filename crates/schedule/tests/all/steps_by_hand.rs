@@ -5,7 +5,7 @@ use lightloom_schedule::helios::{helios_matchings, helios_step};
 use lightloom_schedule::steps::{
     DemandEstimate, Estimator, OverTime, SwitchStep, Turning, serve_over_time, xnest_step,
 };
-use lightloom_schedule::xnest_plus::{Reading, switches_for, xnest_plan};
+use lightloom_schedule::xnest_plus::{Reading, SwitchRule, switches_for, xnest_plan};
 
 const NODES: Epochs = Epochs { nodes: 2, switches: 2, epoch: 10, delay: 2 };
 
@@ -84,7 +84,8 @@ fn shifts(nodes: usize, parts: &[(usize, u64)]) -> Vec<u64> {
 #[test]
 fn diagonals_share_switches_by_bytes() {
     let plan = |parts: &[(usize, u64)], switches| {
-        xnest_plan(&shifts(5, parts), 5, Reading::Diagonals, switches, None).unwrap()
+        xnest_plan(&shifts(5, parts), 5, Reading::Diagonals, SwitchRule::Greedy, switches, None)
+            .unwrap()
     };
     let even = plan(&[(1, 10), (4, 10)], 2);
     assert_eq!((even.weights, even.settings), (vec![100, 0], vec![(0, 0), (0, 1)]));
@@ -97,14 +98,14 @@ fn diagonals_share_switches_by_bytes() {
 #[test]
 fn copies_of_a_setting_turn_one_after_the_other() {
     let demand = shifts(4, &[(1, 10), (2, 10)]);
-    let plan = xnest_plan(&demand, 4, Reading::Diagonals, 4, None).unwrap();
+    let plan = xnest_plan(&demand, 4, Reading::Diagonals, SwitchRule::Greedy, 4, None).unwrap();
     assert_eq!(plan.phases, [vec![0, 1], vec![2, 3]]);
     let mut halves = [plan.settings[..2].to_vec(), plan.settings[2..].to_vec()];
     for half in &mut halves {
         half.sort_unstable();
     }
     assert!(halves.iter().all(|half| half[0] != half[1]), "{:?}", plan.settings);
-    let odd = xnest_plan(&demand, 4, Reading::Diagonals, 3, None).unwrap();
+    let odd = xnest_plan(&demand, 4, Reading::Diagonals, SwitchRule::Greedy, 3, None).unwrap();
     assert_eq!(odd.phases, [vec![0, 1], vec![2]]);
 }
 

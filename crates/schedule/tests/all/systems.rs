@@ -7,7 +7,9 @@ use crate::common::cases::Random;
 use lightloom_schedule::epochs::{EpochRun, Epochs, NONE};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Cycling, Rotor, RotorSchedule, check, rotate};
-use lightloom_schedule::xnest_plus::{Reading, sub_matrices, switches_for, xnest_plan, xnest_plus};
+use lightloom_schedule::xnest_plus::{
+    Reading, SwitchRule, sub_matrices, switches_for, xnest_plan, xnest_plus,
+};
 use proptest::prelude::*;
 
 const PLAIN: Rotor = Rotor {
@@ -324,7 +326,7 @@ proptest! {
         let mut random = Random(seed);
         let demands = [0, 1].map(|_| random_demand(nodes, 4, &mut random));
         let plan = |demand: &[u64], previous| {
-            xnest_plan(demand, nodes, reading, switches, previous).unwrap()
+            xnest_plan(demand, nodes, reading, SwitchRule::Greedy, switches, previous).unwrap()
         };
         let first = plan(&demands[0], None);
         let everyone: Vec<u32> = (0..switches as u32).collect();
@@ -351,7 +353,9 @@ proptest! {
 #[test]
 fn wrong_plans_are_refused() {
     let refused = |nodes, switches, previous: Option<&[(u32, u32)]>| {
-        xnest_plan(&[1; 16], nodes, Reading::Pairings, switches, previous).unwrap_err().0
+        xnest_plan(&[1; 16], nodes, Reading::Pairings, SwitchRule::Greedy, switches, previous)
+            .unwrap_err()
+            .0
     };
     assert_eq!(refused(5, 1, None), "16 entries for 5 nodes");
     assert_eq!(refused(4, 0, None), "there must be two nodes and a switch");

@@ -17,9 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lightloom.control.failures import PartKind, RegionPart, parse_part
-from lightloom.errors import InputError
-from lightloom.fabric import Cluster, Fabric
+from lightloom.errors import FabricError, InputError
+from lightloom.fabric import Chronos, Cluster, Fabric, TopoOpt
+from lightloom.fabric.alone import network_alone
 from lightloom.fabric.network import Eps, Network, Ocs
+from lightloom.fabric.torus import Torus
 from lightloom.hardware import load_failure_rates
 from lightloom.schedule import Failures
 from lightloom.study.compare.lost_parts import (
@@ -38,7 +40,11 @@ from lightloom.workload.task_graph import TaskGraph
 
 #: what follows where a fabric cannot lack parts
 UNKNOWN = "failures of its parts are not known"
+#: parts of the network that are no server's
+_OF_SWITCHES = frozenset({PartKind.TOR, PartKind.OCS, PartKind.PLANE, PartKind.PORT})
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
+#: a circuit switch and a rack
+_PORT = re.compile(r"port:([0-9]{1,9})/([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -125,12 +131,14 @@ def named_parts(texts: Sequence[str]) -> list[NamedPart]:
     """
     parts = []
     for text in texts:
-        index = _INDEX.fullmatch(text)
+        index, port = _INDEX.fullmatch(text), _PORT.fullmatch(text)
         if index is not None:
             part = RegionPart(PartKind(index[1]), number=int(index[2]))
+        elif port is not None:
+            part = RegionPart(PartKind.PORT, int(port[1]), int(port[2]))
         else:
             part = parse_part(text, "fail")
-        if part.kind not in KINDS:
+        if part.kind not in KINDS or (part.kind is PartKind.PORT and port is None):
             raise InputError(
                 f"fail {text}: the failure of a {part.kind} is not simulated; {EXPECTED}"
             )
@@ -158,6 +166,46 @@ def check_servers(clusters: Mapping[str, Cluster], parts: Sequence[NamedPart]) -
     ]
     for named in parts:
         _check(fabrics, named)
+
+
+def check_switches(
+    fabrics: Sequence[Fabric], clusters: Mapping[str, Cluster], parts: Sequence[NamedPart]
+) -> None:
+    """Refuse switches, planes and ports that no fabric has, before a step is built.
+
+    Circuit switches of regions depend on the job: fabrics with such are looked at later.
+
+    Parameters
+    ----------
+    fabrics, clusters
+        Each fabric, and its servers by its name.
+    parts
+        What fails.
+
+    Raises
+    ------
+    InputError
+        If one is not there.
+    """
+    wanted = [named for named in parts if named.kind in _OF_SWITCHES]
+    has_regions = any(fabric.reconfiguration() is not None for fabric in fabrics)
+    wanted = [named for named in wanted if named.kind is not PartKind.OCS or not has_regions]
+    if not wanted:
+        return
+    there = [_parts_alone(fabric, clusters[fabric.name]) for fabric in fabrics]
+    if None not in there:
+        for named in wanted:
+            _check([parts for parts in there if parts is not None], named)
+
+
+def _parts_alone(fabric: Fabric, cluster: Cluster) -> _Parts | None:
+    """The parts of a fabric that do not depend on the job; ``None`` if it cannot be built so."""
+    if isinstance(fabric, TopoOpt | Torus | Chronos):
+        return _Parts(fabric.name, cluster, counts_of_servers(cluster))
+    try:
+        return _Parts(fabric.name, cluster, counts_of(network_alone(fabric, cluster), cluster))
+    except FabricError:
+        return None
 
 
 def failures_of(
@@ -213,6 +261,7 @@ def _check(fabrics: Sequence[_Parts], named: NamedPart) -> None:
     """Refuse a part that no fabric has, unless they have none of its kind."""
     has = [parts.has(named) for parts in fabrics]
     server = max(named.of(parts.cluster).server for parts in fabrics)
+    server = -1 if named.kind is PartKind.PORT else server
     servers = max(parts.cluster.servers for parts in fabrics)
     if True in has or (False not in has and server < servers):
         return
@@ -240,7 +289,8 @@ def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
     if parts.has(named) is False:
         return Failure(named, f"it has {parts.range(named.kind)}")
     ocs = there.network.part(Ocs)
-    if part.kind is PartKind.GPU and ocs is not None and not ocs.spare_servers:
+    has_backups = ocs is not None and not ocs.spare_servers and there.network.delegates
+    if part.kind is PartKind.GPU and has_backups:
         return _with_backup(there, named, part)
     if part.kind is PartKind.GPU:
         backup_traffic(there.graph, part.server, part.number)

@@ -22,11 +22,11 @@ _OF_NIC = (PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER)
 #: parts whose failures are simulated
 KINDS = frozenset({
     *_OF_NIC, PartKind.EPS_NIC, PartKind.GPU, PartKind.SERVER, PartKind.TOR, PartKind.OCS,
-    PartKind.PLANE,
+    PartKind.PLANE, PartKind.PORT,
 })  # fmt: skip
 EXPECTED = (
     "expected of server:3, gpu:2/5, nic:2/1 (server/NIC), link:2/1, transceiver:2/1, eps:0/1, "
-    "tor:0, ocs:0, plane:0"
+    "tor:0, ocs:0, plane:0, port:0/3 (circuit switch/rack)"
 )
 #: how many there are of a part: of servers and of each server's, or of all
 Counts = tuple[int, ...]
@@ -58,10 +58,14 @@ def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
     servers, counts = network.servers, counts_of_servers(cluster)
     eps, ocs = network.part(Eps), network.part(Ocs)
     if eps is not None:
-        counts[PartKind.TOR] = (-(-servers // eps.servers_per_tor) * eps.rails,)
-        if eps.planes > 1:
-            counts[PartKind.PLANE] = (eps.planes,)
-    if ocs is not None and eps is not None:
+        planes = max(eps.planes, eps.shared_planes)
+        tors = -(-servers // eps.servers_per_tor) * eps.rails * eps.shared_planes
+        counts[PartKind.TOR] = (tors,)
+        if planes > 1:
+            counts[PartKind.PLANE] = (planes,)
+    if ocs is not None and eps is not None and not network.delegates:
+        counts[PartKind.PORT] = (ocs.ports, servers)
+    elif ocs is not None and eps is not None:
         counts[PartKind.EPS_NIC] = (servers, eps.nics)
         if chassis := _chassis(ocs):
             counts[PartKind.OCS] = (chassis,)
@@ -69,6 +73,12 @@ def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
             counts[PartKind.PLANE] = (ocs.ports,)
     if network.part(Crossbars) is not None:
         counts[PartKind.PLANE] = (cluster.nics_per_server,)
+    if (racks := network.part(RackCircuits)) is not None:
+        switches = sum(count for _, count in racks.banks)
+        counts[PartKind.TOR] = (-(-servers // racks.servers_per_rack),)
+        if switches:
+            counts[PartKind.OCS] = (switches,)
+            counts[PartKind.PORT] = (switches, *counts[PartKind.TOR])
     return counts
 
 
@@ -84,11 +94,11 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
     worker_gpus
         GPUs of a worker of the job.
     """
-    if network.part(RackCircuits) is not None:
-        return Loss("not simulated: taken to stop the job", stops=True)
     if part.kind not in counts_of(network, cluster):
         return Loss(_ABSENT[part.kind])
     eps, ocs = network.part(Eps), network.part(Ocs)
+    if ocs is not None and eps is not None and not network.delegates:
+        return _of_optical_io(part, network, eps, ocs)
     if ocs is not None and eps is not None:
         return _of_region(part, network, eps, ocs)
     if eps is not None:
@@ -96,6 +106,8 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
     if (crossbars := network.part(Crossbars)) is not None:
         workers = max(1, network.gpus_per_server // worker_gpus)
         return _of_crossbars(part, crossbars, crossbars.nics // workers)
+    if (racks := network.part(RackCircuits)) is not None:
+        return _of_racks(part, racks, network.servers)
     if network.part(Direct) is not None:
         return _of_panel(part, cluster)
     return Loss("failures of its parts are not known")
@@ -106,6 +118,7 @@ _ABSENT = {
     PartKind.TOR: "it has no packet switch",
     PartKind.OCS: "it has no circuit switch that could lose a region",
     PartKind.PLANE: "it is one network, not planes",
+    PartKind.PORT: "it has no circuit switch between racks",
 }
 
 
@@ -114,7 +127,10 @@ def _of_tree(part: RegionPart, network: Network, eps: Eps) -> Loss:
     if part.kind in _OF_NIC and eps.nics > 1:
         return Loss(f"{eps.nics - 1} of {eps.nics} NICs left", Failures(nics=[(server, number)]))
     if part.kind is PartKind.PLANE:
-        return Loss(f"{eps.planes - 1} of {eps.planes} planes left", Failures(planes=[number]))
+        planes = max(eps.planes, eps.shared_planes)
+        return Loss(f"{planes - 1} of {planes} planes left", Failures(planes=[number]))
+    if part.kind is PartKind.TOR and eps.shared_planes > 1:
+        return _of_tor_of_plane(number, network, eps)
     if part.kind is PartKind.TOR:
         return _of_tor(number, network, eps, has_circuits=False)
     return Loss("a spare server under another ToR", Failures(servers=[server]))
@@ -137,6 +153,26 @@ def _of_tor(number: int, network: Network, eps: Eps, *, has_circuits: bool) -> L
         f"{len(below)} servers with {eps.nics - each} of {eps.nics} NICs left",
         Failures(eps_nics=nics) if has_circuits else Failures(nics=nics),
     )
+
+
+def _of_tor_of_plane(number: int, network: Network, eps: Eps) -> Loss:
+    """One port of each NIC below it: the other planes are still there."""
+    group, plane = divmod(number, eps.shared_planes)
+    first, planes = group * eps.servers_per_tor, eps.shared_planes
+    below = range(first, min(first + eps.servers_per_tor, network.servers))
+    ports = [(server, nic * planes + plane) for server in below for nic in range(eps.nics)]
+    left = f"{len(below)} servers with {planes - 1} of {planes} planes left"
+    return Loss(left, Failures(eps_nics=ports))
+
+
+def _of_optical_io(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Loss:
+    """A circuit of a rack counts as one of all of its GPUs, which are set alike."""
+    if part.kind is PartKind.PORT:
+        lost = Failures(nics=[(part.number, eps.nics + part.server)])
+        return Loss(f"{ocs.ports - 1} of {ocs.ports} circuits of each GPU of the rack left", lost)
+    if part.kind is PartKind.GPU:
+        return Loss("a spare GPU of its rack", Failures())
+    return _of_tree(part, network, eps)
 
 
 def _of_region(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Loss:
@@ -196,6 +232,30 @@ def _of_crossbars(part: RegionPart, crossbars: Crossbars, worker_nics: int) -> L
         left = f"{worker_nics - 1} of {worker_nics} NICs of a worker left"
         return Loss(left, Failures(nics=[(part.server, part.number)]))
     return Loss("a spare server in its place", Failures(servers=[part.server]))
+
+
+def _of_racks(part: RegionPart, racks: RackCircuits, servers: int) -> Loss:
+    if part.kind is PartKind.TOR:
+        first = part.number * racks.servers_per_rack
+        below = range(first, min(first + racks.servers_per_rack, servers))
+        return Loss("a spare rack in its place", Failures(servers=below))
+    if part.kind not in (PartKind.OCS, PartKind.PORT):
+        return Loss("a spare server in its place", Failures(servers=[part.server]))
+    at = part.number if part.kind is PartKind.OCS else part.server
+    switches = [joined for joined, count in racks.banks for _ in range(count)]
+    left = f"{len(switches) - 1} of {len(switches)} circuit switches left"
+    is_rotor = racks.rules.policy == "rotornet"
+    if is_rotor and len(switches) == 1:
+        return Loss("no other circuit switch joins its racks", stops=True)
+    if part.kind is PartKind.OCS:
+        return Loss(left, Failures(planes=[at]))
+    if part.number not in switches[at]:
+        return Loss(f"rack {part.number} has no port at circuit switch {at}")
+    lost = Failures(nics=[(part.number, at)])
+    if is_rotor:
+        return Loss(f"{left}, so that all pairs keep a slot", lost)
+    own = sum(part.number in joined for joined in switches)
+    return Loss(f"{own - 1} of {own} circuits of its rack left", lost)
 
 
 def _of_panel(part: RegionPart, cluster: Cluster) -> Loss:

@@ -34,6 +34,7 @@ from lightloom.study.compare.failed_parts import (
     FabricOfJob,
     Failure,
     check_servers,
+    check_switches,
     failures_of,
     named_parts,
 )
@@ -261,10 +262,12 @@ class _Work:
         return {name: load for name, load in self._loads.items() if not is_load_of(job, name)}
 
     def check_servers(self) -> None:
-        """Refuse failures of servers and NICs that no fabric has."""
+        """Refuse failures of parts that no fabric has whatever the job."""
         case, job = self._case, self._case.job
         clusters = {fabric.name: case.networks.cluster(fabric) for fabric in job.fabrics}
-        check_servers(clusters, named_parts(job.scenario.fail))
+        parts = named_parts(job.scenario.fail)
+        check_servers(clusters, parts)
+        check_switches(job.fabrics, clusters, parts)
 
     def forecast(self) -> Requirements | None:
         """What the runs will take; ``None`` for short ones, and for those of a trace."""

@@ -105,6 +105,36 @@ def _epochs(
     return min(rows, key=lambda row: row.length_s)
 
 
+def _by_hops(demand: Bytes, fabric: SystemFabric) -> SystemRow:
+    """Plans that are held until all bytes that have a way have taken the shortest ones."""
+    started = time.perf_counter()
+    left = demand.copy()
+    np.fill_diagonal(left, 0)
+    line_s = schedule.line_time_s(demand, switches=fabric.switches, rate_gbps=fabric.rate_gbps)
+    length_s, relayed, plans = 0.0, 0.0, 0
+    while left.any():
+        plan = schedule.xnest_plan(left, switches=fabric.switches, rule="hops")
+        length_s += fabric.delay_s + 8e-9 * plan.busiest_bytes / fabric.rate_gbps
+        relayed += plan.crossed_bytes - (int(left.sum()) - plan.stranded_bytes)
+        plans += 1
+        left = np.where(_joined(plan, len(left)), 0, left).astype(np.uint64)
+    took = time.perf_counter() - started
+    over = length_s / line_s if line_s else 1.0
+    return SystemRow(length_s, over, plans, None, round(max(0.0, relayed)), took)
+
+
+def _joined(plan: schedule.XnestPlan, nodes: int) -> npt.NDArray[np.bool_]:
+    """Which nodes have a way to which, ``(nodes, nodes)``."""
+    parts = schedule.xnest_sub_matrices(nodes)
+    joined = np.eye(nodes, dtype=np.bool_)
+    for part, which in set(plan.settings):
+        to = parts[part][which]
+        joined[np.flatnonzero(to >= 0), to[to >= 0]] = True
+    for _ in range(nodes.bit_length()):
+        joined = joined @ joined
+    return joined
+
+
 #: each system, by its name in tables
 SYSTEMS: dict[str, Callable[[Bytes, SystemFabric], SystemRow]] = {
     "RotorNet, equal slots": partial(_rotornet, held=False, relay=False),
@@ -112,4 +142,5 @@ SYSTEMS: dict[str, Callable[[Bytes, SystemFabric], SystemRow]] = {
     "RotorNet, relaying": partial(_rotornet, held=False, relay=True),
     "Helios": partial(_epochs, run=schedule.helios_epochs),
     "X-NEST+": partial(_epochs, run=schedule.xnest_epochs),
+    "X-NEST+, by hops": _by_hops,
 }

@@ -351,6 +351,7 @@ impl NetworkPart for RackLinks {
             relays: 0,
             sending_nics: self.config.nics,
             receiving_nics: self.config.nics,
+            forwarding_gpus: 0,
         };
         division.push(path, &[self.up[from.0 as usize], self.down[to.0 as usize]], bytes);
     }

@@ -9,6 +9,7 @@ use lightloom_model::{Invalid, Time};
 use lightloom_packetsim::Cable;
 use lightloom_schedule::epochs::NONE;
 use lightloom_schedule::steps::SwitchStep;
+use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
 /// Entries of a demand at most: policies add two of them and take up to 2^53.
@@ -51,6 +52,8 @@ pub(super) struct Switchboard {
     racks: u32,
     /// By pair of racks, the circuit; [`NONE`] if no switch can join it.
     place: Vec<u32>,
+    /// Pairs of racks that an electrical link joins, lower number first.
+    cables: FxHashSet<(u32, u32)>,
     banks: Vec<Bank>,
     dark: u64,
     /// What switches are told when, one step for each bank.
@@ -102,6 +105,7 @@ impl Switchboard {
             circuits,
             racks,
             place,
+            cables: config.cables.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect(),
             banks: config.banks.iter().map(bank).collect::<Result<_, Invalid>>()?,
             dark: config.timing.dark.0,
             orders: VecDeque::new(),
@@ -140,7 +144,8 @@ impl Switchboard {
     }
 
     /// The demand of each bank. What no switch can carry directly counts, in equal parts, as going
-    /// over each rack that switches join to both ends.
+    /// over each rack that switches join to both ends, or, where there is none, over each that they
+    /// join to one and an electrical link to the other.
     fn by_bank(&self, demand: &[u64]) -> Vec<Vec<u64>> {
         let racks = self.racks as usize;
         let mut direct = demand.to_vec();
@@ -151,12 +156,18 @@ impl Switchboard {
             }
             direct[pair] = 0;
             let joins = |a: usize, b: usize| self.place[a * racks + b] != NONE;
-            let relays = (0..racks).filter(|&relay| joins(from, relay) && joins(relay, to));
-            let relays: Vec<usize> = relays.collect();
-            for relay in &relays {
-                let part = bytes / relays.len() as u64;
-                direct[from * racks + relay] += part;
-                direct[relay * racks + to] += part;
+            let both = |relay: &usize| joins(from, *relay) && joins(*relay, to);
+            let mut relays: Vec<usize> = (0..racks).filter(both).collect();
+            if relays.is_empty() {
+                let meets = |a: usize, b: usize| joins(a, b) || self.are_cabled(a as u32, b as u32);
+                let one = |relay: &usize| meets(from, *relay) && meets(*relay, to);
+                relays = (0..racks).filter(one).collect();
+            }
+            let part = bytes / relays.len().max(1) as u64;
+            for (a, b) in relays.iter().flat_map(|&relay| [(from, relay), (relay, to)]) {
+                if joins(a, b) {
+                    direct[a * racks + b] += part;
+                }
             }
         }
         let of_bank = |bank: &Bank| {
@@ -167,6 +178,10 @@ impl Switchboard {
                 .collect()
         };
         self.banks.iter().map(of_bank).collect()
+    }
+
+    fn are_cabled(&self, a: u32, b: u32) -> bool {
+        self.cables.contains(&(a.min(b), a.max(b)))
     }
 
     /// Has switches told at a time.
