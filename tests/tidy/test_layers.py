@@ -7,7 +7,18 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
-    {"units", "errors", "progress", "lazy", "optional", "plugins", "practice", "samples", "shown"},
+    {
+        "units",
+        "errors",
+        "progress",
+        "lazy",
+        "optional",
+        "plugins",
+        "practice",
+        "samples",
+        "shown",
+        "version",
+    },
     {"inputs"},
     {"models", "hardware"},
     {"parallel"},
