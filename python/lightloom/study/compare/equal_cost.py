@@ -61,14 +61,14 @@ def at_equal_cost(jobs: Sequence[Job]) -> tuple[list[Job], list[EqualCost]]:
     jobs = [dataclasses.replace(job, scenario=scenario, rates=rates) for job in jobs]
     first = jobs[0].fabrics[0]
     target_usd = _cost_usd(jobs[0], first)
-    found = [
+    equals = [
         _solved(job, fabric, first.name, target_usd)
         for job in jobs
         for fabric in job.fabrics
         if fabric is not first
     ]
-    options = {equal.fabric: {"rate_gbps": equal.rate_gbps} for equal in found}
-    return [with_options(job, options) for job in jobs], found
+    options = {equal.fabric: {"rate_gbps": equal.rate_gbps} for equal in equals}
+    return [with_options(job, options) for job in jobs], equals
 
 
 def fastest_rate_gbps(cost_usd: Callable[[float], float], budget_usd: float) -> float:
@@ -109,11 +109,11 @@ def _solved(job: Job, fabric: Fabric, first: str, target_usd: float) -> EqualCos
             f"{fabric.name} out"
         ) from None
     rate_gbps = float(f"{fastest:.{DIGITS}g}")
-    found = EqualCost(fabric.name, rate_gbps, cost_usd(rate_gbps))
-    if abs(found.network_cost_usd / target_usd - 1) > TOLERANCE:
+    equal = EqualCost(fabric.name, rate_gbps, cost_usd(rate_gbps))
+    if abs(equal.network_cost_usd / target_usd - 1) > TOLERANCE:
         raise FabricError(
             f"{fabric.name}: at {rate_gbps:g} Gb/s its network costs "
-            f"${found.network_cost_usd:,.0f}, and a little faster more than the "
+            f"${equal.network_cost_usd:,.0f}, and a little faster more than the "
             f"${target_usd:,.0f} of {first}: its switches change there; leave {fabric.name} out"
         )
-    return found
+    return equal
