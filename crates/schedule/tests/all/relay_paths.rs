@@ -121,11 +121,11 @@ proptest! {
 
     #[test]
     fn one_rate_for_all_is_that_rate_for_each(world in world(6)) {
-        let mut equal = world.clone();
-        equal.eps = vec![world.eps[0]; world.n];
-        let each = relay(&equal.request());
+        let World { demand, circuits, circuit_rate, cost, .. } = &world;
+        let equal = World { eps: vec![world.eps[0]; world.n], ..world.clone() };
         let rates = EpsRates::Equal(world.eps[0]);
-        prop_assert_eq!(relay(&RelayRequest { eps_rates: rates, ..equal.request() }), each);
+        let once = RelayRequest::new(demand, circuits, *circuit_rate, rates, *cost).unwrap();
+        prop_assert_eq!(relay(&once), relay(&equal.request()));
     }
 
     #[test]
