@@ -39,7 +39,10 @@ def export_on_use() -> None:
 
     def get(name: str) -> Any:
         if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from lightloom.errors import did_you_mean
+
+            hint = did_you_mean(name, module_of)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(module_of[name]), name)
         namespace[name] = value
         return value

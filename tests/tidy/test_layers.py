@@ -38,7 +38,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 CORE_USERS = {"schedule", "simulate", "demand", "packets"}
 #: fabric/network.py and fabric/__init__ describe workers by the task graph's layout
 SAME_LAYER = {("fabric", "workload")} | {
-    (n, "errors") for n in ("units", "optional", "plugins", "samples")
+    (n, "errors") for n in ("units", "lazy", "optional", "plugins", "samples")
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lightloom
+from lightloom import schedule
 
 ROOT = Path(__file__).parents[2]
 MAX_NAMES = 30
@@ -61,6 +62,12 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
     """A lazy package that answers ``hasattr`` with a KeyError."""
     with pytest.raises(AttributeError, match="'lightloom' has no attribute 'comapre'"):
         lightloom.comapre  # noqa: B018
+
+
+def test_a_name_of_before_is_answered_by_the_one_of_now():
+    """A name that was renamed for the sake of one idea, and leaves who uses it alone."""
+    with pytest.raises(AttributeError, match="did you mean 'WHEN_POLICIES'"):
+        schedule.RECONFIGURE_POLICIES  # noqa: B018
 
 
 def test_import_loads_nothing_heavy():

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from lightloom.schedule.named_sets import ALLOCATORS as ALLOCATORS
     from lightloom.schedule.named_sets import FIRST_ALL_TO_ALL_MODES as FIRST_ALL_TO_ALL_MODES
     from lightloom.schedule.named_sets import PLANES as PLANES
-    from lightloom.schedule.named_sets import RECONFIGURE_POLICIES as RECONFIGURE_POLICIES
+    from lightloom.schedule.named_sets import WHEN_POLICIES as WHEN_POLICIES
     from lightloom.schedule.named_sets import choices as choices
     from lightloom.schedule.permutations import PERMUTATION_METHODS as PERMUTATION_METHODS
     from lightloom.schedule.permutations import PermutationSchedule as PermutationSchedule

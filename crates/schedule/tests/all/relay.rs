@@ -119,11 +119,11 @@ fn nothing_to_send_takes_no_time() {
 fn a_latency_above_the_gain_means_one_hop() {
     let mut case = Case::ring(7, 2).with(0, 2, 400_000);
     let gain = 100e3 / BYTES_PER_S;
-    case.cost.chunk_latency = Duration((gain * 0.9e12) as u64);
+    case.cost.relay_delay = Duration((gain * 0.9e12) as u64);
     let found = case.relay();
     assert_eq!(found.verdict, RelayVerdict::Pays);
     assert!(found.makespan + found.latency < found.one_hop);
-    case.cost.chunk_latency = Duration((gain * 1.1e12) as u64);
+    case.cost.relay_delay = Duration((gain * 1.1e12) as u64);
     let found = case.relay();
     assert_eq!(found.verdict, RelayVerdict::LatencyExceedsGain);
     assert_eq!((found.relayed_bytes(), found.latency), (0, 0.0));
@@ -136,7 +136,7 @@ fn the_latency_is_that_of_one_chunk_on_the_wire_and_across_the_switch() {
     let cost = RelayCost {
         staging_rate: Some(Rate(8_000_000_000)),
         chunk_bytes: 1_000_000,
-        chunk_latency: Duration(5_000_000),
+        relay_delay: Duration(5_000_000),
         memory_limit: None,
     };
     assert!((cost.latency(Rate(BITS)) - (20e-6 + 1e-3 + 5e-6)).abs() < 1e-12);

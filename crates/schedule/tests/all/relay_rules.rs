@@ -265,7 +265,7 @@ proptest! {
     fn late_relays_do_not_hide_better_circuits(seed in 1..u64::MAX, microseconds in 1..2_000_u64) {
         let case = Case::random(6, 2, true, &mut Random(seed));
         let latency = Duration(microseconds * 1_000_000);
-        let cost = RelayCost { chunk_latency: latency, ..RelayCost::default() };
+        let cost = RelayCost { relay_delay: latency, ..RelayCost::default() };
         let round = expander(&case.request());
         let held = case.request().with_previous(Some(&round)).unwrap();
         let (time, _) = looked_for(&held, cost, 0);
