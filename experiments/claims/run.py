@@ -34,6 +34,7 @@ from lightloom.planner.strategy import AllToAllStrategy
 from lightloom.planner.volume import AllToAllVolume, balanced
 from lightloom.schedule import allocate
 from lightloom.simulate import simulate
+from lightloom.study.compare.equal_cost import fastest_rate_gbps
 from lightloom.workload.programs.phases import Phase, PhaseSequence, phase_graph
 
 HERE = Path(__file__).parent
@@ -93,11 +94,7 @@ def tree_over_mixnet(*rates_gbps: float, gpus: int = 1024, **counting: Any) -> f
 @measure
 def rail_gbps() -> float:
     """The rate at which a rail costs what MixNet of 100 Gb/s does."""
-    low, high = 20.0, 100.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (middle, high) if cost("rail", middle) < cost("mixnet", 100) else (low, middle)
-    return low
+    return fastest_rate_gbps(lambda rate: cost("rail", rate), cost("mixnet", 100))
 
 
 @measure

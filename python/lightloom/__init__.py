@@ -12,108 +12,43 @@ True
 
 from __future__ import annotations
 
-from lightloom.lazy import exports
+from lightloom.lazy import export_on_use
 from lightloom.shown import shown_by
 
 #: what type checkers take for true; that of ``typing`` takes long to import
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from lightloom.api import compare, compare_schedules, predict, simulate_flows
-    from lightloom.demand import rank_matrix, synthetic
-    from lightloom.demand.byte_matrix import read_byte_matrix
-    from lightloom.demand.predictors import DemandPredictor
-    from lightloom.errors import InputError, LightloomError
-    from lightloom.fabric import load_fabric
-    from lightloom.models import load_model
-    from lightloom.packets.flows import Flows, make_flows, read_flows
-    from lightloom.packets.results import PacketRun
-    from lightloom.progress import Progress
-    from lightloom.report.figure import Figure
-    from lightloom.schedule import (
-        Allocation,
-        Decider,
-        PermutationSchedule,
-        Region,
-        allocate,
-        decompose,
-    )
-    from lightloom.study.compare import Comparison, Scenario, load_study
-    from lightloom.study.prediction import Prediction
-    from lightloom.study.scheduling import ScheduleComparison
-
-__all__ = [
-    "Allocation",
-    "Comparison",
-    "Decider",
-    "DemandPredictor",
-    "Figure",
-    "Flows",
-    "InputError",
-    "LightloomError",
-    "PacketRun",
-    "PermutationSchedule",
-    "Prediction",
-    "Progress",
-    "Region",
-    "Scenario",
-    "ScheduleComparison",
-    "allocate",
-    "compare",
-    "compare_schedules",
-    "decompose",
-    "load_fabric",
-    "load_model",
-    "load_study",
-    "make_flows",
-    "predict",
-    "rank_matrix",
-    "read_byte_matrix",
-    "read_flows",
-    "simulate_flows",
-    "synthetic",
-]
-
-__version__: str
+    from lightloom.api import compare as compare
+    from lightloom.api import compare_schedules as compare_schedules
+    from lightloom.api import predict as predict
+    from lightloom.api import simulate_flows as simulate_flows
+    from lightloom.demand import rank_matrix as rank_matrix
+    from lightloom.demand import synthetic as synthetic
+    from lightloom.demand.byte_matrix import read_byte_matrix as read_byte_matrix
+    from lightloom.demand.predictors import DemandPredictor as DemandPredictor
+    from lightloom.errors import InputError as InputError
+    from lightloom.errors import LightloomError as LightloomError
+    from lightloom.fabric import load_fabric as load_fabric
+    from lightloom.models import load_model as load_model
+    from lightloom.packets.flows import Flows as Flows
+    from lightloom.packets.flows import make_flows as make_flows
+    from lightloom.packets.flows import read_flows as read_flows
+    from lightloom.packets.results import PacketRun as PacketRun
+    from lightloom.progress import Progress as Progress
+    from lightloom.report.figure import Figure as Figure
+    from lightloom.schedule import Allocation as Allocation
+    from lightloom.schedule import Decider as Decider
+    from lightloom.schedule import PermutationSchedule as PermutationSchedule
+    from lightloom.schedule import Region as Region
+    from lightloom.schedule import allocate as allocate
+    from lightloom.schedule import decompose as decompose
+    from lightloom.study.compare import Comparison as Comparison
+    from lightloom.study.compare import Scenario as Scenario
+    from lightloom.study.compare import load_study as load_study
+    from lightloom.study.prediction import Prediction as Prediction
+    from lightloom.study.scheduling import ScheduleComparison as ScheduleComparison
+    from lightloom.version import __version__ as __version__
 
 shown_by("lightloom.report.views")
-
-_import_export = exports(
-    __name__,
-    {
-        "api": ["compare", "compare_schedules", "predict", "simulate_flows"],
-        "demand": ["rank_matrix", "synthetic"],
-        "demand.byte_matrix": ["read_byte_matrix"],
-        "demand.predictors": ["DemandPredictor"],
-        "errors": ["InputError", "LightloomError"],
-        "fabric": ["load_fabric"],
-        "models": ["load_model"],
-        "packets.flows": ["Flows", "make_flows", "read_flows"],
-        "packets.results": ["PacketRun"],
-        "progress": ["Progress"],
-        "report.figure": ["Figure"],
-        "schedule": [
-            "Allocation",
-            "Decider",
-            "PermutationSchedule",
-            "Region",
-            "allocate",
-            "decompose",
-        ],
-        "study.compare": ["Comparison", "Scenario", "load_study"],
-        "study.prediction": ["Prediction"],
-        "study.scheduling": ["ScheduleComparison"],
-    },
-)
-
-
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        from importlib.metadata import version  # slow to import, and seldom needed
-
-        return version("lightloom")
-    return _import_export(name)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+export_on_use()

@@ -19,7 +19,7 @@ from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_history import LoadHistory, history_of_log
 from lightloom.demand.log_formats import read_routing_log
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
-from lightloom.errors import InputError, echo
+from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.fabric import Fabric
 from lightloom.inputs.arguments import function, instance, names, path_of, table
 from lightloom.inputs.strict import check
@@ -153,7 +153,7 @@ def _argument(key: str) -> str:
 def compare_schedules(
     demand: npt.ArrayLike | str | Path,
     *,
-    delay: float | str,
+    fixed_s: float | str | None = None,
     rate: float | str = 400.0,
     ports: int | None = None,
     switches: int | None = None,
@@ -167,8 +167,8 @@ def compare_schedules(
     ----------
     demand
         Bytes from source to destination, ``(sources, destinations)``, or a file of them.
-    delay
-        Time that a reconfiguration takes, seconds or text such as ``"25 ms"``.
+    fixed_s
+        Time that a reconfiguration takes, seconds or text such as ``"25 ms"``; it must be given.
     rate
         Rate of a circuit, Gb/s or text.
     ports
@@ -195,10 +195,13 @@ def compare_schedules(
     --------
     >>> import lightloom
     >>> demand = [[0, 8_000, 1_000], [2_000, 0, 5_000], [3_000, 4_000, 0]]
-    >>> lightloom.compare_schedules(demand, delay="1 us", rate="100 Gb/s").winner
+    >>> lightloom.compare_schedules(demand, fixed_s="1 us", rate="100 Gb/s").winner
     'round-robin'
     """
-    _refuse_unknown("compare_schedules", options, [field.name for field in fields(MethodChoice)])
+    choice = [field.name for field in fields(MethodChoice)]
+    _refuse_unknown("compare_schedules", options, [*choice, "fixed_s"])
+    if fixed_s is None:
+        raise InputError("compare_schedules: fixed_s is missing; add it, such as fixed_s='25 ms'")
     whole = {"ports": ports, "switches": switches}
     for key, value in whole.items():
         if value is not None and not isinstance(value, int | np.integer):
@@ -209,7 +212,7 @@ def compare_schedules(
     if ports is not None:
         budget = PortBudget(ports, parse_quantity(eps_rate, "gigabit / second", "eps_rate"))
     sent, _ = without_diagonal(matrix)
-    delay_s = parse_quantity(delay, "second", "delay")
+    delay_s = parse_quantity(fixed_s, "second", "fixed_s")
     problem = Problem(name, sent, rate_gbps, delay_s, budget=budget, switches=switches)
     return compare_schedulers(problem, _choice(options), progress=function(progress, "progress"))
 
@@ -240,7 +243,10 @@ def _demand(demand: npt.ArrayLike | str | Path) -> tuple[str, npt.NDArray[np.uin
 def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
     unknown = next((name for name in options if name not in names), None)
     if unknown is not None:
-        raise InputError(f"{function}: unknown argument {unknown!r}; known: {', '.join(names)}")
+        hint = did_you_mean(unknown, names)
+        raise InputError(
+            f"{function}: unknown argument {unknown!r}; known: {', '.join(names)}{hint}"
+        )
 
 
 def simulate_flows(

@@ -21,6 +21,9 @@ _OTHER_NAMES = {
     "reconfiguration_delay_s": "fixed_s",
     "control_delay_s": "control_s",
     "link_up_delay_s": "link_up_s",
+    "delay": "fixed_s",
+    "chunk_latency_s": "relay_delay_s",
+    "reconfigure_policies": "when_policies",
 }
 
 
@@ -121,7 +124,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     do not count.
     """
     words = {choice.lower(): choice for choice in choices}
-    if (other := _OTHER_NAMES.get(word.lower())) in words:
+    if (other := words.get(_OTHER_NAMES.get(word.lower(), ""))) is not None:
         return f"; did you mean '{other}'?"
     close = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
     begun = [choice for choice in words if len(choice) > 2 and word.lower().startswith(choice)]

@@ -111,7 +111,7 @@ def _case(seed):
         failed["eps_nics"] = [[int(random.integers(servers)), 0]]
     eps = [float(value) for value in random.choice([0.0, 100.0, 800.0, 333.3], servers)]
     fixed_s = float(random.choice([0.0, 1e-5, 123.4e-6]))
-    relaying = {"nvswitch_gbps": 28800.0, "chunk_bytes": 10**6, "chunk_latency_s": 1.5e-5}
+    relaying = {"nvswitch_gbps": 28800.0, "chunk_bytes": 10**6, "relay_delay_s": 1.5e-5}
     relays = seed % 6 == 2
     description = {
         "servers": servers,

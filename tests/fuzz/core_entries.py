@@ -237,7 +237,7 @@ def relay_cost(draw: Draws) -> Any:
     return draw.namespace(
         nvswitch_gbps=draw.optional(lambda: draw.number(1, 400, 1e-9)),
         chunk_bytes=draw.number(0, 1_000, 10**6),
-        chunk_latency_s=draw.number(0, 1e-9, 1e-3),
+        relay_delay_s=draw.number(0, 1e-9, 1e-3),
         memory_limit_bytes=draw.optional(draw.size),
     )
 

@@ -9,7 +9,7 @@ from tests.fresh.test_commands import NOT_RUN, PAGES, commands_of
 
 from lightloom.cli.commands import COMMANDS
 from lightloom.packets import TRANSPORTS
-from lightloom.schedule import ALLOCATION_METHODS, RECONFIGURE_POLICIES
+from lightloom.schedule import ALLOCATION_METHODS, WHEN_POLICIES
 
 #: commands of pages that need a switch, or leave the process in the background
 NEEDS_MORE = (*NOT_RUN, "lightloom control ", "lightloom ocs-emulator", "lightloom trace record")
@@ -105,7 +105,7 @@ def comparisons() -> list[str]:
     calls += [
         f"{MOVING} --when {when} --set mixnet.first={first} --fixed {delay}"
         for when, first, delay in product(
-            RECONFIGURE_POLICIES, ("reuse", "block", "predict"), ("100us", "25ms")
+            WHEN_POLICIES, ("reuse", "block", "predict"), ("100us", "25ms")
         )
     ]
     calls += [f"{MOVING} --allocator {name} --fixed 1ms" for name in ALLOCATION_METHODS]

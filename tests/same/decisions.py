@@ -9,7 +9,7 @@ import numpy as np
 
 from lightloom.schedule import (
     ALLOCATORS,
-    RECONFIGURE_POLICIES,
+    WHEN_POLICIES,
     Decider,
     Failures,
     Policy,
@@ -36,7 +36,7 @@ def lines(seed: int):
         )
         policy = Policy(
             allocator=str(rng.choice(list(ALLOCATORS))),
-            when=str(rng.choice(list(RECONFIGURE_POLICIES))),
+            when=str(rng.choice(list(WHEN_POLICIES))),
             relaying=RelayCost() if rng.random() < 0.2 else None,
         )
         timing = SwitchTiming(

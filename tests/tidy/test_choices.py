@@ -18,7 +18,7 @@ from lightloom.schedule import (
     ALLOCATORS,
     FIRST_ALL_TO_ALL_MODES,
     PERMUTATION_METHODS,
-    RECONFIGURE_POLICIES,
+    WHEN_POLICIES,
     allocate,
     choices,
     decompose,
@@ -47,7 +47,7 @@ def help_of(command: str) -> str:
     [
         ("compare", ["best", *ALL_TO_ALL_STRATEGIES]),
         ("compare", ALLOCATION_METHODS),
-        ("compare", RECONFIGURE_POLICIES),
+        ("compare", WHEN_POLICIES),
         ("compare", TRANSPORTS),
         ("packets", TRANSPORTS),
         ("schedule", ALLOCATION_METHODS),
@@ -70,7 +70,7 @@ def test_options_of_a_fabric_list_a_set_as_the_core_has_it():
     ("call", "names"),
     [
         (lambda: MixNet(allocator="x"), ALLOCATION_METHODS),
-        (lambda: MixNet(when="x"), RECONFIGURE_POLICIES),
+        (lambda: MixNet(when="x"), WHEN_POLICIES),
         (lambda: MixNet(first="x"), FIRST_ALL_TO_ALL_MODES),
         (lambda: MixNet(all_to_all="x"), ["best", *ALL_TO_ALL_STRATEGIES]),
         (lambda: decompose([[1]], method="x"), choices("permutation method")),

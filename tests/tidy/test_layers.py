@@ -7,7 +7,18 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
-    {"units", "errors", "progress", "lazy", "optional", "plugins", "practice", "samples", "shown"},
+    {
+        "units",
+        "errors",
+        "progress",
+        "lazy",
+        "optional",
+        "plugins",
+        "practice",
+        "samples",
+        "shown",
+        "version",
+    },
     {"inputs"},
     {"models", "hardware"},
     {"parallel"},
@@ -28,7 +39,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 CORE_USERS = {"schedule", "simulate", "demand", "packets"}
 #: fabric/network.py and fabric/__init__ describe workers by the task graph's layout
 SAME_LAYER = {("fabric", "workload")} | {
-    (n, "errors") for n in ("units", "optional", "plugins", "samples")
+    (n, "errors") for n in ("units", "lazy", "optional", "plugins", "samples")
 }
 
 

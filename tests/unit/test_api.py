@@ -110,7 +110,7 @@ def test_a_comparison_shows_itself(comparison, tmp_path):
 
 def test_schedules(tmp_path):
     found = lightloom.compare_schedules(
-        DEMAND, delay="1 us", rate="100 Gb/s", ports=2, eps_rate="100 Gb/s", planes=True
+        DEMAND, fixed_s="1 us", rate="100 Gb/s", ports=2, eps_rate="100 Gb/s", planes=True
     )
     assert found.best_allocation is not None
     assert found.planes is not None
@@ -120,13 +120,19 @@ def test_schedules(tmp_path):
     assert "<svg" in found.plot().to_html()
     file = tmp_path / "demand.csv"
     np.savetxt(file, DEMAND, fmt="%d", delimiter=",")
-    assert lightloom.compare_schedules(file, delay=0, methods=("bvn",)).problem.name == "demand.csv"
+    assert lightloom.compare_schedules(file, fixed_s=0, methods=("bvn",)).problem.name == file.name
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"delay": "soon"}, "delay: cannot read 'soon' as a time such as '25 ms'"),
+        ({"fixed_s": "soon"}, "fixed_s: cannot read 'soon' as a time such as '25 ms'"),
+        ({"fixed_s": None}, "compare_schedules: fixed_s is missing; add it"),
+        (
+            {"delay": 0},
+            "compare_schedules: unknown argument 'delay'; known: methods, allocators, "
+            "time_limit_s, systems, relay, planes, fixed_s; did you mean 'fixed_s'?",
+        ),
         ({"mehtods": ("bvn",)}, "compare_schedules: unknown argument 'mehtods'; known: methods"),
         ({"methods": ("bnv",)}, "method 'bnv': expected of"),
         ({"demand": [[1.5]]}, "demand: entry [0, 0] is 1.5: expected whole bytes"),
@@ -134,7 +140,7 @@ def test_schedules(tmp_path):
 )
 def test_wrong_arguments_of_schedules(changes, message):
     with pytest.raises(LightloomError) as caught:
-        lightloom.compare_schedules(**{"demand": DEMAND, "delay": 0, **changes})
+        lightloom.compare_schedules(**{"demand": DEMAND, "fixed_s": 0, **changes})
     assert str(caught.value).startswith(message)
 
 
@@ -227,7 +233,7 @@ def test_a_predictor_by_name_or_of_a_user():
 )
 def test_wrong_types_of_arguments_of_schedules(demand, options, message):
     with pytest.raises(InputError, match=message):
-        lightloom.compare_schedules(demand, delay="1 us", **options)
+        lightloom.compare_schedules(demand, fixed_s="1 us", **options)
 
 
 @pytest.mark.parametrize("model", [3, None, ["mixtral-8x7b"]])

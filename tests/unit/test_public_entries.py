@@ -71,7 +71,7 @@ CALLS = {
     "compare_schedules": (
         lightloom.compare_schedules,
         {
-            "demand": DEMAND, "delay": "1 us", "rate": 400, "ports": 2, "switches": None,
+            "demand": DEMAND, "fixed_s": "1 us", "rate": 400, "ports": 2, "switches": None,
             "eps_rate": 100, "progress": None, "methods": ["greedy"], "allocators": ["paper"],
             "time_limit_s": 1.0, "systems": (), "relay": False, "planes": False,
         },

@@ -109,7 +109,7 @@ const char *lightloom_last_error(void);
  *               "failed": {"nics": [[2, 1]], "eps_nics": [], "servers": [], "planes": []}},
  *    "policy": {"allocator": "best", "when": "break-even",
  *               "relaying": {"nvswitch_gbps": 28800, "chunk_bytes": 1048576,
- *                            "chunk_latency_s": 1e-5, "memory_limit_bytes": null}},
+ *                            "relay_delay_s": 1e-5, "memory_limit_bytes": null}},
  *    "timing": {"fixed_s": 0.025, "per_pair_s": 0, "control_s": 0, "link_up_s": 0,
  *               "keep_unchanged": true}}
  *

@@ -223,7 +223,7 @@ fn descriptions_that_cannot_be_are_refused_in_one_line() {
     assert_eq!(text, "failed NIC of server 0: 2, expected 0 to 1");
     let relaying = PLAIN.replace(
         "\"when\"",
-        "\"relaying\": {\"chunk_bytes\": 99999999999999999999, \"chunk_latency_s\": 0}, \"when\"",
+        "\"relaying\": {\"chunk_bytes\": 99999999999999999999, \"relay_delay_s\": 0}, \"when\"",
     );
     assert!(refusal(&relaying).starts_with("description: "));
     let (status, line) = create(&[0xFF; 4]).map(|_| ()).unwrap_err();
@@ -247,7 +247,7 @@ fn demand_that_cannot_be_is_refused() {
     assert_eq!(refusal(&broken, &couples(), &[0]).1, "demand of server 1, which has failed");
     let relaying = PLAIN.replace(
         "\"when\"",
-        "\"relaying\": {\"chunk_bytes\": 1000, \"chunk_latency_s\": 0}, \"when\"",
+        "\"relaying\": {\"chunk_bytes\": 1000, \"relay_delay_s\": 0}, \"when\"",
     );
     let relaying = create(relaying.as_bytes()).unwrap();
     assert!(refusal(&relaying, &[u64::MAX; 16], &[0]).1.ends_with("where servers relay"));
@@ -443,8 +443,8 @@ fn region() -> impl Strategy<Value = (usize, String)> {
         one_of(&["break-even", "always", "never"]),
         one_of(&[
             "",
-            r#", "relaying": {"chunk_bytes": 1000, "chunk_latency_s": 0}"#,
-            r#", "relaying": {"chunk_bytes": 4611686018427387904, "chunk_latency_s": 1e6,
+            r#", "relaying": {"chunk_bytes": 1000, "relay_delay_s": 0}"#,
+            r#", "relaying": {"chunk_bytes": 4611686018427387904, "relay_delay_s": 1e6,
                  "nvswitch_gbps": 1e9, "memory_limit_bytes": 0}"#,
         ]),
         (one_of(&["0", "1e-4", "1e6"]), one_of(&["0", "1e-12", "1e6"]), any::<bool>()),

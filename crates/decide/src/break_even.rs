@@ -131,7 +131,7 @@ pub(crate) fn max_gain(
     let min_exposed = exposed_seconds(timing.for_pairs(1), upcoming[0].hidden);
     let mut saved = 0.0;
     for next in upcoming {
-        let evaluated = Request { demand: &next.demand, previous: None, ..*request };
+        let evaluated = for_demand(request, &next.demand);
         saved += saved_seconds(makespans(&evaluated, &[held])[0], port_bound(&evaluated));
         if saved > min_exposed {
             return None;
@@ -145,7 +145,7 @@ pub(crate) fn max_gain(
 /// The demand and the previous circuits of `request` are not looked at.
 ///
 /// # Panics
-/// If sizes differ, see [`Request::validate`].
+/// If sizes differ.
 pub fn break_even(
     request: &Request,
     held: &[u16],
@@ -233,7 +233,7 @@ pub fn plan_time(
     let mut total = 0.0;
     for (next, &state) in upcoming.iter().zip(plan) {
         let chosen = state.map_or(held, |index| proposals[index].as_slice());
-        let evaluated = Request { demand: &next.demand, previous: None, ..*request };
+        let evaluated = for_demand(request, &next.demand);
         total += exposed_seconds(switch_time(timing, present, chosen), next.hidden);
         total += makespans(&evaluated, &[chosen])[0];
         present = chosen;
@@ -258,10 +258,14 @@ fn times(request: &Request, upcoming: &[Upcoming], sets: &[&[u16]]) -> Vec<Vec<f
     let mut found: Vec<Vec<f64>> = Vec::with_capacity(upcoming.len());
     for (index, &demand) in demands.iter().enumerate() {
         let before = same_before(&demands, index).map(|before| found[before].clone());
-        let evaluated = Request { demand, previous: None, ..*request };
+        let evaluated = for_demand(request, demand);
         found.push(before.unwrap_or_else(|| makespans(&evaluated, sets)));
     }
     found
+}
+
+fn for_demand<'a>(request: &Request<'a>, demand: &'a [u64]) -> Request<'a> {
+    request.with_demand(demand).unwrap_or_else(|invalid| panic!("{invalid}"))
 }
 
 /// An earlier all-to-all with this one's demand or its transpose, hence its times.

@@ -132,17 +132,16 @@ impl Decider {
     }
 
     /// The request to an allocator for a demand, n x n.
+    ///
+    /// # Panics
+    /// If the sizes differ.
     pub fn request<'a>(&'a self, demand: &'a [u64], previous: Option<&'a [u16]>) -> Request<'a> {
-        Request {
-            servers: self.region.servers(),
-            demand,
-            ports: &self.layout.ports,
-            allowed: self.region.allowed(),
-            circuit_rate: self.region.record().circuit_rate.rate(),
-            eps_rates: EpsRates::Each(&self.eps_rates),
-            split: self.region.record().split,
-            previous,
-        }
+        let (ports, eps_rates) = (&self.layout.ports, EpsRates::Each(&self.eps_rates));
+        let (rate, split) = (self.circuit_rate(), self.region.record().split);
+        Request::new(demand, ports, rate, eps_rates, split)
+            .and_then(|request| request.with_allowed(self.region.allowed()))
+            .and_then(|request| request.with_previous(previous))
+            .unwrap_or_else(|invalid| panic!("{invalid}"))
     }
 
     /// Divides a demand between the circuits held and the EPS.
@@ -163,15 +162,15 @@ impl Decider {
         if let Some(found) = self.routings.get(demand, circuits) {
             return Some(found);
         }
-        let found = Arc::new(relay(&RelayRequest {
-            servers: self.region.servers(),
-            demand,
-            circuits,
-            circuit_rate: self.region.record().circuit_rate.rate(),
-            eps_rates: EpsRates::Each(&self.eps_rates),
-            cost,
-        }));
-        self.routings.insert(demand, circuits, &found);
-        Some(found)
+        let eps_rates = EpsRates::Each(&self.eps_rates);
+        let request = RelayRequest::new(demand, circuits, self.circuit_rate(), eps_rates, cost)
+            .unwrap_or_else(|invalid| panic!("{invalid}"));
+        let relayed = Arc::new(relay(&request));
+        self.routings.insert(demand, circuits, &relayed);
+        Some(relayed)
+    }
+
+    fn circuit_rate(&self) -> Rate {
+        self.region.record().circuit_rate.rate()
     }
 }

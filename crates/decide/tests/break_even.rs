@@ -8,7 +8,7 @@ use lightloom_decide::{
     Upcoming, Verdict, break_even, cannot_pay, demands_to_request, plan_time, switch_time,
 };
 use lightloom_model::{Allocator, Duration, SwitchTiming};
-use lightloom_schedule::{Request, allocate};
+use lightloom_schedule::allocate;
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
@@ -166,8 +166,9 @@ fn problem(limit: usize) -> impl Strategy<Value = Problem> {
             let requested: Vec<&[u64]> =
                 upcoming.iter().map(|next| next.demand.as_slice()).collect();
             let request = case.request();
-            let propose =
-                |demand: &[u64]| allocate(Allocator::Best, &Request { demand, ..request }).circuits;
+            let propose = |demand: &[u64]| {
+                allocate(Allocator::Best, &request.with_demand(demand).unwrap()).circuits
+            };
             let proposals =
                 demands_to_request(&requested).iter().map(|demand| propose(demand)).collect();
             let held = allocate(Allocator::Static, &request).circuits;

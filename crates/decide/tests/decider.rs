@@ -149,10 +149,10 @@ impl CircuitAllocator for Pairs {
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         self.0 += 1;
         let circuits = |request: &Request| {
-            let n = request.servers;
+            let n = request.servers();
             let mut circuits = vec![0; n * n];
             for a in (0..n - 1).step_by(2) {
-                let joined = u16::from(request.ports[a] > 0 && request.ports[a + 1] > 0);
+                let joined = u16::from(request.ports()[a] > 0 && request.ports()[a + 1] > 0);
                 circuits[a * n + a + 1] = joined;
                 circuits[(a + 1) * n + a] = joined;
             }

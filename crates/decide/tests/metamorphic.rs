@@ -231,7 +231,7 @@ fn relays_scale_with_time() {
     for seed in 1..30 {
         let cost = |factor: u64| RelayCost {
             staging_rate: Some(Rate(1_600 * GBPS * factor)),
-            chunk_latency: Duration(40 * US / factor),
+            relay_delay: Duration(40 * US / factor),
             chunk_bytes: 1_000_000,
             memory_limit: None,
         };

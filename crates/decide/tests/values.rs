@@ -330,7 +330,7 @@ impl CircuitAllocator for Counting {
 
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
         self.0.push(requests.len());
-        Ok(requests.iter().map(|request| vec![0; request.servers * request.servers]).collect())
+        Ok(requests.iter().map(|request| vec![0; request.servers() * request.servers()]).collect())
     }
 }
 

@@ -79,7 +79,7 @@ records! {
             "Rate at which one server can stage, per direction; no limit if infinite.";
         chunk_bytes = chunk_bytes: u64,
             "Size of a chunk.";
-        chunk_latency = chunk_latency_s: Duration,
+        relay_delay = relay_delay_s: Duration,
             "Time to notice a chunk and to start its copy and its sending.";
         memory_limit = memory_limit_bytes: Option<u64> = None,
             "Limit of what one server may relay: without pacing, all may arrive before any leaves.";
@@ -92,7 +92,7 @@ impl RelayCost {
     pub fn latency(&self, circuit_rate: Rate) -> f64 {
         let bits = self.chunk_bytes as f64 * 8.0;
         let staging = self.staging_rate.map_or(0.0, |rate| bits / rate.0 as f64);
-        bits / circuit_rate.0 as f64 + staging + self.chunk_latency.0 as f64 * 1e-12
+        bits / circuit_rate.0 as f64 + staging + self.relay_delay.0 as f64 * 1e-12
     }
 }
 

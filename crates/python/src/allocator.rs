@@ -23,15 +23,15 @@ pub(crate) struct ProposalRequest {
 
 impl ProposalRequest {
     fn new(py: Python<'_>, request: &Request) -> Self {
-        let n = request.servers;
+        let n = request.servers();
         Self {
-            demand: matrix(py, n, request.demand),
-            ports: PyArray1::from_slice(py, request.ports).unbind(),
-            allowed: request.allowed.map(|allowed| matrix(py, n, allowed)),
-            previous: request.previous.map(|previous| matrix(py, n, previous)),
-            circuit_bps: request.circuit_rate.0,
-            eps_bps: (0..n).map(|server| request.eps_rates.of(server).0).collect(),
-            split: request.split,
+            demand: matrix(py, n, request.demand()),
+            ports: PyArray1::from_slice(py, request.ports()).unbind(),
+            allowed: request.allowed().map(|allowed| matrix(py, n, allowed)),
+            previous: request.previous().map(|previous| matrix(py, n, previous)),
+            circuit_bps: request.circuit_rate().0,
+            eps_bps: (0..n).map(|server| request.eps_rates().of(server).0).collect(),
+            split: request.split(),
         }
     }
 }

@@ -37,6 +37,7 @@ fn allocators(criterion: &mut Criterion) {
     for kind in ["columns", "pairs"] {
         let mut group = criterion.benchmark_group(kind);
         for servers in [8, 32, 128] {
+            let (ports, eps_rates) = (vec![6; servers], EpsRates::Equal(Rate(2 * RATE.0)));
             let mut random = Random(0x9E37_79B9_7F4A_7C15);
             let draws: Vec<Vec<u64>> =
                 (0..16).map(|_| demand(kind, servers, &mut random)).collect();
@@ -46,16 +47,8 @@ fn allocators(criterion: &mut Criterion) {
                 group.bench_function(BenchmarkId::new(name, servers), |bencher| {
                     bencher.iter(|| {
                         draw = (draw + 1) % draws.len();
-                        let request = Request {
-                            servers,
-                            demand: &draws[draw],
-                            ports: &vec![6; servers],
-                            allowed: None,
-                            circuit_rate: RATE,
-                            eps_rates: EpsRates::Equal(Rate(2 * RATE.0)),
-                            split: true,
-                            previous: None,
-                        };
+                        let demand = &draws[draw];
+                        let request = Request::new(demand, &ports, RATE, eps_rates, true).unwrap();
                         allocate(allocator, black_box(&request))
                     });
                 });

@@ -34,24 +34,22 @@ fn main() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for _ in 0..DRAWS {
         let demand = demand(kind, n, &mut random);
-        let request = Request {
-            servers: n,
-            demand: &demand,
-            ports: &ports,
-            allowed: None,
-            circuit_rate: rate,
-            eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
-            split: routing == "split",
-            previous: None,
-        };
+        let request = Request::new(
+            &demand,
+            &ports,
+            rate,
+            EpsRates::Equal(Rate(2 * rate.0)),
+            routing == "split",
+        )
+        .unwrap();
         let mut drift = |bytes: &u64| (*bytes as f64 * (0.95 + 0.1 * random.uniform())) as u64;
         let old: Vec<u64> = demand.iter().map(&mut drift).collect();
         let previous = match before.as_str() {
             "none" => None,
             "same" => Some(allocate(allocator, &request).circuits),
-            _ => Some(allocate(allocator, &Request { demand: &old, ..request }).circuits),
+            _ => Some(allocate(allocator, &request.with_demand(&old).unwrap()).circuits),
         };
-        let request = Request { previous: previous.as_deref(), ..request };
+        let request = request.with_previous(previous.as_deref()).unwrap();
         black_box(counted(allocator, black_box(&request)));
     }
 }

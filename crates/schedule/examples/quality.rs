@@ -28,6 +28,7 @@ fn main() {
     let rate = Rate(400_000_000_000);
     for kind in ["mixtral", "pair", "sparse"] {
         for &n in &sizes {
+            let (ports, eps_rates) = (vec![6; n], EpsRates::Equal(Rate(2 * rate.0)));
             for split in [false, true] {
                 print!("{kind:8} {n:4} {:5}", if split { "split" } else { "whole" });
                 for allocator in ALLOCATORS {
@@ -35,16 +36,8 @@ fn main() {
                     let (mut sum, mut seconds) = (0.0, 0.0);
                     for _ in 0..draws {
                         let demand = demand(kind, n, &mut random);
-                        let request = Request {
-                            servers: n,
-                            demand: &demand,
-                            ports: &vec![6; n],
-                            allowed: None,
-                            circuit_rate: rate,
-                            eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
-                            split,
-                            previous: None,
-                        };
+                        let request =
+                            Request::new(&demand, &ports, rate, eps_rates, split).unwrap();
                         let start = Instant::now();
                         let allocation = allocate(allocator, &request);
                         seconds += start.elapsed().as_secs_f64();

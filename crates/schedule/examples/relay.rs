@@ -18,7 +18,9 @@ fn main() {
     };
     let only = arguments.get(2);
     let rate = Rate(400_000_000_000);
+    let (eps_rates, cost) = (EpsRates::Equal(Rate(2 * rate.0)), RelayCost::default());
     for &n in &sizes {
+        let ports = vec![6; n];
         for kind in regimes::KINDS.into_iter().filter(|kind| only.is_none_or(|only| only == kind)) {
             for allocator in [Allocator::Static, Allocator::Reference, Allocator::Best] {
                 let mut random = regimes::Random(0x9E37_79B9_7F4A_7C15);
@@ -26,25 +28,10 @@ fn main() {
                 let mut best_seconds = f64::INFINITY;
                 for _ in 0..draws {
                     let demand = regimes::demand(kind, n, &mut random);
-                    let request = Request {
-                        servers: n,
-                        demand: &demand,
-                        ports: &vec![6; n],
-                        allowed: None,
-                        circuit_rate: rate,
-                        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
-                        split: true,
-                        previous: None,
-                    };
+                    let request = Request::new(&demand, &ports, rate, eps_rates, true).unwrap();
                     let circuits = allocate(allocator, &request).circuits;
-                    let relayed = RelayRequest {
-                        servers: n,
-                        demand: &demand,
-                        circuits: &circuits,
-                        circuit_rate: rate,
-                        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
-                        cost: RelayCost::default(),
-                    };
+                    let relayed =
+                        RelayRequest::new(&demand, &circuits, rate, eps_rates, cost).unwrap();
                     for _ in 0..5 {
                         let start = Instant::now();
                         std::hint::black_box(relay(&relayed));

@@ -100,16 +100,8 @@ fn ratios(demand: &[u64], n: usize, switches: usize, delay_share: f64) -> [f64; 
 /// Fixed circuits, split routing, 6 circuits and 2 EPS NICs: time over port bound.
 fn one_shot(demand: &[u64], n: usize) -> [f64; 4] {
     let rate = Rate(400_000_000_000);
-    let request = Request {
-        servers: n,
-        demand,
-        ports: &vec![6; n],
-        allowed: None,
-        circuit_rate: rate,
-        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
-        split: true,
-        previous: None,
-    };
+    let (ports, eps_rates) = (vec![6; n], EpsRates::Equal(Rate(2 * rate.0)));
+    let request = Request::new(demand, &ports, rate, eps_rates, true).unwrap();
     let bound = port_bound(&request);
     // Worth of a pair: what a circuit carries until the bound.
     let room = largest_line(demand, n).div_ceil(8);

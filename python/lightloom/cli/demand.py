@@ -31,7 +31,7 @@ EXAMPLES = (
     "lightloom demand auxiliary",
     "lightloom demand volatile --ranks 16 --experts 64 --experts-per-token 6 --set rho=0.9",
     "lightloom demand routing.jsonl --layer 3 --view server --ranks-per-server 8",
-    "lightloom demand pair --view rank --csv - | lightloom schedule - --reconfiguration-delay 1ms",
+    "lightloom demand pair --view rank --csv - | lightloom schedule - --fixed 1ms",
 )
 NOTES = (
     "A regime is drawn for 8 ranks, 8 experts, 16384 tokens and 2 experts per token by default; a "

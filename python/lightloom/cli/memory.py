@@ -98,7 +98,7 @@ def scenario_of(call: CommandCall) -> Scenario:
     InputError
         If an option cannot be used.
     """
-    from lightloom.models import load_model
+    from lightloom.workload.programs.known import load_layers
 
     # which nothing here depends on
     put(call.tables, "cluster.rate_gbps", 400.0)
@@ -111,7 +111,7 @@ def scenario_of(call: CommandCall) -> Scenario:
 
     values = call.tables.get("plan", {})
     plan = check(PlanOptions, values, "", call=lambda key: call.flag(f"plan.{key}"))
-    gpus, filled = one_replica(load_model(name), plan)
+    gpus, filled = one_replica(load_layers(name), plan)
     put(call.tables, "gpus", gpus)
     return call.build(Scenario).model_copy(update={"plan": filled})
 

@@ -41,13 +41,14 @@ def command() -> Command:
 
 
 def _run(call: CommandCall) -> None:
-    from lightloom.models import catalog, load_model
+    from lightloom.models import catalog
     from lightloom.report.models_table import model_as_json, print_catalog, print_model
+    from lightloom.workload.programs.known import load_layers
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
     model = call.build(ModelsOptions).model
-    models = catalog() if model is None else {model: load_model(model)}
+    models = catalog() if model is None else {model: load_layers(model)}
 
     def show(console: Console) -> None:
         if model is None:

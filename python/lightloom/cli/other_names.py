@@ -39,7 +39,7 @@ _OTHERS = {
     "--capacity-factor": "moe-expert-capacity-factor moe-capacity-factor",
     "--precision": "dtype fp8 bf16 fp8-format fp8-recipe mixed-precision",
     "--demand": "routing skew load-balance gate expert-load routing-log",
-    "--reconfiguration-delay": "reconfig-time switching-time switching-delay ocs-delay",
+    "--fixed": "reconfig-time switching-time switching-delay ocs-delay delay",
     "--when": "reconfigure reconfiguration-policy",
     "--ports": "optical-degree optical-links optical-ports",
     "--timeline": "perfetto chrome-trace",

@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from lightloom.study.scheduling.chunked import ChunkTimes
 
 EXAMPLES = (
-    "lightloom schedule demand.npy --reconfiguration-delay 25ms --ports 6",
-    "lightloom schedule --synthetic mixtral --servers 8 --reconfiguration-delay 10us --html "
-    "page.html",
-    "lightloom schedule demand.npy --reconfiguration-delay 1ms --methods bvn,open-shop --csv -",
-    "lightloom demand pair --view rank --csv - | lightloom schedule - --reconfiguration-delay 1ms",
+    "lightloom schedule demand.npy --fixed 25ms --ports 6",
+    "lightloom schedule --synthetic mixtral --servers 8 --fixed 10us --html page.html",
+    "lightloom schedule demand.npy --fixed 1ms --methods bvn,open-shop --csv -",
+    "lightloom demand pair --view rank --csv - | lightloom schedule - --fixed 1ms",
 )
 NOTES = (
     "A synthetic demand is one micro-batch with an EP rank of 16384 tokens on each server by "
@@ -90,9 +89,7 @@ class ScheduleOptions(Strict):
     token_bytes: Annotated[Whole, Field(le=2**22)] = Field(
         8192, description="Bytes of one token: 4,096 elements of BF16 by default."
     )
-    reconfiguration_delay_s: Seconds = Field(
-        description="Time that a reconfiguration takes, such as '25 ms'."
-    )
+    fixed_s: Seconds = Field(description="Time that a reconfiguration takes, such as '25 ms'.")
     rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=1e-9, le=1e9)] = Field(
         400.0, description="Rate of one NIC and link, per direction."
     )
@@ -194,7 +191,10 @@ def _switch() -> Panel:
     return Panel(
         "Schedules of permutations",
         (
-            option(ScheduleOptions, "reconfiguration_delay_s", common=True),
+            replace(
+                option(ScheduleOptions, "fixed_s", common=True),
+                aliases=("--reconfiguration-delay",),
+            ),
             option(ScheduleOptions, "rate_gbps", common=True),
             option(ScheduleOptions, "methods", common=True),
             option(ScheduleOptions, "time_limit_s"),
@@ -276,7 +276,7 @@ def _schedule(options: ScheduleOptions, outputs: Outputs, call: CommandCall) -> 
         name,
         sent,
         options.rate_gbps,
-        options.reconfiguration_delay_s,
+        options.fixed_s,
         partial=options.partial,
         budget=budget,
         eps_gbps=None if budget is not None else options.eps_gbps or None,

@@ -471,15 +471,6 @@ class RegionController:
             self._compare()
         return circuits
 
-    async def roll_back(self, number: int | None, reason: ChangeReason) -> ChangeReport:
-        """Return to the circuits before a change, by default the last one that changed any.
-
-        Raises
-        ------
-        As :meth:`apply`; JournalError also if there is no such change.
-        """
-        return await self.apply(self.snapshot(number), reason, "roll-back")
-
     def snapshot(self, number: int | None = None) -> frozenset[NicPair]:
         """Return the circuits before a change, by default the last one that changed any.
 

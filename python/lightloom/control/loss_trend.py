@@ -142,14 +142,14 @@ class LossTrend:
         While the file cannot be read, nothing is known.
         """
         try:
-            known = self._known()
+            lowest = self._known()
         except JournalError:
             return {}
         grown = {}
         for budget in light:
             path, loss_db = path_of(budget.placed, port_map), loss_of(budget)
-            if path is not None and loss_db is not None and path in known:
-                grown[budget.placed] = (max(loss_db - known[path].loss_db, 0.0), known[path])
+            if path is not None and loss_db is not None and path in lowest:
+                grown[budget.placed] = (max(loss_db - lowest[path].loss_db, 0.0), lowest[path])
         return grown
 
 

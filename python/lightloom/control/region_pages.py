@@ -61,15 +61,15 @@ def region_pages(
         The page ``/`` (HTML), which reads ``/region.json``; without, there is none.
     """
     history = ChangeHistory(session.controller.journal)
-    made: tuple[float, Page] | None = None
+    cached: tuple[float, Page] | None = None
 
     def document() -> Page:
-        nonlocal made
+        nonlocal cached
         now = asyncio.get_running_loop().time()
-        if made is None or now - made[0] >= _FRESH_S:
+        if cached is None or now - cached[0] >= _FRESH_S:
             content = json.dumps(_masked(overview(session, history), log), allow_nan=False)
-            made = now, Page("application/json", content.encode())
-        return made[1]
+            cached = now, Page("application/json", content.encode())
+        return cached[1]
 
     pages = {"/region.json": document}
     if text:

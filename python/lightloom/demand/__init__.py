@@ -9,103 +9,41 @@ layers and steps, which :mod:`lightloom.demand.predictors` predict.
 
 from typing import TYPE_CHECKING
 
-from lightloom.lazy import exports
+from lightloom.lazy import export_on_use
 
 if TYPE_CHECKING:
-    from lightloom.demand.deduplicate import (
-        MemberPlacement,
-        MemberTokens,
-        expected_distinct,
-        member_tokens,
-    )
-    from lightloom.demand.generator import synthetic
-    from lightloom.demand.imbalance_measures import (
-        Imbalance,
-        ImbalanceStatistics,
-        imbalance_of,
-        statistics,
-    )
-    from lightloom.demand.load_file import read_load_file
-    from lightloom.demand.load_history import LoadHistory, history_of_log, history_of_source
-    from lightloom.demand.log_formats import RoutingLog, read_routing_log
-    from lightloom.demand.matrix_file import from_matrix, read_matrix
-    from lightloom.demand.open import open_demand
-    from lightloom.demand.placement import (
-        ELEMENT_BYTES,
-        bytes_per_token,
-        combine,
-        fold,
-        rank_matrix,
-        received,
-    )
-    from lightloom.demand.regime import REGIMES
-    from lightloom.demand.routing_log import LogLayout, from_routing_log
-    from lightloom.demand.shading import SHADES, HeatMap, heat_map
-    from lightloom.demand.source import DemandSource, PerTokenSource, Shape
+    from lightloom.demand.deduplicate import MemberPlacement as MemberPlacement
+    from lightloom.demand.deduplicate import MemberTokens as MemberTokens
+    from lightloom.demand.deduplicate import expected_distinct as expected_distinct
+    from lightloom.demand.deduplicate import member_tokens as member_tokens
+    from lightloom.demand.generator import synthetic as synthetic
+    from lightloom.demand.imbalance_measures import Imbalance as Imbalance
+    from lightloom.demand.imbalance_measures import ImbalanceStatistics as ImbalanceStatistics
+    from lightloom.demand.imbalance_measures import imbalance_of as imbalance_of
+    from lightloom.demand.imbalance_measures import statistics as statistics
+    from lightloom.demand.load_file import read_load_file as read_load_file
+    from lightloom.demand.load_history import LoadHistory as LoadHistory
+    from lightloom.demand.load_history import history_of_log as history_of_log
+    from lightloom.demand.load_history import history_of_source as history_of_source
+    from lightloom.demand.log_formats import RoutingLog as RoutingLog
+    from lightloom.demand.log_formats import read_routing_log as read_routing_log
+    from lightloom.demand.matrix_file import from_matrix as from_matrix
+    from lightloom.demand.matrix_file import read_matrix as read_matrix
+    from lightloom.demand.open import open_demand as open_demand
+    from lightloom.demand.placement import ELEMENT_BYTES as ELEMENT_BYTES
+    from lightloom.demand.placement import bytes_per_token as bytes_per_token
+    from lightloom.demand.placement import combine as combine
+    from lightloom.demand.placement import fold as fold
+    from lightloom.demand.placement import rank_matrix as rank_matrix
+    from lightloom.demand.placement import received as received
+    from lightloom.demand.regime import REGIMES as REGIMES
+    from lightloom.demand.routing_log import LogLayout as LogLayout
+    from lightloom.demand.routing_log import from_routing_log as from_routing_log
+    from lightloom.demand.shading import SHADES as SHADES
+    from lightloom.demand.shading import HeatMap as HeatMap
+    from lightloom.demand.shading import heat_map as heat_map
+    from lightloom.demand.source import DemandSource as DemandSource
+    from lightloom.demand.source import PerTokenSource as PerTokenSource
+    from lightloom.demand.source import Shape as Shape
 
-__all__ = [
-    "ELEMENT_BYTES",
-    "REGIMES",
-    "SHADES",
-    "DemandSource",
-    "HeatMap",
-    "Imbalance",
-    "ImbalanceStatistics",
-    "LoadHistory",
-    "LogLayout",
-    "MemberPlacement",
-    "MemberTokens",
-    "PerTokenSource",
-    "RoutingLog",
-    "Shape",
-    "bytes_per_token",
-    "combine",
-    "expected_distinct",
-    "fold",
-    "from_matrix",
-    "from_routing_log",
-    "heat_map",
-    "history_of_log",
-    "history_of_source",
-    "imbalance_of",
-    "member_tokens",
-    "open_demand",
-    "rank_matrix",
-    "read_load_file",
-    "read_matrix",
-    "read_routing_log",
-    "received",
-    "statistics",
-    "synthetic",
-]
-
-__getattr__ = exports(
-    __name__,
-    {
-        "deduplicate": ["MemberPlacement", "MemberTokens", "expected_distinct", "member_tokens"],
-        "generator": ["synthetic"],
-        "imbalance_measures": [
-            "Imbalance",
-            "ImbalanceStatistics",
-            "imbalance_of",
-            "statistics",
-        ],
-        "load_file": ["read_load_file"],
-        "load_history": ["LoadHistory", "history_of_log", "history_of_source"],
-        "log_formats": ["RoutingLog", "read_routing_log"],
-        "matrix_file": ["from_matrix", "read_matrix"],
-        "open": ["open_demand"],
-        "placement": [
-            "ELEMENT_BYTES",
-            "bytes_per_token",
-            "combine",
-            "fold",
-            "rank_matrix",
-            "received",
-        ],
-        "regime": ["REGIMES"],
-        "routing_log": ["LogLayout", "from_routing_log"],
-        "shading": ["SHADES", "HeatMap", "heat_map"],
-        "source": ["DemandSource", "PerTokenSource", "Shape"],
-    },
-)
+export_on_use()

@@ -36,7 +36,7 @@ from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
 from lightloom.schedule import (
     ALLOCATORS,
-    RECONFIGURE_POLICIES,
+    WHEN_POLICIES,
     AllocationRequest,
     CircuitAllocator,
     Failures,
@@ -83,7 +83,7 @@ class MixNet(MixNetOptions):
             allocator=self._custom_allocator(),
             other_policies={
                 policy: self.replace(when=policy, label=label)
-                for policy in RECONFIGURE_POLICIES
+                for policy in WHEN_POLICIES
                 if policy != self.when
             },
             other_first=first,
@@ -359,10 +359,10 @@ class MixNet(MixNetOptions):
             return None
         costs: dict[str, Any] = {
             "chunk_bytes": self.relay_chunk_bytes,
-            "chunk_latency_s": self.relay_delay_s,
+            "relay_delay_s": self.relay_delay_s,
         }
         cost = RelayCost(**{key: value for key, value in costs.items() if value is not None})
-        return cost.chunk_bytes, to_ps(cost.chunk_latency_s)
+        return cost.chunk_bytes, to_ps(cost.relay_delay_s)
 
     def switch_timing(self) -> SwitchTiming:
         """How long a switch takes."""

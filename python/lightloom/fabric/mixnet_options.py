@@ -30,7 +30,7 @@ from lightloom.schedule.named_sets import (
     ALLOCATION_METHODS,
     FIRST_ALL_TO_ALL_MODES,
     PLANES,
-    RECONFIGURE_POLICIES,
+    WHEN_POLICIES,
 )
 from lightloom.schedule.record_fields import keys_of, with_keys
 from lightloom.schedule.records import SwitchTiming
@@ -97,7 +97,7 @@ class MixNetOptions(FabricOptions):
         "which pipeline and data parallelism use as well; by default on, and what is faster in a "
         "comparison.",
     )
-    when: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = Field(
+    when: Annotated[str, OneOf(WHEN_POLICIES)] = Field(
         "break-even",
         description="When circuits are changed to follow the demand.",
     )

@@ -119,7 +119,7 @@ class Ocs:
     """Regional circuit switches, their policy and how long they take.
 
     ``allocator``, ``when`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
-    ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
+    ``WHEN_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
     picoseconds of a chunk where servers pass bytes of others on. ``planes``, a name of
     ``lightloom.schedule.PLANES``, says how fibers are laid where NIC i of every server is on a
     switch of its own; without it one switch joins any two ports of a region. ``failures`` are never

@@ -221,17 +221,18 @@ class RackFabric(FabricOptions):
         return self.technology or self.usual_technology
 
     def _dark_s(self) -> float:
-        given = self.dark_s
-        return switch_technology(self._technology()).reconfig_delay_s if given is None else given
+        if self.dark_s is not None:
+            return self.dark_s
+        return switch_technology(self._technology()).reconfig_delay_s
 
     def _check_ports(self, cluster: Cluster) -> None:
-        nics, own = self._rack_nics(cluster), self._ports(cluster)
+        nics, uplinks = self._rack_nics(cluster), self._ports(cluster)
         ports = ports_of_switch(self.switch_ports, cluster.rate_gbps)
-        used = nics + own.optical + own.electrical
+        used = nics + uplinks.optical + uplinks.electrical
         if used > ports:
             raise FabricError(
-                f"{self.name}: a rack needs {used} ports ({nics} NICs, {own.optical} fibers,"
-                f" {own.electrical} electrical links), its switch has {ports}: expected fewer"
+                f"{self.name}: a rack needs {used} ports ({nics} NICs, {uplinks.optical} fibers,"
+                f" {uplinks.electrical} electrical links), its switch has {ports}: expected fewer"
                 " servers_per_rack, or switch_ports"
             )
         racks, most = self._racks(cluster), self._most_racks()

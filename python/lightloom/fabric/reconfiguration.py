@@ -39,7 +39,7 @@ class Reconfiguration:
     Attributes
     ----------
     when
-        When circuits are switched, a name of ``RECONFIGURE_POLICIES``.
+        When circuits are switched, a name of ``WHEN_POLICIES``.
     allocator
         Chooses circuits instead of the core's allocators, if anything does.
     other_policies

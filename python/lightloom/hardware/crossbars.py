@@ -82,11 +82,6 @@ class DecisionTimes:
     name: str
     times: Mapping[int, Provenance]
 
-    @property
-    def max_ports(self) -> int | None:
-        """Ports beyond which nothing is known; ``None`` if there is no such limit."""
-        return next(iter(self.times)) if len(self.times) == 1 else None
-
     def time_s(self, ports: int) -> float:
         """Time for so many ports.
 

@@ -169,9 +169,9 @@ def _row_at(
     name = f"{what} at {rate_gbps:g} Gb/s"
     links: Mapping[str, Table] = file.links
     if is_affine and 0 < rate_gbps < math.inf and f"{rate_gbps:g}" not in links and len(links) > 1:
-        known = sorted(map(float, links))
-        place = min(max(bisect.bisect(known, rate_gbps), 1), len(known) - 1)
-        ends = known[place - 1], known[place]
+        listed_gbps = sorted(map(float, links))
+        place = min(max(bisect.bisect(listed_gbps, rate_gbps), 1), len(listed_gbps) - 1)
+        ends = listed_gbps[place - 1], listed_gbps[place]
         rows = [resolve(values_of(links[f"{end:g}"]), file.sources) for end in ends]
         share = (rate_gbps - ends[0]) / (ends[1] - ends[0])
         return Row(name, _between(rows[0], rows[1], share, ends))

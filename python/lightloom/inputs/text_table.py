@@ -86,22 +86,40 @@ def parse_rows(
     InputError
         If it is no text, has no rows or too many, or quotes are wrong.
     """
-    kept = [
-        (number, line)
-        for number, line in enumerate(decode(content, name, error).splitlines(), start=1)
-        if line.strip() and not line.startswith("#")
-    ]
+    kept = _table_lines(decode(content, name, error))
     if not kept:
         raise error(f"{name}: the file is empty; expected a table of {noun}")
     if max_rows is not None and len(kept) > max_rows:
         raise error(f"{name}: {len(kept):,} rows exceed the limit of {max_rows:,}")
     lines = [line for _, line in kept]
-    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), " " if spaces else ",")
+    delimiter = _delimiter_of(lines[0], " " if spaces else ",")
     if delimiter == " ":
         rows = [line.split() for line in lines]
     else:
         rows = _split_cells(lines, delimiter, name, noun, error)
     return TextRows(name, rows, [number for number, _ in kept])
+
+
+def heads_of(content: bytes) -> list[str]:
+    """The cells of the first row, in small letters, of what begins as a table in text may."""
+    kept = _table_lines(content.decode("utf-8-sig", errors="replace"))
+    if not kept:
+        return []
+    line = kept[0][1]
+    return [cell.strip().lower() for cell in line.split(_delimiter_of(line, ","))]
+
+
+def _table_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a table and their numbers, without blank ones and comments."""
+    return [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def _delimiter_of(line: str, other: str) -> str:
+    return next((mark for mark in ",;\t" if mark in line), other)
 
 
 def _split_cells(

@@ -43,7 +43,7 @@ ALLOCATION_METHODS: Mapping[str, str] = {
     "exact": "Proved by integer programming (HiGHS), in tens of milliseconds and more",
 }
 #: when circuits follow the demand during a run
-RECONFIGURE_POLICIES = choices("when")
+WHEN_POLICIES = choices("when")
 #: what the first all-to-all of the forward pass does, whose demand is known only at the gate
 FIRST_ALL_TO_ALL_MODES = choices("first")
 #: how fibers are laid where NIC i of every server is on circuit switch i

@@ -69,16 +69,16 @@ def record(
 
         def check(self: Any) -> None:
             values = vars(self)
-            written = {one.name: _read(one, values[one.name]) for one in fields}
+            written = {entry.name: _read(entry, values[entry.name]) for entry in fields}
             try:
                 read = _core.record_values(name, written)
             except (ValueError, OverflowError) as error:
                 raise InputError(str(error)) from None
-            for one in fields:
-                if one.takes in ("numbers", "pairs", "matrix") or _is_list(written[one.name]):
-                    values[one.name] = written[one.name]
-                elif one.takes != "record":
-                    values[one.name] = read[one.name]
+            for entry in fields:
+                if entry.takes in ("numbers", "pairs", "matrix") or _is_list(written[entry.name]):
+                    values[entry.name] = written[entry.name]
+                elif entry.takes != "record":
+                    values[entry.name] = read[entry.name]
 
         kind.__post_init__ = check  # type: ignore[attr-defined]
         return dataclass(frozen=True, eq=kind.__eq__ is object.__eq__)(kind)
@@ -86,8 +86,8 @@ def record(
     return add
 
 
-def _may_lack(one: RecordField) -> bool:
-    return not one.required and one.default is None
+def _may_lack(entry: RecordField) -> bool:
+    return not entry.required and entry.default is None
 
 
 #: what a field of each kind is annotated with
@@ -102,46 +102,48 @@ _TYPES = {
 }
 
 
-def _written(one: RecordField) -> str:
-    takes = _TYPES.get(one.takes) or str(one.of)
-    if one.per_server:
+def _written(entry: RecordField) -> str:
+    takes = _TYPES.get(entry.takes) or str(entry.of)
+    if entry.per_server:
         takes += " | npt.ArrayLike"
-    return f"{takes} | None" if _may_lack(one) else takes
+    return f"{takes} | None" if _may_lack(entry) else takes
 
 
-def _read(one: RecordField, value: Any) -> object:
+def _read(entry: RecordField, value: Any) -> object:
     """What is written as the core reads it."""
     if getattr(value, "ndim", None) == 0:
         value = value.item()  # a number or flag of numpy
-    if _may_lack(one) and (value is None or (one.takes == "quantity" and value == math.inf)):
+    if _may_lack(entry) and (value is None or (entry.takes == "quantity" and value == math.inf)):
         return None
-    if one.per_server and _is_list(value):
-        return _read_list(one, value)
-    return _READERS[one.takes](one, value)
+    if entry.per_server and _is_list(value):
+        return _read_list(entry, value)
+    return _READERS[entry.takes](entry, value)
 
 
 def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
 
 
-def _read_list(one: RecordField, value: Any) -> npt.NDArray[Any]:
+def _read_list(entry: RecordField, value: Any) -> npt.NDArray[Any]:
     """What is written for each server, copied: nobody changes it any more."""
     from lightloom.schedule.arrays import as_array
 
-    array = as_array(value, one.name, InputError)
+    array = as_array(value, entry.name, InputError)
     if array.ndim != 1:
         raise InputError(
-            f"{one.name}: expected one number or one per server, got shape {array.shape}"
+            f"{entry.name}: expected one number or one per server, got shape {array.shape}"
         )
-    return _kept([_READERS[one.takes](one, entry) for entry in array.tolist()])
+    return _kept([_READERS[entry.takes](entry, number) for number in array.tolist()])
 
 
-def _read_matrix(one: RecordField, value: Any) -> npt.NDArray[Any]:
+def _read_matrix(entry: RecordField, value: Any) -> npt.NDArray[Any]:
     from lightloom.schedule.arrays import as_array
 
-    array = as_array(value, one.name, InputError).astype(bool)
+    array = as_array(value, entry.name, InputError).astype(bool)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or (array != array.T).any():
-        raise InputError(f"{one.name}: expected a symmetric square matrix, got shape {array.shape}")
+        raise InputError(
+            f"{entry.name}: expected a symmetric square matrix, got shape {array.shape}"
+        )
     return _kept(array)
 
 
@@ -153,52 +155,54 @@ def _kept(values: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _read_flag(one: RecordField, value: object) -> bool:
+def _read_flag(entry: RecordField, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{one.name}: expected True or False, got {echo(value)}")
+        raise InputError(f"{entry.name}: expected True or False, got {echo(value)}")
     return value
 
 
-def _read_quantity(one: RecordField, value: float | str) -> float:
-    return parse_quantity(value, unit_of(one.name), one.name)
+def _read_quantity(entry: RecordField, value: float | str) -> float:
+    return parse_quantity(value, unit_of(entry.name), entry.name)
 
 
-def _read_whole(one: RecordField, value: object) -> int:
-    low, high = one.limits or (0, 0)
+def _read_whole(entry: RecordField, value: object) -> int:
+    low, high = entry.limits or (0, 0)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         limit = f"2^{math.log2(high):g}" if high > 2**32 else f"{high:.0f}"
         raise InputError(
-            f"{one.name}: expected a whole number from {low:.0f} to {limit}, got {echo(value)}"
+            f"{entry.name}: expected a whole number from {low:.0f} to {limit}, got {echo(value)}"
         )
     return value
 
 
-def _read_name(one: RecordField, value: object) -> str:
-    known = [name for name, _ in _core.choices(str(one.of))]
-    if not isinstance(value, str) or value not in known:
-        raise InputError(f"{one.name} {echo(value)}: {expected_one_of(value, known)}")
+def _read_name(field: RecordField, value: object) -> str:
+    names = [name for name, _ in _core.choices(str(field.of))]
+    if not isinstance(value, str) or value not in names:
+        raise InputError(f"{field.name} {echo(value)}: {expected_one_of(value, names)}")
     return value
 
 
-def _read_record(one: RecordField, value: object) -> dict[str, object]:
+def _read_record(entry: RecordField, value: object) -> dict[str, object]:
     """The values of a record; it was checked when it was made."""
-    if type(value).__name__ != one.of:
-        raise InputError(f"{one.name}: expected a {one.of}, got {echo(value)}")
+    if type(value).__name__ != entry.of:
+        raise InputError(f"{entry.name}: expected a {entry.of}, got {echo(value)}")
     return vars(value)
 
 
-def _read_numbers(one: RecordField, value: Iterable[int]) -> tuple[int, ...]:
+def _read_numbers(entry: RecordField, value: Iterable[int]) -> tuple[int, ...]:
     try:
         return tuple(map(_index, value))
     except (TypeError, ValueError):
-        raise InputError(f"{one.name} = {echo(value)}: expected whole numbers") from None
+        raise InputError(f"{entry.name} = {echo(value)}: expected whole numbers") from None
 
 
-def _read_pairs(one: RecordField, value: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _read_pairs(
+    entry: RecordField, value: Iterable[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
     try:
         return tuple((_index(first), _index(second)) for first, second in value)
     except (TypeError, ValueError):
-        raise InputError(f"{one.name} = {echo(value)}: expected pairs of whole numbers") from None
+        raise InputError(f"{entry.name} = {echo(value)}: expected pairs of whole numbers") from None
 
 
 def _index(number: int) -> int:

@@ -70,7 +70,7 @@ class Region(Comparable):
 class Policy:
     """How circuits follow the demand.
 
-    ``allocator`` is a name of ``ALLOCATORS``, ``when`` one of ``RECONFIGURE_POLICIES``: ``always``
+    ``allocator`` is a name of ``ALLOCATORS``, ``when`` one of ``WHEN_POLICIES``: ``always``
     and ``per-layer`` follow the allocator, ``break-even`` and ``oracle`` switch where it pays,
     ``never`` keeps what is held.
     """

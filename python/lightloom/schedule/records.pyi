@@ -78,13 +78,13 @@ class Policy:
 class RelayCost:
     nvswitch_gbps: float | None
     chunk_bytes: int
-    chunk_latency_s: float
+    relay_delay_s: float
     memory_limit_bytes: int | None
     def __init__(
         self,
         nvswitch_gbps: float | str | None = ...,
         chunk_bytes: int = ...,
-        chunk_latency_s: float | str = ...,
+        relay_delay_s: float | str = ...,
         memory_limit_bytes: int | None = ...,
     ) -> None: ...
     @classmethod

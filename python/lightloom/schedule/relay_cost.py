@@ -13,7 +13,7 @@ class RelayTable(Table):
 
     nvswitch_gbps: Value
     chunk_bytes: Value
-    chunk_latency_s: Value
+    relay_delay_s: Value
 
 
 class RelayFile(Table):

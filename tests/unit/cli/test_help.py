@@ -12,7 +12,7 @@ from lightloom.demand.imbalance import IMBALANCES
 from lightloom.demand.predictors import PREDICTORS
 from lightloom.hardware.gpus import gpu_names
 from lightloom.packets import TRANSPORTS
-from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIGURE_POLICIES
+from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, WHEN_POLICIES
 
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands; --planes is a number of them, or
@@ -109,7 +109,7 @@ def test_examples_are_commands_that_parse(name):
     ("name", "flag", "expected"),
     [
         ("compare", "--allocator", ALLOCATION_METHODS),
-        ("compare", "--when", RECONFIGURE_POLICIES),
+        ("compare", "--when", WHEN_POLICIES),
         ("compare", "--transport", TRANSPORTS),
         ("compare", "--gpu", gpu_names()),
         ("compare", "--demand", IMBALANCES),

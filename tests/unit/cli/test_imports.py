@@ -55,8 +55,10 @@ def test_exports_need_no_source_and_no_folder(tmp_path):
     package = tmp_path / "shop"
     package.mkdir()
     (package / "__init__.py").write_text(
-        "from lightloom.lazy import exports\n"
-        "__getattr__ = exports(__name__, {'fruit': ['apple', 'pear']})\n"
+        "from typing import TYPE_CHECKING\n"
+        "from lightloom.lazy import export_on_use\n"
+        "if TYPE_CHECKING:\n    from shop.fruit import apple as apple, pear as pear\n"
+        "export_on_use()\n"
     )
     (package / "fruit.py").write_text("apple, pear = 'an apple', 'a pear'\n")
     assert compileall.compile_dir(package, quiet=1, legacy=True)
@@ -64,6 +66,8 @@ def test_exports_need_no_source_and_no_folder(tmp_path):
     with zipfile.ZipFile(archive, "w") as file:
         for compiled in package.glob("*.pyc"):
             file.write(compiled, f"shop/{compiled.name}")
-    code = f"import sys; sys.path.insert(0, {str(archive)!r}); import shop; print(shop.pear)"
+    code = (
+        f"import sys; sys.path[:0] = [{str(archive)!r}]; import shop; print(shop.pear, dir(shop))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "a pear\n"
+    assert done.stdout == "a pear ['apple', 'pear']\n"

@@ -123,6 +123,13 @@ def test_the_text_says_whether_the_plan_fits_and_what_would(lightloom):
         ("memory", "MODEL is missing"),
         ("memory llama-3-70b", "llama-3-70b has no published plan: give --gpus, or degrees"),
         ("memory nothing", "unknown model 'nothing'"),
+        ("memory vgg-16", "of a model; simulate it: lightloom compare vgg-16"),
+        ("memory nas-ft-d --gpus 8", "simulate it: lightloom compare nas-ft-d"),
+        ("models alexnet", "simulate it: lightloom compare alexnet"),
+        (
+            "collective all-to-all --model alexnet --gpus 8 --gpu h100 --rate 400",
+            "simulate it: lightloom compare alexnet",
+        ),
         ("memory mixtral-8x7b --tp none", "--tp none: expected a whole number"),
         ("memory mixtral-8x22b --gpus 1024 --tp 16 --ep 4", "use a divisor of 8"),
         ("memory mixtral-8x7b --gpus 100", "do not fill servers"),

@@ -17,7 +17,7 @@ from lightloom.cli.schedule import EXAMPLES
 from lightloom.demand.byte_matrix import write_npz
 
 DRAWN = "schedule --synthetic pair --servers 4"
-DELAY = "--reconfiguration-delay"
+DELAY = "--fixed"
 ZERO = f"schedule a.npy {DELAY} 0"
 PARTS = "expected of server:3, nic:2/1 (server/NIC), eps:0/1, plane:5, joined by commas"
 MATRIX = np.array([[0, 500, 700], [200, 0, 100], [900, 400, 0]])

@@ -88,6 +88,7 @@ def test_the_degree_of_papers_is_an_option_as_well(lightloom, tmp_path):
         ("nic_gbps=400", "'rate_gbps'"),
         ("reconfigure=never", "'when'"),
         ("reconfiguration_delay_s=1ms", "'fixed_s'"),
+        ("chunk_latency_s=1us", "'relay_delay_s'"),
         ("link_up_delay_s=0", "'link_up_s'"),
         ("control_delay_s=0", "'control_s'"),
     ],

@@ -69,8 +69,8 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         # times
         (f"{JOB} --fixed 25",
          "--fixed 25: a time needs its unit, such as '25 ms'"),
-        ("schedule --synthetic pair --servers 4 --reconfiguration-delay 1e-3",
-         "--reconfiguration-delay 1e-3: a time needs its unit, such as '1e-3 ms'"),
+        ("schedule --synthetic pair --servers 4 --fixed 1e-3",
+         "--fixed 1e-3: a time needs its unit, such as '1e-3 ms'"),
         # names
         ("compare mixtral-8x7 --gpus 128 --rate 400", "unknown model 'mixtral-8x7'; did you mean "
          "'mixtral-8x7b'?; expected a name from 'lightloom models' or the path of a config.json"),

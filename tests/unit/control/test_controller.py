@@ -170,11 +170,12 @@ def test_the_last_change_can_be_rolled_back(tmp_path):
         async with controlled(tmp_path) as (controller, switch):
             first = await controller.apply(RING, WHY)
             await controller.apply(COUPLES, WHY)
-            assert (await controller.roll_back(None, WHY)).after == RING
-            assert (await controller.roll_back(first.number, WHY)).after == frozenset()
+            last, earlier = controller.snapshot(), controller.snapshot(first.number)
+            assert (await controller.apply(last, WHY, "roll-back")).after == RING
+            assert (await controller.apply(earlier, WHY, "roll-back")).after == frozenset()
             assert not switch.cross_connects
             with pytest.raises(JournalError, match=r"r0 has no change 99$"):
-                await controller.roll_back(99, WHY)
+                controller.snapshot(99)
 
     run(scenario())
 

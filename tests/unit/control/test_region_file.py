@@ -202,9 +202,9 @@ def test_a_region_may_relay(path):
     assert read_region(path).relay is None
     path.write_text(text + "\n[relay]\n")
     assert read_region(path).relay.cost() == RelayCost()
-    path.write_text(text + '\n[relay]\nnvswitch_gbps = "1 Tb/s"\nchunk_latency_s = "3 us"\n')
+    path.write_text(text + '\n[relay]\nnvswitch_gbps = "1 Tb/s"\nrelay_delay_s = "3 us"\n')
     cost = read_region(path).relay.cost()
-    assert cost == RelayCost(nvswitch_gbps=1000, chunk_latency_s=3e-6)
+    assert cost == RelayCost(nvswitch_gbps=1000, relay_delay_s=3e-6)
     path.write_text(text.replace("[policy]", "[policy]\nsplit = false") + "\n[relay]\n")
     with pytest.raises(RegionFileError, match="relay divides the bytes of a pair: expected split"):
         read_region(path)

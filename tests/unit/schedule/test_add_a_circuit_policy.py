@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.schedule import RECONFIGURE_POLICIES
+from lightloom.schedule import WHEN_POLICIES
 
 ROOT = Path(__file__).parents[3]
 POLICIES = ROOT / "crates/decide/src/policy"
@@ -25,7 +25,7 @@ def code():
 
 
 def test_the_table_is_what_python_lists():
-    assert {name: text for *_, name, text in entries()} == dict(RECONFIGURE_POLICIES)
+    assert {name: text for *_, name, text in entries()} == dict(WHEN_POLICIES)
 
 
 @pytest.mark.parametrize(("choice", "module", "kind"), [entry[:3] for entry in entries()])

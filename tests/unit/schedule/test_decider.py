@@ -122,7 +122,7 @@ def test_a_decider_may_count_on_relays():
     assert 8e8 / 900e9 <= relayed.makespan_s < 1.01 * 8e8 / 900e9
     costly = decided(
         0, demand=opposite, region=region, proposals=[RING],
-        policy=Policy(relaying=RelayCost(chunk_latency_s=1.0)),
+        policy=Policy(relaying=RelayCost(relay_delay_s=1.0)),
     )  # fmt: skip
     assert costly.makespan_s == alone.hold_s
 

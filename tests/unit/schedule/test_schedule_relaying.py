@@ -145,7 +145,7 @@ def test_nothing_to_send(method):
 
 def test_by_default_relaying_costs_what_the_data_file_says():
     cost = RelayCost()
-    assert (cost.nvswitch_gbps, cost.chunk_bytes, cost.chunk_latency_s) == (28_800, 524_288, 1e-5)
+    assert (cost.nvswitch_gbps, cost.chunk_bytes, cost.relay_delay_s) == (28_800, 524_288, 1e-5)
     assert cost.memory_limit_bytes is None
 
 
@@ -163,12 +163,12 @@ def test_by_default_relaying_costs_what_the_data_file_says():
             "nvswitch_gbps: cannot read 'x' as a rate such as 400, 400G or '400 Gb/s'",
         ),
         (
-            {"chunk_latency_s": "5 GB"},
-            "chunk_latency_s: cannot read '5 GB' as a time such as '25 ms'",
+            {"relay_delay_s": "5 GB"},
+            "relay_delay_s: cannot read '5 GB' as a time such as '25 ms'",
         ),
         ({"chunk_bytes": -1}, "chunk_bytes: expected a whole number from 0 to 2^62, got -1"),
         ({"chunk_bytes": 1.5}, "chunk_bytes: expected a whole number from 0 to 2^62, got 1.5"),
-        ({"chunk_latency_s": -1.0}, "chunk_latency_s: expected 0 to 1e6 s, got -1"),
+        ({"relay_delay_s": -1.0}, "relay_delay_s: expected 0 to 1e6 s, got -1"),
         (
             {"memory_limit_bytes": True},
             "memory_limit_bytes: expected a whole number from 0 to 2^62, got True",
@@ -182,9 +182,9 @@ def test_wrong_costs_are_named(changes, text):
 
 
 def test_costs_may_be_text_with_a_unit():
-    said = RelayCost(nvswitch_gbps="28.8 Tb/s", chunk_latency_s="25 ms")
-    assert said == RelayCost(nvswitch_gbps=28_800, chunk_latency_s=0.025)
-    assert said.chunk_latency_s == 0.025
+    said = RelayCost(nvswitch_gbps="28.8 Tb/s", relay_delay_s="25 ms")
+    assert said == RelayCost(nvswitch_gbps=28_800, relay_delay_s=0.025)
+    assert said.relay_delay_s == 0.025
 
 
 def test_wrong_arguments_are_named(demand, circuits):

@@ -30,7 +30,7 @@ def test_a_layer_is_as_fast_as_deep_ep(monkeypatch, ranks):
     model = dataclasses.replace(
         load_model("deepseek-v3"), num_groups=servers, top_groups=min(servers, 4)
     )
-    monkeypatch.setattr(module, "load_model", lambda _: model)
+    monkeypatch.setattr(module, "load_layers", lambda _: model)
     found = run(
         gpus=ranks, model="deepseek-v3", cluster=CLUSTER | {"gpu": "h800"},
         fabric_options={"all": {"all_to_all": "rail"}} if servers > 1 else {},
@@ -126,7 +126,7 @@ def test_tokens_have_the_width_in_which_they_go_to_the_experts(monkeypatch):
     found = {}
     for width in (0, 1792):
         model = dataclasses.replace(load_model("deepseek-v3"), expert_hidden_size=width)
-        monkeypatch.setattr(module, "load_model", lambda _, model=model: model)
+        monkeypatch.setattr(module, "load_layers", lambda _, model=model: model)
         found[width] = run(model="deepseek-v3", gpus=16, demand={"source": "balanced"})[1]
     assert found[1792].buffer_bytes == found[0].buffer_bytes / 4
 

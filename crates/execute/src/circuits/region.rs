@@ -127,7 +127,7 @@ pub(super) fn policy_of(network: &Network, ocs: &Ocs) -> Policy {
     let cost = |RelayChunk { bytes, latency }| RelayCost {
         staging_rate: Some(network.nvswitch_rate()),
         chunk_bytes: bytes,
-        chunk_latency: latency,
+        relay_delay: latency,
         memory_limit: None,
     };
     Policy { allocator: ocs.allocator, when: ocs.when, relaying: ocs.relaying.map(cost) }

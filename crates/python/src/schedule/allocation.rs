@@ -50,18 +50,13 @@ impl CircuitRequest {
         if let Some(previous) = &self.previous {
             previous.expect_square("previous", servers)?;
         }
-        let request = Request {
-            servers,
-            demand: &self.demand.values,
-            ports: &self.ports.0,
-            allowed: self.allowed.as_ref().map(|allowed| allowed.values.as_slice()),
-            circuit_rate: Rate(self.circuit_bps),
-            eps_rates: EpsRates::Each(&self.eps_bps.0),
-            split: self.split,
-            previous: self.previous.as_ref().map(|previous| previous.values.as_slice()),
-        };
-        request.validate().map_err(refuse)?;
-        Ok(request)
+        let (demand, ports, eps_bps) = (&self.demand.values, &self.ports.0, &self.eps_bps.0);
+        let (rate, eps_rates) = (Rate(self.circuit_bps), EpsRates::Each(eps_bps));
+        let allowed = self.allowed.as_ref().map(|allowed| allowed.values.as_slice());
+        let previous = self.previous.as_ref().map(|previous| previous.values.as_slice());
+        Request::new(demand, ports, rate, eps_rates, self.split)
+            .and_then(|request| request.with_allowed(allowed)?.with_previous(previous))
+            .map_err(refuse)
     }
 }
 
@@ -113,7 +108,7 @@ fn schedule_allocate<'py>(
     }
     let allocated =
         py.detach(|| Found::new(&request, allocate_within(allocator, &request, tolerance)));
-    allocated.into_python(py, request.servers)
+    allocated.into_python(py, request.servers())
 }
 
 /// The circuits of each demand of a stack, for one region.
@@ -126,7 +121,7 @@ fn schedule_allocate_each<'py>(
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let allocator = parse::<Allocator>(method)?;
     let request = request.0.checked()?;
-    let servers = request.servers;
+    let servers = request.servers();
     if demands.shape[1..] != [servers, servers] {
         let [_, rows, columns] = demands.shape;
         return Err(refuse(Invalid(format!(
@@ -134,21 +129,23 @@ fn schedule_allocate_each<'py>(
         ))));
     }
     let cells = servers * servers;
-    let allocated: Vec<Found> = py.detach(|| {
-        let matrix = |index: usize| &demands.values[index * cells..(index + 1) * cells];
-        (0..demands.shape[0])
-            .map(|index| {
-                let request = Request { demand: matrix(index), ..request };
-                Found::new(&request, lightloom_schedule::allocate(allocator, &request))
-            })
-            .collect()
-    });
+    let allocated: Vec<Found> = py
+        .detach(|| {
+            let matrix = |index: usize| &demands.values[index * cells..(index + 1) * cells];
+            (0..demands.shape[0])
+                .map(|index| {
+                    let request = request.with_demand(matrix(index))?;
+                    Ok(Found::new(&request, lightloom_schedule::allocate(allocator, &request)))
+                })
+                .collect::<Result<_, _>>()
+        })
+        .map_err(refuse)?;
     allocated.into_iter().map(|one| one.into_python(py, servers)).collect()
 }
 
 /// Circuits that fit a request.
 pub(super) fn fitting<'a>(request: &Request<'_>, circuits: &'a Matrix<u16>) -> PyResult<&'a [u16]> {
-    circuits.expect_square("circuits", request.servers)?;
+    circuits.expect_square("circuits", request.servers())?;
     request.admits(&circuits.values).map_err(refuse)?;
     Ok(&circuits.values)
 }
@@ -162,7 +159,7 @@ fn schedule_route(
     let request = request.0.checked()?;
     let circuits = fitting(&request, &circuits)?;
     let routed = py.detach(|| Found::new(&request, lightloom_schedule::route(&request, circuits)));
-    routed.into_python(py, request.servers)
+    routed.into_python(py, request.servers())
 }
 
 /// Seconds until the last byte over given circuits.
@@ -225,17 +222,6 @@ fn schedule_map_nics(
         let text = format!("numa_nodes: expected 1 to {MAX_NUMA_NODES}, got {numa_nodes}");
         return Err(refuse(Invalid(text)));
     }
-    let unlimited = Request {
-        servers: ports.len(),
-        demand: &vec![0; circuits.values.len()],
-        ports: &ports,
-        allowed: None,
-        circuit_rate: Rate(1),
-        eps_rates: EpsRates::Equal(Rate(0)),
-        split: true,
-        previous: None,
-    };
-    unlimited.validate().map_err(refuse)?;
     let there: Vec<u32> = (0..)
         .zip(&ports)
         .map(|(server, &ports)| {
@@ -243,8 +229,10 @@ fn schedule_map_nics(
             row.iter().map(|&works| u32::from(works)).sum()
         })
         .collect();
-    let unlimited = Request { ports: &there, ..unlimited };
-    unlimited.admits(&circuits.values).map_err(refuse)?;
+    let idle = vec![0; circuits.values.len()];
+    Request::new(&idle, &there, Rate(1), EpsRates::Equal(Rate(0)), true)
+        .and_then(|request| request.admits(&circuits.values))
+        .map_err(refuse)?;
     let previous: Vec<NicCircuit> = previous.iter_rows().map(nic_circuit).collect();
     let mapped = py.detach(|| {
         let (circuits, working) = (&circuits.values, &working.values);

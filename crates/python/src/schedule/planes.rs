@@ -154,7 +154,7 @@ fn schedule_build_on_planes(
     let wanted = fitting(&request, &circuits)?;
     let planes = PlaneNics { working: &working.values, fibers: fibers(duplex) };
     let (built, nics) = py.detach(|| planes.build(&request, wanted, &[]));
-    Ok((square(request.servers, built).into_pyarray(py), nic_rows(py, &nics)))
+    Ok((square(request.servers(), built).into_pyarray(py), nic_rows(py, &nics)))
 }
 
 #[pyfunction]

@@ -39,16 +39,10 @@ impl RoutingRequest {
     fn checked(&self) -> PyResult<RelayRequest<'_>> {
         self.demand.expect_square("demand", self.demand.rows)?;
         self.circuits.expect_square("circuits", self.demand.rows)?;
-        let request = RelayRequest {
-            servers: self.demand.rows,
-            demand: &self.demand.values,
-            circuits: &self.circuits.values,
-            circuit_rate: Rate(self.circuit_bps),
-            eps_rates: EpsRates::Equal(Rate(self.eps_bps)),
-            cost: self.charges.0,
-        };
-        request.validate().map_err(refuse)?;
-        Ok(request)
+        let [rate, eps_rate] = [self.circuit_bps, self.eps_bps].map(Rate);
+        let (demand, circuits) = (&self.demand.values, &self.circuits.values);
+        RelayRequest::new(demand, circuits, rate, EpsRates::Equal(eps_rate), self.charges.0)
+            .map_err(refuse)
     }
 }
 
@@ -89,7 +83,7 @@ fn loads<'py>(
     let Loads { arcs, eps_out, eps_in, staging, makespan } =
         py.detach(|| verify(request, paths)).map_err(refuse)?;
     Ok(values!(py;
-        circuit_bytes: square(request.servers, arcs).into_pyarray(py),
+        circuit_bytes: square(request.servers(), arcs).into_pyarray(py),
         eps_out_bytes: eps_out.into_pyarray(py),
         eps_in_bytes: eps_in.into_pyarray(py),
         staging_bytes: staging.into_pyarray(py),
@@ -154,7 +148,7 @@ fn schedule_relay_as(
         bytes: row.bytes,
     };
     let rows = path_rows(&paths, &size_bytes)?;
-    let servers = request.servers as u32;
+    let servers = request.servers() as u32;
     for PathRow { source, relay, destination, .. } in &rows {
         if let Some(server) =
             [*source, relay.unwrap_or(0), *destination].iter().find(|&&one| one >= servers)
@@ -196,7 +190,7 @@ fn schedule_relay_bound(
     servers: Matrix<f64>,
 ) -> PyResult<f64> {
     let request = request.0.checked()?;
-    let n = request.servers;
+    let n = request.servers();
     arcs.expect_square("arcs", n)?;
     if (servers.rows, servers.columns) != (3, n) {
         return Err(refuse(Invalid(format!("prices of servers: expected 3 x {n} values"))));
@@ -216,32 +210,24 @@ fn schedule_allocate_relayed(
 ) -> PyResult<Bound<'_, PyDict>> {
     let request = request.0.checked()?;
     let cost = charges.0;
-    let nothing = vec![0; request.demand.len()];
-    let circuits = request.previous.unwrap_or(&nothing);
-    let routing = RelayRequest {
-        servers: request.servers,
-        demand: request.demand,
-        circuits,
-        circuit_rate: request.circuit_rate,
-        eps_rates: request.eps_rates,
-        cost,
-    };
-    routing.validate().map_err(refuse)?;
     let (found, port_bound_s) = py.detach(|| {
         let bound = lightloom_schedule::port_bound(&request);
         (allocate_relayed(&request, cost, max_evaluations), bound)
     });
+    let found = found.map_err(refuse)?;
     let origin = match found.origin {
         Origin::Held => "held",
         Origin::Allocator(allocator) => allocator.name(),
         Origin::Expander => "expander",
         Origin::Search => "search",
     };
-    let routing = RelayRequest { circuits: &found.circuits, ..routing };
+    let (rate, eps_rates) = (request.circuit_rate(), request.eps_rates());
+    let routing = RelayRequest::new(request.demand(), &found.circuits, rate, eps_rates, cost)
+        .map_err(refuse)?;
     let routing = relayed(py, &routing, found.routing)?;
     Ok(values!(py;
         routing: routing,
-        circuits: square(request.servers, found.circuits).into_pyarray(py),
+        circuits: square(request.servers(), found.circuits).into_pyarray(py),
         origin: origin,
         evaluations: found.evaluations,
         port_bound_s: port_bound_s,

@@ -6,9 +6,6 @@ use super::{algorithm1, best, circulant, greedy, parametric, routing};
 use lightloom_model::Allocator;
 
 /// Turns demand into circuits by the named allocator, and routes the demand over them.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
 pub fn allocate(allocator: Allocator, request: &Request) -> Allocation {
     let problem = Problem::new(request);
     let circuits = match allocator {

@@ -11,18 +11,12 @@ use super::routing::{Packets, each, split_time};
 
 /// Seconds that no circuits can beat: the largest sum of a row or column over the line rate of all
 /// ports of that server.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
 pub fn port_bound(request: &Request) -> f64 {
     Problem::new(request).port_bound()
 }
 
 /// Seconds that no circuits can beat, nearer than the port bound: each line (TX or RX of one
 /// server) with the circuits that suit it best, whatever that does to others.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
 pub fn line_bound(request: &Request) -> f64 {
     line_bound_of(&Problem::new(request))
 }

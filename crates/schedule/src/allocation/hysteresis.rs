@@ -18,7 +18,7 @@ use lightloom_model::Allocator;
 /// `1 + tolerance` times what the allocator would have, or a bound.
 ///
 /// # Panics
-/// If the request is not consistent, or the tolerance negative.
+/// If the tolerance is negative.
 pub fn allocate_within(allocator: Allocator, request: &Request, tolerance: f64) -> Allocation {
     assert!(tolerance >= 0.0, "tolerance {tolerance}");
     let Some(previous) = request.previous.filter(|_| tolerance > 0.0) else {

@@ -29,9 +29,6 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     pub(super) fn new(request: &Request<'a>) -> Self {
-        if let Err(problem) = request.validate() {
-            panic!("{problem}");
-        }
         let n = request.servers;
         let mut tx = vec![0.0; n * n];
         let mut rx = vec![0.0; n * n];

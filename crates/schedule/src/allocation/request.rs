@@ -3,26 +3,18 @@
 use lightloom_model::{Allocator, Invalid, Rate};
 
 /// The demand of one region and the ports that can serve it.
+///
+/// Its arrays fit each other: that is checked where it is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Number of servers, n.
-    pub servers: usize,
-    /// Bytes from source to destination, row-major n x n. The diagonal is ignored: it never
-    /// leaves the server.
-    pub demand: &'a [u64],
-    /// Optical ports (one per NIC) of each server, n.
-    pub ports: &'a [u32],
-    /// Pairs that may have circuits, n x n and symmetric; all if absent.
-    pub allowed: Option<&'a [bool]>,
-    /// Rate of one circuit, per direction.
-    pub circuit_rate: Rate,
-    /// Rate of each server into, and out of, the EPS: the sum of its EPS NICs.
-    pub eps_rates: EpsRates<'a>,
-    /// Whether a pair with circuits may send its excess over the EPS.
-    pub split: bool,
-    /// Circuits that are there now, n x n; among equally fast results the one closest to them
-    /// is taken.
-    pub previous: Option<&'a [u16]>,
+    pub(crate) servers: usize,
+    pub(crate) demand: &'a [u64],
+    pub(crate) ports: &'a [u32],
+    pub(crate) allowed: Option<&'a [bool]>,
+    pub(crate) circuit_rate: Rate,
+    pub(crate) eps_rates: EpsRates<'a>,
+    pub(crate) split: bool,
+    pub(crate) previous: Option<&'a [u16]>,
 }
 
 /// Rate of each server into, and out of, the EPS.
@@ -44,47 +36,113 @@ impl EpsRates<'_> {
     }
 }
 
-impl Request<'_> {
-    /// Checks that every array has the size that the number of servers requires.
+impl<'a> Request<'a> {
+    /// Circuits for `demand`, bytes from source to destination, row-major n x n, whose diagonal is
+    /// ignored: it never leaves the server. Each server has some optical `ports` (one per NIC), n;
+    /// circuits have a rate, per direction, and so have servers into, and out of, the EPS.
+    ///
+    /// Any pair may have circuits, and none has any yet. With `split` a pair that has some may send
+    /// its excess over the EPS.
     ///
     /// # Errors
-    /// Names the first field that is wrong.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        let n = self.servers;
-        let cells = n * n;
-        let expect = |name: &str, length: usize, wanted: usize| {
-            if length == wanted {
-                Ok(())
-            } else {
-                Err(Invalid(format!("{name} has {length} entries, expected {wanted}")))
-            }
-        };
-        if n > MAX_SERVERS {
-            return Err(Invalid(format!("{n} servers in one region, at most {MAX_SERVERS}")));
+    /// Names the first argument that is wrong.
+    pub fn new(
+        demand: &'a [u64],
+        ports: &'a [u32],
+        circuit_rate: Rate,
+        eps_rates: EpsRates<'a>,
+        split: bool,
+    ) -> Result<Self, Invalid> {
+        let servers = ports.len();
+        if servers > MAX_SERVERS {
+            return Err(Invalid(format!("{servers} servers in one region, at most {MAX_SERVERS}")));
         }
-        expect("demand", self.demand.len(), cells)?;
-        expect("ports", self.ports.len(), n)?;
-        if let Some(&ports) = self.ports.iter().find(|&&ports| ports > MAX_PORTS) {
+        if let Some(&ports) = ports.iter().find(|&&ports| ports > MAX_PORTS) {
             return Err(Invalid(format!("{ports} ports at one server, at most {MAX_PORTS}")));
         }
-        if let Some(allowed) = self.allowed {
-            expect("allowed", allowed.len(), cells)?;
+        if let EpsRates::Each(rates) = eps_rates {
+            expect("eps_rates", rates.len(), servers)?;
         }
-        if let Some(previous) = self.previous {
-            expect("previous", previous.len(), cells)?;
-            self.check_previous(previous)?;
-        }
-        if let EpsRates::Each(rates) = self.eps_rates {
-            expect("eps_rates", rates.len(), n)?;
-        }
-        if self.circuit_rate.0 == 0 {
+        if circuit_rate.0 == 0 {
             return Err(Invalid::new("circuit_rate must be above 0 b/s"));
         }
-        Ok(())
+        let (allowed, previous) = (None, None);
+        Self { servers, demand, ports, allowed, circuit_rate, eps_rates, split, previous }
+            .with_demand(demand)
     }
-}
 
-impl Request<'_> {
+    /// The same for another demand.
+    ///
+    /// # Errors
+    /// If it is not n x n.
+    pub fn with_demand(self, demand: &'a [u64]) -> Result<Self, Invalid> {
+        expect("demand", demand.len(), self.servers * self.servers)?;
+        Ok(Self { demand, ..self })
+    }
+
+    /// The same with circuits for these pairs only, n x n and symmetric; for all if there are none.
+    ///
+    /// # Errors
+    /// If they are not n x n.
+    pub fn with_allowed(self, allowed: Option<&'a [bool]>) -> Result<Self, Invalid> {
+        let cells = self.servers * self.servers;
+        allowed.map_or(Ok(()), |pairs| expect("allowed", pairs.len(), cells))?;
+        Ok(Self { allowed, ..self })
+    }
+
+    /// The same with circuits that are there now, n x n: among equally fast results the one closest
+    /// to them is taken.
+    ///
+    /// # Errors
+    /// If they are not n x n, not duplex, or lead from a server to itself.
+    pub fn with_previous(self, previous: Option<&'a [u16]>) -> Result<Self, Invalid> {
+        if let Some(previous) = previous {
+            expect("previous", previous.len(), self.servers * self.servers)?;
+            self.check_previous(previous)?;
+        }
+        Ok(Self { previous, ..self })
+    }
+
+    /// Number of servers, n.
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// Bytes from source to destination, n x n.
+    pub fn demand(&self) -> &'a [u64] {
+        self.demand
+    }
+
+    /// Optical ports of each server, n.
+    pub fn ports(&self) -> &'a [u32] {
+        self.ports
+    }
+
+    /// Pairs that may have circuits, n x n; all if absent.
+    pub fn allowed(&self) -> Option<&'a [bool]> {
+        self.allowed
+    }
+
+    /// Rate of one circuit, per direction.
+    pub fn circuit_rate(&self) -> Rate {
+        self.circuit_rate
+    }
+
+    /// Rate of each server into, and out of, the EPS.
+    pub fn eps_rates(&self) -> EpsRates<'a> {
+        self.eps_rates
+    }
+
+    /// Whether a pair with circuits may send its excess over the EPS.
+    pub fn split(&self) -> bool {
+        self.split
+    }
+
+    /// Circuits that are there now, n x n.
+    pub fn previous(&self) -> Option<&'a [u16]> {
+        self.previous
+    }
+
     /// Trails between held and new circuits have an end only where both lead both ways.
     fn check_previous(&self, previous: &[u16]) -> Result<(), Invalid> {
         let n = self.servers;
@@ -131,6 +189,13 @@ impl Request<'_> {
         }
         Ok(())
     }
+}
+
+fn expect(name: &str, entries: usize, expected: usize) -> Result<(), Invalid> {
+    if entries == expected {
+        return Ok(());
+    }
+    Err(Invalid(format!("{name} has {entries} entries, expected {expected}")))
 }
 
 /// Maximum number of servers in one region: a pair must fit 32 bits.

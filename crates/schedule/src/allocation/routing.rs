@@ -16,7 +16,7 @@ use lightloom_model::Allocator;
 /// `chosen` of the result is `Best` and means nothing here: nothing was chosen.
 ///
 /// # Panics
-/// If the request is not consistent, or `circuits` is not n x n.
+/// If `circuits` is not n x n.
 pub fn route(request: &Request, circuits: &[u16]) -> Allocation {
     let problem = Problem::new(request);
     assert_eq!(circuits.len(), problem.n * problem.n, "circuits are n x n");
@@ -26,7 +26,7 @@ pub fn route(request: &Request, circuits: &[u16]) -> Allocation {
 /// Seconds until the last byte at line rate over each of these sets of circuits.
 ///
 /// # Panics
-/// If the request is not consistent, or a set is not n x n.
+/// If a set is not n x n.
 pub fn makespans(request: &Request, sets: &[&[u16]]) -> Vec<f64> {
     let problem = Problem::new(request);
     let time = |circuits: &&[u16]| {

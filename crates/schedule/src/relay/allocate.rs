@@ -11,8 +11,7 @@ use super::request::{RelayRequest, Relayed};
 use super::solve::relay;
 use super::verify::verify;
 use crate::allocation::{Request, allocate, port_bound};
-use lightloom_model::Allocator;
-use lightloom_model::RelayCost;
+use lightloom_model::{Allocator, Invalid, RelayCost};
 
 /// Whose circuits a result has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +57,21 @@ const BETTER: f64 = 0.999;
 /// The result is at least as fast as every candidate but for rounding (`BETTER`); `evaluations`
 /// limits the number of routings that are looked at beyond those of the candidates.
 ///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
-pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) -> RelayedAllocation {
+/// # Errors
+/// As [`RelayRequest::new`].
+pub fn allocate_relayed(
+    request: &Request,
+    cost: RelayCost,
+    evaluations: u32,
+) -> Result<RelayedAllocation, Invalid> {
+    let Request { demand, circuit_rate, eps_rates, .. } = *request;
+    let no_circuits = vec![0; demand.len()];
+    let dark = RelayRequest::new(demand, &no_circuits, circuit_rate, eps_rates, cost)?;
     let aim = CLOSE * port_bound(request);
     let mut best: Option<RelayedAllocation> = None;
     let mut looked: u32 = 0;
     for (origin, circuits) in candidates(request) {
-        let judged = judge(request, cost, circuits, origin);
+        let judged = judge(&dark, circuits, origin);
         looked += 1;
         if best.as_ref().is_none_or(|best| judged.time() < BETTER * best.time()) {
             best = Some(judged);
@@ -80,12 +86,12 @@ pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) ->
     let mut improved = true;
     while improved && best.time() > aim {
         improved = false;
-        for circuits in swaps(request, cost, &best) {
+        for circuits in swaps(request, &dark, &best) {
             if looked >= limit {
                 break;
             }
             looked += 1;
-            let judged = judge(request, cost, circuits, Origin::Search);
+            let judged = judge(&dark, circuits, Origin::Search);
             if judged.time() < best.time() {
                 best = judged;
                 improved = true;
@@ -94,32 +100,12 @@ pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) ->
         }
     }
     best.evaluations = looked;
-    best
+    Ok(best)
 }
 
-fn judge(
-    request: &Request,
-    cost: RelayCost,
-    circuits: Vec<u16>,
-    origin: Origin,
-) -> RelayedAllocation {
-    let routing = relay(&relay_request(request, cost, &circuits));
+fn judge(dark: &RelayRequest, circuits: Vec<u16>, origin: Origin) -> RelayedAllocation {
+    let routing = relay(&RelayRequest { circuits: &circuits, ..*dark });
     RelayedAllocation { circuits, routing, origin, evaluations: 0 }
-}
-
-fn relay_request<'a>(
-    request: &Request<'a>,
-    cost: RelayCost,
-    circuits: &'a [u16],
-) -> RelayRequest<'a> {
-    RelayRequest {
-        servers: request.servers,
-        demand: request.demand,
-        circuits,
-        circuit_rate: request.circuit_rate,
-        eps_rates: request.eps_rates,
-        cost,
-    }
 }
 
 /// Candidates, made one by one: most demands need only the first.
@@ -179,9 +165,9 @@ pub fn expander(request: &Request) -> Vec<u16> {
 
 /// Circuits with the ends of two of them swapped: of one at the busiest circuit or server, and
 /// of any other.
-fn swaps(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Vec<Vec<u16>> {
+fn swaps(request: &Request, dark: &RelayRequest, best: &RelayedAllocation) -> Vec<Vec<u16>> {
     let n = request.servers;
-    let relayed = relay_request(request, cost, &best.circuits);
+    let relayed = RelayRequest { circuits: &best.circuits, ..*dark };
     let loads = verify(&relayed, &best.routing.paths).expect("a routing of our own is sound");
     let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
     for a in 0..n {

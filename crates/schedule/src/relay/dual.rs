@@ -42,7 +42,7 @@ impl DualPrices {
 /// Seconds that no routing can beat, as these prices prove.
 ///
 /// # Panics
-/// If the request is not consistent, or the prices are for other servers.
+/// If the prices are for other servers.
 pub fn dual_bound(request: &RelayRequest, prices: &DualPrices) -> f64 {
     let resources = RegionResources::new(request);
     assert_eq!(prices.servers, resources.n, "prices of as many servers");

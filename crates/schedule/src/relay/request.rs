@@ -4,61 +4,70 @@ use crate::allocation::EpsRates;
 use lightloom_model::{Invalid, Rate, RelayCost, choices};
 
 /// The demand of one region, the circuits that are there and what relaying costs.
+///
+/// Its arrays fit each other: that is checked where it is made.
 #[derive(Debug, Clone, Copy)]
 pub struct RelayRequest<'a> {
-    /// Number of servers, n.
-    pub servers: usize,
-    /// Bytes from source to destination, row-major n x n. The diagonal is ignored.
-    pub demand: &'a [u64],
-    /// Parallel duplex circuits of each pair, n x n, symmetric.
-    pub circuits: &'a [u16],
-    /// Rate of one circuit, per direction.
-    pub circuit_rate: Rate,
-    /// Rate of each server into, and out of, the EPS: the sum of its EPS NICs.
-    pub eps_rates: EpsRates<'a>,
-    /// What a relay pays.
-    pub cost: RelayCost,
+    pub(crate) servers: usize,
+    pub(crate) demand: &'a [u64],
+    pub(crate) circuits: &'a [u16],
+    pub(crate) circuit_rate: Rate,
+    pub(crate) eps_rates: EpsRates<'a>,
+    pub(crate) cost: RelayCost,
 }
 
-impl RelayRequest<'_> {
-    /// Checks that every array has the size that the number of servers requires.
+impl<'a> RelayRequest<'a> {
+    /// Paths for `demand`, bytes from source to destination, row-major n x n, whose diagonal is
+    /// ignored, over parallel duplex `circuits` of each pair, n x n, symmetric. Circuits have a
+    /// rate, per direction, and so have servers into, and out of, the EPS; a relay pays `cost`.
     ///
     /// # Errors
-    /// Names the first field that is wrong.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        let n = self.servers;
+    /// Names the first argument that is wrong.
+    pub fn new(
+        demand: &'a [u64],
+        circuits: &'a [u16],
+        circuit_rate: Rate,
+        eps_rates: EpsRates<'a>,
+        cost: RelayCost,
+    ) -> Result<Self, Invalid> {
+        let n = demand.len().isqrt();
         if n > MAX_SERVERS {
             return Err(Invalid(format!("{n} servers in one region, at most {MAX_SERVERS}")));
         }
-        for (name, found) in [("demand", self.demand.len()), ("circuits", self.circuits.len())] {
+        for (name, found) in [("demand", demand.len()), ("circuits", circuits.len())] {
             if found != n * n {
                 return Err(Invalid(format!("{name} has {found} entries, expected {}", n * n)));
             }
         }
-        if let EpsRates::Each(rates) = self.eps_rates
+        if let EpsRates::Each(rates) = eps_rates
             && rates.len() != n
         {
             return Err(Invalid(format!("eps_rates has {} entries, expected {n}", rates.len())));
         }
         for a in 0..n {
-            if self.circuits[a * n + a] > 0 {
+            if circuits[a * n + a] > 0 {
                 return Err(Invalid(format!("server {a} has circuits to itself")));
             }
-            if (0..a).any(|b| self.circuits[a * n + b] != self.circuits[b * n + a]) {
+            if (0..a).any(|b| circuits[a * n + b] != circuits[b * n + a]) {
                 return Err(Invalid::new("circuits are duplex: expected a symmetric matrix"));
             }
         }
-        let total: u128 = self.demand.iter().map(|&bytes| u128::from(bytes)).sum();
+        let total: u128 = demand.iter().map(|&bytes| u128::from(bytes)).sum();
         if total > MAX_BYTES {
             return Err(Invalid(format!("{total} bytes of demand, at most {MAX_BYTES}")));
         }
-        if self.circuit_rate.0 == 0 {
+        if circuit_rate.0 == 0 {
             return Err(Invalid::new("circuit_rate must be above 0 b/s"));
         }
-        if self.cost.staging_rate == Some(Rate(0)) {
+        if cost.staging_rate == Some(Rate(0)) {
             return Err(Invalid::new("staging_rate must be above 0 b/s"));
         }
-        Ok(())
+        Ok(Self { servers: n, demand, circuits, circuit_rate, eps_rates, cost })
+    }
+
+    /// Number of servers, n.
+    pub fn servers(&self) -> usize {
+        self.servers
     }
 }
 

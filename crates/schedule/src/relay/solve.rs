@@ -12,9 +12,6 @@ use lightloom_model::Invalid;
 /// Divides the demand among one-hop and two-hop paths.
 ///
 /// Never slower than the best routing over one hop, which it returns where relaying does not pay.
-///
-/// # Panics
-/// If the request is not consistent, see [`RelayRequest::validate`].
 pub fn relay(request: &RelayRequest) -> Relayed {
     let resources = RegionResources::new(request);
     let direct = one_hop(&resources);
@@ -32,9 +29,6 @@ pub fn relay(request: &RelayRequest) -> Relayed {
 ///
 /// # Errors
 /// If some pair with demand has no part, a path is not there, or a relay's memory does not suffice.
-///
-/// # Panics
-/// If the request is not consistent, see [`RelayRequest::validate`].
 pub fn relay_as(
     request: &RelayRequest,
     parts: &[PathShare],

@@ -74,8 +74,8 @@ proptest! {
     #[test]
     fn splitting_never_hurts_the_same_circuits(case in case(8)) {
         for allocator in ALL {
-            let whole = allocate(allocator, &Request { split: false, ..case.request() });
-            let split = route(&Request { split: true, ..case.request() }, &whole.circuits);
+            let whole = allocate(allocator, &case.divided(false).request());
+            let split = route(&case.divided(true).request(), &whole.circuits);
             prop_assert!(split.makespan <= whole.makespan * (1.0 + ROUNDING));
         }
     }
@@ -85,7 +85,7 @@ proptest! {
         let request = case.request();
         for (first, then) in STICKY.into_iter().flat_map(|x| ALL.map(|y| (y, x))) {
             let before = allocate(first, &request).circuits;
-            let again = allocate(then, &Request { previous: Some(&before), ..request });
+            let again = allocate(then, &request.with_previous(Some(&before)).unwrap());
             let time = route(&request, &before).makespan;
             prop_assert!(again.makespan <= time, "{then:?} after {first:?}");
             if again.makespan >= time {
@@ -99,7 +99,8 @@ proptest! {
         let request = case.request();
         let fewer = allocate(Allocator::Best, &request);
         let ports: Vec<u32> = case.ports.iter().map(|ports| ports + 1).collect();
-        let more = Request { ports: &ports, previous: Some(&fewer.circuits), ..request };
+        let wider = Case { ports, ..case.clone() };
+        let more = wider.request().with_previous(Some(&fewer.circuits)).unwrap();
         let more = allocate(Allocator::Best, &more).makespan;
         prop_assert!(more <= fewer.makespan);
     }
@@ -129,7 +130,7 @@ proptest! {
         let request = case.request();
         let other: Vec<u64> = case.demand.iter().map(|bytes| bytes / 3 + 7).collect();
         let one = allocate(Allocator::Static, &request).circuits;
-        let two = allocate(Allocator::Static, &Request { demand: &other, ..request }).circuits;
+        let two = allocate(Allocator::Static, &request.with_demand(&other).unwrap()).circuits;
         prop_assert_eq!(one, two);
     }
 }
@@ -251,12 +252,12 @@ fn two_servers_use_every_port() {
     let case = Case::new(2, vec![0, 8_000_000, 4_000_000, 0], 6);
     let second_per_byte = 8.0 / BITS as f64;
     for allocator in ALL {
-        let split = allocate(allocator, &Request { split: true, ..case.request() });
+        let split = allocate(allocator, &case.divided(true).request());
         assert_eq!(circuits_of(&split), 6, "{allocator:?}");
         let seconds = 8e6 / 8.0 * second_per_byte;
         assert!((split.makespan / seconds - 1.0).abs() < 1e-12, "{allocator:?}");
         assert_eq!(split.eps_bytes, [0, 2_000_000, 0, 0]);
-        let whole = allocate(allocator, &Request { split: false, ..case.request() });
+        let whole = allocate(allocator, &case.divided(false).request());
         assert_eq!(whole.eps_bytes, [0; 4]);
     }
 }
@@ -385,7 +386,7 @@ fn among_equally_fast_answers_the_closest_is_taken() {
         previous[b * 4 + a] = 1;
     }
     let case = Case::new(4, vec![1_000_000; 16], 2);
-    let request = Request { previous: Some(&previous), ..case.request() };
+    let request = case.request().with_previous(Some(&previous)).unwrap();
     assert_eq!(allocate(Allocator::Best, &request).circuits, previous);
 }
 
@@ -402,34 +403,28 @@ fn the_answer_is_the_same_every_time() {
 #[test]
 fn inconsistent_requests_are_named() {
     let case = Case::new(2, vec![0; 4], 1);
+    let request = case.request();
+    let made =
+        |ports, rate, eps_rates| Request::new(&case.demand, ports, Rate(rate), eps_rates, true);
+    let (many, equal) = (vec![1; 4097], EpsRates::Equal(Rate(1)));
     let wrong = [
-        (Request { demand: &[0; 3], ..case.request() }, "demand has 3 entries, expected 4"),
-        (Request { ports: &[1], ..case.request() }, "ports has 1 entries, expected 2"),
-        (
-            Request { ports: &[1, 70_000], ..case.request() },
-            "70000 ports at one server, at most 65535",
-        ),
-        (Request { allowed: Some(&[true]), ..case.request() }, "allowed has 1 entries, expected 4"),
-        (
-            Request { previous: Some(&[0; 9]), ..case.request() },
-            "previous has 9 entries, expected 4",
-        ),
-        (
-            Request { eps_rates: EpsRates::Each(&[Rate(1)]), ..case.request() },
-            "eps_rates has 1 entries, expected 2",
-        ),
-        (Request { circuit_rate: Rate(0), ..case.request() }, "circuit_rate must be above 0 b/s"),
-        (Request { servers: 4097, ..case.request() }, "4097 servers in one region, at most 4096"),
+        (request.with_demand(&[0; 3]), "demand has 3 entries, expected 4"),
+        (made(&[1], 1, equal), "demand has 4 entries, expected 1"),
+        (made(&[1, 70_000], 1, equal), "70000 ports at one server, at most 65535"),
+        (made(&[1, 1], 1, EpsRates::Each(&[Rate(1)])), "eps_rates has 1 entries, expected 2"),
+        (made(&[1, 1], 0, equal), "circuit_rate must be above 0 b/s"),
+        (made(&many, 1, equal), "4097 servers in one region, at most 4096"),
+        (request.with_allowed(Some(&[true])), "allowed has 1 entries, expected 4"),
+        (request.with_previous(Some(&[0; 9])), "previous has 9 entries, expected 4"),
     ];
-    for (request, text) in wrong {
-        assert_eq!(request.validate().unwrap_err().to_string(), text);
+    for (refused, text) in wrong {
+        assert_eq!(refused.unwrap_err().to_string(), text);
     }
 }
 
 #[test]
 fn as_many_ports_as_counts_can_hold_are_admitted() {
     let case = Case::new(2, vec![0; 4], 65_535);
-    assert!(case.request().validate().is_ok());
     assert!(case.request().admits(&[0, 65_535, 65_535, 0]).is_ok());
 }
 

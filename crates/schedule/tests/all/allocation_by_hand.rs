@@ -2,9 +2,7 @@
 
 use crate::common::cases::{BITS, Case, Random, joined_pairs, matrix};
 use lightloom_model::{Allocator, Rate};
-use lightloom_schedule::{
-    EpsRates, Request, allocate, changed_pairs, line_bound, port_bound, route,
-};
+use lightloom_schedule::{EpsRates, allocate, changed_pairs, line_bound, port_bound, route};
 
 #[test]
 fn algorithm_1_adds_up_what_a_pair_sends_both_ways() {
@@ -29,7 +27,7 @@ fn new_circuits_are_moved_back_to_where_old_ones_were() {
     (case.split, case.eps) = (false, BITS / 10);
     let held = joined_pairs(n, &[(2, 4)]);
     for allocator in [Allocator::Greedy, Allocator::Parametric, Allocator::Best] {
-        let request = Request { previous: Some(&held), ..case.request() };
+        let request = case.request().with_previous(Some(&held)).unwrap();
         let found = allocate(allocator, &request);
         assert_eq!(found.circuits[1], 1, "{allocator}");
         assert_eq!(found.circuits[2 * n + 4], 1, "{allocator} {:?}", found.circuits);
@@ -57,7 +55,8 @@ fn twice_the_bytes_take_twice_as_long_and_twice_the_rate_half_as_long() {
             let mut faster = case.clone();
             faster.eps *= 2;
             let rate = Rate(2 * BITS);
-            let fast = allocate(allocator, &Request { circuit_rate: rate, ..faster.request() });
+            let fast =
+                allocate(allocator, &faster.request_at(rate, EpsRates::Equal(Rate(faster.eps))));
             assert_eq!(fast.circuits, once.circuits, "{allocator}");
             assert!((once.makespan / fast.makespan - 2.0).abs() < 1e-6, "{allocator}");
         }
@@ -130,7 +129,7 @@ fn what_rounding_leaves_goes_over_no_missing_eps() {
     let case = Case::new(2, vec![0, size, size, 0], 1);
     let circuit = joined_pairs(2, &[(0, 1)]);
     for rates in [[Rate(BITS), Rate(0)], [Rate(0), Rate(BITS)], [Rate(0); 2]] {
-        let request = Request { eps_rates: EpsRates::Each(&rates), ..case.request() };
+        let request = case.request_at(Rate(BITS), EpsRates::Each(&rates));
         assert_eq!(route(&request, &circuit).eps_bytes, [0; 4], "{rates:?}");
     }
 }
@@ -163,7 +162,7 @@ fn ties_go_to_the_circuits_that_are_there() {
     let demand = (0..16).map(|cell| if cell % 5 == 0 { 0 } else { 1_000_000 }).collect();
     let case = Case::new(4, demand, 1);
     let previous = joined_pairs(4, &[(0, 2)]);
-    let request = Request { previous: Some(&previous), ..case.request() };
+    let request = case.request().with_previous(Some(&previous)).unwrap();
     for allocator in [Allocator::Greedy, Allocator::Reference, Allocator::Best] {
         let found = allocate(allocator, &request);
         assert_eq!(found.circuits, joined_pairs(4, &[(0, 2), (1, 3)]), "{allocator}");

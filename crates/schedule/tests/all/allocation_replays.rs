@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::common::cases::{Builder, Case, Random, case, random_circuits, tied};
 use lightloom_model::Allocator;
-use lightloom_schedule::{Allocation, Request, allocate, changed_pairs, route};
+use lightloom_schedule::{Allocation, allocate, changed_pairs, route};
 use proptest::prelude::*;
 
 fn held(previous: Option<&[u16]>, n: usize, (a, b): (usize, usize)) -> u16 {
@@ -109,7 +109,7 @@ proptest! {
             let count = (random.uniform() * 3.0) as u16;
             (previous[a * n + b], previous[b * n + a]) = (count, count);
         }
-        let request = Request { previous: Some(&previous), ..case.request() };
+        let request = case.request().with_previous(Some(&previous)).unwrap();
         let found = allocate(Allocator::Paper, &request).circuits;
         prop_assert_eq!(found, replay_paper(&case, Some(&previous)));
         let found = allocate(Allocator::Reference, &request).circuits;
@@ -132,7 +132,7 @@ proptest! {
     ) {
         let case = if ties { tied(case) } else { case };
         let previous = random_circuits(&case, &mut Random(seed));
-        let request = Request { previous: Some(&previous), ..case.request() };
+        let request = case.request().with_previous(Some(&previous)).unwrap();
         let found = allocate(Allocator::Greedy, &request);
         let by_need = replay_greedy(&case, Some(&previous));
         let [stay, fresh] = [&previous, &by_need].map(|set| route(&request, set).makespan);
@@ -167,7 +167,7 @@ proptest! {
             .collect();
         let stay = route(&after.request(), &kept).makespan;
         for allocator in [Allocator::Greedy, Allocator::Parametric, Allocator::Best] {
-            let request = Request { previous: Some(&previous), ..after.request() };
+            let request = after.request().with_previous(Some(&previous)).unwrap();
             let found = allocate(allocator, &request);
             prop_assert!(request.admits(&found.circuits).is_ok());
             prop_assert!(found.makespan <= stay, "{:?}", allocator);

@@ -13,13 +13,7 @@ const STICKY: [Allocator; 3] = [Allocator::Greedy, Allocator::Parametric, Alloca
 
 /// A request for servers of one port, without split, on circuits and an EPS of one byte per second.
 fn slow<'a>(case: &'a Case, held: &'a [u16]) -> Request<'a> {
-    Request {
-        circuit_rate: Rate(8),
-        eps_rates: EpsRates::Equal(Rate(8)),
-        split: false,
-        previous: Some(held),
-        ..case.request()
-    }
+    case.request_at(Rate(8), EpsRates::Equal(Rate(8))).with_previous(Some(held)).unwrap()
 }
 
 /// Symmetric demand of pairs of single ports.
@@ -39,7 +33,7 @@ fn a_circuit_moves_for_a_single_byte() {
     (case.split, case.eps) = (false, BITS);
     let held = joined_pairs(4, &[(0, 2)]);
     for allocator in STICKY {
-        let request = Request { previous: Some(&held), ..case.request() };
+        let request = case.request().with_previous(Some(&held)).unwrap();
         let found = allocate(allocator, &request);
         assert_eq!((found.circuits[1], found.circuits[2]), (1, 0), "{allocator}");
         let seconds = (large + rest) as f64 * 8.0 / BITS as f64;
@@ -141,7 +135,7 @@ fn assert_only_the_heavy_pair_changes(case: &Case, held: &[(usize, usize)]) {
     let n = case.servers;
     let previous = joined_pairs(n, held);
     for allocator in STICKY {
-        let request = Request { previous: Some(&previous), ..case.request() };
+        let request = case.request().with_previous(Some(&previous)).unwrap();
         let found = allocate(allocator, &request).circuits;
         let wanted = joined_pairs(n, &[held, &[(n - 2, n - 1)]].concat());
         assert_eq!(found, wanted, "{allocator}");
@@ -175,7 +169,7 @@ fn results_are_those_of_their_circuits() {
         let case = Case::random(4 + draw % 3, 1 + draw as u32 % 3, draw % 2 == 0, &mut random);
         let case = if draw % 4 < 2 { tied(case) } else { case };
         let held = random_circuits(&case, &mut random);
-        let request = Request { previous: Some(&held), ..case.request() };
+        let request = case.request().with_previous(Some(&held)).unwrap();
         for &allocator in Allocator::ALL {
             for tolerance in [0.0, 0.03, 0.3] {
                 let found = allocate_within(allocator, &request, tolerance);
@@ -192,7 +186,7 @@ fn results_are_those_of_their_circuits() {
 fn pairs_that_hold_circuits_come_before_others_in_equal_need() {
     let case = Case { split: false, ..Case::new(6, vec![1_000_000; 36], 1) };
     let held = joined_pairs(6, &[(2, 4)]);
-    let request = Request { previous: Some(&held), ..case.request() };
+    let request = case.request().with_previous(Some(&held)).unwrap();
     let by_index = [(0, 1), (2, 4), (3, 5)];
     let opposite_first = [(0, 3), (2, 4), (1, 5)];
     for (allocator, pairs) in
@@ -213,7 +207,7 @@ fn best_is_never_slower_for_knowing_what_is_there() {
             tied(Case::random(4 + draw % 5, 1 + draw as u32 % 3, draw % 2 == 0, &mut random));
         let held = random_circuits(&case, &mut random);
         for case in [&case, &Case { eps: BITS / 3, ..case.clone() }] {
-            let request = Request { previous: Some(&held), ..case.request() };
+            let request = case.request().with_previous(Some(&held)).unwrap();
             let best = allocate(Allocator::Best, &request).makespan;
             for &allocator in Allocator::ALL {
                 for request in [request, case.request()] {
@@ -232,7 +226,7 @@ fn changes(tolerance: f64) -> [[u32; 2]; 3] {
     for draw in 0..150 {
         let case = tied(Case::random(4 + draw % 2, 1 + draw as u32 % 2, draw % 4 < 2, &mut random));
         let held = random_circuits(&case, &mut random);
-        let request = Request { previous: Some(&held), ..case.request() };
+        let request = case.request().with_previous(Some(&held)).unwrap();
         let mut sets = Vec::new();
         every_multigraph(&case, |circuits| {
             let time = route(&request, circuits).makespan;

@@ -2,7 +2,7 @@
 
 use crate::common::cases::{Case, Random, case};
 use lightloom_model::Allocator;
-use lightloom_schedule::{Request, allocate, allocate_within, changed_pairs, line_bound, route};
+use lightloom_schedule::{allocate, allocate_within, changed_pairs, line_bound, route};
 use proptest::prelude::*;
 
 const METHODS: [Allocator; 3] = [Allocator::Greedy, Allocator::Parametric, Allocator::Best];
@@ -26,7 +26,7 @@ proptest! {
         let held = allocate(Allocator::Greedy, &case.request()).circuits;
         let next = drifted(&case, 0.5, &mut Random(seed));
         for allocator in METHODS {
-            let request = Request { previous: Some(&held), ..next.request() };
+            let request = next.request().with_previous(Some(&held)).unwrap();
             let found = allocate_within(allocator, &request, tolerance);
             let anew = allocate(allocator, &request);
             prop_assert!(request.admits(&found.circuits).is_ok());
@@ -50,7 +50,7 @@ fn a_small_drift_changes_nothing_within_the_tolerance() {
         let mut held = allocate(Allocator::Best, &case.request()).circuits;
         for _ in 0..4 {
             case = drifted(&case, 0.02, &mut random);
-            let request = Request { previous: Some(&held), ..case.request() };
+            let request = case.request().with_previous(Some(&held)).unwrap();
             let anew = allocate(Allocator::Best, &request).circuits;
             let near = allocate_within(Allocator::Best, &request, 0.05).circuits;
             strict += changed_pairs(&held, &anew);
@@ -67,7 +67,7 @@ fn without_previous_circuits_or_tolerance_it_is_plain_allocation() {
     let plain = allocate(Allocator::Best, &case.request());
     assert_eq!(allocate_within(Allocator::Best, &case.request(), 0.1), plain);
     let held = allocate(Allocator::Static, &case.request()).circuits;
-    let request = Request { previous: Some(&held), ..case.request() };
+    let request = case.request().with_previous(Some(&held)).unwrap();
     let sticky = allocate(Allocator::Best, &request);
     assert_eq!(allocate_within(Allocator::Best, &request, 0.0), sticky);
 }
@@ -78,7 +78,7 @@ fn circuits_without_ports_are_given_up() {
     let mut case = Case::new(4, vec![1_000_000; 16], 3);
     let held = allocate(Allocator::Static, &case.request()).circuits;
     case.ports[0] = 1;
-    let request = Request { previous: Some(&held), ..case.request() };
+    let request = case.request().with_previous(Some(&held)).unwrap();
     let found = allocate_within(Allocator::Best, &request, 10.0);
     assert!(request.admits(&found.circuits).is_ok());
     assert_eq!(changed_pairs(&held, &found.circuits), 2);

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::cases::{Case, case, joined_pairs};
-use lightloom_model::Allocator;
-use lightloom_schedule::{NicCircuit, NicEnd, Request, allocate, map_nics, map_working_nics};
+use crate::common::cases::{BITS, Case, case, joined_pairs};
+use lightloom_model::{Allocator, Rate};
+use lightloom_schedule::{
+    EpsRates, NicCircuit, NicEnd, Request, allocate, map_nics, map_working_nics,
+};
 use proptest::prelude::*;
 
 fn node(nic: u32, ports: u32) -> u32 {
@@ -40,8 +42,9 @@ proptest! {
         };
         let ports = &case.ports[..n];
         let (first, second) = (cut(&case), cut(&other));
+        let eps_rates = EpsRates::Equal(Rate(case.eps));
         let solve = |demand: &[u64]| {
-            let request = Request { servers: n, demand, ports, allowed: None, ..case.request() };
+            let request = Request::new(demand, ports, Rate(BITS), eps_rates, case.split).unwrap();
             allocate(Allocator::Best, &request).circuits
         };
         let before = map_nics(&solve(&first), ports, 2, &[]);

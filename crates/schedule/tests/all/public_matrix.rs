@@ -19,16 +19,8 @@ fn public_matrix() -> Option<Vec<u64>> {
 
 fn on_matrix(demand: &[u64], allocator: Allocator, split: bool) -> (Allocation, f64) {
     let rate = Rate(400_000_000_000);
-    let request = Request {
-        servers: 8,
-        demand,
-        ports: &[6; 8],
-        allowed: None,
-        circuit_rate: rate,
-        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
-        split,
-        previous: None,
-    };
+    let request =
+        Request::new(demand, &[6; 8], rate, EpsRates::Equal(Rate(2 * rate.0)), split).unwrap();
     let allocation = allocate(allocator, &request);
     let ratio = allocation.makespan / port_bound(&request);
     (allocation, ratio)

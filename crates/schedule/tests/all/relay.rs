@@ -1,7 +1,7 @@
 //! Two-hop relaying against closed forms, its own bound and checker, and adversarial demand.
 
 use crate::common::regimes;
-use lightloom_model::{Allocator, Duration, Rate};
+use lightloom_model::{Allocator, Duration, Invalid, Rate};
 use lightloom_schedule::relay::{
     DualPrices, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, RelayVerdict,
     Relayed, RelayedAllocation, Via, allocate_relayed, dual_bound, relay, relay_as, verify,
@@ -44,14 +44,12 @@ impl Case {
     }
 
     fn request(&self) -> RelayRequest<'_> {
-        RelayRequest {
-            servers: self.n,
-            demand: &self.demand,
-            circuits: &self.circuits,
-            circuit_rate: Rate(BITS),
-            eps_rates: EpsRates::Equal(Rate(self.eps)),
-            cost: self.cost,
-        }
+        self.checked().unwrap()
+    }
+
+    fn checked(&self) -> Result<RelayRequest<'_>, Invalid> {
+        let (rate, eps_rates) = (Rate(BITS), EpsRates::Equal(Rate(self.eps)));
+        RelayRequest::new(&self.demand, &self.circuits, rate, eps_rates, self.cost)
     }
 
     fn relay(&self) -> Relayed {
@@ -121,11 +119,11 @@ fn nothing_to_send_takes_no_time() {
 fn a_latency_above_the_gain_means_one_hop() {
     let mut case = Case::ring(7, 2).with(0, 2, 400_000);
     let gain = 100e3 / BYTES_PER_S;
-    case.cost.chunk_latency = Duration((gain * 0.9e12) as u64);
+    case.cost.relay_delay = Duration((gain * 0.9e12) as u64);
     let found = case.relay();
     assert_eq!(found.verdict, RelayVerdict::Pays);
     assert!(found.makespan + found.latency < found.one_hop);
-    case.cost.chunk_latency = Duration((gain * 1.1e12) as u64);
+    case.cost.relay_delay = Duration((gain * 1.1e12) as u64);
     let found = case.relay();
     assert_eq!(found.verdict, RelayVerdict::LatencyExceedsGain);
     assert_eq!((found.relayed_bytes(), found.latency), (0, 0.0));
@@ -138,7 +136,7 @@ fn the_latency_is_that_of_one_chunk_on_the_wire_and_across_the_switch() {
     let cost = RelayCost {
         staging_rate: Some(Rate(8_000_000_000)),
         chunk_bytes: 1_000_000,
-        chunk_latency: Duration(5_000_000),
+        relay_delay: Duration(5_000_000),
         memory_limit: None,
     };
     assert!((cost.latency(Rate(BITS)) - (20e-6 + 1e-3 + 5e-6)).abs() < 1e-12);
@@ -168,19 +166,12 @@ fn relays_hold_no_more_than_their_memory() {
 #[test]
 fn every_regime_comes_close_to_its_bound() {
     let mut random = regimes::Random(11);
+    let (rate, eps_rates) = (Rate(BITS), EpsRates::Equal(Rate(2 * BITS)));
     for (n, limit) in [(8, 1.1), (16, 1.15), (32, 1.25)] {
+        let ports = vec![6; n];
         for kind in regimes::KINDS {
             let demand = regimes::demand(kind, n, &mut random);
-            let request = Request {
-                servers: n,
-                demand: &demand,
-                ports: &vec![6; n],
-                allowed: None,
-                circuit_rate: Rate(BITS),
-                eps_rates: EpsRates::Equal(Rate(2 * BITS)),
-                split: true,
-                previous: None,
-            };
+            let request = Request::new(&demand, &ports, rate, eps_rates, true).unwrap();
             for allocator in [Allocator::Static, Allocator::Best] {
                 let circuits = allocate(allocator, &request).circuits;
                 let case = Case {
@@ -329,41 +320,36 @@ fn the_checker_names_what_is_wrong() {
 #[test]
 fn inconsistent_requests_are_named() {
     let case = Case::ring(3, 1);
-    let request = case.request();
+    let (demand, circuits) = (&case.demand, &case.circuits);
+    let made = |demand, circuits, rate| {
+        let eps_rates = EpsRates::Equal(Rate(case.eps));
+        RelayRequest::new(demand, circuits, Rate(rate), eps_rates, case.cost)
+    };
     let wrong = [
-        (RelayRequest { demand: &[0; 4], ..request }, "demand has 4 entries, expected 9"),
-        (RelayRequest { circuits: &[0; 4], ..request }, "circuits has 4 entries, expected 9"),
+        (made(&[0; 8], circuits, 1), "demand has 8 entries, expected 4"),
+        (made(demand, &[0; 4], 1), "circuits has 4 entries, expected 9"),
         (
-            RelayRequest { circuits: &[0, 1, 0, 0, 0, 0, 0, 0, 0], ..request },
+            made(demand, &[0, 1, 0, 0, 0, 0, 0, 0, 0], 1),
             "circuits are duplex: expected a symmetric matrix",
         ),
+        (made(demand, &[1, 0, 0, 0, 0, 0, 0, 0, 0], 1), "server 0 has circuits to itself"),
+        (made(demand, circuits, 0), "circuit_rate must be above 0 b/s"),
         (
-            RelayRequest { circuits: &[1, 0, 0, 0, 0, 0, 0, 0, 0], ..request },
-            "server 0 has circuits to itself",
-        ),
-        (RelayRequest { circuit_rate: Rate(0), ..request }, "circuit_rate must be above 0 b/s"),
-        (
-            RelayRequest { demand: &[u64::MAX; 9], ..request },
+            made(&[u64::MAX; 9], circuits, 1),
             "166020696663385964535 bytes of demand, at most 9223372036854775808",
         ),
     ];
-    for (request, text) in wrong {
-        assert_eq!(request.validate().unwrap_err().to_string(), text);
+    for (refused, text) in wrong {
+        assert_eq!(refused.unwrap_err().to_string(), text);
     }
 }
 
 fn judged(case: &Case, ports: &[u32], previous: Option<&[u16]>) -> RelayedAllocation {
-    let request = Request {
-        servers: case.n,
-        demand: &case.demand,
-        ports,
-        allowed: None,
-        circuit_rate: Rate(BITS),
-        eps_rates: EpsRates::Equal(Rate(case.eps)),
-        split: true,
-        previous,
-    };
-    allocate_relayed(&request, case.cost, 20)
+    let request =
+        Request::new(&case.demand, ports, Rate(BITS), EpsRates::Equal(Rate(case.eps)), true)
+            .and_then(|request| request.with_previous(previous))
+            .unwrap();
+    allocate_relayed(&request, case.cost, 20).unwrap()
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use crate::common::cases::{BITS, Case, Random, distinct_case};
 use lightloom_model::Rate;
-use lightloom_schedule::allocation::{EpsRates, Request, port_bound};
+use lightloom_schedule::allocation::{EpsRates, port_bound};
 use lightloom_schedule::relay::{
     Origin, RelayCost, RelayRequest, RelayedAllocation, allocate_relayed, expander, relay,
 };
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const ROUNDING: f64 = 1e-9;
 
 fn served(case: &Case, evaluations: u32) -> RelayedAllocation {
-    allocate_relayed(&case.request(), RelayCost::default(), evaluations)
+    allocate_relayed(&case.request(), RelayCost::default(), evaluations).unwrap()
 }
 
 fn time(found: &RelayedAllocation) -> f64 {
@@ -19,15 +19,9 @@ fn time(found: &RelayedAllocation) -> f64 {
 }
 
 fn routed(case: &Case, circuits: &[u16], speedup: u64) -> f64 {
-    let found = relay(&RelayRequest {
-        servers: case.servers,
-        demand: &case.demand,
-        circuits,
-        circuit_rate: Rate(speedup * BITS),
-        eps_rates: EpsRates::Equal(Rate(case.eps)),
-        cost: RelayCost::default(),
-    });
-    found.makespan
+    let (rate, eps_rates) = (Rate(speedup * BITS), EpsRates::Equal(Rate(case.eps)));
+    let cost = RelayCost::default();
+    relay(&RelayRequest::new(&case.demand, circuits, rate, eps_rates, cost).unwrap()).makespan
 }
 
 /// The shortest time over all circuits that ports admit, pair by pair.
@@ -165,8 +159,8 @@ proptest! {
     fn held_circuits_stay_where_nothing_is_clearly_faster(seed in 1..u64::MAX, n in 3..8_usize) {
         let case = Case::random(n, 3, true, &mut Random(seed));
         let first = served(&case, 10);
-        let request = Request { previous: Some(&first.circuits), ..case.request() };
-        let again = allocate_relayed(&request, RelayCost::default(), 0);
+        let request = case.request().with_previous(Some(&first.circuits)).unwrap();
+        let again = allocate_relayed(&request, RelayCost::default(), 0).unwrap();
         prop_assert!(time(&again) <= time(&first) * 1.001 + f64::MIN_POSITIVE);
         if again.origin == Origin::Held {
             prop_assert_eq!(again.circuits, first.circuits);
@@ -182,8 +176,8 @@ fn held_circuits_that_no_longer_fit_are_cut_to_the_ports() {
     case.demand[1] = 80_000_000;
     // Two circuits of 0 - 1 and one of 1 - 2, of which the ports now admit the first one.
     let held = [0, 2, 0, 2, 0, 1, 0, 1, 0];
-    let request = Request { previous: Some(&held), ..case.request() };
-    let found = allocate_relayed(&request, RelayCost::default(), 0);
+    let request = case.request().with_previous(Some(&held)).unwrap();
+    let found = allocate_relayed(&request, RelayCost::default(), 0).unwrap();
     assert_fits(&case, &found.circuits);
     assert_eq!(found.circuits[1], 1);
 }

@@ -121,11 +121,11 @@ proptest! {
 
     #[test]
     fn one_rate_for_all_is_that_rate_for_each(world in world(6)) {
-        let mut equal = world.clone();
-        equal.eps = vec![world.eps[0]; world.n];
-        let each = relay(&equal.request());
+        let World { demand, circuits, circuit_rate, cost, .. } = &world;
+        let equal = World { eps: vec![world.eps[0]; world.n], ..world.clone() };
         let rates = EpsRates::Equal(world.eps[0]);
-        prop_assert_eq!(relay(&RelayRequest { eps_rates: rates, ..equal.request() }), each);
+        let once = RelayRequest::new(demand, circuits, *circuit_rate, rates, *cost).unwrap();
+        prop_assert_eq!(relay(&once), relay(&equal.request()));
     }
 
     #[test]
@@ -173,7 +173,7 @@ proptest! {
     #[test]
     fn verdicts_compare_both_times(world in world(6), nanoseconds in 0..3_000_000_u64) {
         let mut slow = world.clone();
-        slow.cost.chunk_latency = Duration(nanoseconds * 1_000);
+        slow.cost.relay_delay = Duration(nanoseconds * 1_000);
         slow.cost.chunk_bytes = 250_000;
         let found = relay(&slow.request());
         let latency = slow.cost.latency(slow.circuit_rate);
@@ -321,7 +321,7 @@ fn a_chunk_is_late_by_its_time_on_the_wire_and_across_the_switch() {
     assert!((larger.latency(Rate(BITS)) - 3.0 * wire).abs() < 1e-15);
     let staged = RelayCost { staging_rate: Some(Rate(BITS / 4)), ..cost };
     assert!((staged.latency(Rate(BITS)) - 5.0 * wire).abs() < 1e-15);
-    let noticed = RelayCost { chunk_latency: Duration(7_000_000), ..cost };
+    let noticed = RelayCost { relay_delay: Duration(7_000_000), ..cost };
     assert!((noticed.latency(Rate(BITS)) - wire - 7e-6).abs() < 1e-15);
     assert!(RelayCost::default().latency(Rate(BITS)) == 0.0);
 }
@@ -335,7 +335,7 @@ fn pays(found: &Relayed) -> bool {
 fn relaying_pays_exactly_while_its_latency_is_below_its_gain() {
     for (microseconds, expected) in [(0, true), (400, true), (780, true), (820, false)] {
         let mut world = triangle().send(0, 1, 80_000_000);
-        world.cost.chunk_latency = Duration(microseconds * 1_000_000);
+        world.cost.relay_delay = Duration(microseconds * 1_000_000);
         let found = relay(&world.request());
         assert_eq!(pays(&found), expected, "{microseconds}: {found:?}");
     }

@@ -2,7 +2,7 @@
 
 use crate::common::cases::{Case, Random};
 use crate::common::relay_worlds::{BITS, BYTES_PER_S, World};
-use lightloom_model::{Duration, Rate};
+use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::relay::{
     DualPrices, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, RelayVerdict,
     Relayed, RelayedAllocation, Via, allocate_relayed, dual_bound, expander, relay, relay_as,
@@ -28,49 +28,41 @@ fn bytes_of(found: &Relayed) -> Vec<(u32, Option<u32>, u64)> {
     found.paths.iter().map(|path| (path.source, path.relay, path.bytes)).collect()
 }
 
-fn refusal(request: &RelayRequest) -> String {
-    request.validate().unwrap_err().to_string()
+fn refusal(request: Result<RelayRequest, Invalid>) -> String {
+    request.unwrap_err().to_string()
 }
 
 #[test]
 fn a_region_has_a_thousand_and_twenty_four_servers() {
-    let zero = |n: usize| (vec![0_u64; n * n], vec![0_u16; n * n]);
-    let world = triangle();
-    let (demand, circuits) = zero(1_024);
-    let eps_rates = EpsRates::Equal(Rate(0));
-    let largest = RelayRequest {
-        servers: 1_024,
-        demand: &demand,
-        circuits: &circuits,
-        eps_rates,
-        ..world.request()
+    let dark = |n: usize| {
+        let (demand, circuits) = (vec![0; n * n], vec![0; n * n]);
+        let eps_rates = EpsRates::Equal(Rate(0));
+        RelayRequest::new(&demand, &circuits, Rate(BITS), eps_rates, RelayCost::default())
+            .map(|request| request.servers())
     };
-    largest.validate().unwrap();
-    let (demand, circuits) = zero(1_025);
-    let larger = RelayRequest { servers: 1_025, demand: &demand, circuits: &circuits, ..largest };
-    assert_eq!(refusal(&larger), "1025 servers in one region, at most 1024");
+    assert_eq!(dark(1_024), Ok(1_024));
+    assert_eq!(dark(1_025).unwrap_err().to_string(), "1025 servers in one region, at most 1024");
 }
 
 #[test]
 fn every_part_of_a_request_is_looked_at() {
     let world = triangle();
-    let request = world.request();
     for count in [2, 4] {
-        let rates = vec![Rate(BITS); count];
-        let wrong = RelayRequest { eps_rates: EpsRates::Each(&rates), ..request };
-        assert_eq!(refusal(&wrong), format!("eps_rates has {count} entries, expected 3"));
+        let world = World { eps: vec![Rate(BITS); count], ..world.clone() };
+        let text = format!("eps_rates has {count} entries, expected 3");
+        assert_eq!(refusal(world.checked()), text);
     }
-    let unequal = [0, 1, 1, 1, 0, 1, 1, 0, 0];
-    let wrong = RelayRequest { circuits: &unequal, ..request };
-    assert_eq!(refusal(&wrong), "circuits are duplex: expected a symmetric matrix");
-    let cost = RelayCost { staging_rate: Some(Rate(0)), ..request.cost };
-    assert_eq!(refusal(&RelayRequest { cost, ..request }), "staging_rate must be above 0 b/s");
-    let mut demand = [0; 9];
-    demand[1] = 1 << 63;
-    RelayRequest { demand: &demand, ..request }.validate().unwrap();
-    demand[2] = 1;
+    let wrong = World { circuits: vec![0, 1, 1, 1, 0, 1, 1, 0, 0], ..world.clone() };
+    assert_eq!(refusal(wrong.checked()), "circuits are duplex: expected a symmetric matrix");
+    let cost = RelayCost { staging_rate: Some(Rate(0)), ..world.cost };
+    let wrong = World { cost, ..world.clone() };
+    assert_eq!(refusal(wrong.checked()), "staging_rate must be above 0 b/s");
+    let mut large = World { demand: vec![0; 9], ..world };
+    large.demand[1] = 1 << 63;
+    large.request();
+    large.demand[2] = 1;
     let text = "9223372036854775809 bytes of demand, at most 9223372036854775808";
-    assert_eq!(refusal(&RelayRequest { demand: &demand, ..request }), text);
+    assert_eq!(refusal(large.checked()), text);
 }
 
 #[test]
@@ -203,7 +195,7 @@ fn the_busiest_end_is_the_bound() {
 }
 
 fn looked_for(request: &Request, cost: RelayCost, evaluations: u32) -> (f64, RelayedAllocation) {
-    let found = allocate_relayed(request, cost, evaluations);
+    let found = allocate_relayed(request, cost, evaluations).unwrap();
     (found.routing.makespan + found.routing.latency, found)
 }
 
@@ -213,16 +205,9 @@ fn held_against(smaller: u64, larger: u64) -> Origin {
     (demand[1], demand[2]) = (smaller, larger);
     let held = [0, 2, 1, 2, 0, 0, 1, 0, 0];
     let apart = [false, true, true, true, false, false, true, false, false];
-    let request = Request {
-        servers: 3,
-        demand: &demand,
-        ports: &[3, 2, 2],
-        allowed: Some(&apart),
-        circuit_rate: Rate(BITS),
-        eps_rates: EpsRates::Equal(Rate(0)),
-        split: true,
-        previous: Some(&held),
-    };
+    let request = Request::new(&demand, &[3, 2, 2], Rate(BITS), EpsRates::Equal(Rate(0)), true)
+        .and_then(|request| request.with_allowed(Some(&apart))?.with_previous(Some(&held)))
+        .unwrap();
     let (_, found) = looked_for(&request, RelayCost::default(), 0);
     assert_eq!(found.circuits[2] == 1, found.origin == Origin::Held);
     found.origin
@@ -280,9 +265,9 @@ proptest! {
     fn late_relays_do_not_hide_better_circuits(seed in 1..u64::MAX, microseconds in 1..2_000_u64) {
         let case = Case::random(6, 2, true, &mut Random(seed));
         let latency = Duration(microseconds * 1_000_000);
-        let cost = RelayCost { chunk_latency: latency, ..RelayCost::default() };
+        let cost = RelayCost { relay_delay: latency, ..RelayCost::default() };
         let round = expander(&case.request());
-        let held = Request { previous: Some(&round), ..case.request() };
+        let held = case.request().with_previous(Some(&round)).unwrap();
         let (time, _) = looked_for(&held, cost, 0);
         let world = World {
             n: 6,
@@ -300,8 +285,8 @@ proptest! {
     #[test]
     fn relays_divide_pairs_that_one_hop_must_not(seed in 1..u64::MAX, n in 3..8_usize) {
         let case = Case::random(n, 2, true, &mut Random(seed));
-        let whole = Request { split: false, ..case.request() };
+        let whole = case.divided(false);
         let one = allocate_relayed(&case.request(), RelayCost::default(), 4);
-        prop_assert_eq!(one, allocate_relayed(&whole, RelayCost::default(), 4));
+        prop_assert_eq!(one, allocate_relayed(&whole.request(), RelayCost::default(), 4));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::cases::{BITS, Case, Random, brute_force, case, permuted};
 use lightloom_model::{Allocator, Rate};
-use lightloom_schedule::{EpsRates, Request, allocate, line_bound, makespans, port_bound, route};
+use lightloom_schedule::{EpsRates, allocate, line_bound, makespans, port_bound, route};
 use proptest::prelude::*;
 
 /// Sums in different orders differ by rounding.
@@ -95,7 +95,7 @@ proptest! {
         let rates: Vec<Rate> = (0..case.servers)
             .map(|_| Rate((case.eps as f64 * (0.5 + random.uniform())) as u64))
             .collect();
-        let request = Request { eps_rates: EpsRates::Each(&rates), ..case.request() };
+        let request = case.request_at(Rate(BITS), EpsRates::Each(&rates));
         let found = route(&request, &counts).makespan;
         let wanted = replayed(&case, &counts, &rates);
         prop_assert!(near(found, wanted), "{found} s against {wanted} s");
@@ -109,7 +109,7 @@ proptest! {
         let mut before = route(&case.request(), &counts).makespan;
         for server in 0..case.servers {
             rates[server] = Rate(case.eps / 2);
-            let request = Request { eps_rates: EpsRates::Each(&rates), ..case.request() };
+            let request = case.request_at(Rate(BITS), EpsRates::Each(&rates));
             let after = route(&request, &counts).makespan;
             prop_assert!(after >= before * (1.0 - ROUNDING), "server {}", server);
             before = after;
@@ -169,11 +169,7 @@ proptest! {
         let mut larger = case.clone();
         larger.demand.iter_mut().for_each(|bytes| *bytes *= factor);
         let request = case.request();
-        let faster = Request {
-            circuit_rate: Rate(BITS * factor),
-            eps_rates: EpsRates::Equal(Rate(case.eps * factor)),
-            ..request
-        };
+        let faster = case.request_at(Rate(BITS * factor), EpsRates::Equal(Rate(case.eps * factor)));
         for bound in [port_bound, line_bound] {
             let time = bound(&request);
             prop_assert!(near(bound(&larger.request()), time * factor as f64));
@@ -204,11 +200,11 @@ proptest! {
     fn more_ports_or_rate_never_raise_a_bound(case in case(8)) {
         let ports: Vec<u32> = case.ports.iter().map(|ports| ports + 1).collect();
         let request = case.request();
-        let with_ports = Request { ports: &ports, ..request };
-        let with_rate = Request { eps_rates: EpsRates::Equal(Rate(case.eps + BITS)), ..request };
+        let wider = Case { ports, ..case.clone() };
+        let with_rate = case.request_at(Rate(BITS), EpsRates::Equal(Rate(case.eps + BITS)));
         for bound in [port_bound, line_bound] {
             let limit = bound(&request) * (1.0 + ROUNDING);
-            prop_assert!(bound(&with_ports) <= limit);
+            prop_assert!(bound(&wider.request()) <= limit);
             prop_assert!(bound(&with_rate) <= limit);
         }
     }

@@ -145,8 +145,8 @@ class SonicGnmi:
         configured, reported = await self._rows(CONFIG), await self._rows(REPORTED)
         if not ports:
             return readback_of(configured, reported, [])
-        found = readback_of(configured, reported, await self._rows(PORTS))
-        return replace(found, equipment=equipment_of(await self._components()))
+        readback = readback_of(configured, reported, await self._rows(PORTS))
+        return replace(readback, equipment=equipment_of(await self._components()))
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         """Delete and create circuits by one transaction; nothing is sent twice."""

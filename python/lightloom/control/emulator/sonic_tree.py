@@ -42,7 +42,7 @@ def below(tree: Any, steps: Iterable[PathStep]) -> Any:
         name = step.name if step.name in tree else bare[step.name.rpartition(":")[2]]
         value = tree[name]
         if step.keys:
-            value = [one for one in value if all(one[k] == v for k, v in step.keys.items())]
+            value = [row for row in value if all(row[k] == v for k, v in step.keys.items())]
             if not value:
                 raise KeyError(step.name)
         found, tree = {name: value}, value[0] if isinstance(value, list) else value

@@ -2,18 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from lightloom.lazy import exports
+from lightloom.lazy import export_on_use
 
 if TYPE_CHECKING:
-    from lightloom.study.collective.run import CollectiveResult, run_collectives
-    from lightloom.study.collective.scenario import CollectiveScenario
+    from lightloom.study.collective.run import CollectiveResult as CollectiveResult
+    from lightloom.study.collective.run import run_collectives as run_collectives
+    from lightloom.study.collective.scenario import CollectiveScenario as CollectiveScenario
 
-__all__ = ["CollectiveResult", "CollectiveScenario", "run_collectives"]
-
-__getattr__ = exports(
-    __name__,
-    {
-        "run": ["CollectiveResult", "run_collectives"],
-        "scenario": ["CollectiveScenario"],
-    },
-)
+export_on_use()

@@ -22,7 +22,6 @@ from lightloom.errors import InputError
 from lightloom.fabric import Cluster, Fabric, FabricContext, Setting, job_context
 from lightloom.fabric.network import Network
 from lightloom.hardware import load_gpu
-from lightloom.models import load_model
 from lightloom.models.model import Attention, Model
 from lightloom.parallel import Plan, RankGrid, Workers, place_workers
 from lightloom.progress import Progress
@@ -35,6 +34,7 @@ from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.builder import Block, ProgramBuilder, TaskGraphBuilder
 from lightloom.workload.collectives import Collectives
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.programs.known import load_layers
 from lightloom.workload.ring_writer import RingWriter
 from lightloom.workload.rings import ring_groups
 from lightloom.workload.task_graph import Collective, TaskGraph
@@ -238,7 +238,7 @@ def _cluster(scenario: CollectiveScenario) -> Cluster:
 def _tasks(scenario: CollectiveScenario) -> Iterator[_Task]:
     """The collectives of a scenario: one for each size, or those of a layer."""
     if scenario.model is not None:
-        yield from _layer_tasks(scenario, load_model(scenario.model))
+        yield from _layer_tasks(scenario, load_layers(scenario.model))
         return
     group = scenario.group_gpus or scenario.gpus
     for size in scenario.size_bytes:

@@ -89,9 +89,9 @@ def with_options(job: Job, chosen: Mapping[str, Mapping[str, Any]]) -> Job:
     listed: list[str | Fabric] = list(job.scenario.fabrics)
     options = dict(job.scenario.fabric_options)
     for place, fabric in enumerate(load_fabrics(job.scenario)):
-        moved, given = chosen.get(fabric.name), listed[place]
-        if moved and isinstance(given, str):
-            options[given] = {**options.get(given, {}), **moved}
+        moved, listed_as = chosen.get(fabric.name), listed[place]
+        if moved and isinstance(listed_as, str):
+            options[listed_as] = {**options.get(listed_as, {}), **moved}
         elif moved:
             listed[place] = fabric.replace(**moved)
     tables = {"fabrics": tuple(listed), "fabric_options": options, "designs": "default"}

@@ -9,7 +9,7 @@ counted decides: see :class:`~lightloom.fabric.Counting`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lightloom.errors import FabricError
@@ -61,14 +61,34 @@ def at_equal_cost(jobs: Sequence[Job]) -> tuple[list[Job], list[EqualCost]]:
     jobs = [dataclasses.replace(job, scenario=scenario, rates=rates) for job in jobs]
     first = jobs[0].fabrics[0]
     target_usd = _cost_usd(jobs[0], first)
-    found = [
+    equals = [
         _solved(job, fabric, first.name, target_usd)
         for job in jobs
         for fabric in job.fabrics
         if fabric is not first
     ]
-    options = {equal.fabric: {"rate_gbps": equal.rate_gbps} for equal in found}
-    return [with_options(job, options) for job in jobs], found
+    options = {equal.fabric: {"rate_gbps": equal.rate_gbps} for equal in equals}
+    return [with_options(job, options) for job in jobs], equals
+
+
+def fastest_rate_gbps(cost_usd: Callable[[float], float], budget_usd: float) -> float:
+    """The fastest rate that a budget buys, Gb/s, of costs that grow with the rate.
+
+    Raises
+    ------
+    FabricError
+        If every rate costs more, or none.
+    """
+    low, high = LOWEST_GBPS, HIGHEST_GBPS
+    if not cost_usd(low) <= budget_usd <= cost_usd(high):
+        raise FabricError(
+            f"no rate from {low:g} to {high:g} Gb/s costs ${budget_usd:,.0f}: "
+            f"${cost_usd(low):,.0f} to ${cost_usd(high):,.0f}"
+        )
+    while high / low > 1 + 10.0**-DIGITS:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if cost_usd(middle) <= budget_usd else (low, middle)
+    return low
 
 
 def _cost_usd(job: Job, fabric: Fabric) -> float:
@@ -76,27 +96,24 @@ def _cost_usd(job: Job, fabric: Fabric) -> float:
 
 
 def _solved(job: Job, fabric: Fabric, first: str, target_usd: float) -> EqualCost:
-    """Halve the interval of rates: costs grow with the rate, in steps where switches change."""
+    """Costs grow with the rate, in steps where switches change."""
 
     def cost_usd(rate_gbps: float) -> float:
         return _cost_usd(job, fabric.replace(rate_gbps=rate_gbps))
 
-    low, high = LOWEST_GBPS, HIGHEST_GBPS
-    if not cost_usd(low) <= target_usd <= cost_usd(high):
+    try:
+        fastest = fastest_rate_gbps(cost_usd, target_usd)
+    except FabricError as refusal:
         raise FabricError(
-            f"{fabric.name}: no rate from {low:g} to {high:g} Gb/s makes its network cost what "
-            f"that of {first} costs, ${target_usd:,.0f}: ${cost_usd(low):,.0f} to "
-            f"${cost_usd(high):,.0f}; leave {fabric.name} out"
-        )
-    while high / low > 1 + 10.0**-DIGITS:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if cost_usd(middle) <= target_usd else (low, middle)
-    rate_gbps = float(f"{low:.{DIGITS}g}")
-    found = EqualCost(fabric.name, rate_gbps, cost_usd(rate_gbps))
-    if abs(found.network_cost_usd / target_usd - 1) > TOLERANCE:
+            f"{fabric.name}: its network cannot cost what that of {first} does: {refusal}; leave "
+            f"{fabric.name} out"
+        ) from None
+    rate_gbps = float(f"{fastest:.{DIGITS}g}")
+    equal = EqualCost(fabric.name, rate_gbps, cost_usd(rate_gbps))
+    if abs(equal.network_cost_usd / target_usd - 1) > TOLERANCE:
         raise FabricError(
             f"{fabric.name}: at {rate_gbps:g} Gb/s its network costs "
-            f"${found.network_cost_usd:,.0f}, and a little faster more than the "
+            f"${equal.network_cost_usd:,.0f}, and a little faster more than the "
             f"${target_usd:,.0f} of {first}: its switches change there; leave {fabric.name} out"
         )
-    return found
+    return equal

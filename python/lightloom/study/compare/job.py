@@ -520,6 +520,30 @@ def model_of(scenario: Scenario) -> Model:
     return load_model(scenario.model)
 
 
+class Equipment(TypedDict):
+    """What a job runs on, and what that costs: fields of :class:`Job`."""
+
+    gpu: Gpu
+    cluster: Cluster
+    fabrics: tuple[Fabric, ...]
+    rates: Rates
+    costs: dict[str, Costs]
+
+
+def equipment_of(scenario: Scenario, gpu: Gpu) -> Equipment:
+    """The machines, the fabrics and their costs of a scenario whose number of GPUs is known.
+
+    Raises
+    ------
+    InputError
+        If there are no such machines, fabrics or prices.
+    """
+    rates = Rates.of(scenario)
+    cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
+    costs = costs_by_name(fabrics, installed(cluster, scenario.cluster), gpu, rates)
+    return {"gpu": gpu, "cluster": cluster, "fabrics": fabrics, "rates": rates, "costs": costs}
+
+
 def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     """Look everything up and refuse what cannot be, before anything is simulated.
 
@@ -540,8 +564,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     scenario = with_servers(_with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
-    fabrics = load_fabrics(scenario)
-    rates = Rates.of(scenario)
+    equipment = equipment_of(scenario, gpu)
     fitted = fitted or fitted_plan(scenario, model, gpu, options)
     plan = fitted.plan
     compute = ComputeModel.load(
@@ -555,22 +578,15 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
         state_precision=fitted.options.state_precision,
         dispatch=dispatch_of(scenario, model, options),
     )
-    cluster = cluster_of(scenario, gpu)
-    bought = installed(cluster, scenario.cluster)
-    costs = costs_by_name(fabrics, bought, gpu, rates)
     demand_source(scenario, model, plan, scenario.seed)
     return ModelJob(
         scenario=scenario,
         model=model,
-        gpu=gpu,
         plan=plan,
         compute=compute,
         options=options,
-        cluster=cluster,
-        fabrics=fabrics,
         fitted=fitted,
-        rates=rates,
-        costs=costs,
+        **equipment,
     )
 
 

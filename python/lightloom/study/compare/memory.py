@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from lightloom.errors import PlanError
 from lightloom.hardware import Gpu, load_gpu
-from lightloom.models import Model, load_model
+from lightloom.models import Model
 from lightloom.models.parameters import parameter_parts
 from lightloom.parallel import StageMemory, does_not_fit, memory_per_stage
 from lightloom.parallel.choose import stated_plan
@@ -22,6 +22,7 @@ from lightloom.study.compare.fit import FittedPlan, fitted_plan, remedy
 from lightloom.study.compare.job import workload_options
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import PlanOptions, Scenario
+from lightloom.workload.programs.known import load_layers
 
 #: longest sequence that is looked for, and lengths that an expansion is shown for
 MAX_KILO_TOKENS = 2**20
@@ -67,7 +68,7 @@ def job_memory(scenario: Scenario) -> JobMemory:
         If the model, the GPU or the plan cannot be used; if no plan was given and none fits.
     """
     assert scenario.model is not None
-    model = load_model(scenario.model)
+    model = load_layers(scenario.model)
     scenario = with_servers(scenario, model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lightloom.fabric import Fabric
-from lightloom.schedule import RECONFIGURE_POLICIES
+from lightloom.schedule import WHEN_POLICIES
 from lightloom.simulate import Run
 from lightloom.study.compare.results import SAME, FabricResult, LinkUpResult, PolicyResult
 from lightloom.study.compare.variants import NEVER, FabricVariant, LinkUp, OtherPolicy
@@ -37,10 +37,10 @@ def policy_results(
     if reconfiguration is None:
         return ()
     runs = {**variant_runs, OtherPolicy(reconfiguration.when): run}
-    if any(OtherPolicy(name) not in runs for name in RECONFIGURE_POLICIES):
+    if any(OtherPolicy(name) not in runs for name in WHEN_POLICIES):
         return ()
     never_s = runs[NEVER].step_time_s
-    return tuple(_result(name, runs[OtherPolicy(name)], never_s) for name in RECONFIGURE_POLICIES)
+    return tuple(_result(name, runs[OtherPolicy(name)], never_s) for name in WHEN_POLICIES)
 
 
 def _result(when: str, run: Run, never_s: float) -> PolicyResult:

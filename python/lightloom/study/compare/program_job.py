@@ -13,10 +13,9 @@ from typing import Any
 from lightloom.errors import InputError
 from lightloom.hardware import load_gpu
 from lightloom.progress import Progress
-from lightloom.study.compare.costs import Rates, costs_by_name
 from lightloom.study.compare.given_options import refuse_options
-from lightloom.study.compare.job import StepJob, StepWorkload, cluster_of, load_fabrics
-from lightloom.study.compare.racks import installed, with_servers
+from lightloom.study.compare.job import StepJob, StepWorkload, equipment_of
+from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario, packet_options
 from lightloom.study.compare.traced import traced_job
@@ -146,21 +145,15 @@ def program_job(scenario: Scenario, program: WorkloadProgram) -> ProgramJob:
             f"gpus = {gpus}: {program.name} fills servers of {size} GPUs; use a multiple of {size},"
             " or other --gpus-per-server"
         )
-    rates = Rates.of(scenario)
-    cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
     return ProgramJob(
         scenario=scenario,
-        gpu=gpu,
         compute=ComputeModel.load(
             scenario.cluster.gpu,
             scenario.cluster.profile,
             cuda_graphs=scenario.compute.cuda_graphs,
         ),
-        cluster=cluster,
-        fabrics=fabrics,
-        rates=rates,
-        costs=costs_by_name(fabrics, installed(cluster, scenario.cluster), gpu, rates),
         program=program,
+        **equipment_of(scenario, gpu),
     )
 
 

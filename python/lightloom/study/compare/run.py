@@ -216,10 +216,10 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     named_parts(scenario.fail)
     _begin(watcher, "reading")
-    given = given_job(scenario, watcher.progress)
-    jobs: list[Job] = list(planned_jobs(scenario, watcher)) if given is None else [given]
-    if given is not None:
-        scenario = given.scenario
+    step_job = given_job(scenario, watcher.progress)
+    jobs: list[Job] = list(planned_jobs(scenario, watcher)) if step_job is None else [step_job]
+    if step_job is not None:
+        scenario = step_job.scenario
     tried: list[Design] = []
     if scenario.designs == "tuned":
         jobs, tried = tuned(jobs, watcher)

@@ -213,11 +213,11 @@ def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
     points = list(points)
     for number, point in enumerate(points):
         try:
-            given = given_job(point.scenario)
-            if given is None:
+            job = given_job(point.scenario)
+            if job is None:
                 prepare(point.scenario)
             else:  # which may say how many GPUs it has
-                values = point.values | {"gpus": given.scenario.gpus}
+                values = point.values | {"gpus": job.scenario.gpus}
                 points[number] = replace(point, values=values)
         except LightloomError as error:
             failures[number] = str(error)

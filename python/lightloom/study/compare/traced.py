@@ -17,10 +17,9 @@ from lightloom.demand.open import kind_of
 from lightloom.errors import InputError
 from lightloom.hardware import load_gpu
 from lightloom.progress import Progress
-from lightloom.study.compare.costs import Rates, costs_by_name
 from lightloom.study.compare.given_options import refuse_options
-from lightloom.study.compare.job import StepJob, StepWorkload, cluster_of, load_fabrics
-from lightloom.study.compare.racks import installed, with_servers
+from lightloom.study.compare.job import StepJob, StepWorkload, equipment_of
+from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import (
     Scenario,
@@ -202,24 +201,17 @@ def traced_job(scenario: Scenario, progress: Progress | None = None) -> TraceJob
             "the trace has no all-to-alls of tokens that a router chose: nothing would read "
             "--demand; leave it out"
         )
-    rates = Rates.of(scenario)
-    cluster, fabrics = cluster_of(scenario, gpu), load_fabrics(scenario)
-    bought = installed(cluster, scenario.cluster)
     in_fp8 = "fp8" in gpu.formats and step.uses("float8")
     return TraceJob(
         scenario=scenario,
-        gpu=gpu,
         compute=ComputeModel.load(
             scenario.cluster.gpu,
             scenario.cluster.profile,
             precision="fp8" if in_fp8 else "bf16",
             cuda_graphs=scenario.compute.cuda_graphs,
         ),
-        cluster=cluster,
-        fabrics=fabrics,
-        rates=rates,
-        costs=costs_by_name(fabrics, bought, gpu, rates),
         step=step,
         form=imported.form,
         remarks=imported.remarks,
+        **equipment_of(scenario, gpu),
     )

@@ -79,7 +79,7 @@ class ScheduleComparison(Shown):
     Examples
     --------
     >>> import lightloom
-    >>> lightloom.compare_schedules([[0, 5], [7, 0]], delay=0)
+    >>> lightloom.compare_schedules([[0, 5], [7, 0]], fixed_s=0)
     ScheduleComparison(demand: 2 x 2, 12 B; shortest round-robin, 0.14 ns)
     """
 

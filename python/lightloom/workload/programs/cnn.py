@@ -245,8 +245,9 @@ def networks_named(name: str) -> tuple[ImageNetwork, ...]:
     if len(unknown) == len(parts):
         return ()
     if unknown:
-        known = f"known are {', '.join(NETWORKS)}"
-        raise InputError(f"{echo(unknown[0])} of {echo(name)} is no network: {known}")
+        raise InputError(
+            f"{echo(unknown[0])} of {echo(name)} is no network: known are {', '.join(NETWORKS)}"
+        )
     return tuple(NETWORKS[part]() for part in parts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lightloom.errors import ModelError
+from lightloom.models import Model, load_model
 from lightloom.practice import Synchronization
 from lightloom.workload.programs.cnn import NETWORKS, Cnn, networks_named
 from lightloom.workload.programs.nas import BENCHMARKS, CLASSES, nas_named
@@ -16,6 +18,22 @@ def known_programs() -> dict[str, str]:
         f"nas-{'|'.join(BENCHMARKS)}-{'|'.join(CLASSES)}": "the communication of a parallel"
         " benchmark of NASA by class, such as nas-ft-d",
     }
+
+
+def load_layers(name: str) -> Model:
+    """As :func:`.load_model`, for what needs the layers of a model, which a program has not.
+
+    Raises
+    ------
+    ModelError
+        If it is a program, or no model.
+    """
+    if program_named(name) is not None:
+        raise ModelError(
+            f"{name} is a program, without the layers and the plan of a model; simulate it: "
+            f"lightloom compare {name}"
+        )
+    return load_model(name)
 
 
 def program_named(

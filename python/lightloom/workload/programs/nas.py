@@ -154,10 +154,10 @@ def nas_named(name: str) -> Nas | None:
         return None
     parts = _NAME.fullmatch(name)
     if parts is None or parts[1] not in BENCHMARKS or parts[2] not in CLASSES:
-        known = [f"nas-{benchmark}-{size}" for benchmark in BENCHMARKS for size in CLASSES]
+        names = [f"nas-{benchmark}-{size}" for benchmark in BENCHMARKS for size in CLASSES]
         raise InputError(
             f"{echo(name)}: expected nas-{'|'.join(BENCHMARKS)}-{'|'.join(CLASSES)}"
-            f"{did_you_mean(name, known)}"
+            f"{did_you_mean(name, names)}"
         )
     return Nas(parts[1], parts[2])
 

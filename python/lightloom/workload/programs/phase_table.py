@@ -20,7 +20,7 @@ import numpy.typing as npt
 from lightloom.demand.byte_matrix import parse_npy
 from lightloom.errors import DemandError, echo
 from lightloom.inputs.files import first_line, open_file, shown_path
-from lightloom.inputs.text_table import Columns, parse_table
+from lightloom.inputs.text_table import Columns, heads_of, parse_table
 from lightloom.optional import need
 from lightloom.workload.compute_kernels import Kernels
 from lightloom.workload.programs.phases import PURPOSE, Phase, PhaseSequence, phase_graph
@@ -119,10 +119,7 @@ def is_phase_table(path: Path) -> bool:
     if suffix not in _TEXT or not path.is_file():
         return False
     with path.open("rb") as stream:
-        head = stream.read(_HEAD_BYTES).lower()
-    lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
-    return bool(lines) and {b"phase", b"source"} <= set(lines[0].replace(b";", b",").replace(
-        b"\t", b",").replace(b" ", b"").split(b","))  # fmt: skip
+        return {"phase", "source"} <= set(heads_of(stream.read(_HEAD_BYTES)))
 
 
 def read_phases(path: Path) -> DemandTrace:

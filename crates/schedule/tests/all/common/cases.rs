@@ -34,16 +34,19 @@ impl Case {
     }
 
     pub fn request(&self) -> Request<'_> {
-        Request {
-            servers: self.servers,
-            demand: &self.demand,
-            ports: &self.ports,
-            allowed: Some(&self.allowed),
-            circuit_rate: Rate(BITS),
-            eps_rates: EpsRates::Equal(Rate(self.eps)),
-            split: self.split,
-            previous: None,
-        }
+        self.request_at(Rate(BITS), EpsRates::Equal(Rate(self.eps)))
+    }
+
+    /// The same with other rates of circuits and servers.
+    pub fn request_at<'a>(&'a self, circuit_rate: Rate, eps_rates: EpsRates<'a>) -> Request<'a> {
+        Request::new(&self.demand, &self.ports, circuit_rate, eps_rates, self.split)
+            .and_then(|request| request.with_allowed(Some(&self.allowed)))
+            .unwrap()
+    }
+
+    /// The same where a pair with circuits may use the EPS too, or may not.
+    pub fn divided(&self, split: bool) -> Self {
+        Self { split, ..self.clone() }
     }
 
     pub fn slowest_rate(&self) -> f64 {

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each user takes a part")]
 
 use super::simplex::{Program, Row};
-use lightloom_model::Rate;
+use lightloom_model::{Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
     DualPrices, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, Via,
@@ -68,14 +68,12 @@ impl World {
     }
 
     pub fn request(&self) -> RelayRequest<'_> {
-        RelayRequest {
-            servers: self.n,
-            demand: &self.demand,
-            circuits: &self.circuits,
-            circuit_rate: self.circuit_rate,
-            eps_rates: EpsRates::Each(&self.eps),
-            cost: self.cost,
-        }
+        self.checked().unwrap()
+    }
+
+    pub fn checked(&self) -> Result<RelayRequest<'_>, Invalid> {
+        let (rate, eps_rates) = (self.circuit_rate, EpsRates::Each(&self.eps));
+        RelayRequest::new(&self.demand, &self.circuits, rate, eps_rates, self.cost)
     }
 
     pub fn joined(&self, a: usize, b: usize) -> bool {
