@@ -9,11 +9,22 @@ const GBPS: u64 = 1_000_000_000;
 /// A change; numbers are taken modulo what exists.
 #[derive(Debug, Clone)]
 enum Change {
-    Start { bytes: u64, count: u32, path: Vec<u32> },
-    Rate { link: u32, gbps: u64 },
-    Withdraw { number: usize },
+    Start {
+        bytes: u64,
+        count: u32,
+        path: Vec<u32>,
+    },
+    Rate {
+        link: u32,
+        gbps: u64,
+    },
+    Withdraw {
+        number: usize,
+    },
     /// So many picoseconds pass.
-    Pass { time: u64 },
+    Pass {
+        time: u64,
+    },
 }
 
 fn changes(links: u32) -> impl Strategy<Value = Vec<Change>> {

@@ -5,7 +5,7 @@ use crate::links::LinkUse;
 use crate::network::{End, Link, Links};
 use lightloom_decide::EpochDecider;
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Invalid, Time};
+use lightloom_model::{Invalid, Rate, Time};
 use lightloom_packetsim::Cable;
 use lightloom_schedule::epochs::NONE;
 use lightloom_schedule::steps::SwitchStep;
@@ -51,6 +51,10 @@ pub(super) struct Switchboard {
     racks: u32,
     /// By pair of racks, the circuit; [`NONE`] if no switch can join it.
     place: Vec<u32>,
+    /// By pair of racks that no switch can join, the racks over which two circuits do; they begin
+    /// at `first_relay` of the pair.
+    relays: Vec<u32>,
+    first_relay: Vec<u32>,
     banks: Vec<Bank>,
     dark: u64,
     /// What switches are told when, one step for each bank.
@@ -71,20 +75,25 @@ impl Switchboard {
                 members[(from * racks + to) as usize] += bank.switches;
             }
         }
+        let mean = if config.averaged { mean_rates(config) } else { Vec::new() };
         let mut place = vec![NONE; members.len()];
         let mut circuits = Vec::new();
-        let each = Cable { rate: config.circuit_rate, delay: config.link_delay };
         for (pair, &members) in members.iter().enumerate().filter(|(_, members)| **members > 0) {
             place[pair] = circuits.len() as u32;
+            let rate = mean.get(pair).copied();
+            let each =
+                Cable { rate: rate.unwrap_or(config.circuit_rate), delay: config.link_delay };
+            // On average there is one, lit at all times.
+            let (members, lit) = if rate.is_some() { (1, 1) } else { (members, 0) };
             let link = Link::new(End::Switches, End::Switches, members, each);
             circuits.push(Circuit {
                 from: pair as u32 / racks,
                 to: pair as u32 % racks,
-                link: links.add_lit(link, 0),
-                lit: 0,
-                known: 0,
+                link: links.add_lit(link, lit),
+                lit,
+                known: lit,
                 dark_since: 0,
-                shown: 0,
+                shown: lit,
                 shown_since: 0,
                 lit_time: 0,
             });
@@ -98,10 +107,13 @@ impl Switchboard {
                 is_lit: vec![true; bank.switches as usize],
             })
         };
+        let (relays, first_relay) = relays(&place, racks);
         Ok(Self {
             circuits,
             racks,
             place,
+            relays,
+            first_relay,
             banks: config.banks.iter().map(bank).collect::<Result<_, Invalid>>()?,
             dark: config.timing.dark.0,
             orders: VecDeque::new(),
@@ -150,11 +162,10 @@ impl Switchboard {
                 continue;
             }
             direct[pair] = 0;
-            let joins = |a: usize, b: usize| self.place[a * racks + b] != NONE;
-            let relays = (0..racks).filter(|&relay| joins(from, relay) && joins(relay, to));
-            let relays: Vec<usize> = relays.collect();
-            for relay in &relays {
-                let part = bytes / relays.len() as u64;
+            let [first, end] = [pair, pair + 1].map(|place| self.first_relay[place] as usize);
+            let relays = &self.relays[first..end];
+            for &relay in relays {
+                let (relay, part) = (relay as usize, bytes / relays.len() as u64);
                 direct[from * racks + relay] += part;
                 direct[relay * racks + to] += part;
             }
@@ -328,6 +339,36 @@ impl Switchboard {
         });
         [by_circuit, by_switch.sum()]
     }
+}
+
+/// Rate on average of the circuits of each pair of racks.
+fn mean_rates(config: &RackCircuits) -> Vec<Rate> {
+    let racks = config.racks;
+    let mut rates = vec![Rate(0); (racks * racks) as usize];
+    for bank in &config.banks {
+        let (mean, ports) = (config.mean_rates(bank), bank.racks.len());
+        for (from, to) in (0..ports).flat_map(|from| (0..ports).map(move |to| (from, to))) {
+            let pair = bank.racks[from] * racks + bank.racks[to];
+            rates[pair as usize].0 += mean[(to + ports - from) % ports].0;
+        }
+    }
+    rates
+}
+
+/// Racks that are joined to both ends of each pair that is not, and where those of a pair begin.
+fn relays(place: &[u32], racks: u32) -> (Vec<u32>, Vec<u32>) {
+    let joins = |a: u32, b: u32| place[(a * racks + b) as usize] != NONE;
+    let (mut relays, mut first) = (Vec::new(), vec![0]);
+    for from in 0..racks {
+        let joined: Vec<u32> = (0..racks).filter(|&rack| joins(from, rack)).collect();
+        for to in 0..racks {
+            if from != to && !joins(from, to) {
+                relays.extend(joined.iter().filter(|&&relay| joins(relay, to)));
+            }
+            first.push(relays.len() as u32);
+        }
+    }
+    (relays, first)
 }
 
 /// All ordered pairs.
