@@ -23,6 +23,7 @@
 mod alike;
 mod bundles;
 mod config;
+mod launching;
 mod pieces;
 mod relaying;
 mod routes;
