@@ -79,8 +79,8 @@ pub struct RackCircuits {
     pub rules: EpochRules,
     /// How bytes find their way.
     pub routing: RackRouting,
-    /// Whether circuits of rotors are lit at all times, each as fast as it is on average, instead of
-    /// in turn: no change by the clock is simulated, and nothing waits for its slot.
+    /// Whether circuits of rotors are lit at all times, each as fast as it is on average, instead
+    /// of in turn: no change by the clock is simulated, and nothing waits for its slot.
     pub averaged: bool,
 }
 

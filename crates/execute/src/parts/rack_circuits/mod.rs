@@ -14,8 +14,8 @@
 //! for too long, or it is cut for relaying. Under [`RackRouting::Tables`] a piece crosses the
 //! circuits of a path at once (racks have no room for more than packets); under
 //! [`RackRouting::Direct`] what is relayed is stored, and its second hop begins when the first has
-//! ended, as `RotorLB` does it in the memory of servers. Transfers that begin together and are alike
-//! ([`alike`]) are one piece as long as nothing else begins that tells them apart.
+//! ended, as `RotorLB` does it in the memory of servers. Transfers that begin together and are
+//! alike ([`alike`]) are one piece as long as nothing else begins that tells them apart.
 //!
 //! Assumes that all racks learn at the same times what is lit, and a fluid's rate on all links of
 //! its path. Leaves out the propagation of further hops, and the packets that hellos take.

@@ -1,5 +1,5 @@
-//! Transfers between racks, in pieces that can be withdrawn, cut and sent elsewhere; several that are
-//! alike are one.
+//! Transfers between racks, in pieces that can be withdrawn, cut and sent elsewhere; several that
+//! are alike are one.
 
 use super::routes::Route;
 use crate::network::{CONDUCTED, Flow, Links, Pair};
