@@ -9,6 +9,7 @@ from tests.simulate_graphs import Steps, graph
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, load_fabric
 from lightloom.simulate import simulate
+from lightloom.workload.programs.phases import Phase, PhaseSequence, phase_graph
 from lightloom.workload.task_graph import Layout
 
 SERVERS = 8
@@ -47,6 +48,49 @@ def test_bytes_wait_for_the_slots_of_their_pair(shift, size):
         expected = (2 * (slots - 1) + (shift > 4)) * slot_s + dark_s + rest_s
     found = send_s(shift, size, "rotornet", relay=False)
     assert found == pytest.approx(expected + LATENCY_S, abs=1e-10)
+
+
+@pytest.mark.parametrize("shift", range(1, SERVERS))
+def test_average_circuits_are_as_fast_as_their_share_of_a_cycle(shift):
+    # Shift 4 has a switch alone, which never turns; others have one for 90 us of each 200 us.
+    rate = 2 * NIC * (1 if shift == 4 else 0.45)
+    found = send_s(shift, 40_000_000, "rotornet", relay=False, slots="average")
+    assert found == pytest.approx(40_000_000 / rate + LATENCY_S, rel=1e-6)
+    exact = send_s(shift, 40_000_000, "rotornet", relay=False)
+    assert abs(exact - found) <= 200e-6
+
+
+def all_to_all_run(kind, skew, more=0, **options):
+    """The run of bytes from each of 16 servers to each other, more from some racks to others."""
+    servers, each = 16, 4
+    rack = np.arange(servers) // each
+    size = 1_000_000 * (1 + skew * np.add.outer(5 * rack, 3 * rack) % 4) + more
+    source, destination = np.nonzero(~np.eye(servers, dtype=bool))
+    phase = Phase(source, destination, size[source, destination])
+    steps = phase_graph(PhaseSequence(servers, (phase, phase), "transfers"), 1)
+    cluster = Cluster.of(
+        gpus=servers, rate_gbps=400, gpu="h100", gpus_per_server=1, nics_per_server=1
+    )
+    own = {"servers_per_rack": each, "link_delay_s": 1e-6, "interconnect": "ideal", **options}
+    return simulate(steps, load_fabric(kind, own).network(cluster))
+
+
+@pytest.mark.parametrize("skew", [0, 1, 3])
+@pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
+def test_servers_that_are_alike_are_simulated_together(kind, skew):
+    """Some bytes more for each pair tell all servers apart: the same times, and more work.
+
+    RotorLB then relays whole transfers rather than as much of each.
+    """
+    alike = all_to_all_run(kind, skew)
+    apart = all_to_all_run(kind, skew, more=np.arange(256).reshape(16, 16))
+    assert alike.flows == apart.flows == 2 * 16 * 15
+    error = 2e-2 if kind == "rotornet" else 2e-3
+    assert alike.step_time_s == pytest.approx(apart.step_time_s, rel=error)
+    assert 4 * alike.flow_work["flows_touched"] <= apart.flow_work["flows_touched"]
+    for use, other in zip(alike.links, apart.links, strict=True):
+        assert use.name == other.name
+        assert use.carried_bytes == pytest.approx(other.carried_bytes, rel=5e-2)
 
 
 def test_two_hops_spread_a_pair_over_all_circuits():
@@ -93,6 +137,10 @@ def test_x_nest_plus_takes_two_circuits_before_electrical_links():
         ("rotornet", {"switches": 3}, "switches = 3: expected a divisor of the 8 NICs"),
         ("rotornet", {"servers_per_rack": 9, "switch_ports": 64}, "a rack needs 128 ports"),
         ("rotornet", {"ocs_ports": 4, "servers_per_rack": 1}, "8 racks: circuit switches"),
+        ("rotornet", {"slots": "average"}, "slots = average: expected relay = off"),
+        ("rotornet", {"slots": "mean"}, "slots"),
+        ("helios", {"servers_per_rack": 9, "switch_ports": 64}, "a rack needs 128 ports"),
+        ("x-nest-plus", {"switch_ports": 32}, "ports"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(kind, options, text):

@@ -27,6 +27,10 @@ pub(crate) struct Fabric {
     start_up: StartUp,
     /// The part that takes transfers into its care, if one does.
     conductor: Option<usize>,
+    /// When it has taken those that it has not launched yet.
+    taken_at: Option<Time>,
+    /// Tokens of flows that have ended; empty between calls.
+    ended: Vec<u64>,
     /// Whether bytes are spread over all NICs of a path, whichever GPU they come from.
     has_delegates: bool,
     /// When links next change by the clock; nothing if none do.
@@ -58,6 +62,8 @@ impl Fabric {
             nvswitch,
             start_up,
             conductor,
+            taken_at: None,
+            ended: Vec::new(),
             has_delegates: network.delegates && network.all_to_all == AllToAll::Hierarchical,
             next_change: None,
         };
@@ -193,7 +199,7 @@ impl Fabric {
         if let Some(place) = self.conductor
             && self.parts[place].conduct(now, flow, path, &mut self.links)
         {
-            self.find_next_change(now);
+            self.taken_at = Some(now);
         } else {
             self.links.start(now, flow, path);
         }
@@ -231,7 +237,7 @@ impl Fabric {
         done: &mut Vec<u64>,
         observer: &mut dyn Observer,
     ) -> Result<Option<Time>, ExecuteError> {
-        if self.next_change.is_none() {
+        if self.next_change.is_none() && self.conductor.is_none() {
             return self.links.run_until(limit, done, observer);
         }
         self.run_by_the_clock(limit, done, observer)
@@ -244,6 +250,15 @@ impl Fabric {
         observer: &mut dyn Observer,
     ) -> Result<Option<Time>, ExecuteError> {
         let mut changes = 0_u32;
+        if let Some(now) = self.taken_at {
+            // What ends at the very time ends first, and may have more begin.
+            let end = self.links.run_until(Some(now), done, observer)?;
+            if end.is_some() || limit == Some(now) {
+                self.conduct(end.unwrap_or(now), done);
+                return Ok(end);
+            }
+            self.launch(now);
+        }
         while let Some(change) = self.next_change.filter(|_| self.is_busy()) {
             if limit.is_some_and(|limit| limit < change) {
                 break;
@@ -276,15 +291,26 @@ impl Fabric {
     /// of the tokens is of whole transfers.
     fn conduct(&mut self, now: Time, done: &mut Vec<u64>) {
         let Some(place) = self.conductor else { return };
-        let (part, links) = (&mut self.parts[place], &mut self.links);
-        done.retain_mut(|token| {
-            if *token < CONDUCTED {
-                return true;
+        let mut ended = std::mem::take(&mut self.ended);
+        std::mem::swap(&mut ended, done);
+        for &token in &ended {
+            if token < CONDUCTED {
+                done.push(token);
+            } else {
+                self.parts[place].conducted(now, token, &mut self.links, done);
             }
-            let whole = part.conducted(now, *token, links);
-            *token = whole.unwrap_or(*token);
-            whole.is_some()
-        });
+        }
+        ended.clear();
+        self.ended = ended;
+    }
+
+    /// Has the part that has transfers in its care send what it has taken.
+    fn launch(&mut self, now: Time) {
+        self.taken_at = None;
+        if let Some(place) = self.conductor {
+            self.parts[place].launch(now, &mut self.links);
+        }
+        self.find_next_change(now);
     }
 
     fn follow_clock(&mut self, now: Time) {

@@ -43,6 +43,39 @@ pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
     }
 }
 
+/// The same where flow `i` stands for `counts[i]` equal ones, of the cap `caps[i]` each.
+pub(crate) fn fair_level_of_equal(capacity: f64, caps: &[f64], counts: &[u32], guess: f64) -> Fair {
+    let all: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    let floor = capacity / all as f64;
+    let mut level = if guess.is_finite() { guess } else { floor };
+    let mut from_below = false;
+    loop {
+        let (mut frozen, mut free) = (0.0, 0);
+        for (&cap, &count) in caps.iter().zip(counts) {
+            let is_below = cap < level;
+            frozen += if is_below { cap * f64::from(count) } else { 0.0 };
+            free += if is_below { 0 } else { u64::from(count) };
+        }
+        if free == 0 {
+            if frozen <= capacity || from_below {
+                return Fair { level: f64::INFINITY, load: frozen };
+            }
+            level = floor;
+        } else {
+            let next = (capacity - frozen) / free as f64;
+            let above = caps.iter().zip(counts).filter(|(cap, _)| **cap >= next);
+            if above.map(|(_, &count)| u64::from(count)).sum::<u64>() == free {
+                return Fair { level: next, load: capacity };
+            }
+            if from_below && next <= level {
+                return Fair { level, load: capacity };
+            }
+            level = next.max(floor);
+        }
+        from_below = true;
+    }
+}
+
 /// Sum of the caps below `level` and number of the others.
 fn divide(caps: &[f64], level: f64) -> (f64, usize) {
     // Four sums, so that additions need not wait for one another.
@@ -110,6 +143,31 @@ mod tests {
         assert_eq!(fair_level(12.0, &[1.0, 5.0], 3.0), Fair { level: INF, load: 6.0 });
         assert_eq!(fair_level(12.0, &[5.0, 6.0], 6.5), Fair { level: INF, load: 11.0 });
         assert_eq!(fair_level(12.0, &[], INF), Fair { level: INF, load: 0.0 });
+    }
+
+    proptest! {
+        /// Equal flows as one are as each by itself.
+        #[test]
+        fn equal_flows_have_the_level_that_they_have_apart(
+            flows in prop::collection::vec((0_u32..40, 1_u32..9), 0..12),
+            capacity in 1_u32..100, guess in 1_u32..50,
+        ) {
+            let apart: Vec<f64> = flows.iter()
+                .flat_map(|&(cap, count)| vec![f64::from(cap) / 4.0; count as usize])
+                .collect();
+            let (caps, counts): (Vec<f64>, Vec<u32>) =
+                flows.iter().map(|&(cap, count)| (f64::from(cap) / 4.0, count)).unzip();
+            let (capacity, guess) = (f64::from(capacity), f64::from(guess));
+            let together = fair_level_of_equal(capacity, &caps, &counts, guess);
+            let expected = fair_level(capacity, &apart, guess);
+            prop_assert_eq!(together.level.is_finite(), expected.level.is_finite());
+            let difference = (together.load - expected.load).abs();
+            prop_assert!(difference <= 1e-12 * capacity);
+            if expected.level.is_finite() {
+                let difference = (together.level - expected.level).abs();
+                prop_assert!(difference <= 1e-12 * expected.level);
+            }
+        }
     }
 
     #[test]

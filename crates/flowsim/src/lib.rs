@@ -33,4 +33,4 @@ mod withdrawal;
 
 pub use ids::{FlowId, LinkId};
 pub use network::{FlowNetwork, Statistics};
-pub use priority::{PriorityFlowId, PriorityNetwork};
+pub use priority::{EqualFlows, PriorityFlowId, PriorityNetwork};

@@ -3,7 +3,7 @@
 use crate::grid::Grids;
 use crate::ids::{FlowId, LinkId};
 use crate::level::headroom;
-use crate::store::{Flow, IN_CELL, Link, Store};
+use crate::store::{Entry, Flow, IN_CELL, Link, Store};
 use lightloom_kernel::IndexedQueue;
 use lightloom_model::{Bytes, Rate, Time};
 use std::cmp::Reverse;
@@ -57,6 +57,7 @@ pub struct FlowNetwork {
     instant: Vec<u32>,
     /// Buffers, empty between calls.
     pub(crate) caps: Vec<f64>,
+    pub(crate) counts: Vec<u32>,
     ending: Vec<u32>,
     pub(crate) finishing: Vec<(u64, u32)>,
     /// Finished before a start or rate change, not yet reported.
@@ -104,6 +105,7 @@ impl FlowNetwork {
             fresh: Vec::new(),
             instant: Vec::new(),
             caps: Vec::new(),
+            counts: Vec::new(),
             ending: Vec::new(),
             finishing: Vec::new(),
             finished: Vec::new(),
@@ -163,7 +165,9 @@ impl FlowNetwork {
         let number = link.0 + 1;
         let level = self.levels[number as usize];
         let crossing = &self.store.links[number as usize].crossing;
-        let rate = |entry| level.min(self.store.cap(entry, number, &self.levels));
+        let rate = |entry: &Entry| {
+            level.min(self.store.cap(entry, number, &self.levels)) * self.store.weight(entry.flow)
+        };
         let load: f64 = crossing.iter().map(rate).filter(|rate| rate.is_finite()).sum();
         load + self.load_of_cells(number)
     }
@@ -173,19 +177,38 @@ impl FlowNetwork {
     /// # Panics
     /// If `now` is earlier than a previous call's, or `path` is empty or has a link twice.
     pub fn start(&mut self, now: Time, size: Bytes, path: &[LinkId], token: u64) -> FlowId {
+        self.start_equal(now, size, 1, path, token)
+    }
+
+    /// Starts this many flows of `size` each over one path, as one: they have equal rates, their
+    /// shares of links are those that they would have apart, and they finish together.
+    ///
+    /// # Panics
+    /// As [`Self::start`], or if there is none.
+    pub fn start_equal(
+        &mut self,
+        now: Time,
+        size: Bytes,
+        count: u32,
+        path: &[LinkId],
+        token: u64,
+    ) -> FlowId {
+        assert!(count > 0, "one flow or more");
         assert!(!path.is_empty(), "a flow needs at least one link");
         for (index, link) in path.iter().enumerate() {
             assert!(!path[..index].contains(link), "link {} twice in one path", link.0);
         }
         self.step_to(now);
         let flow = self.store.insert(token, size.0, self.next_sequence);
+        self.store.set_count(flow, count);
         self.next_sequence += 1;
         if size.0 == 0 {
             // It is over before it could take a share of any link.
             self.instant.push(flow);
             return FlowId(flow);
         }
-        if let Some(cell) = self.empty_cell(path)
+        if count == 1
+            && let Some(cell) = self.empty_cell(path)
             && self.enter_cell(cell, flow, path, size.0 as f64 * 8.0)
         {
             return FlowId(flow);
@@ -194,7 +217,7 @@ impl FlowNetwork {
         self.fresh.push(flow);
         self.store.enter(flow, path);
         let level = |link: &LinkId| self.levels[link.0 as usize + 1];
-        let rate = path.iter().map(level).fold(f64::INFINITY, f64::min);
+        let rate = path.iter().map(level).fold(f64::INFINITY, f64::min) * f64::from(count);
         for link in path {
             // As long as no link of the path is full, the infinite rate uses up any headroom.
             self.load(link.0 + 1, rate);
@@ -228,8 +251,8 @@ impl FlowNetwork {
         self.now = now.0;
     }
 
-    /// The rate of a flow, in bits per second, as of the last `next_completion` (infinite for a
-    /// flow without bytes).
+    /// The rate of a flow, or of each of equal ones, in bits per second, as of the last
+    /// `next_completion` (infinite for a flow without bytes).
     pub fn rate_of(&self, flow: FlowId) -> f64 {
         if self.store.flows[flow.0 as usize].bottleneck == IN_CELL {
             return self.rate_in_cell(flow.0);
@@ -331,16 +354,18 @@ impl FlowNetwork {
         }
     }
 
-    /// Counts bytes of a flow on the links of its path.
+    /// Counts bytes of a flow, or of each of equal ones, on the links of its path.
     pub(crate) fn count_carried(&mut self, flow: u32, bytes: u64) {
+        let bytes = bytes * u64::from(self.store.count(flow));
         for index in 0..self.store.path(flow).len() {
             let link = self.store.path(flow)[index].link;
             self.store.links[link as usize].carried += bytes;
         }
     }
 
-    /// Takes a flow of this rate off the links of its path.
+    /// Takes a flow of this rate, or equal ones of it, off the links of its path.
     pub(crate) fn leave_links(&mut self, flow: u32, rate: f64) {
+        let rate = rate * self.store.weight(flow);
         for index in 0..self.store.path(flow).len() {
             let hop = self.store.path(flow)[index];
             self.store.remove_entry(hop);

@@ -26,6 +26,19 @@ pub struct PriorityFlowId {
     flow: FlowId,
 }
 
+/// Equal flows over one path, which are simulated as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EqualFlows {
+    /// Of each.
+    pub size: Bytes,
+    /// Of all.
+    pub priority: u8,
+    /// How many they are.
+    pub count: u32,
+    /// Comes back when they have finished, once.
+    pub token: u64,
+}
+
 /// Links, and flows of several priorities on them.
 #[derive(Debug, Clone)]
 pub struct PriorityNetwork {
@@ -107,19 +120,28 @@ impl PriorityNetwork {
         path: &[LinkId],
         token: u64,
     ) -> PriorityFlowId {
+        self.start_equal(now, EqualFlows { size, priority, count: 1, token }, path)
+    }
+
+    /// As [`FlowNetwork::start_equal`].
+    ///
+    /// # Panics
+    /// As [`Self::start`], or if there is no flow.
+    pub fn start_equal(&mut self, now: Time, flows: EqualFlows, path: &[LinkId]) -> PriorityFlowId {
+        let EqualFlows { size, priority, count, token } = flows;
         if let [Class { priority: only, network }] = self.classes.as_mut_slice() {
             if *only != priority && network.active() == 0 {
                 *only = priority;
             }
             if *only == priority {
-                let flow = network.start(now, size, path, token);
+                let flow = network.start_equal(now, size, count, path, token);
                 self.now = now;
                 return PriorityFlowId { priority, flow };
             }
         }
         self.step_to(now);
         let place = self.class(priority);
-        let flow = self.classes[place].network.start(now, size, path, token);
+        let flow = self.classes[place].network.start_equal(now, size, count, path, token);
         PriorityFlowId { priority, flow }
     }
 

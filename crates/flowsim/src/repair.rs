@@ -16,7 +16,7 @@
 //! computed once; one that was computed too early is simply made dirty again.
 
 use crate::ids::NO_LINK;
-use crate::level::{NEARLY, fair_level, headroom, smaller};
+use crate::level::{NEARLY, fair_level, fair_level_of_equal, headroom, smaller};
 use crate::network::{DIRTY, FlowNetwork, MOVES, TOUCHED};
 use crate::store::{ELSEWHERE, Entry, MANY};
 use std::cmp::Reverse;
@@ -93,7 +93,13 @@ impl FlowNetwork {
         self.statistics.links_touched += 1;
         self.statistics.flows_touched += caps.len() as u64;
         let old = self.levels[number as usize];
-        let fair = fair_level(link.capacity, &caps, old);
+        let fair = if self.store.are_single() {
+            fair_level(link.capacity, &caps, old)
+        } else {
+            self.counts.clear();
+            self.counts.extend(link.crossing.iter().map(|entry| self.store.count(entry.flow)));
+            fair_level_of_equal(link.capacity, &caps, &self.counts, old)
+        };
         let load = fair.load + link.in_cells;
         let full = fair.level.is_finite();
         if link.in_cells > 0.0 && load > link.capacity {
@@ -134,6 +140,7 @@ impl FlowNetwork {
     }
 
     fn load_others(&mut self, entry: &Entry, number: u32, change: f64) {
+        let change = change * self.store.weight(entry.flow);
         let [first, second, third] = entry.others;
         if first != MANY {
             self.load(first, change);

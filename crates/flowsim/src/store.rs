@@ -86,6 +86,8 @@ impl Link {
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     pub flows: Vec<Flow>,
+    /// How many equal flows each stands for; shorter than `flows` where the others are one each.
+    counts: Vec<u32>,
     pub links: Vec<Link>,
     free_slots: Vec<u32>,
     /// Long paths, in blocks of a power of two.
@@ -97,12 +99,46 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new() -> Self {
         let links = vec![Link::new(f64::INFINITY, 0)];
-        Self { flows: vec![], links, free_slots: vec![], long: vec![], free_long: vec![] }
+        Self {
+            flows: vec![],
+            counts: vec![],
+            links,
+            free_slots: vec![],
+            long: vec![],
+            free_long: vec![],
+        }
     }
 
     /// Number of flows.
     pub(crate) fn len(&self) -> usize {
         self.flows.len() - self.free_slots.len()
+    }
+
+    /// How many equal flows one stands for.
+    #[inline]
+    pub(crate) fn count(&self, flow: u32) -> u32 {
+        self.counts.get(flow as usize).copied().unwrap_or(1)
+    }
+
+    /// The same, as a factor on its rate.
+    #[inline]
+    pub(crate) fn weight(&self, flow: u32) -> f64 {
+        f64::from(self.count(flow))
+    }
+
+    /// Whether every flow stands for itself alone.
+    #[inline]
+    pub(crate) fn are_single(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// Has a flow, which is on no link yet, stand for so many equal ones.
+    pub(crate) fn set_count(&mut self, flow: u32, count: u32) {
+        if count != self.count(flow) {
+            let length = self.counts.len().max(flow as usize + 1);
+            self.counts.resize(length, 1);
+            self.counts[flow as usize] = count;
+        }
     }
 
     pub(crate) fn path(&self, flow: u32) -> &[Hop] {

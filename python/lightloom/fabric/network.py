@@ -219,7 +219,8 @@ class RackCircuits:
     ``dark_ps``. Bytes wait for a circuit to the rack of their destination, or, with ``relay``, take
     two hops (RotorLB); with ``circuits_per_path`` they take paths of so many circuits and any
     electrical links, by tables that are renewed each ``hello_ps``, and go electrically after
-    ``patience_ps`` in the dark, if that is not ``None``.
+    ``patience_ps`` in the dark, if that is not ``None``. Circuits of rotors that are ``averaged``
+    are lit at all times, as fast as they are on average.
     """
 
     kind: ClassVar[str] = "racks"
@@ -239,6 +240,7 @@ class RackCircuits:
     core_rate_bps: int | None = None
     control_ps: int = 0
     relay: bool = False
+    averaged: bool = False
     circuits_per_path: int | None = None
     hello_ps: int = 0
     patience_ps: int | None = None

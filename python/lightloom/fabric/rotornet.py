@@ -7,9 +7,9 @@ RotorLB what a slot has room for takes bytes to racks that can deliver them in t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lightloom.errors import FabricError
 from lightloom.fabric.cluster import Cluster
@@ -53,6 +53,21 @@ class RotorNet(RackFabric):
         True, description="What a slot has room for takes bytes to racks that pass them on."
     )
 
+    slots: Literal["exact", "average"] = Field(
+        "exact",
+        description="Whether every turn of a switch is simulated, or circuits are lit at all times,"
+        " as fast as they are on average: then phases miss the wait for slots, a cycle at most, and"
+        " nothing is relayed. For steps of very many slots.",
+    )
+
+    @model_validator(mode="after")
+    def _average_does_not_relay(self) -> Self:
+        if self.slots == "average" and self.relay:
+            raise FabricError(
+                "slots = average: expected relay = off, which takes turns of switches"
+            )
+        return self
+
     def _ports(self, cluster: Cluster) -> RackPorts:
         nics = self._rack_nics(cluster)
         switches = self.switches
@@ -73,11 +88,14 @@ class RotorNet(RackFabric):
         self._check_epoch("slot_s", self._slot_s() / parts)
         rules = EpochRules("rotornet", cycling=self.cycling)
         relay = self.relay and self._racks(cluster) > 1
-        return self._rack_circuits(cluster, self._slot_s(), rules, relay=relay)
+        averaged = self.slots == "average" and self._racks(cluster) > 1
+        return self._rack_circuits(cluster, self._slot_s(), rules, relay=relay, averaged=averaged)
 
     def _notes(self, cluster: Cluster) -> tuple[str, ...]:
         racks, ports = self._racks(cluster), self._ports(cluster)
         relaying = "two hops where a slot has room" if self.relay else "no relaying"
+        if self.slots == "average":
+            relaying += "; circuits as fast as on average, no slots"
         return (
             f"{racks} racks, {ports.switches} rotor switches ({ports.fibers} fibers a port), slots"
             f" of {show_time(self._slot_s())}, dark for {show_time(self._dark_s())}; {relaying}",

@@ -11,7 +11,7 @@ use super::link::Link;
 use crate::error::ExecuteError;
 use crate::packets::PacketNetwork;
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
-use lightloom_flowsim::{LinkId, PriorityFlowId, PriorityNetwork, Statistics};
+use lightloom_flowsim::{EqualFlows, LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Rate, Time};
 
@@ -148,18 +148,20 @@ impl Links {
         matches!(self.simulator, Simulator::Flows { .. })
     }
 
-    /// Starts a fluid of its bytes alone that may be withdrawn.
+    /// Starts this many equal fluids of their bytes alone as one, which may be withdrawn.
     ///
     /// # Panics
-    /// If transfers are no fluids.
-    pub fn launch(&mut self, now: Time, flow: Flow, path: &[LinkId]) -> PriorityFlowId {
+    /// If transfers are no fluids, or there is none.
+    pub fn launch(&mut self, now: Time, flow: Flow, count: u32, path: &[LinkId]) -> PriorityFlowId {
         let Simulator::Flows { network, .. } = &mut self.simulator else {
             unreachable!("only fluids are launched")
         };
-        network.start(now, Bytes(flow.bytes), flow.priority, path, flow.token)
+        let Flow { bytes, priority, token, .. } = flow;
+        let flows = EqualFlows { size: Bytes(bytes), priority, count, token };
+        network.start_equal(now, flows, path)
     }
 
-    /// Bytes that a fluid of this token has left; nothing if it has ended.
+    /// Bytes that a fluid of this token, or each of equal ones, has left; nothing if it has ended.
     pub fn left(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
         let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
         network.left(now, flow, token).map(|left| left.0)

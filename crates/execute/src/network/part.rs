@@ -63,16 +63,18 @@ pub trait NetworkPart: fmt::Debug {
     }
 
     /// Takes a transfer over a path of its own into its care; false if it is to start as any other.
-    /// From then on it starts flows of its own for it, with tokens that no owner has.
+    /// What begins at an instant it sends when it is told to [`launch`](Self::launch), as flows of
+    /// its own, with tokens that no owner has.
     fn conduct(&mut self, _now: Time, _flow: Flow, _path: &[LinkId], _links: &mut Links) -> bool {
         false
     }
 
-    /// A flow that it has started has ended: the token of the transfer that is whole with that, if
-    /// one is.
-    fn conducted(&mut self, _now: Time, _token: u64, _links: &mut Links) -> Option<u64> {
-        None
-    }
+    /// Everything of an instant has begun and ended.
+    fn launch(&mut self, _now: Time, _links: &mut Links) {}
+
+    /// A flow that it has started has ended: adds the tokens of the transfers that are whole with
+    /// that.
+    fn conducted(&mut self, _now: Time, _token: u64, _links: &mut Links, _done: &mut Vec<u64>) {}
 
     /// Whether it has transfers in its care.
     fn is_busy(&self) -> bool {

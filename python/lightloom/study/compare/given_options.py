@@ -31,7 +31,8 @@ def refuse_options(scenario: Scenario, reason: str, *, used: Mapping[str, tuple[
         If such an option differs from its default.
     """
     for key in _given(scenario, used):
-        name = key.rpartition(".")[2].replace("_", "-").removesuffix("-element-bytes")
+        last = "demand" if key == "demand.source" else key.rpartition(".")[2]
+        name = last.replace("_", "-").removesuffix("-element-bytes")
         raise InputError(f"{key} (--{name}) is for a model: {reason}; leave it out")
 
 

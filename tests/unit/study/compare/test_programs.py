@@ -81,7 +81,8 @@ def test_one_parameter_server_is_the_slowest_and_rings_are_the_fastest():
     [
         ("nas-ft-a", {"gpus": 24}, "use 16 or 32"),
         ("nas-ft-a", {"plan": {"tp": 2}}, "plan.tp .* nas-ft-a has no use for it"),
-        ("vgg-16", {"demand": {"source": "skewed"}}, "demand.source"),
+        ("vgg-16", {"demand": {"source": "skewed"}}, r"demand.source \(--demand\)"),
+        ("resnet-50", {"plan": {"ep": 8}}, "plan.ep .* resnet-50 has no use for it"),
         ("vgg-16", {"compute": {"precision": "fp8"}}, "compute.precision"),
         ("nas-ft-a", {"program": {"images_per_gpu": 8}}, "program.images_per_gpu"),
         ("vgg-16", {"gpus": 12}, "fills servers of 8 GPUs"),

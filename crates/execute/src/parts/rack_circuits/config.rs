@@ -3,6 +3,7 @@
 use lightloom_decide::{CircuitPolicy, EpochDecider, EpochRules};
 use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::epochs::Epochs;
+use lightloom_schedule::rotornet::Cycling;
 use serde::Deserialize;
 
 /// Racks that switches may join: all pairs have a place in memory.
@@ -78,6 +79,9 @@ pub struct RackCircuits {
     pub rules: EpochRules,
     /// How bytes find their way.
     pub routing: RackRouting,
+    /// Whether circuits of rotors are lit at all times, each as fast as it is on average, instead
+    /// of in turn: no change by the clock is simulated, and nothing waits for its slot.
+    pub averaged: bool,
 }
 
 /// The description as a record.
@@ -97,6 +101,7 @@ struct RackRecord {
     dark_ps: Duration,
     control_ps: Duration,
     relay: bool,
+    averaged: bool,
     circuits_per_path: Option<u32>,
     hello_ps: Duration,
     patience_ps: Option<Duration>,
@@ -127,6 +132,7 @@ impl From<RackRecord> for RackCircuits {
             },
             rules: record.rules,
             routing: record.circuits_per_path.map_or(direct, tables),
+            averaged: record.averaged,
         }
     }
 }
@@ -153,6 +159,40 @@ impl RackCircuits {
     /// If its sizes cannot be.
     pub(super) fn decider(&self, bank: &SwitchBank) -> Result<EpochDecider, Invalid> {
         self.rules.decider(self.sizes(bank))
+    }
+
+    /// Rate of the circuits of each pair of a bank on average, by how many ports apart they are: a
+    /// rotor holds each of its matchings for as long, and is dark when it turns.
+    pub(super) fn mean_rates(&self, bank: &SwitchBank) -> Vec<Rate> {
+        let rotor = self.rules.rotor(self.sizes(bank));
+        let shifts = bank.racks.len() as u64 - 1;
+        let EpochTiming { epoch, dark, .. } = self.timing;
+        let mut shares = vec![0.0; bank.racks.len()];
+        for switch in 0..u64::from(bank.switches) {
+            let subset = (shifts - switch % shifts).div_ceil(u64::from(bank.switches));
+            let period = match rotor.cycling {
+                Cycling::Shared => shifts,
+                Cycling::Fixed => subset,
+                Cycling::Staggered => subset * u64::from(bank.switches),
+            };
+            let held = |turn| rotor.shifts(turn).nth(switch as usize).expect("its shift");
+            // One that has one matching does not turn.
+            let turns = (1..period).any(|turn| held(turn) != held(0));
+            let duty = if turns { 1.0 - dark.0 as f64 / epoch.0 as f64 } else { 1.0 };
+            for turn in 0..period {
+                shares[held(turn)] += duty / period as f64;
+            }
+        }
+        shares.iter().map(|share| Rate((self.circuit_rate.0 as f64 * share) as u64)).collect()
+    }
+
+    /// Refuses averages of what is not the same whatever the traffic.
+    pub(super) fn check_average(&self) -> Result<(), Invalid> {
+        let is_direct = self.routing == RackRouting::Direct { relay: false };
+        if self.averaged && !(is_direct && self.rules.policy == CircuitPolicy::RotorNet) {
+            return Err(Invalid::new("racks: only rotors that do not relay have average circuits"));
+        }
+        Ok(())
     }
 
     /// From one decision to the next.

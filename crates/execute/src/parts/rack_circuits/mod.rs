@@ -8,18 +8,22 @@
 //! the future, unless the estimator is the clairvoyant one: that knows all bytes on their way, also
 //! those that begin at the very time, and then an epoch begins with the first bytes after idleness.
 //!
-//! A transfer between racks is under the care of this part: it is one or several *pieces*, each a
+//! Every transfer is under the care of this part: it is one or several *pieces*, each a
 //! flow over the links of a path, or waiting without one. A piece is withdrawn and starts again
 //! elsewhere, with what it has left, where tables learn of a better path, its path has been dark
 //! for too long, or it is cut for relaying. Under [`RackRouting::Tables`] a piece crosses the
 //! circuits of a path at once (racks have no room for more than packets); under
 //! [`RackRouting::Direct`] what is relayed is stored, and its second hop begins when the first has
-//! ended, as `RotorLB` does it in the memory of servers.
+//! ended, as `RotorLB` does it in the memory of servers. Transfers that begin together and are
+//! alike ([`alike`]) are one piece as long as nothing else begins that tells them apart.
 //!
 //! Assumes that all racks learn at the same times what is lit, and a fluid's rate on all links of
 //! its path. Leaves out the propagation of further hops, and the packets that hellos take.
 
+mod alike;
+mod bundles;
 mod config;
+mod launching;
 mod pieces;
 mod relaying;
 mod routes;
@@ -36,15 +40,17 @@ use crate::network::{
     Setting, flows_only, positive,
 };
 use crate::packets::Extent;
+use alike::Start;
+use bundles::Bundles;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
 use lightloom_schedule::steps::Estimator;
-use pieces::Pieces;
+use pieces::{Member, Pieces};
 use routes::{ELECTRICAL, Edge, Route, Tree};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use switchboard::{Circuit, Switchboard};
+use switchboard::Switchboard;
 
 /// The links of racks, and what is on its way between them.
 #[derive(Debug)]
@@ -62,6 +68,7 @@ pub(super) struct RackLinks {
     edges: Vec<Vec<Edge>>,
     board: Switchboard,
     pieces: Pieces,
+    bundles: Bundles,
     /// Paths from each rack in the present view, where they were asked for.
     trees: Vec<Option<Tree>>,
     /// When the next epoch begins.
@@ -117,8 +124,9 @@ impl RackLinks {
             edges,
             board,
             pieces: Pieces::new(config.racks),
+            bundles: Bundles::new(servers),
             trees: vec![None; config.racks as usize],
-            epoch_at: 0,
+            epoch_at: if config.averaged { u64::MAX } else { 0 },
             epochs: 0,
             renew_at: u64::MAX,
             impatient: VecDeque::new(),
@@ -221,6 +229,9 @@ impl RackLinks {
         self.trees.fill(None);
         for piece in self.pieces.active() {
             let ends = self.pieces.ends(piece);
+            if ends.from == ends.to {
+                continue;
+            }
             let Some(route) = self.route(ends, false) else { continue };
             let is_known = |&circuit: &u32| self.board.circuits[circuit as usize].known > 0;
             let moves = match self.pieces.route(piece) {
@@ -233,17 +244,27 @@ impl RackLinks {
         }
     }
 
-    /// Pieces that have waited too long on a circuit go over electrical links, if there are any.
-    fn lose_patience(&mut self, circuit: u32, patience: Duration, now: Time, links: &mut Links) {
-        let Circuit { lit, dark_since, .. } = self.board.circuits[circuit as usize];
-        if lit > 0 {
-            return;
+    /// Pieces that have waited too long on one of some circuits go over electrical links, if there
+    /// are any.
+    fn lose_patience(
+        &mut self,
+        circuits: &[u32],
+        patience: Duration,
+        now: Time,
+        links: &mut Links,
+    ) {
+        let mut is_dark = vec![false; self.board.circuits.len()];
+        for &circuit in circuits {
+            is_dark[circuit as usize] = self.board.circuits[circuit as usize].lit == 0;
         }
         for piece in self.pieces.active() {
-            let waited = now.0 - dark_since.max(self.pieces.since(piece));
+            let since = self.pieces.since(piece);
+            let has_waited = |&circuit: &u32| {
+                let dark_since = self.board.circuits[circuit as usize].dark_since;
+                is_dark[circuit as usize] && now.0 - dark_since.max(since) >= patience.0
+            };
             let route = self.pieces.route(piece);
-            let crosses = route.is_some_and(|route| route.circuits.contains(&circuit));
-            if !crosses || waited < patience.0 {
+            if !route.is_some_and(|route| route.circuits.iter().any(has_waited)) {
                 continue;
             }
             let ends = self.pieces.ends(piece);
@@ -280,10 +301,12 @@ impl RackLinks {
         if self.renew_at <= at {
             self.renew(now, links);
         }
-        while self.impatient.front().is_some_and(|first| first.0 <= at) {
-            let (_, circuit) = self.impatient.pop_front().expect("it is the first");
+        let is_due = |until: &(u64, u32)| until.0 <= at;
+        let count = self.impatient.iter().take_while(|until| is_due(until)).count();
+        if count > 0 {
+            let due: Vec<u32> = self.impatient.drain(..count).map(|until| until.1).collect();
             if let Some(patience) = patience {
-                self.lose_patience(circuit, patience, now, links);
+                self.lose_patience(&due, patience, now, links);
             }
         }
     }
@@ -301,6 +324,7 @@ impl PartConfig for RackCircuits {
         self.check_sizes(network.servers)?;
         self.check_timing()?;
         self.check_reach(network.servers)?;
+        self.check_average()?;
         if self.routing == (RackRouting::Direct { relay: true }) {
             self.check_relay(network.servers)?;
         }
@@ -358,7 +382,7 @@ impl NetworkPart for RackLinks {
 
     fn next_change(&self, now: Time) -> Option<Time> {
         // A clairvoyant decides again at the very time.
-        Some(Time(self.due().max(now.0)))
+        (self.due() < u64::MAX).then(|| Time(self.due().max(now.0)))
     }
 
     fn follow_clock(&mut self, now: Time, links: &mut Links) {
@@ -367,38 +391,42 @@ impl NetworkPart for RackLinks {
         }
     }
 
-    fn conduct(&mut self, now: Time, flow: Flow, path: &[LinkId], links: &mut Links) -> bool {
+    fn conduct(&mut self, now: Time, flow: Flow, path: &[LinkId], _links: &mut Links) -> bool {
         let (from, to) = self.servers(path);
-        let racks = Pair::new(self.rack(from), self.rack(to));
-        if racks.from == racks.to || flow.bytes == 0 {
+        if flow.bytes == 0 {
             return false;
         }
-        if self.is_clairvoyant() && self.pieces.is_empty() {
+        let between = self.rack(from) != self.rack(to);
+        let is_first = between && !self.bundles.cross_racks() && self.pieces.stay_inside();
+        if is_first && self.is_clairvoyant() {
             self.epoch_at = now.0;
         }
-        let ends = [self.up[from as usize], self.down[to as usize]];
-        let piece = self.pieces.add(flow, racks, ends, now);
-        if let Some(route) = self.route(racks, false) {
-            self.take_route(piece, route, now, links);
-        }
+        let Flow { bytes, priority, token, .. } = flow;
+        let member = Member { token, from, to };
+        self.bundles.gather(Start { member, priority, bytes }, between);
         true
     }
 
-    fn conducted(&mut self, now: Time, token: u64, links: &mut Links) -> Option<u64> {
-        let piece = Pieces::of_token(token)?;
+    fn launch(&mut self, now: Time, links: &mut Links) {
+        self.begin_gathered(now, links);
+    }
+
+    fn conducted(&mut self, now: Time, token: u64, links: &mut Links, done: &mut Vec<u64>) {
+        let Some(piece) = Pieces::of_token(token) else { return };
         if let Some(hop) = self.pieces.next_hop(piece) {
             let route = self.route(hop, false).expect("racks that relay are joined");
             self.pieces.begin_second_hop(piece, route, now, links);
-            return None;
+            return;
         }
-        self.pieces.arrive(piece)
+        self.pieces.arrive(piece, done);
     }
 
     fn is_busy(&self) -> bool {
-        !self.pieces.is_empty()
+        !self.pieces.is_empty() || self.bundles.are_waiting()
     }
 
     fn link_use(&mut self, end: Time, links: &Links) -> Vec<LinkUse> {
+        self.bundles.account(links);
         let classes = [
             ("server_up", &self.up),
             ("server_down", &self.down),
@@ -407,8 +435,15 @@ impl NetworkPart for RackLinks {
             ("electrical", &self.cables),
         ];
         let used = classes.into_iter().filter(|(_, class)| !class.is_empty());
-        let mut used: Vec<LinkUse> =
-            used.map(|(name, class)| LinkUse::of_links(name, class, links, end)).collect();
+        let link_use = |(side, (name, class)): (usize, (&str, &Vec<LinkId>))| {
+            let mut carried: Vec<u64> = class.iter().map(|&link| links.carried(link)).collect();
+            for (sum, more) in carried.iter_mut().zip(self.bundles.carried(side)) {
+                *sum += more;
+            }
+            let rates: Vec<Rate> = class.iter().map(|&link| links.full_rate(link)).collect();
+            LinkUse::new(name, &carried, &rates, end)
+        };
+        let mut used: Vec<LinkUse> = used.enumerate().map(link_use).collect();
         used.push(self.board.link_use(end, links));
         used
     }

@@ -5,10 +5,11 @@
 //! short: what has arrived is stored, what has not waits at its source again.
 
 use super::RackLinks;
+use super::pieces::Waiting;
 use crate::network::{Links, Pair};
 use lightloom_model::Time;
 use lightloom_schedule::steps::{RotorQueues, rotor_slot};
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 impl RackLinks {
     /// Ends the first hops of the last turn and begins those of this one.
@@ -18,15 +19,18 @@ impl RackLinks {
             self.start_direct(piece, ends, now, links);
         }
         let racks = self.config.banks[0].racks.len() as u32;
-        let mut waiting: BTreeMap<(u32, u32), Vec<(u32, u64)>> = BTreeMap::new();
         let mut own = vec![0; (racks * racks) as usize];
-        for (piece, left) in self.pieces.direct(now, links) {
-            let Pair { from, to } = self.pieces.ends(piece);
-            own[(from * racks + to) as usize] += left;
-            waiting.entry((from, to)).or_default().push((piece, left));
-        }
-        if waiting.is_empty() {
+        let has_moved = |circuit: u32, since: u64| {
+            let circuit = &self.board.circuits[circuit as usize];
+            circuit.lit > 0 || circuit.dark_since > since
+        };
+        let direct = self.pieces.direct(has_moved, now, links);
+        if direct.is_empty() {
             return;
+        }
+        for &Waiting { piece, left, count } in &direct {
+            let Pair { from, to } = self.pieces.ends(piece);
+            own[(from * racks + to) as usize] += left * u64::from(count);
         }
         let mut queues = RotorQueues::new(&own, racks as usize).expect("racks are few");
         for (relay, Pair { from, to }, left) in self.pieces.relayed(now, links) {
@@ -37,21 +41,49 @@ impl RackLinks {
         let sizes = self.config.sizes(&self.config.banks[0]);
         let rotor = self.config.rules.rotor(sizes);
         let slot = rotor_slot(&mut queues, &rotor, sizes.epoch, turn).expect("sizes were checked");
-        for step in slot.moves.into_iter().filter(|step| step.to != step.destination) {
-            let pieces = waiting.get_mut(&(step.source, step.destination));
-            let Some(pieces) = pieces else { continue };
-            let mut bytes = step.bytes;
-            while bytes > 0 {
-                let Some((piece, left)) = pieces.last_mut() else { break };
-                let part = bytes.min(*left);
-                let piece = *piece;
-                *left -= part;
-                if *left == 0 {
-                    pieces.pop();
-                }
-                bytes -= part;
-                self.send_to_relay(piece, part, step.to, now, links);
+        let relayed = slot.moves.iter().filter(|step| step.to != step.destination);
+        let mut waiting: FxHashMap<(u32, u32), Vec<Waiting>> =
+            relayed.clone().map(|step| ((step.source, step.destination), Vec::new())).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        for piece in direct {
+            let Pair { from, to } = self.pieces.ends(piece.piece);
+            if let Some(pieces) = waiting.get_mut(&(from, to)) {
+                pieces.push(piece);
             }
+        }
+        for step in relayed {
+            if let Some(pieces) = waiting.get_mut(&(step.source, step.destination)) {
+                self.relay(pieces, step.bytes, step.to, now, links);
+            }
+        }
+    }
+
+    /// Sends bytes of pieces that wait to a relay: of the last ones, as much of each of those that
+    /// have the same left.
+    fn relay(
+        &mut self,
+        pieces: &mut Vec<Waiting>,
+        mut bytes: u64,
+        relay: u32,
+        now: Time,
+        links: &mut Links,
+    ) {
+        while bytes > 0 {
+            let Some(&Waiting { left, .. }) = pieces.last() else { break };
+            let others = pieces.iter().rposition(|piece| piece.left != left);
+            let equal = others.map_or(0, |place| place + 1)..;
+            let count: u64 = pieces[equal.clone()].iter().map(|piece| u64::from(piece.count)).sum();
+            let each = bytes.div_ceil(count).min(left);
+            for piece in &mut pieces[equal.clone()] {
+                piece.left -= each;
+                self.send_to_relay(piece.piece, each, relay, now, links);
+            }
+            if each == left {
+                pieces.truncate(equal.start);
+            }
+            bytes = bytes.saturating_sub(each * count);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::links::LinkUse;
 use crate::network::{End, Link, Links};
 use lightloom_decide::EpochDecider;
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Invalid, Time};
+use lightloom_model::{Invalid, Rate, Time};
 use lightloom_packetsim::Cable;
 use lightloom_schedule::epochs::NONE;
 use lightloom_schedule::steps::SwitchStep;
@@ -52,8 +52,10 @@ pub(super) struct Switchboard {
     racks: u32,
     /// By pair of racks, the circuit; [`NONE`] if no switch can join it.
     place: Vec<u32>,
-    /// Pairs of racks that an electrical link joins, lower number first.
-    cables: FxHashSet<(u32, u32)>,
+    /// By pair of racks that no switch can join, the racks over which two circuits do, or else a
+    /// circuit and an electrical link; they begin at `first_relay` of the pair.
+    relays: Vec<u32>,
+    first_relay: Vec<u32>,
     banks: Vec<Bank>,
     dark: u64,
     /// What switches are told when, one step for each bank.
@@ -74,20 +76,25 @@ impl Switchboard {
                 members[(from * racks + to) as usize] += bank.switches;
             }
         }
+        let mean = if config.averaged { mean_rates(config) } else { Vec::new() };
         let mut place = vec![NONE; members.len()];
         let mut circuits = Vec::new();
-        let each = Cable { rate: config.circuit_rate, delay: config.link_delay };
         for (pair, &members) in members.iter().enumerate().filter(|(_, members)| **members > 0) {
             place[pair] = circuits.len() as u32;
+            let rate = mean.get(pair).copied();
+            let each =
+                Cable { rate: rate.unwrap_or(config.circuit_rate), delay: config.link_delay };
+            // On average there is one, lit at all times.
+            let (members, lit) = if rate.is_some() { (1, 1) } else { (members, 0) };
             let link = Link::new(End::Switches, End::Switches, members, each);
             circuits.push(Circuit {
                 from: pair as u32 / racks,
                 to: pair as u32 % racks,
-                link: links.add_lit(link, 0),
-                lit: 0,
-                known: 0,
+                link: links.add_lit(link, lit),
+                lit,
+                known: lit,
                 dark_since: 0,
-                shown: 0,
+                shown: lit,
                 shown_since: 0,
                 lit_time: 0,
             });
@@ -101,11 +108,13 @@ impl Switchboard {
                 is_lit: vec![true; bank.switches as usize],
             })
         };
+        let (relays, first_relay) = relays(&place, config);
         Ok(Self {
             circuits,
             racks,
             place,
-            cables: config.cables.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect(),
+            relays,
+            first_relay,
             banks: config.banks.iter().map(bank).collect::<Result<_, Invalid>>()?,
             dark: config.timing.dark.0,
             orders: VecDeque::new(),
@@ -155,17 +164,11 @@ impl Switchboard {
                 continue;
             }
             direct[pair] = 0;
-            let joins = |a: usize, b: usize| self.place[a * racks + b] != NONE;
-            let both = |relay: &usize| joins(from, *relay) && joins(*relay, to);
-            let mut relays: Vec<usize> = (0..racks).filter(both).collect();
-            if relays.is_empty() {
-                let meets = |a: usize, b: usize| joins(a, b) || self.are_cabled(a as u32, b as u32);
-                let one = |relay: &usize| meets(from, *relay) && meets(*relay, to);
-                relays = (0..racks).filter(one).collect();
-            }
+            let [first, end] = [pair, pair + 1].map(|place| self.first_relay[place] as usize);
+            let relays = &self.relays[first..end];
             let part = bytes / relays.len().max(1) as u64;
-            for (a, b) in relays.iter().flat_map(|&relay| [(from, relay), (relay, to)]) {
-                if joins(a, b) {
+            for (a, b) in relays.iter().flat_map(|&r| [(from, r as usize), (r as usize, to)]) {
+                if self.place[a * racks + b] != NONE {
                     direct[a * racks + b] += part;
                 }
             }
@@ -178,10 +181,6 @@ impl Switchboard {
                 .collect()
         };
         self.banks.iter().map(of_bank).collect()
-    }
-
-    fn are_cabled(&self, a: u32, b: u32) -> bool {
-        self.cables.contains(&(a.min(b), a.max(b)))
     }
 
     /// Has switches told at a time.
@@ -343,6 +342,46 @@ impl Switchboard {
         });
         [by_circuit, by_switch.sum()]
     }
+}
+
+/// Rate on average of the circuits of each pair of racks.
+fn mean_rates(config: &RackCircuits) -> Vec<Rate> {
+    let racks = config.racks;
+    let mut rates = vec![Rate(0); (racks * racks) as usize];
+    for bank in &config.banks {
+        let (mean, ports) = (config.mean_rates(bank), bank.racks.len());
+        for (from, to) in (0..ports).flat_map(|from| (0..ports).map(move |to| (from, to))) {
+            let pair = bank.racks[from] * racks + bank.racks[to];
+            rates[pair as usize].0 += mean[(to + ports - from) % ports].0;
+        }
+    }
+    rates
+}
+
+/// Racks that are joined to both ends of each pair that is not, by switches or else by one and an
+/// electrical link, and where those of a pair begin.
+fn relays(place: &[u32], config: &RackCircuits) -> (Vec<u32>, Vec<u32>) {
+    let racks = config.racks;
+    let cables: FxHashSet<(u32, u32)> =
+        config.cables.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect();
+    let joins = |a: u32, b: u32| place[(a * racks + b) as usize] != NONE;
+    let meets = |a: u32, b: u32| joins(a, b) || cables.contains(&(a.min(b), a.max(b)));
+    let (mut relays, mut first) = (Vec::new(), vec![0]);
+    for from in 0..racks {
+        let joined: Vec<u32> = (0..racks).filter(|&rack| joins(from, rack)).collect();
+        let met: Vec<u32> = (0..racks).filter(|&rack| meets(from, rack)).collect();
+        for to in 0..racks {
+            if from != to && !joins(from, to) {
+                let before = relays.len();
+                relays.extend(joined.iter().filter(|&&relay| joins(relay, to)));
+                if relays.len() == before {
+                    relays.extend(met.iter().filter(|&&relay| meets(relay, to)));
+                }
+            }
+            first.push(relays.len() as u32);
+        }
+    }
+    (relays, first)
 }
 
 /// All ordered pairs.

@@ -53,6 +53,7 @@ fn racks(racks: u32, switches: u32, policy: CircuitPolicy, routing: RackRouting)
         timing,
         rules: rules(policy),
         routing,
+        averaged: false,
     }
 }
 
@@ -98,7 +99,9 @@ impl Run {
         }
         let path = [self.part.up[from as usize], self.part.down[to as usize]];
         let flow = Flow { bytes, stretch: 1.0, priority: 0, token };
-        if !self.part.conduct(now, flow, &path, &mut self.links) {
+        let is_taken = self.part.conduct(now, flow, &path, &mut self.links);
+        assert_eq!(is_taken, bytes > 0);
+        if !is_taken {
             self.links.start(now, flow, &path);
         }
         self.offered.push(bytes);
@@ -110,25 +113,38 @@ impl Run {
         self.links.is_busy() || self.part.is_busy()
     }
 
+    /// Goes on to when transfers end, but not beyond a limit; false if none ends until then.
+    fn proceed(&mut self, limit: u64) -> bool {
+        let mut done = Vec::new();
+        let limit = Some(Time(limit));
+        let Some(end) = self.links.run_until(limit, &mut done, &mut Silent).unwrap() else {
+            return false;
+        };
+        self.now = end.0;
+        let mut whole = Vec::new();
+        for token in done {
+            if token >= crate::network::CONDUCTED {
+                self.part.conducted(end, token, &mut self.links, &mut whole);
+            } else {
+                whole.push(token);
+            }
+        }
+        for token in whole {
+            assert!(self.arrived[token as usize].replace(end.0).is_none(), "twice");
+        }
+        true
+    }
+
     /// Goes on until a time, or until nothing is on its way.
     fn run_until(&mut self, limit: u64) {
         while self.is_busy() {
-            let change = self.part.next_change(Time(self.now)).unwrap().0;
-            let mut done = Vec::new();
+            if self.part.bundles.are_waiting() {
+                while self.proceed(self.now) {}
+                self.part.launch(Time(self.now), &mut self.links);
+            }
+            let change = self.part.next_change(Time(self.now)).map_or(u64::MAX, |time| time.0);
             let next = change.min(limit);
-            let end = self.links.run_until(Some(Time(next)), &mut done, &mut Silent).unwrap();
-            if let Some(end) = end {
-                self.now = end.0;
-                for token in done {
-                    let whole = if token >= crate::network::CONDUCTED {
-                        self.part.conducted(end, token, &mut self.links)
-                    } else {
-                        Some(token)
-                    };
-                    if let Some(token) = whole {
-                        assert!(self.arrived[token as usize].replace(end.0).is_none(), "twice");
-                    }
-                }
+            if self.proceed(next) {
                 continue;
             }
             self.now = next;
@@ -153,7 +169,7 @@ impl Run {
         assert!(self.part.board.largest_port() <= 1, "two circuits at one port");
         let [by_circuit, by_switch] = self.part.board.lit_twice();
         assert_eq!(by_circuit, by_switch);
-        let down = self.part.down.clone();
+        let down = [&self.part.down, self.part.bundles.down()].concat();
         let carried: u64 = down.iter().map(|&link| self.links.carried(link)).sum();
         let under_way = self.part.pieces.under_way(Time(self.now), &mut self.links);
         assert_eq!(carried + under_way, self.offered.iter().sum::<u64>(), "at {}", self.now);
@@ -439,5 +455,191 @@ proptest! {
         let cycle = config.timing.epoch.0 * u64::from(config.racks);
         prop_assert!(after <= before + before / 20 + 4 * cycle, "{before} {after}");
         prop_assert!(before <= after + after / 20 + 4 * cycle, "{before} {after}");
+    }
+}
+
+/// What is left out on average is to wait for slots: a cycle at most, whatever the demand.
+#[test]
+fn average_circuits_take_as_long_but_for_a_cycle() {
+    for cycling in [Cycling::Fixed, Cycling::Shared, Cycling::Staggered] {
+        for (count, switches) in [(4, 2), (6, 2), (7, 3), (8, 1), (9, 4)] {
+            let routing = RackRouting::Direct { relay: false };
+            let mut exact = racks(count, switches, CircuitPolicy::RotorNet, routing);
+            exact.rules.cycling = cycling;
+            if exact.tick() <= exact.timing.dark {
+                continue;
+            }
+            let average = RackCircuits { averaged: true, ..exact.clone() };
+            for skew in 0..4 {
+                let demand: Vec<u64> = (0..u64::from(count * count))
+                    .map(|cell| 50_000 * (1 + cell * skew % 5))
+                    .collect();
+                let [exact, average] = [&exact, &average].map(|config| all_to_all(config, &demand));
+                let cycle = 1000 * BYTE * u64::from(count);
+                let name = format!("{cycling} {count} {switches} {skew}");
+                assert!(exact.abs_diff(average) <= cycle, "{name}: {exact} {average}");
+            }
+        }
+    }
+    let mut wrong = racks(4, 1, CircuitPolicy::Helios, tables(0, None));
+    wrong.averaged = true;
+    let network = Network { parts: Vec::new(), ..packet(4) }.with(wrong);
+    let text = "racks: only rotors that do not relay have average circuits";
+    assert_eq!(network.validate().unwrap_err().to_string(), text);
+}
+
+/// Racks of so many servers with one NIC each, which is as fast as a circuit.
+fn with_servers(config: RackCircuits, servers_per_rack: u32) -> RackCircuits {
+    RackCircuits { servers_per_rack, nics: 1, ..config }
+}
+
+/// What begins together.
+#[derive(Debug, Clone)]
+enum Batch {
+    /// All servers send to all others, more or less by their racks.
+    AllToAll { bytes: u64, skew: u64 },
+    /// Every server sends to one.
+    Shift { bytes: u64, by: u32 },
+    /// One sends to another.
+    One { from: u32, to: u32, bytes: u64 },
+}
+
+impl Batch {
+    fn transfers(&self, config: &RackCircuits) -> Vec<(u32, u32, u64)> {
+        let each = config.servers_per_rack;
+        let servers = config.racks * each;
+        match *self {
+            Self::AllToAll { bytes, skew } => (0..servers * servers)
+                .map(|cell| (cell / servers, cell % servers))
+                .map(|(from, to)| {
+                    let place = u64::from(from / each * 5 + to / each * 3);
+                    (from, to, bytes * (1 + place * skew % 4))
+                })
+                .collect(),
+            Self::Shift { bytes, by } => {
+                (0..servers).map(|server| (server, (server + by) % servers, bytes)).collect()
+            }
+            Self::One { from, to, bytes } => vec![(from % servers, to % servers, bytes)],
+        }
+    }
+}
+
+/// All transfers of batches, each so many bytes of time after the one before.
+fn play_batches(config: &RackCircuits, batches: &[(Batch, u64)], apart: bool) -> Run {
+    let mut run = Run::new(config);
+    run.part.bundles.is_off = apart;
+    for (batch, gap) in batches {
+        for (from, to, bytes) in batch.transfers(config) {
+            if from != to {
+                run.start(from, to, bytes);
+            }
+        }
+        let until = run.now + gap * BYTE;
+        run.run_until(until);
+        run.now = until.max(run.now);
+    }
+    run.end();
+    run
+}
+
+/// How far the times at which transfers arrive are from one another, and from 0.
+fn difference(one: &Run, other: &Run) -> (u64, u64) {
+    let times = |run: &Run| -> Vec<u64> {
+        run.arrived.iter().map(|time| time.expect("all arrive")).collect()
+    };
+    let (one, other) = (times(one), times(other));
+    let apart = one.iter().zip(&other).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0);
+    (apart, one.into_iter().max().unwrap_or(0))
+}
+
+/// Every fabric, three servers in each rack.
+fn every_fabric() -> Vec<RackCircuits> {
+    let rotor = |relay| racks(4, 2, CircuitPolicy::RotorNet, RackRouting::Direct { relay });
+    let mut helios = racks(4, 2, CircuitPolicy::Helios, tables(0, None));
+    helios.core = Some(Rate(2 * GBPS));
+    let mut xnest = racks(4, 2, CircuitPolicy::XnestPlus, tables(300 * BYTE, None));
+    xnest.cables = vec![(0, 1, Rate(GBPS)), (2, 3, Rate(GBPS)), (1, 2, Rate(GBPS))];
+    let fallback = RackCircuits { routing: tables(300 * BYTE, Some(50 * BYTE)), ..xnest.clone() };
+    let all = [rotor(false), rotor(true), clairvoyant(helios.clone()), helios, xnest, fallback];
+    all.into_iter().map(|config| with_servers(config, 3)).collect()
+}
+
+#[test]
+fn transfers_that_are_alike_are_as_each_by_itself() {
+    for config in every_fabric() {
+        for skew in [0, 1, 3] {
+            let batches = [(Batch::AllToAll { bytes: 1003, skew }, 1 << 40)];
+            let [one, apart] = [false, true].map(|apart| play_batches(&config, &batches, apart));
+            let (difference, end) = difference(&one, &apart);
+            let name = format!("{:?} {:?} {skew}", config.rules.policy, config.routing);
+            assert!(difference <= 4 * BYTE, "{name}: {difference} of {end}");
+            // 9 transfers of each pair of racks, 6 inside each: 16 flows, and one for each cut.
+            let flows = [&one, &apart].map(|run| run.part.pieces.opened());
+            assert!(flows[0] * 3 <= flows[1], "{name}: {flows:?}");
+            if config.routing != (RackRouting::Direct { relay: true }) {
+                assert_eq!(flows, [16, 132], "{name}");
+            }
+        }
+    }
+}
+
+/// Work follows circuits that change: in twice the epochs of the same traffic, twice as much.
+#[test]
+fn work_is_linear_in_the_changes_of_circuits_and_in_pairs_of_racks() {
+    for config in every_fabric() {
+        let work = |bytes: u64, per_rack: u32| {
+            let config = with_servers(config.clone(), per_rack);
+            let batches = [(Batch::AllToAll { bytes, skew: 0 }, 1 << 40)];
+            let run = play_batches(&config, &batches, false);
+            (run.ticks, run.links.flow_statistics())
+        };
+        let name = format!("{:?} {:?}", config.rules.policy, config.routing);
+        let [(ticks, once), (more_ticks, twice)] = [20_000, 40_000].map(|bytes| work(bytes, 3));
+        assert!(more_ticks >= ticks * 3 / 2, "{name}: {ticks} {more_ticks}");
+        let per_tick = |links: u64, ticks: u64| links as f64 / ticks as f64;
+        let before = per_tick(once.links_touched, ticks);
+        let after = per_tick(twice.links_touched, more_ticks);
+        assert!(after <= 1.3 * before, "{name}: {before} {after} links for each change");
+        // Twice the servers send four times the transfers: over as many flows.
+        let (ticks, larger) = work(20_000 / 4, 6);
+        let flows = per_tick(larger.flows_touched, ticks);
+        let before = per_tick(once.flows_touched, work(20_000, 3).0);
+        assert!(flows <= 2.0 * before, "{name}: {before} {flows} flows for each change");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Also where what begins later tells servers apart, or joins them: `Run::check` at every tick.
+    #[test]
+    fn no_byte_of_bundles_is_lost_and_all_arrive(
+        config in any_racks(),
+        per_rack in 2..4_u32,
+        batches in prop::collection::vec(
+            (
+                prop_oneof![
+                    2 => (1..2000_u64, 0..4_u64)
+                        .prop_map(|(bytes, skew)| Batch::AllToAll { bytes, skew }),
+                    1 => (1..4000_u64, 1..9_u32).prop_map(|(bytes, by)| Batch::Shift { bytes, by }),
+                    1 => (0..18_u32, 0..18_u32, 1..4000_u64)
+                        .prop_map(|(from, to, bytes)| Batch::One { from, to, bytes }),
+                ],
+                prop_oneof![2 => 0..4000_u64, 1 => 0..200_000_u64, 1 => Just(0)],
+            ),
+            1..4,
+        ),
+    ) {
+        let config = with_servers(config, per_rack);
+        let mut one = play_batches(&config, &batches, false);
+        one.check();
+        prop_assert!(one.part.pieces.is_empty());
+        let apart = play_batches(&config, &batches, true);
+        let used = [&mut one, &mut { apart }].map(|run| {
+            run.part.bundles.account(&run.links);
+            let carried = run.part.down.iter().map(|&link| run.links.carried(link));
+            carried.zip(run.part.bundles.carried(1)).map(|(a, b)| a + b).collect::<Vec<_>>()
+        });
+        prop_assert_eq!(&used[0], &used[1], "bytes over each NIC");
     }
 }

@@ -176,7 +176,14 @@ impl SwitchPart {
     fn push_path(&self, links: &[LinkId], between: Duration, bytes: u64, out: &mut Division) {
         let latency = Duration(self.port_delay.0.saturating_mul(2)) + between;
         let (part, nics) = (self.id, self.nics);
-        let path = Path { part, latency, relays: 0, sending_nics: nics, receiving_nics: nics };
+        let path = Path {
+            part,
+            latency,
+            relays: 0,
+            sending_nics: nics,
+            receiving_nics: nics,
+            forwarding_gpus: 0,
+        };
         out.push(path, links, bytes);
     }
 }
