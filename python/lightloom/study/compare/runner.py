@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
 from lightloom.progress import Monitor, Progress
-from lightloom.simulate import Phases, Plugins, Run, simulate
+from lightloom.simulate import Packets, Phases, Plugins, Run, simulate
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import StepWorkload
@@ -131,7 +131,7 @@ class Runner:
     """Prepares attempts of one job, whose workloads and networks it has.
 
     With phases by fabric, flows take as long as packets; in a survey the phases are only
-    noted.
+    noted. With ``whole``, the steps of fabrics that have phases are packets throughout.
     """
 
     workloads: Workloads
@@ -140,6 +140,7 @@ class Runner:
     plugins: Plugins
     phases: Mapping[str, Phases] = field(default_factory=dict)
     is_survey: bool = False
+    whole: Packets | None = None
 
     def prepare(self, attempt: Attempt) -> Callable[[], Done]:
         """Build what the attempt needs; the result runs it."""
@@ -157,6 +158,7 @@ class Runner:
             allocator = self.plugins.allocator or reconfiguration.allocator
             plugins = Plugins(allocator, self.plugins.predictor)
         phases = self.phases.get(fabric.name)
+        model = (self.whole or phases) if phases is not None else "flow"
 
         def go() -> Done:
             started = time.perf_counter()
@@ -168,7 +170,7 @@ class Runner:
                     network,
                     timeline_workers=workers,
                     progress=callback,
-                    network_model=phases or "flow",
+                    network_model=model,
                     plugins=plugins,
                 )
             return Done(attempt, run, network, time.perf_counter() - started)
