@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.simulate_graphs import Steps, graph
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, load_fabric
-from lightloom.simulate import simulate
+from lightloom.simulate import Packets, Phases, simulate
 from lightloom.workload.task_graph import Layout
 
 SERVERS = 8
@@ -107,13 +107,30 @@ def test_more_racks_than_pods_hold_are_refused():
         network("x-nest-plus", servers=17, k=4)
 
 
-@pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
-def test_packets_are_refused_with_what_to_do(kind):
-    programs = [Steps() for _ in range(SERVERS)]
-    programs[0].send(1, 0, 1000)
-    programs[1].receive(0, 0)
-    with pytest.raises(InputError, match="as flows only: leave out packets"):
-        simulate(graph(programs), network(kind), network_model="packet")
+@pytest.mark.parametrize(
+    ("kind", "options", "most"),
+    [
+        # what does not fit a slot by a packet waits for the next one of its pair
+        ("rotornet", {"relay": False}, 1.05),
+        ("rotornet", {}, 1.2),
+        ("helios", {"dark_s": 1e-4, "epoch_s": 1e-3}, 1.1),
+        ("x-nest-plus", {"dark_s": 1e-4, "epoch_s": 1e-3, "hello_s": 0.0}, 1.25),
+    ],
+)
+def test_packets_take_about_as_long_as_flows(kind, options, most):
+    tokens = np.full((SERVERS, SERVERS), 10_000_000, np.uint32)
+    np.fill_diagonal(tokens, 0)
+    step = graph([Steps().all_to_all(first=True)], members=SERVERS, tokens=[tokens])
+    racks = network(kind, **options)
+    flows = simulate(step, racks)
+    packets = simulate(step, racks, network_model=Packets("ideal"))
+    assert packets.purpose_bytes == flows.purpose_bytes
+    assert packets.packet_hops > SERVERS * (SERVERS - 1) * 10_000_000 / 4096 * 3
+    assert 0.95 < packets.step_time_s / flows.step_time_s < most
+    again = simulate(step, racks, network_model=Packets("ideal"))
+    assert again.run_hash == packets.run_hash
+    with pytest.raises(FabricError, match="change by the clock"):
+        Phases(racks, Packets("ideal"))
 
 
 @pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])

@@ -9,7 +9,7 @@
 use super::ends::ends_of;
 use super::link::Link;
 use crate::error::ExecuteError;
-use crate::packets::PacketNetwork;
+use crate::packets::{LaunchedId, PacketNetwork};
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
 use lightloom_flowsim::{LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
@@ -30,6 +30,15 @@ pub struct Flow {
     pub priority: u8,
     /// Comes back when it has ended.
     pub token: u64,
+}
+
+/// A transfer that may be withdrawn.
+#[derive(Debug, Clone, Copy)]
+pub enum Launch {
+    /// As a fluid.
+    Fluid(PriorityFlowId),
+    /// As packets.
+    Packets(LaunchedId),
 }
 
 /// Links and what is on its way over them.
@@ -148,27 +157,44 @@ impl Links {
         matches!(self.simulator, Simulator::Flows { .. })
     }
 
-    /// Starts a fluid of its bytes alone that may be withdrawn.
+    /// Starts a transfer of its bytes alone that may be withdrawn.
     ///
     /// # Panics
-    /// If transfers are no fluids.
-    pub fn launch(&mut self, now: Time, flow: Flow, path: &[LinkId]) -> PriorityFlowId {
-        let Simulator::Flows { network, .. } = &mut self.simulator else {
-            unreachable!("only fluids are launched")
-        };
-        network.start(now, Bytes(flow.bytes), flow.priority, path, flow.token)
+    /// Over circuits that take turns.
+    pub fn launch(&mut self, now: Time, flow: Flow, path: &[LinkId]) -> Launch {
+        match &mut self.simulator {
+            Simulator::Flows { network, .. } => {
+                let bytes = Bytes(flow.bytes);
+                Launch::Fluid(network.start(now, bytes, flow.priority, path, flow.token))
+            }
+            Simulator::Packets(network) => {
+                Launch::Packets(network.launch(now, flow.bytes, path, flow.token))
+            }
+            Simulator::Turns(_) => unreachable!("circuits that take turns withdraw nothing"),
+        }
     }
 
-    /// Bytes that a fluid of this token has left; nothing if it has ended.
-    pub fn left(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
-        let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
-        network.left(now, flow, token).map(|left| left.0)
+    /// Bytes that a launched transfer of this token has left; nothing if it has ended.
+    pub fn left(&mut self, now: Time, launch: Launch, token: u64) -> Option<u64> {
+        match (&mut self.simulator, launch) {
+            (Simulator::Flows { network, .. }, Launch::Fluid(flow)) => {
+                network.left(now, flow, token).map(|left| left.0)
+            }
+            (Simulator::Packets(network), Launch::Packets(id)) => network.left(id),
+            _ => None,
+        }
     }
 
-    /// Takes a fluid of this token off its path: what it had left; nothing if it has ended.
-    pub fn withdraw(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
-        let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
-        network.withdraw(now, flow, token).map(|left| left.0)
+    /// Takes a launched transfer of this token off its path: what it had left; nothing if it has
+    /// ended.
+    pub fn withdraw(&mut self, now: Time, launch: Launch, token: u64) -> Option<u64> {
+        match (&mut self.simulator, launch) {
+            (Simulator::Flows { network, .. }, Launch::Fluid(flow)) => {
+                network.withdraw(now, flow, token).map(|left| left.0)
+            }
+            (Simulator::Packets(network), Launch::Packets(id)) => network.withdraw(now, id),
+            _ => None,
+        }
     }
 
     /// Starts a transfer over a path.

@@ -111,6 +111,17 @@ def test_phases_are_refused_where_circuits_follow_the_clock(phases_file):
         compare(study)
 
 
+def test_circuits_that_follow_the_clock_are_in_whole_steps(phases_file):
+    options = PacketOptions(transport="ideal")
+    fabrics = ("fat-tree", "rotornet", "helios", "x-nest-plus")
+    study = of_phases(phases_file, network="packet", packets=options, fabrics=fabrics)
+    for result in compare(study).results:
+        assert result.packets["simulated"] == "whole"
+        assert result.packets["packet_hops"] > 0
+        # Helios' circuits are lit by then as flows, and its packets are on the core already
+        assert -0.1 < result.packets["longer_share"] < 0.5
+
+
 def test_long_ones_have_to_be_asked_for(scenario, monkeypatch):
     monkeypatch.setattr(module, "LONG_S", 1e-3)
     changes = {"network": "packet", "seeds": 1, "compute_spread": 0.0, "policies": False}

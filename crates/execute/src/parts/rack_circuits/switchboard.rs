@@ -76,10 +76,11 @@ impl Switchboard {
         let each = Cable { rate: config.circuit_rate, delay: config.link_delay };
         for (pair, &members) in members.iter().enumerate().filter(|(_, members)| **members > 0) {
             place[pair] = circuits.len() as u32;
-            let link = Link::new(End::Switches, End::Switches, members, each);
+            let (from, to) = (pair as u32 / racks, pair as u32 % racks);
+            let link = Link::new(End::Rack(from), End::Rack(to), members, each);
             circuits.push(Circuit {
-                from: pair as u32 / racks,
-                to: pair as u32 % racks,
+                from,
+                to,
                 link: links.add_lit(link, 0),
                 lit: 0,
                 known: 0,
