@@ -54,7 +54,7 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
         network = networks.get(fabric)
         if network.part(Crossbars) is not None:
             continue
-        sample = None if options.phases == "all" else options.phases
+        sample = options.phases if isinstance(options.phases, int) else None
         if options.phases == "whole" or _follows_clock(network):
             if options.phases not in {None, "whole"}:
                 raise InputError(
@@ -70,13 +70,13 @@ def _follows_clock(network: Network) -> bool:
     return network.part(RackCircuits) is not None or network.part(Scheduled) is not None
 
 
-def whole_steps(scenario: Scenario, networks: Mapping[str, Phases]) -> bool:
+def whole_steps(scenario: Scenario, phases: Mapping[str, Phases]) -> bool:
     """Whether steps are simulated whole, by what was asked for or by their size."""
     options = packet_options(scenario)
     if options is None or options.phases is not None:
         return options is not None and options.phases == "whole"
-    counted = any(each.sample == 0 for each in networks.values())
-    return counted or sum(each.all_hops for each in networks.values()) <= WHOLE_HOPS
+    counted = any(each.sample == 0 for each in phases.values())
+    return counted or sum(each.all_hops for each in phases.values()) <= WHOLE_HOPS
 
 
 def predicted_s(phases: Mapping[str, Phases], *, whole: bool = False) -> float:

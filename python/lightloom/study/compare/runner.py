@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
@@ -158,7 +159,9 @@ class Runner:
             allocator = self.plugins.allocator or reconfiguration.allocator
             plugins = Plugins(allocator, self.plugins.predictor)
         phases = self.phases.get(fabric.name)
-        model = (self.whole or phases) if phases is not None else "flow"
+        model: Literal["flow"] | Packets | Phases = "flow"
+        if phases is not None:
+            model = self.whole or phases
 
         def go() -> Done:
             started = time.perf_counter()

@@ -16,7 +16,7 @@ from lightloom.simulate import Phases, Run
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.failed_parts import Failure, failures_note
 from lightloom.study.compare.job import Job, StepWorkload, load_fabrics
-from lightloom.study.compare.packets import packets_note, packets_of
+from lightloom.study.compare.packets import WHOLE_HOPS, packets_note, packets_of
 from lightloom.study.compare.policies import (
     link_up_result,
     policies_note,
@@ -346,10 +346,8 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
 def _packets_text(phases: int | str | None) -> str:
     """What is simulated as packets."""
     if phases is None:
-        return (
-            "whole steps where all runs together have few packet-hops, else each distinct phase"
-            " alone"
-        )
+        most = f"{WHOLE_HOPS / 1e6:.0f} million packet-hops"
+        return f"whole steps up to {most} in all runs, else each distinct phase alone"
     if phases == "whole":
         return "whole steps"
     chosen = "each distinct" if phases == "all" else f"{phases} of each purpose"
