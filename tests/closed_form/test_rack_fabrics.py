@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.simulate_graphs import Steps, graph
+from tests.simulate_graphs import Steps, graph, one_ring
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, load_fabric
@@ -47,6 +47,18 @@ def test_bytes_wait_for_the_slots_of_their_pair(shift, size):
         expected = (2 * (slots - 1) + (shift > 4)) * slot_s + dark_s + rest_s
     found = send_s(shift, size, "rotornet", relay=False)
     assert found == pytest.approx(expected + LATENCY_S, abs=1e-10)
+
+
+@pytest.mark.parametrize("model", ["flow", Packets("ideal")])
+def test_rings_wait_for_circuits_too(model):
+    # all to their next: each over its own circuit of the same shift
+    edge = 28_000_000
+    steps = Steps().ring(1, edge * 4 // 7).wait(1)
+    ring = graph([steps], members=SERVERS, rings=[one_ring(SERVERS)])
+    found = simulate(ring, network("rotornet", relay=False), network_model=model).step_time_s
+    alone = send_s(1, edge, "rotornet", relay=False)
+    # some steps' latencies, and 1.6 % of headers
+    assert alone <= found < 1.02 * alone + 14 * LATENCY_S
 
 
 def test_two_hops_spread_a_pair_over_all_circuits():
