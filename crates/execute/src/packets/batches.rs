@@ -6,7 +6,7 @@ use lightloom_flowsim::LinkId;
 use lightloom_model::Time;
 
 /// Packets of a batch on each of the members that share it.
-const PACKETS: u64 = 4;
+const PACKETS: u64 = 1;
 
 impl PacketNetwork {
     /// Starts a transfer that may be withdrawn; its token comes back when the last byte has

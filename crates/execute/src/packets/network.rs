@@ -74,7 +74,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// What a link between racks holds beyond its bandwidth times delays, in packets: two batches that
 /// eight NICs share.
-const RACK_PACKETS: u64 = 64;
+const RACK_PACKETS: u64 = 16;
 /// Propagation delays for which a link between racks may have bytes on their way: those of a path
 /// over two circuits, and one more.
 const RACK_DELAYS: u128 = 5;
