@@ -1,4 +1,5 @@
-# make demo | quick | test | plain | torch | check | docs | bench | soak | mutants | tables | golden | same | library (for C)
+# make demo | quick | test | plain | torch | check | docs | bench | soak | mutants | tables | figures | golden | same
+# | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -10,11 +11,15 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
-TABLES := $(filter-out experiments/interconnect/%,$(shell grep -le '--check' experiments/*/run.py))
-TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --compile-bytecode --python .venv/torch torch==2.15.0 numpy
+TABLES := $(filter-out experiments/interconnect/% experiments/infinitehbd-trace/%, \
+	$(shell grep -le '--check' experiments/*/run.py))
+# experiments that draw; each leaves a stamp, so that a call that was cut short goes on where it was
+FIGURES := $(patsubst experiments/%/figure.svg,%,$(wildcard experiments/*/figure.svg))
+STAMPS := out/figures$(if $(FAST),-fast)
+TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --compile-bytecode --python .venv/torch torch==2.15.0 numpy pydantic
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo quick test torch browser plain check docs bench soak mutants tables golden same library clean
+.PHONY: demo quick test torch browser plain check docs bench soak mutants tables figures golden same library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -114,6 +119,17 @@ tables: .venv/installed-test
 	@for run in $(TABLES); do \
 		echo $$run; $(BIN)/python $$run --check >/dev/null 2>out.log || { grep differs out.log || tail -1 out.log; late=1; }; \
 	done; rm -f out.log; [ -z "$$late" ]
+
+# Draws the figures of experiments and makes their tables, those whose inputs are newer than the last
+# time; with FAST=1 a few rows of each are checked instead, in some minutes.
+figures: $(FIGURES:%=$(STAMPS)/%)
+
+.SECONDEXPANSION:
+$(STAMPS)/%: .venv/installed-test $(PACKAGE) \
+		$$(wildcard experiments/*.py experiments/$$*/*.py experiments/$$*/*.toml)
+	@mkdir -p $(@D)
+	$(BIN)/python experiments/$*/run.py $(if $(FAST),--fast,--write) >/dev/null
+	@touch $@
 
 # Whether some 300 calls give what they gave, in a few minutes; where results are to change:
 # make same RENEW=--renew

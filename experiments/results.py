@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def command_line(doc: str | None, *, resume: bool = False) -> argparse.ArgumentParser:
+def settings(folder: Path) -> dict[str, Any]:
+    """The experiment file of a folder."""
+    return tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text of a table: the first column is of words, the others of numbers."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def command_line(
+    doc: str | None, *, resume: bool = False, fast: bool = False
+) -> argparse.ArgumentParser:
     """Options of an experiment, described by the first line of its docstring."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     group = parser.add_mutually_exclusive_group()
@@ -18,6 +33,10 @@ def command_line(doc: str | None, *, resume: bool = False) -> argparse.ArgumentP
     group.add_argument("--check", action="store_true", help="exit status 1 if they are out of date")
     if resume:
         parser.add_argument("--resume", action="store_true", help="keep what is there already")
+    if fast:
+        group.add_argument(
+            "--fast", action="store_true", help="check a few points: exit status 1 if they differ"
+        )
     return parser
 
 
@@ -44,3 +63,23 @@ def write_or_check(wanted: Mapping[Path, str], write: bool, check: bool) -> int:
             name = path.resolve().relative_to(ROOT)
             print(f"{'written' if write else 'differs'}: {name}", file=sys.stderr)
     return 1 if check and changed else 0
+
+
+def finish(wanted: Mapping[Path, str], options: argparse.Namespace) -> int:
+    """Print the tables that were made, and write them or check them; return the exit status.
+
+    After ``--fast`` they have some of the rows: each of these is to stand in the file of that name.
+    """
+    late = 0
+    for path, text in wanted.items():
+        if path.suffix != ".md":
+            continue
+        print(text, end="")
+        if options.fast:
+            there = set(path.read_text(encoding="utf-8").splitlines())
+            rows = [line for line in text.splitlines() if line.startswith("|")]
+            for row in rows:
+                if row not in there:
+                    print(f"differs: {path.resolve().relative_to(ROOT)}: {row}", file=sys.stderr)
+                    late = 1
+    return late or write_or_check(wanted, options.write, options.check)

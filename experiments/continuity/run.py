@@ -9,7 +9,6 @@ docs/images/continuity.svg.
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from lightloom import Scenario, compare
 
 HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs/images/continuity.svg"
-sys.path[:0] = [str(HERE), str(HERE.parent)]
-from lines import draw  # noqa: E402
-from results import command_line, write_or_check  # noqa: E402
+sys.path.insert(0, str(HERE.parent))
+from drawing import Figure, Line  # noqa: E402
+from results import command_line, settings, write_or_check  # noqa: E402
 
 #: step times, s, by imbalance and fabric
 Times = Mapping[float, Mapping[str, float]]
@@ -54,6 +53,22 @@ def render(times: Times) -> str:
     return text
 
 
+def draw(times: Times) -> str:
+    """The figure: a line per fabric."""
+    lines = [
+        Line(name, [grown(times, at, name) for at in times], number)
+        for number, name in enumerate(times[1.0])
+    ]
+    figure = Figure(
+        "A little imbalance makes a step a little longer",
+        "busiest EP rank / mean",
+        "step / step of balanced load",
+        list(times),
+        lines,
+    )
+    return figure.svg(HERE)
+
+
 def grown(times: Times, imbalance: float, fabric: str) -> float:
     """Step over that of balanced load."""
     return times[imbalance][fabric] / times[1.0][fabric]
@@ -62,12 +77,10 @@ def grown(times: Times, imbalance: float, fabric: str) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and write or check the files."""
     options = command_line(__doc__).parse_args(arguments)
-    values = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
-    times = measure(values)
+    times = measure(settings(HERE))
     text = render(times)
     print(text, end="")
-    lines = {name: [grown(times, at, name) for at in times] for name in times[1.0]}
-    wanted = {HERE / "table.md": text, FIGURE: draw(list(times), lines)}
+    wanted = {HERE / "table.md": text, FIGURE: draw(times)}
     return write_or_check(wanted, options.write, options.check)
 
 

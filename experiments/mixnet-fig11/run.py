@@ -1,11 +1,14 @@
 """Print the cost of each fabric by rate and size, with the ratios that the MixNet paper states.
 
-Run from anywhere: ``python experiments/mixnet-fig11/run.py``. It prints table.md.
+    python experiments/mixnet-fig11/run.py [--write | --check | --fast]
+
+Prints the tables; ``--write`` puts them into table.md and draws figure.svg. It takes a second:
+``--fast`` leaves nothing out.
 """
 
 from __future__ import annotations
 
-import tomllib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,11 @@ from lightloom.cost import PartsCostModel, cluster_cost
 from lightloom.fabric import Cluster, Counting, MixNet, load_fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.hardware import load_gpu, load_power, load_prices
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from drawing import Figure, Line
+from results import command_line, finish, settings
+from results import markdown as table
 
 HERE = Path(__file__).parent
 PRICES, POWERS, MODEL = load_prices(), load_power(), PartsCostModel()
@@ -53,12 +61,6 @@ def ratio(cluster: Cluster, counting: Counting = PAPER, mixnet: MixNet | None = 
     """Cost of a fat-tree over that of MixNet."""
     tree = load_fabric("fat-tree", PORTS)
     return cost(tree, cluster, counting) / cost(mixnet or MixNet(**PORTS), cluster, counting)
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """Text of a Markdown table."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def of(study: dict[str, Any], rate: float, gpus: int | None = None) -> Cluster:
@@ -169,7 +171,7 @@ def whole_cluster(study: dict[str, Any]) -> str:
 
 def render() -> str:
     """Every table as one Markdown text."""
-    study = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
+    study = settings(HERE)
     conventions = MODEL.capital_cost(
         MixNet(**PORTS).bill_of_materials(of(study, study["rates_gbps"][0]), PAPER), PRICES
     ).conventions
@@ -187,5 +189,29 @@ def render() -> str:
     return f"# Networking cost\n\n{text}## Counted as\n\n{listed}"
 
 
+def figure(study: dict[str, Any]) -> str:
+    """Cost by rate of each fabric, of the smallest size."""
+    rates = study["rates_gbps"]
+    lines = []
+    for color, name in enumerate(study["fabrics"]):
+        fabric = load_fabric(name, OPTIONS[name])
+        lines.append(Line(name, [cost(fabric, of(study, rate)) for rate in rates], color))
+    drawn = Figure(
+        "The network of a fat-tree costs twice as much as MixNet's",
+        "rate of a link [Gb/s]",
+        "network cost [$/GPU]",
+        [str(rate) for rate in rates],
+        lines,
+    )
+    return drawn.svg(HERE)
+
+
+def main() -> int:
+    """Print, write or check."""
+    options = command_line(__doc__, fast=True).parse_args()
+    wanted = {HERE / "table.md": render(), HERE / "figure.svg": figure(settings(HERE))}
+    return finish(wanted, options)
+
+
 if __name__ == "__main__":
-    print(render(), end="")
+    sys.exit(main())

@@ -1,11 +1,12 @@
 """Compare training steps of MixNet's Figure 12 with ours, cell by cell.
 
-    python experiments/mixnet-fig12/run.py [--write | --check] [--resume]
+    python experiments/mixnet-fig12/run.py [--write | --check | --fast] [--resume]
 
 Simulates every cell under each set of assumptions of ``experiment.toml`` (some minutes on two
 cores) and prints the tables. ``--write`` puts them into table.md and the step times into
-steps.csv, after each model; ``--resume`` takes what is already there from steps.csv; ``--check``
-says whether the files are what would be written.
+steps.csv, after each model, and draws figure.svg; ``--resume`` takes what is already there from
+steps.csv; ``--check`` says whether the files are what would be written, ``--fast`` whether the
+tables follow from steps.csv.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from cells import HERE, Experiment, Model
 from topologies import step_times
 
 sys.path.insert(0, str(HERE.parent))
-from results import command_line, write_or_check
+from results import command_line, finish
 
 TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("assumptions", "model", "fabric", "rate_gbps", "step_s")
@@ -102,8 +103,10 @@ def steps_csv(steps: tables.Steps) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment."""
-    options = command_line(__doc__, resume=True).parse_args(arguments)
+    options = command_line(__doc__, resume=True, fast=True).parse_args(arguments)
     experiment = Experiment.load()
+    if options.fast:
+        return finish({TABLE: tables.render(experiment, read_steps(), None)}, options)
     known = read_steps() if options.resume and STEPS.exists() else {}
     steps = simulate_all(experiment, known, options.write)
     text = tables.render(experiment, steps, simulate_topologies(experiment))
@@ -111,8 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text += f"\n## What MixNet's constant is made of\n\n{sweeps.constant(experiment)}"
     text += f"\n## Reconfiguration latency (D.7)\n\n{sweeps.latency(experiment)}"
     text += f"\n## Batch size (D.4)\n\n{sweeps.batches(experiment)}"
-    print(text, end="")
-    return write_or_check({TABLE: text, STEPS: steps_csv(steps)}, options.write, options.check)
+    drawn = tables.figure(experiment, steps)
+    wanted = {TABLE: text, STEPS: steps_csv(steps), HERE / "figure.svg": drawn}
+    return finish(wanted, options)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ from cells import Experiment
 from lightloom.hardware import load_gpu
 from lightloom.workload.compute import ComputeModel
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from drawing import Figure, Line
+from results import markdown as table
+
 #: mean step time, s, by assumptions, model, fabric, rate
 Steps = dict[tuple[str, str, str, int], float]
 
@@ -36,7 +40,6 @@ def load(folder: str, module: str) -> ModuleType:
     return sys.modules[name]
 
 
-table = load("mixnet-fig11", "run").table
 figures = load("compute-calibration", "mixnet_figures")
 
 
@@ -228,23 +231,64 @@ def wide(experiment: Experiment, steps: Steps, pair: tuple[str, str]) -> str:
     return table([" / ".join(pair), *rates, "mean", "paper"], rows)
 
 
-def render(experiment: Experiment, steps: Steps, planned: Planned) -> str:
-    """Every table as one Markdown text."""
+def as_simulated(experiment: Experiment, steps: Steps) -> str:
+    """All models as the public simulator has them, beside ours.
+
+    Its set has one name for Mixtral, whose eight ranks it sends what the gate chose, and another
+    for wider EP, where its loader sends EP / 8 times as much.
+    """
+    rows = []
+    for model in [*experiment.values["models"], *experiment.values["wide_models"]]:
+        is_wide = model in experiment.values["wide_models"]
+        theirs = "authors-wide-simulator-server" if is_wide else "authors-even-server"
+        for pair in (("mixnet", "fat-tree"), ("topoopt", "mixnet")):
+            for words, name in (("as their simulator", theirs), ("ours", "ours")):
+                found = ratios(experiment, steps, name, model, pair)
+                cells = [f"{ratio:.3f}" for ratio in found]
+                rows.append([f"{model}, {' / '.join(pair)}, {words}", *cells])
+    return table(["", *(f"{rate} Gb/s" for rate in experiment.rates)], rows)
+
+
+def figure(experiment: Experiment, steps: Steps) -> str:
+    """MixNet over the fat-tree by rate, as published and under both sets of assumptions."""
+    lines = [
+        Line(
+            f"{model}, {name}",
+            ratios(experiment, steps, name, model, ("mixnet", "fat-tree")),
+            color,
+            is_dashed=name == "published",
+        )
+        for color, model in enumerate(experiment.values["models"])
+        for name in ("published", "authors", "ours")
+    ]
+    drawn = Figure(
+        "Steps on MixNet are about as long as on a fat-tree",
+        "rate of a link [Gb/s]",
+        "step on MixNet / step on a fat-tree",
+        [str(rate) for rate in experiment.rates],
+        lines,
+    )
+    return drawn.svg(Path(__file__).parent)
+
+
+def render(experiment: Experiment, steps: Steps, planned: Planned | None) -> str:
+    """Every table as one Markdown text; without plans of TopoOpt those of step times alone."""
     parts = {
         "All cells": cells(experiment, steps),
         "MixNet over fat-tree": mixnet_over_tree(experiment, steps),
         "Each fabric by rate": by_rate(experiment, steps),
         "TopoOpt over MixNet": topoopt_over_mixnet(experiment, steps),
-        "TopoOpt planned in other ways": topologies(experiment, steps, planned),
+        "TopoOpt planned in other ways": planned and topologies(experiment, steps, planned),
         "Constant and volume": fits(experiment, steps),
         "What a delay of 25 ms would need": blocked(experiment),
         "All models, MixNet over fat-tree": wide(experiment, steps, ("mixnet", "fat-tree")),
         "All models, TopoOpt over MixNet": wide(experiment, steps, ("topoopt", "mixnet")),
         "All models, 3:1 fat-tree over MixNet": wide(experiment, steps, ("oversub", "mixnet")),
+        "As their simulator has it": as_simulated(experiment, steps),
     }
-    text = "".join(f"\n## {title}\n\n{body}" for title, body in parts.items())
+    text = "".join(f"\n## {title}\n\n{body}" for title, body in parts.items() if body)
     intro = "Times are normalized per model to its fastest cell, as published.\n"
     return f"# Training speed\n\nMade by run.py. {intro}{text}"
 
 
-__all__: Sequence[str] = ("Planned", "Steps", "render")
+__all__: Sequence[str] = ("Planned", "Steps", "figure", "render")

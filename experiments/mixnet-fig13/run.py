@@ -1,9 +1,10 @@
 """Performance per dollar and Pareto fronts, compared with section 7.4 of the MixNet paper.
 
-    python experiments/mixnet-fig13/run.py [--write | --check]
+    python experiments/mixnet-fig13/run.py [--write | --check | --fast]
 
 Reads the step times of experiments/mixnet-fig12, prints the tables; ``--write`` puts them into
-table.md, ``--check`` says whether they are what is there.
+table.md and draws figure.svg, ``--check`` says whether they are what is there. It takes a second:
+``--fast`` leaves nothing out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from lightloom.hardware import load_gpu, load_prices
 HERE = Path(__file__).parent
 FIGURE_12 = HERE.parent / "mixnet-fig12"
 sys.path[:0] = [str(FIGURE_12), str(HERE.parent)]
-from results import command_line, write_or_check  # noqa: E402
+from drawing import Figure, Line  # noqa: E402
+from results import command_line, finish  # noqa: E402
 from tables import load  # noqa: E402
 
 _figure_11 = load("mixnet-fig11", "run")
@@ -172,6 +174,26 @@ def fronts(study: Study) -> str:
     return note + table(header, rows)
 
 
+def figure(study: Study) -> str:
+    """Gains over the fat-tree under our assumptions, and the paper's band."""
+    rates, bands = study.values["rates_gbps"], study.values["bands"]["fat-tree"]
+    lines = [
+        Line(model, [study.gain("ours", model, rate, "fat-tree", False) for rate in rates], color)
+        for color, model in enumerate(study.models)
+    ]
+    for end, name in enumerate(("paper, lowest", "paper, highest")):
+        band = [bands[str(rate)][end] for rate in rates]
+        lines.append(Line(name, band, 6, is_dashed=True))
+    drawn = Figure(
+        "Performance per dollar of network: MixNet over a fat-tree",
+        "rate of a link [Gb/s]",
+        "performance per dollar over a fat-tree's",
+        [str(rate) for rate in rates],
+        lines,
+    )
+    return drawn.svg(HERE)
+
+
 def render() -> str:
     """Every table as one Markdown text."""
     study = Study.load()
@@ -189,10 +211,9 @@ def render() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print, write or check the tables."""
-    options = command_line(__doc__).parse_args(arguments)
-    text = render()
-    print(text, end="")
-    return write_or_check({TABLE: text}, options.write, options.check)
+    options = command_line(__doc__, fast=True).parse_args(arguments)
+    wanted = {TABLE: render(), HERE / "figure.svg": figure(Study.load())}
+    return finish(wanted, options)
 
 
 if __name__ == "__main__":

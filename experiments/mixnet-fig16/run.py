@@ -1,21 +1,22 @@
 """NVL72 against MixNet with optical I/O, with and without de-duplication.
 
-    python experiments/mixnet-fig16/run.py [--write | --check]
+    python experiments/mixnet-fig16/run.py [--write | --check | --fast]
 
-Prints the table; ``--write`` puts it into table.md, ``--check`` says whether it is what is there.
+Prints the table; ``--write`` puts it into table.md and draws figure.svg, ``--check`` says whether
+they are what is there.
 """
 
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from lightloom import Scenario, compare
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from results import command_line, write_or_check
+from drawing import Figure, Line
+from results import command_line, finish, settings
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.md"
@@ -30,11 +31,6 @@ that with optical I/O. See [README.md](README.md).
 
 | total of a GPU [Tb/s] | sent | NVL72 [s] | all-to-alls [%] | optical I/O [s] | speed-up | paper |
 |---:|---|---:|---:|---:|---:|---:|"""
-
-
-def load() -> dict[str, Any]:
-    """The settings."""
-    return tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
 
 
 def step_times(values: dict[str, Any], totals: dict[str, float], dispatcher: str) -> list[float]:
@@ -67,31 +63,45 @@ def step_times(values: dict[str, Any], totals: dict[str, float], dispatcher: str
     return [packet.step_time_s, share, optical.step_time_s]
 
 
-def rows(values: dict[str, Any]) -> list[str]:
-    """The rows of the table."""
-    found = []
-    for totals in values["totals"]:
+def render(*, fast: bool) -> dict[Path, str]:
+    """The table and the figure."""
+    values = settings(HERE)
+    rows = []
+    gains: dict[str, list[float]] = {sent: [] for sent in SENT.values()}
+    totals = values["totals"][: 1 if fast else None]
+    for total in totals:
         for dispatcher, sent in SENT.items():
-            packet, share, optical = step_times(values, totals, dispatcher)
+            packet, share, optical = step_times(values, total, dispatcher)
+            gains[sent].append(packet / optical)
             cells = [
-                f"{totals['total_gbps'] / 1000:g}",
+                f"{total['total_gbps'] / 1000:g}",
                 sent,
                 f"{packet:.3f}",
                 f"{100 * share:.1f}",
                 f"{optical:.3f}",
                 f"{packet / optical:.3f}",
-                str(totals.get("paper", "-")),
+                str(total.get("paper", "-")),
             ]
-            found.append(f"| {' | '.join(cells)} |")
-    return found
+            rows.append(f"| {' | '.join(cells)} |")
+    files = {TABLE: "\n".join([HEAD, *rows]) + "\n"}
+    if fast:
+        return files
+    lines = [Line(sent, line, number) for number, (sent, line) in enumerate(gains.items())]
+    published = [total.get("paper") for total in totals]
+    figure = Figure(
+        "Optical I/O gains where every copy of a token crosses to the other rack",
+        "total of a GPU [Tb/s]",
+        "step of NVL72 / step with optical I/O",
+        [f"{total['total_gbps'] / 1000:g}" for total in totals],
+        [*lines, Line("paper", published, 6, is_dashed=True)],
+    )
+    return {**files, HERE / "figure.svg": figure.svg(HERE)}
 
 
 def main() -> int:
-    """Print, write or check the table."""
-    chosen = command_line(__doc__).parse_args()
-    text = "\n".join([HEAD, *rows(load())]) + "\n"
-    print(text, end="")
-    return write_or_check({TABLE: text}, chosen.write, chosen.check)
+    """Print, write or check."""
+    options = command_line(__doc__, fast=True).parse_args()
+    return finish(render(fast=options.fast), options)
 
 
 if __name__ == "__main__":

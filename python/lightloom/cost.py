@@ -24,6 +24,7 @@ _RATE_POWER = {
     "transceiver": "transceiver_w",
     "tunable_transceiver": "tunable_transceiver_w",
     "long_reach_transceiver": "transceiver_w",
+    "co_packaged": "co_packaged_w",
     "aoc": "transceiver_w",
 }
 _PORT_POWER = {"ocs_port": "ocs_port_w", "patch_port": "patch_port_w", "dac": "dac_w"}
@@ -128,6 +129,8 @@ def unit_price_usd(line: Line, bill: Bill, prices: Prices) -> float:
     HardwareError
         If the price file lacks it.
     """
+    if line.price_usd is not None:
+        return line.price_usd
     if line.component == "fiber":
         if bill.fiber_length_m is None:
             return prices.fiber_usd
@@ -146,6 +149,8 @@ def is_price_assumed(line: Line, prices: Prices) -> bool:
     HardwareError
         If the price file lacks it.
     """
+    if line.price_usd is not None:
+        return False
     if line.component == "fiber":
         return prices.file.fiber.price_usd_per_m.assumed
     if line.component == "switch_1x2":
@@ -172,6 +177,8 @@ def unit_power_w(line: Line, powers: Powers) -> float:
     HardwareError
         If the power file lacks it.
     """
+    if line.power_w is not None:
+        return line.power_w
     if line.component in _PASSIVE:
         return 0.0
     if line.component == "ocs_port":

@@ -97,6 +97,9 @@ def write_inputs(folder: Path) -> None:
         "routing.jsonl": "log.jsonl",
         "demand.npy": "demand.npy",
         "flows.csv": "flows.csv",
+        "leaf-spine.toml": "my.toml",
+        "eight-planes.toml": "eight-planes.toml",
+        "eight-planes-cpo.toml": "eight-planes-cpo.toml",
     }.items():
         shutil.copy(samples / name, folder / target)
     table = (ROOT / "tests/golden/schedule_demand.csv").read_text()

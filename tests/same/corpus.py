@@ -177,6 +177,8 @@ def others() -> list[str]:
         "memory mixtral-8x22b --gpus 128 --gpu h100 --tp 2 --pp 4 --ep 8",
         "collective --gpus 64 --rate 400 --bytes 64MB --fabrics fat-tree,mixnet",
         "traffic mixtral-8x7b --gpus 64 --rate 100",
+        "alltoall --cluster a800x16 --hidden 8192 --chunks 4",
+        "alltoall mixtral-8x7b --gpu h100 --rate 400 --tp 4 --ep 8 --demand 1.5",
         *(f"demand {name}" for name in SYNTHETIC),
         "predict routing.jsonl",
         *(f"fabrics {name}" for name in FABRICS),

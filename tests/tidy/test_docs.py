@@ -59,7 +59,17 @@ def test_python_in_a_page_imports_what_there_is():
         if language == "python"
         for module, name in imports_of(code)
     }
-    wrong = [one for one in shown if not hasattr(import_module(one[1]), one[2])]
+    # PyTorch need not be installed: what a page takes of it is found in the source
+    runtime = (ROOT / "python/lightloom/torch/__init__.py").read_text()
+    wrong = [
+        (page, module, name)
+        for page, module, name in shown
+        if not (
+            f'"{name}"' in runtime
+            if module == "lightloom.torch"
+            else hasattr(import_module(module), name)
+        )
+    ]
     assert not wrong
 
 

@@ -5,7 +5,9 @@
 use crate::errors::NetworkInvalid;
 use crate::records::Record;
 use lightloom_execute::network::{Network, PartConfig};
-use lightloom_execute::parts::{Crossbars, Direct, Eps, Ocs, RackCircuits, ScheduledCircuits};
+use lightloom_execute::parts::{
+    Crossbars, Direct, Eps, Ocs, RackCircuits, ScheduledCircuits, SwitchGraph,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
@@ -15,8 +17,9 @@ use std::sync::Arc;
 type Reader = fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>>;
 
 /// Every kind of part.
-const PARTS: [(&str, Reader); 6] = [
+const PARTS: [(&str, Reader); 7] = [
     ("eps", part_of::<Eps>),
+    ("switches", part_of::<SwitchGraph>),
     ("ocs", part_of::<Ocs>),
     ("direct", part_of::<Direct>),
     ("scheduled", part_of::<ScheduledCircuits>),

@@ -13,8 +13,7 @@ END = """Start with:
   lightloom models
 
 Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
-Every command has --help, and --help-all where it has more options.
-In a shell, --install-completion completes commands and options."""
+Every command has --help, some --help-all; --install-completion makes a shell complete them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,11 @@ COMMANDS = {
         "collective",
         "Look into a job",
         "Simulate one collective alone on fabrics: time, bandwidth, what carries it.",
+    ),
+    "alltoall": CommandEntry(
+        "alltoall",
+        "Look into a job",
+        "Choose how an all-to-all to experts under TP runs: whole, in chunks, with no copy.",
     ),
     "traffic": CommandEntry(
         "traffic",

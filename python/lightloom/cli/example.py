@@ -13,6 +13,7 @@ EXAMPLES = (
     "lightloom example study > study.toml",
     "lightloom example demand > demand.npy",
     "lightloom example routing > routing.jsonl",
+    "lightloom example eight-planes > eight-planes.toml",
 )
 
 
@@ -46,9 +47,11 @@ def _run(call: CommandCall) -> None:
     if name is None:
         listed = [{"name": key, **vars(sample)} for key, sample in SAMPLES.items()]
         outputs.write_json({"examples": listed})
+        names = max(map(len, SAMPLES))
+        files = max(len(sample.file) for sample in SAMPLES.values())
         outputs.say(
             *(
-                f"lightloom example {key:8} > {sample.file:13}  {sample.summary}"
+                f"lightloom example {key:{names}} > {sample.file:{files}}  {sample.summary}"
                 for key, sample in SAMPLES.items()
             )
         )

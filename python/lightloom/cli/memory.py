@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import Outputs, json_output
 from lightloom.errors import InputError
-from lightloom.inputs.strict import check
+from lightloom.inputs.strict import Strict, Switch, check
 from lightloom.study.compare.scenario import KeptOptions, PlanOptions, Scenario
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXAMPLES = (
     "lightloom memory mixtral-8x22b --gpus 1024 --gpu h100",
     "lightloom memory deepseek-v3 --tp 1 --pp 16 --ep 64 --gpu h200 --recompute full",
+    "lightloom memory deepseek-v3 --gpus 2048 --gpu h800 --formulas --expand",
     "lightloom memory path/to/config.json --tp 2 --pp 4 --ep 8 --micro-batch-size 2 --json -",
 )
 NOTES = (
@@ -21,6 +29,17 @@ NOTES = (
 PLAN = (
     *("dp", "cp", "etp", "vpp", "micro_batches", "seq_len", "zero1", "pp_layout", "schedule"),
 )  # fmt: skip
+
+
+class MemoryExtras(Strict):
+    """What is shown beside the memory of the plan."""
+
+    formulas: Switch = Field(
+        False, description="Add what MoNTA's formulas say, as printed and corrected."
+    )
+    expand: Switch = Field(
+        False, description="Add how the cluster grows for sequences of up to 1M tokens."
+    )
 
 
 def command() -> Command:
@@ -56,7 +75,14 @@ def command() -> Command:
                     *(option(Scenario, f"memory.{name}") for name in KeptOptions.model_fields),
                 ),
             ),
-            json_panel(),
+            Panel(
+                "Output",
+                (
+                    option(MemoryExtras, "formulas", common=True, below="shown"),
+                    option(MemoryExtras, "expand", common=True, below="shown"),
+                    json_output(),
+                ),
+            ),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -91,12 +117,19 @@ def scenario_of(call: CommandCall) -> Scenario:
 
 
 def _run(call: CommandCall) -> None:
+    from lightloom.report.memory_extras import extras_as_json, print_extras
     from lightloom.report.memory_table import memory_as_json, print_memory
-    from lightloom.study.compare.memory import job_memory
+    from lightloom.study.compare.memory import expansions, formula_job, job_memory
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
+    shown = call.take(MemoryExtras, "shown")
     memory = job_memory(scenario_of(call))
-    outputs.print_and_write(
-        lambda console: print_memory(memory, console), lambda: memory_as_json(memory)
-    )
+    job = formula_job(memory) if shown.formulas else None
+    grown = expansions(memory) if shown.expand else None
+
+    def show(console: Console) -> None:
+        print_memory(memory, console)
+        print_extras(job, grown, console)
+
+    outputs.print_and_write(show, lambda: {**memory_as_json(memory), **extras_as_json(job, grown)})

@@ -7,6 +7,7 @@ and is carried in the bill as ``conventions`` to be printed with the cost.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -29,6 +30,7 @@ COMPONENTS = (
     "transceiver",
     "tunable_transceiver",
     "long_reach_transceiver",
+    "co_packaged",
     "dac",
     "aoc",
     "fiber",
@@ -125,13 +127,16 @@ class Line:
     """So many of one component.
 
     ``rate_gbps`` is that of the link it serves; fibers count links. ``technology`` is the kind of
-    circuit switch, which the price of a port depends on.
+    circuit switch, which the price of a port depends on. ``price_usd`` and ``power_w`` of one are
+    those of the lists where the fabric does not say them.
     """
 
     component: str
     rate_gbps: float
     count: int
     technology: str | None = None
+    price_usd: float | None = None
+    power_w: float | None = None
 
     def __post_init__(self) -> None:
         assert self.component in COMPONENTS, self.component
@@ -235,13 +240,9 @@ def nic_lines(nics: int, rate_gbps: float, counting: Counting) -> list[Line]:
 
 def merged(lines: Iterable[Line]) -> tuple[Line, ...]:
     """Lines of the same component, rate and kind added up, in the order of :data:`COMPONENTS`."""
-    counts: dict[tuple[str, float, str | None], int] = {}
+    counts: dict[Line, int] = {}
     for line in lines:
-        key = (line.component, line.rate_gbps, line.technology)
-        counts[key] = counts.get(key, 0) + line.count
-    order = sorted(counts, key=lambda key: (COMPONENTS.index(key[0]), key[1]))
-    return tuple(
-        Line(component, rate_gbps, counts[component, rate_gbps, technology], technology)
-        for component, rate_gbps, technology in order
-        if counts[component, rate_gbps, technology]
-    )
+        one = dataclasses.replace(line, count=0)
+        counts[one] = counts.get(one, 0) + line.count
+    order = sorted(counts, key=lambda line: (COMPONENTS.index(line.component), line.rate_gbps))
+    return tuple(dataclasses.replace(line, count=counts[line]) for line in order if counts[line])

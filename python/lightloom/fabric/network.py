@@ -1,6 +1,7 @@
 """What a fabric hands to the Rust core: the network as plain data.
 
-A network is a list of parts: a packet fabric (:class:`Eps`), regional circuits (:class:`Ocs`),
+A network is a list of parts: a packet fabric, which is a tree (:class:`Eps`) or any graph of
+switches (:class:`SwitchGraph`), regional circuits (:class:`Ocs`),
 fixed circuits with relaying (:class:`Direct`), circuits that follow a periodic schedule
 (:class:`Scheduled`), racks whose circuits follow what was measured (:class:`RackCircuits`),
 circuits whose ports take turns (:class:`Crossbars`). Each is described in its file of
@@ -82,6 +83,33 @@ class Eps:
     planes: int = 1
     failed: tuple[tuple[int, int], ...] = ()
     replaced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SwitchGraph:
+    """Packet switches that are joined in any way, and all NICs of the servers on them.
+
+    A NIC has ``ports`` links of ``port_rate_bps``, over which it spreads its bytes evenly;
+    ``switch_of_port`` is the switch of each, server by server and NIC by NIC. ``bundles`` is
+    ``(n, 6)`` of (switch, switch, links, rate of each in b/s, delay in ps, layer); ``layers`` are
+    names of these, there and back. Fluid flows reach the share ``reached`` of rates between
+    switches. A simulation does not see ``tiers``, the name, first switch and number of each kind
+    of switches of a plane, and ``planes``.
+    """
+
+    kind: ClassVar[str] = "switches"
+
+    nics: int
+    ports: int
+    port_rate_bps: int
+    port_delay_ps: int
+    switches: int
+    switch_of_port: npt.NDArray[np.uint32]
+    bundles: npt.NDArray[np.uint64]
+    layers: tuple[tuple[str, str], ...]
+    reached: float = 1.0
+    tiers: tuple[tuple[str, int, int], ...] = ()
+    planes: int = 1
 
 
 @dataclass(frozen=True)
@@ -243,9 +271,9 @@ class Crossbars:
 
 
 #: what a network may consist of, each part once
-Part = Eps | Ocs | Direct | Scheduled | RackCircuits | Crossbars
+Part = Eps | SwitchGraph | Ocs | Direct | Scheduled | RackCircuits | Crossbars
 
-AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled, RackCircuits, Crossbars)
+AnyPart = TypeVar("AnyPart", Eps, SwitchGraph, Ocs, Direct, Scheduled, RackCircuits, Crossbars)
 
 
 @dataclass(frozen=True)

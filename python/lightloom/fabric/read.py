@@ -1,7 +1,8 @@
 """Fabrics as objects, by name, of installed packages, or from a user's TOML file.
 
-A file is flat: ``kind`` and any options of that kind, among them servers and rates of its own
-(``gpus_per_server``, ``nics_per_server``, ``rate_gbps`` ...). Its name is its label by default. A
+A file has a ``kind`` and any options of that kind, among them servers and rates of its own
+(``gpus_per_server``, ``nics_per_server``, ``rate_gbps`` ...). Its name is its label by default. The
+kind ``topology`` is of files alone, and so is InfraGraph (``.json``), which is read as one. A
 package names its classes in the entry point group ``lightloom.fabrics``, by their kind.
 """
 
@@ -20,6 +21,7 @@ from lightloom.fabric.dual_plane import DualPlane
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.helios import Helios
+from lightloom.fabric.infragraph import options_of_infragraph
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
 from lightloom.fabric.nvl72 import Nvl72
@@ -27,17 +29,19 @@ from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.rail_only import RailOnly
 from lightloom.fabric.rotornet import RotorNet
+from lightloom.fabric.topology import Topology
 from lightloom.fabric.topoopt import TopoOpt
 from lightloom.fabric.x_nest_plus import XnestPlus
 from lightloom.inputs.arguments import table
-from lightloom.inputs.formats import read_toml
+from lightloom.inputs.files import MAX_TEXT_BYTES, read_input
+from lightloom.inputs.formats import JsonLimits, parse_json, read_toml
 
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
 AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
 AnyRacks = RotorNet | Helios | XnestPlus
-AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRacks
+AnyFabric = AnyTree | TopoOpt | MixNet | MixNetOpticalIo | Chronos | AnyRacks | Topology
 
 #: class of each built-in kind of fabric
 FABRICS: dict[str, type[AnyFabric]] = {
@@ -56,6 +60,8 @@ FABRICS: dict[str, type[AnyFabric]] = {
     MixNetOpticalIo.kind: MixNetOpticalIo,
 }
 
+#: how the names of files end that describe a fabric
+FILES = (".toml", ".json")
 #: what others call a kind of fabric
 _OTHER_NAMES = {
     "clos": FatTree.kind,
@@ -99,6 +105,8 @@ def fabric_class(kind: str) -> type[AnyFabric]:
     """
     if kind in FABRICS:
         return FABRICS[kind]
+    if kind == Topology.kind:
+        return Topology
     if kind not in plugins.FABRICS.installed():
         raise FabricError(f"unknown fabric {echo(kind)}{unknown_fabric(kind)}")
     kind_class = plugins.FABRICS.load(kind)
@@ -145,7 +153,8 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     Parameters
     ----------
     name_or_path
-        A kind of ``lightloom fabrics``, or a path that ends in ``.toml``.
+        A kind of ``lightloom fabrics``, or a path that ends in ``.toml``, or in ``.json`` for
+        InfraGraph.
     overrides
         Options that beat the defaults and the file.
 
@@ -164,9 +173,9 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     """
     replaced = {} if overrides is None else dict(table(overrides, "overrides", FabricError))
     text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(".toml"):
+    if isinstance(name_or_path, Path) or text.endswith(FILES):
         path = Path(name_or_path)
-        options = read_toml(path, "fabric", FabricError)
+        options = _read(path)
         kind = options.pop("kind", None)
         if not isinstance(kind, str):
             kinds = ", ".join(fabric_kinds())
@@ -174,6 +183,14 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
         options.setdefault("label", path.stem[:60])
         return _build(kind, {**options, **replaced}, f"{path}: ")
     return _build(text, replaced, "")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Kind and options of a file, TOML or InfraGraph."""
+    if path.suffix != ".json":
+        return read_toml(path, "fabric", FabricError)
+    content, name = read_input(path, "fabric", MAX_TEXT_BYTES, FabricError)
+    return options_of_infragraph(parse_json(content, name, FabricError, JsonLimits()), name)
 
 
 def fabric_of(table: Mapping[str, Any]) -> Fabric:

@@ -32,3 +32,19 @@ def _queue_bytes(value: Any) -> int:
 
 Size = Annotated[int, BeforeValidator(whole_bytes), Field(ge=0, le=UNLIMITED)]
 QueueSize = Annotated[int, BeforeValidator(_queue_bytes), Field(ge=1, le=UNLIMITED)]
+
+
+def _token_count(value: object) -> object:
+    """Read a length such as 8K or 1M, which stand for 8,192 and 1,048,576 tokens."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    scale = {"K": 2**10, "M": 2**20}.get(text[-1:].upper())
+    digits = text[:-1] if scale else text
+    if not digits.isdecimal():
+        raise ValueError("expected a number of tokens, such as 8192 or 8K")
+    return int(digits) * (scale or 1)
+
+
+#: tokens of a sequence; text may end in K or M, powers of 1,024, as lengths of contexts are called
+TokenCount = Annotated[int, BeforeValidator(_token_count), Field(strict=True, ge=1, le=10**9)]

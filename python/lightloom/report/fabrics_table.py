@@ -11,12 +11,14 @@ from rich.text import Text
 
 from lightloom import plugins
 from lightloom.cost import Cost, PartsCostModel
-from lightloom.fabric import Bill, Cluster, load_fabric
-from lightloom.fabric.read import fabric_class, fabric_kinds
+from lightloom.fabric import Bill, Cluster, Line, load_fabric
+from lightloom.fabric.read import FILES, fabric_class, fabric_kinds
+from lightloom.fabric.topology import Topology
 from lightloom.hardware import Prices, load_power
 from lightloom.inputs.fields import describe
 from lightloom.report.switches_table import boxes_of
 from lightloom.report.terminal import plain_table, print_table, print_wrapped
+from lightloom.report.topology_table import print_topology
 from lightloom.units import show_usd
 
 _MODEL = PartsCostModel()
@@ -89,10 +91,16 @@ def _bill_as_json(bill: Bill, prices: Prices) -> dict[str, Any]:
     return {
         "power_w": _MODEL.power(bill, load_power()).total_w,
         "switches": [asdict(switches) for switches in bill.switches],
-        "parts": [asdict(line) for line in bill.lines],
+        "parts": [_part_as_json(line) for line in bill.lines],
         "network_cost_usd": cost.total_usd,
         "cost_by_component_usd": dict(cost.by_component_usd),
     }
+
+
+def _part_as_json(line: Line) -> dict[str, Any]:
+    """Fields of a part; its price and power are there if the fabric says them."""
+    own = ("price_usd", "power_w")
+    return {name: it for name, it in asdict(line).items() if name not in own or it is not None}
 
 
 def _first_sentence(fabric_class: type) -> str:
@@ -108,7 +116,7 @@ def _largest_parts(cost: Cost) -> str:
 def _kind_of(name: str) -> tuple[str, dict[str, Any] | None]:
     """The kind of a fabric, and the options that a file sets."""
     kind, values = name, None
-    if name.endswith(".toml"):
+    if name.endswith(FILES):
         fabric = load_fabric(name)
         kind, values = fabric.kind, fabric.parameters()
     return kind, values
@@ -123,13 +131,36 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
         If there is no such kind, or the file is no fabric.
     """
     kind, values = _kind_of(name)
-    cost = _MODEL.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
-    its_class = fabric_class(kind)
-    console.print(inspect.getdoc(its_class), highlight=False, soft_wrap=True)
+    fabric = load_fabric(name)
+    cost = _MODEL.capital_cost(fabric.bill_of_materials(cluster), prices)
+    console.print(inspect.getdoc(fabric_class(kind)), highlight=False, soft_wrap=True)
+    if isinstance(fabric, Topology):
+        print_topology(fabric, cluster, console)
+    else:
+        _print_fields(name, kind, values, console)
+    console.print()
+    print_wrapped(
+        f"Network cost for {cluster.gpus:,} GPUs at {fabric.adapt(cluster).rate_gbps:g} Gb/s: "
+        f"{show_usd(cost.total_usd)}, {show_usd(cost.per_gpu_usd)} per GPU "
+        f"({_largest_parts(cost)})",
+        console,
+    )
+    if isinstance(fabric, Topology):
+        return
+    console.print(
+        f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",
+        style="dim",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _print_fields(name: str, kind: str, values: dict[str, Any] | None, console: Console) -> None:
+    """Print the options of a kind, and what a file sets."""
     title = f"Options of {kind}" if values is None else f"Options of {kind} in {name}"
     headers = ["option", "value", "default" if values is None else "here", "meaning"]
     table = plain_table(title, headers, left=headers, texts=["meaning"])
-    for field in describe(its_class):
+    for field in describe(fabric_class(kind)):
         value = field.metavar or "on|off"
         default = field.default or ("off" if field.kind is bool else "")
         here = (
@@ -137,16 +168,3 @@ def print_options(name: str, cluster: Cluster, prices: Prices, console: Console)
         )
         table.add_row(field.name, Text(value), Text(here), Text(field.sentence()))
     print_table(table, console)
-    console.print()
-    print_wrapped(
-        f"Network cost for {cluster.gpus:,} GPUs at {cluster.rate_gbps:g} Gb/s: "
-        f"{show_usd(cost.total_usd)}, {show_usd(cost.per_gpu_usd)} per GPU "
-        f"({_largest_parts(cost)})",
-        console,
-    )
-    console.print(
-        f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",
-        style="dim",
-        highlight=False,
-        soft_wrap=True,
-    )

@@ -9,14 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs, RackCircuits, Scheduled
+from lightloom.fabric.network import (
+    Crossbars,
+    Direct,
+    Eps,
+    Network,
+    Ocs,
+    RackCircuits,
+    Scheduled,
+    SwitchGraph,
+)
 from lightloom.report.plots_svg import drawing, tag
+from lightloom.report.plots_switches import SwitchRows
 from lightloom.simulate.result import LinkUse
+from lightloom.units import show_bytes
 
 WIDTH, LEFT, RIGHT = 1060.0, 10.0, 800.0
 #: boxes of a row: groups are cut up where there are fewer, and of more the first and last drawn
 MIN_BOXES, MAX_BOXES, MAX_DOTS = 4, 16, 16
-_BOX, _ROW = 34.0, 92.0
+BOX, ROW = 34.0, 92.0
+#: colors of loads, each for as large a part
+STEPS = 5
 #: what links of a class are, where they are no circuits between servers
 _COUNTED = {"crossbar_up": "links into crossbars", "circuits": "pairs of racks"}
 
@@ -43,6 +56,9 @@ def groups_of(network: Network) -> list[Group]:
     eps, ocs = network.part(Eps), network.part(Ocs)
     servers = range(network.servers)
     tor = [server // eps.servers_per_tor if eps else -1 for server in servers]
+    graph = network.part(SwitchGraph)
+    if graph is not None:
+        tor = same_switches(graph, network.servers)
     region = [-1] * network.servers
     if ocs is not None:
         none = np.iinfo(np.uint32).max
@@ -52,6 +68,12 @@ def groups_of(network: Network) -> list[Group]:
         members.setdefault((tor[server], region[server]), []).append(server)
     groups = [Group(tuple(mine), *key) for key, mine in sorted(members.items())]
     return groups if len(groups) >= MIN_BOXES else [part for box in groups for part in _parts(box)]
+
+
+def same_switches(graph: SwitchGraph, servers: int) -> list[int]:
+    """A number for each server, the same for those whose links lead to the same switches."""
+    ports = np.sort(np.asarray(graph.switch_of_port).reshape(servers, -1), axis=1)
+    return [int(n) for n in np.unique(ports, axis=0, return_inverse=True)[1].reshape(-1)]
 
 
 def _parts(group: Group) -> list[Group]:
@@ -96,6 +118,13 @@ def load_text(use: LinkUse | None) -> str:
     return f"{100 * use.mean:.1f} % used, the busiest {100 * use.max:.1f} %"
 
 
+def load_class(use: LinkUse | None) -> str:
+    """The class of a bundle, by the mean load of its links."""
+    if use is None:
+        return "bundle unknown"
+    return f"bundle load-{min(STEPS - 1, int(STEPS * use.mean))}"
+
+
 class Picture:
     """Rows of boxes from top to bottom, and bundles of links between them.
 
@@ -107,10 +136,17 @@ class Picture:
     ) -> None:
         self.network, self.uses, self.ports = network, uses, switch_ports
         self.groups = groups_of(network)
-        self.shown = _shown(len(self.groups))
+        self.shown = shown_of(len(self.groups))
         self.lines: list[Markup] = []
         self.boxes: list[Markup] = []
+        self.parts_below: list[Markup] = []
         self.top = 6.0
+
+    @property
+    def places(self) -> list[tuple[float, Group]]:
+        """Where groups of servers are drawn, and which these are."""
+        places = zip(places_of(len(self.shown)), self.shown, strict=True)
+        return [(place, self.groups[number]) for place, number in places if number is not None]
 
     @property
     def height(self) -> float:
@@ -120,22 +156,25 @@ class Picture:
     @property
     def parts(self) -> list[Markup]:
         """Links lie below boxes."""
-        return [*self.lines, *self.boxes]
+        return [*self.lines, *self.boxes, *self.parts_below]
 
     def draw(self) -> None:
         """Add all rows."""
-        places = _places(len(self.shown))
+        places = places_of(len(self.shown))
         eps = self.network.part(Eps)
         if eps is not None:
             self._packet_rows(eps, places)
+        if (graph := self.network.part(SwitchGraph)) is not None:
+            servers = [(place, group.servers[0]) for place, group in self.places]
+            SwitchRows(self, graph, servers, ROW, BOX, _row_of).draw()
         for place, number in zip(places, self.shown, strict=True):
             if number is None:
-                self._dots(place, self.top)
+                self.dots(place, self.top)
             else:
                 self._group(place, self.groups[number])
         gpus = f"{self.network.gpus_per_server} GPUs each"
-        self._note(self.top + 16, f"{self.network.servers} servers", gpus)
-        self.top += _BOX + 6
+        self.note(self.top + 16, f"{self.network.servers} servers", gpus)
+        self.top += BOX + 6
         ocs, direct = self.network.part(Ocs), self.network.part(Direct)
         if ocs is not None:
             self._regions(ocs, places)
@@ -153,6 +192,22 @@ class Picture:
             self._below(places, text, rate, self.uses.get("circuits"))
         if self.network.part(Scheduled) is not None:
             self._below(places, "circuits that follow the clock", "", self.uses.get("scheduled"))
+        if self.uses:
+            self._legend()
+
+    def _legend(self) -> None:
+        """What the colors of bundles mean."""
+        y = self.top + 10
+        self.parts_below.append(tag("text", "mean load of links", x=LEFT, y=y + 4, class_="note"))
+        for step in range(STEPS):
+            x = LEFT + 140 + 112 * step
+            text = f"{100 * step // STEPS} to {100 * (step + 1) // STEPS} %"
+            self.parts_below += [
+                tag("line", x1=x, y1=y, x2=x + 24, y2=y, class_=f"bundle load-{step}",
+                    stroke_width=5),
+                tag("text", text, x=x + 30, y=y + 4, class_="note"),
+            ]  # fmt: skip
+        self.top += 24
 
     def _packet_rows(self, eps: Eps, places: list[float]) -> None:
         tors = max(group.tor for group in self.groups) + 1
@@ -163,12 +218,12 @@ class Picture:
         rate = f"{eps.nic_rate_bps / 1e9:.0f} Gb/s reached"
         use = self.uses.get("server_up")
         nics = self.network.servers * eps.nics
-        self._note(self.top + _BOX + 22, f"{nics:,} links", rate, self._load(use))
+        self.note(self.top + BOX + 22, f"{nics:,} links", rate, self.load(use))
         if eps.rails > 1:
             self._rails(switches, places, use)
         else:
             self._tors(tors, places, use)
-        self.top += _ROW
+        self.top += ROW
 
     def _spines(self, eps: Eps, tors: int) -> None:
         """What joins the ToRs: spines, or aggregation and core."""
@@ -179,50 +234,50 @@ class Picture:
             name = f"{-(-uplinks // self.ports):,} spines of {self.ports} ports"
         if eps.planes > 1:
             name += f", apart on {eps.planes} planes"
-        self._box(LEFT, self.top, RIGHT - LEFT, name, "switch", f"{name}; {uplinks:,} uplinks")
+        self.box(LEFT, self.top, RIGHT - LEFT, name, "switch", f"{name}; {uplinks:,} uplinks")
         use = self.uses.get("tor_up")
-        self._note(self.top + _BOX + 22, f"{uplinks:,} uplinks", f"of {tors} ToRs", self._load(use))
-        shown = _shown(tors)
-        for place, number in zip(_places(len(shown)), shown, strict=True):
+        self.note(self.top + BOX + 22, f"{uplinks:,} uplinks", f"of {tors} ToRs", self.load(use))
+        shown = shown_of(tors)
+        for place, number in zip(places_of(len(shown)), shown, strict=True):
             if number is not None:
-                self._line((place, self.top + _BOX), (place, self.top + _ROW), use)
-        self.top += _ROW
+                self.line((place, self.top + BOX), (place, self.top + ROW), use)
+        self.top += ROW
 
     def _tors(self, tors: int, places: list[float], use: LinkUse | None) -> None:
         at: dict[int, list[float]] = {}
         for place, number in zip(places, self.shown, strict=True):
             if number is not None:
                 at.setdefault(self.groups[number].tor, []).append(place)
-        below = self.top + _ROW
-        width = _box_width(len(places))
+        below = self.top + ROW
+        width = box_width(len(places))
         for tor, mine in at.items():
             for place in mine:
-                self._line((place, self.top + _BOX), (place, below), use)
+                self.line((place, self.top + BOX), (place, below), use)
             first, last = min(mine) - width / 2, max(mine) + width / 2
             name = f"ToR {tor}" if tors > 1 else "one switch"
             ports = f", {self.ports} ports" if self.ports else ""
-            self._box(first, self.top, last - first, name, "switch", f"{name}{ports}")
+            self.box(first, self.top, last - first, name, "switch", f"{name}{ports}")
 
     def _rails(self, tors: int, places: list[float], use: LinkUse | None) -> None:
-        shown = _shown(tors)
-        width = _box_width(len(shown))
-        for x, number in zip(_places(len(shown)), shown, strict=True):
+        shown = shown_of(tors)
+        width = box_width(len(shown))
+        for x, number in zip(places_of(len(shown)), shown, strict=True):
             if number is None:
-                self._dots(x, self.top)
+                self.dots(x, self.top)
                 continue
             for place, group in zip(places, self.shown, strict=True):
                 if group is not None:
-                    ends = (x, self.top + _BOX), (place, self.top + _ROW)
-                    self._line(*ends, use, 1.5)
+                    ends = (x, self.top + BOX), (place, self.top + ROW)
+                    self.line(*ends, use, 1.5)
             tip = f"rail ToR {number}"
-            self._box(x - width / 2, self.top, width, f"rail {number}", "switch", tip)
+            self.box(x - width / 2, self.top, width, f"rail {number}", "switch", tip)
 
     def _group(self, place: float, group: Group) -> None:
-        width = _box_width(len(self.shown))
+        width = box_width(len(self.shown))
         tip = f"{group.name} ({len(group.servers)})"
         if group.region >= 0:
             tip += f", region {group.region}"
-        self._box(place - width / 2, self.top, width, group.name, "servers", tip)
+        self.box(place - width / 2, self.top, width, group.name, "servers", tip)
         count = min(len(group.servers), MAX_DOTS)
         step = min(8.0, (width - 8) / count)
         for index in range(count):
@@ -238,21 +293,21 @@ class Picture:
         for group in self.groups:
             if group.region >= 0:
                 sizes[group.region] = sizes.get(group.region, 0) + len(group.servers)
-        below, width = self.top + _ROW - _BOX, _box_width(len(places))
+        below, width = self.top + ROW - BOX, box_width(len(places))
         for region in dict.fromkeys(group.region for _, group in mine):
             at = [place for place, group in mine if group.region == region]
             x = sum(at) / len(at)
             for place in at:
-                self._line((place, self.top - 6), (x, below), use)
+                self.line((place, self.top - 6), (x, below), use)
             ports = sizes[region] * ocs.ports
             tip = f"circuit switch of region {region}: {sizes[region]} servers, {ports} ports"
-            self._box(x - width / 2, below, width, f"OCS {region}", "circuits", tip)
+            self.box(x - width / 2, below, width, f"OCS {region}", "circuits", tip)
         circuits = sum(sizes.values()) * ocs.ports
-        self._note(self.top + 14, f"{circuits:,} optical links", f"{ocs.ports} per server",
-                   self._load(use))  # fmt: skip
+        self.note(self.top + 14, f"{circuits:,} optical links", f"{ocs.ports} per server",
+                   self.load(use))  # fmt: skip
         text = "one switch" if len(sizes) == 1 else f"{len(sizes)} switches"
-        self._note(below + 16, f"{text} of circuits", f"{ocs.nic_rate_bps / 1e9:.0f} Gb/s reached")
-        self.top = below + _BOX + 8
+        self.note(below + 16, f"{text} of circuits", f"{ocs.nic_rate_bps / 1e9:.0f} Gb/s reached")
+        self.top = below + BOX + 8
 
     def _panel(self, direct: Direct, places: list[float]) -> None:
         count = int(np.asarray(direct.circuits)[:, 2].sum())
@@ -263,20 +318,19 @@ class Picture:
         self._below(places, text, passing, use)
 
     def _below(self, places: list[float], text: str, more: str, use: LinkUse | None) -> None:
-        below = self.top + _ROW - _BOX
+        below = self.top + ROW - BOX
         for place, number in zip(places, self.shown, strict=True):
             if number is not None:
-                self._line((place, self.top - 6), (place, below), use)
-        self._box(LEFT, below, RIGHT - LEFT, text, "circuits", text)
+                self.line((place, self.top - 6), (place, below), use)
+        self.box(LEFT, below, RIGHT - LEFT, text, "circuits", text)
         what = _COUNTED.get(use.name, "pairs of servers") if use else ""
         links = "" if use is None else f"{use.links:,} {what}"
-        self._note(self.top + 14, links, self._load(use), more)
-        self.top = below + _BOX + 8
+        self.note(self.top + 14, links, self.load(use), more)
+        self.top = below + BOX + 8
 
-    def _box(
-        self, x: float, y: float, width: float, text: str, class_: str, tip: str
-    ) -> None:  # a box with its name, cut where it is too narrow
-        self.boxes.append(tag("rect", x=x, y=y, width=width, height=_BOX, rx=5.0,
+    def box(self, x: float, y: float, width: float, text: str, class_: str, tip: str) -> None:
+        """Add a box with its name, cut where it is too narrow."""
+        self.boxes.append(tag("rect", x=x, y=y, width=width, height=BOX, rx=5.0,
                               class_=f"box {class_}", data_tip=tip))  # fmt: skip
         fits = max(1, int(width / 6.6))
         short = text if len(text) <= fits else text.rsplit(" ", 1)[-1][:fits]
@@ -284,30 +338,40 @@ class Picture:
         self.boxes.append(tag("text", short, x=x + width / 2, y=y + line, text_anchor="middle",
                               class_="tick"))  # fmt: skip
 
-    def _line(
+    def line(
         self,
         start: tuple[float, float],
         end: tuple[float, float],
         use: LinkUse | None,
         width: float = 6.0,
     ) -> None:
+        """Add a bundle of links, colored by its load."""
         load = 0.0 if use is None else min(1.0, use.mean)
         self.lines.append(
             tag("line", x1=start[0], y1=start[1], x2=end[0], y2=end[1],
-                class_="bundle" if use is not None else "bundle unknown",
-                stroke_opacity=0.3 + 0.7 * load, stroke_width=width / 4 * (1 + 4 * load),
-                data_tip=self._load(use))
+                class_=load_class(use), stroke_width=width / 4 * (1 + 4 * load),
+                data_tip=self._tip(use))
         )  # fmt: skip
 
-    def _load(self, use: LinkUse | None) -> str:
+    def load(self, use: LinkUse | None) -> str:
         """Load of a class of links, where something has run."""
         return load_text(use) if self.uses else ""
 
-    def _dots(self, place: float, top: float) -> None:
+    def _tip(self, use: LinkUse | None) -> str:
+        """What the links of a class are, their load, and what they have carried."""
+        if use is None:
+            return self.load(use)
+        carried = show_bytes(use.carried_bytes)
+        name = use.name.replace("_", " ")
+        return f"{name}: {use.links:,} links, {self.load(use)}, {carried} carried"
+
+    def dots(self, place: float, top: float) -> None:
+        """Say that some of a row are left out."""
         self.boxes.append(tag("text", "...", x=place, y=top + 21, text_anchor="middle",
                               class_="tick"))  # fmt: skip
 
-    def _note(self, y: float, *texts: str) -> None:
+    def note(self, y: float, *texts: str) -> None:
+        """Add lines of text beside the drawing."""
         for number, text in enumerate(text for text in texts if text):
             self.boxes.append(
                 tag("text", text, x=RIGHT + 22, y=y + 17 * number,
@@ -315,18 +379,25 @@ class Picture:
             )  # fmt: skip
 
 
-def _shown(count: int) -> list[int | None]:
+def shown_of(count: int) -> list[int | None]:
     """Which of a row are drawn; None stands for those that are left out."""
     if count <= MAX_BOXES:
         return list(range(count))
     return [*range(MAX_BOXES - 2), None, count - 1]
 
 
-def _places(count: int) -> list[float]:
+def places_of(count: int) -> list[float]:
     """Middles of the boxes of a row."""
     step = (RIGHT - LEFT) / count
     return [LEFT + (index + 0.5) * step for index in range(count)]
 
 
-def _box_width(count: int) -> float:
+def box_width(count: int) -> float:
+    """Width of each box of a row."""
     return min(170.0, (RIGHT - LEFT) / count - math.ceil(30 / count) - 4)
+
+
+def _row_of(count: int) -> tuple[list[int | None], list[float], float]:
+    """Which of a row are drawn, the middles of their boxes, and how wide these are."""
+    shown = shown_of(count)
+    return shown, places_of(len(shown)), box_width(len(shown))

@@ -187,21 +187,28 @@ def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
     return (max(0.0, low - room) if low >= 0 else low - room), high + room
 
 
-def grid_lines(x: Axis, y: Axis, below: Sequence[tuple[float, str]] | None = None) -> list[Markup]:
-    """Lines at round numbers of both axes, and the numbers; ``below`` says other ones for ``x``."""
+def grid_lines(
+    x: Axis,
+    y: Axis,
+    below: Sequence[tuple[float, str]] | None = None,
+    left: Sequence[tuple[float, str]] | None = None,
+) -> list[Markup]:
+    """Lines at round numbers of both axes, and the numbers; ``below`` and ``left`` say others."""
     parts = []
-    round_ones = ticks(x.low, x.high)
-    for value, text in below or [(value, tick_text(value, round_ones)) for value in round_ones]:
+    for value, text in below or _round_numbers(x):
         at = x(value)
         parts.append(tag("line", x1=at, x2=at, y1=y.start, y2=y.end, class_="grid"))
         parts.append(tag("text", text, x=at, y=y.start + 20, text_anchor="middle", class_="tick"))
-    marks = ticks(y.low, y.high)
-    for value in marks:
+    for value, text in left or _round_numbers(y):
         at = y(value)
         parts.append(tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid"))
-        text = tick_text(value, marks)
         parts.append(tag("text", text, x=x.start - 8, y=at + 4, text_anchor="end", class_="tick"))
     return parts
+
+
+def _round_numbers(axis: Axis) -> list[tuple[float, str]]:
+    values = ticks(axis.low, axis.high)
+    return [(value, tick_text(value, values)) for value in values]
 
 
 def axis_names(x: Axis, y: Axis, below: str, left: str) -> list[Markup]:

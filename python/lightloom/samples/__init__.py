@@ -26,6 +26,14 @@ SAMPLES = {
     "phases": SampleFile("phases.csv", "who sends how many bytes to whom by phase, for --workload"),
     "flows": SampleFile("flows.csv", "flows of 8 hosts, for lightloom packets"),
     "packets": SampleFile("packets.toml", "a packet simulation as one file"),
+    "leaf-spine": SampleFile("leaf-spine.toml", "a topology in ten lines, for --fabrics"),
+    "eight-planes": SampleFile("eight-planes.toml", "eight planes of 100 Gb/s links that spray"),
+    "eight-planes-cpo": SampleFile("eight-planes-cpo.toml", "the same with co-packaged optics"),
+    "lumoscore": SampleFile("lumoscore.toml", "pods whose core is circuits"),
+    "photonic-rails": SampleFile("photonic-rails.toml", "rails that are circuit switches"),
+    "scale-up-144": SampleFile("scale-up-144.toml", "racks of 144 GPUs"),
+    "scale-up-576": SampleFile("scale-up-576.toml", "racks of 576 GPUs"),
+    "scale-up-576-cpo": SampleFile("scale-up-576-cpo.toml", "these with co-packaged optics"),
 }
 
 

@@ -17,10 +17,11 @@ from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIG
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands; --planes is a number of them, or
 #: whether a server has them, --bytes of a flow or of a buffer,
-#: --model what is trained or has a layer, --tokens those of a rank or those to train
+#: --model what is trained or has a layer, --tokens those of a rank or those to train; --demand of
+#: strategies has no gate to draw, and --chunks may be left to them
 DIFFERENT = {
     *("--set", "--fixed", "--micro-batches", "--planes", "--bytes", "--model"),
-    "--tokens",
+    *("--tokens", "--demand", "--chunks"),
 }
 
 

@@ -32,6 +32,7 @@ CALLS = {
         "collective all-to-all --bytes 1MB --gpus 16 --rate 400 --fabrics rail",
         "collectives",
     ),
+    "alltoall": ("alltoall mixtral-8x7b --cluster a800x16 --seq 4K", "rows"),
     "traffic": ("traffic qwen3-30b-a3b --gpus 16 --tp 2 --pp 2 --ep 4", "traffic"),
     "schedule": ("schedule {demand} --reconfiguration-delay 25ms --methods greedy", "schedules"),
     "predict": ("predict --synthetic drifting --steps 120 --predictors last-step", "scores"),

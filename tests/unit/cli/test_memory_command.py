@@ -139,3 +139,29 @@ def test_what_cannot_be_is_one_line(lightloom, words, expected):
 def test_nothing_of_the_network_is_wanted():
     flags = {option.flag for panel in described("memory").panels for option in panel.options}
     assert flags.isdisjoint({"--rate", "--fabrics", "--set"})
+
+
+def test_formulas_and_expansion_are_added_where_they_are_asked_for(lightloom):
+    words = "memory mixtral-8x22b --gpus 1024 --gpu h100"
+    plain = json.loads(lightloom(f"{words} --json -").out)
+    assert plain.keys().isdisjoint({"formulas", "expansion"})
+    more = json.loads(lightloom(f"{words} --formulas --expand --json -").out)
+    assert more["formulas"]["states"][0]["name"] == "ZeRO-0"
+    grown = more["expansion"]
+    assert [row["cp"] for row in grown["rows"]] == [
+        -(-row["seq"] // grown["longest_sequence"]) for row in grown["rows"]
+    ]
+    text = lightloom(f"{words} --formulas --expand").out
+    assert "as printed  corrected" in text
+    assert "How the cluster grows" in text
+
+
+def test_the_longest_sequence_fits_and_a_longer_one_does_not(lightloom):
+    words = "memory mixtral-8x7b --gpus 64 --gpu h100 --tp 2 --pp 2 --ep 8 --recompute full"
+    longest = json.loads(lightloom(f"{words} --expand --json -").out)["expansion"]
+    longest = longest["longest_sequence"]
+    fits = [
+        json.loads(lightloom(f"{words} --seq-len {seq} --json -").out)["memory"]["fits"]
+        for seq in (longest, longest + 1024)
+    ]
+    assert fits == [True, False]

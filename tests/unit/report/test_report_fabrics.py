@@ -8,6 +8,7 @@ import pytest
 
 from lightloom.fabric import FABRICS, Cluster, Counting, FatTree, Oversub
 from lightloom.fabric.network import Eps
+from lightloom.fabric.topology import Topology
 from lightloom.hardware import load_ownership, yearly_kwh
 from lightloom.report.fabric_file import write_fabric_drawing
 from lightloom.report.page import render
@@ -114,6 +115,51 @@ def test_the_page_shows_quantities_prices_and_sources(real):
     assert f">{nics.count:,}</td>" in page
     assert f">{nics.price_usd:,.2f}</td>" in page
     assert load_ownership().life_years.source in page
+
+
+PODS = Topology(
+    switches={
+        "leaf": {"servers": 2},
+        "agg": {"count": 2, "servers": 4},
+        "core": {"count": 4, "ports": 64},
+    },
+    links=[
+        {"ends": ["servers", "leaf"], "count": 8},
+        {"ends": ["leaf", "agg"], "count": 8},
+        {"ends": ["agg", "core"], "join": "position", "count": 8},
+        {"ends": ["core", "core"], "join": "all"},
+    ],
+    planes=2,
+    nics_per_server=8,
+)
+
+
+def test_a_topology_is_drawn_by_tiers_with_the_load_of_its_links():
+    network = PODS.network(cluster_of(8))
+    uses = (
+        LinkUse("server_up", 64, 2_000_000_000, 0.45, 0.5),
+        LinkUse("leaf to agg", 8, 3_000_000_000, 0.95, 0.99),
+        LinkUse("agg to leaf", 8, 3_000_000_000, 0.15, 0.2),
+    )
+    drawn = fabric_drawing(network, uses, None)
+    names = [*(f"core {n}" for n in range(4)), *(f"agg {n}" for n in range(4)),
+             *(f"leaf {n}" for n in range(4))]  # fmt: skip
+    assert boxes(drawn, "switch") == names
+    assert boxes(drawn, "servers") == [f"servers {n}-{n + 1} (2)" for n in (0, 2, 4, 6)]
+    assert "4 core, 2 times" in drawn
+    # the busier direction; a plane of four leaves with two links each, and servers at four leaves
+    busy = 'class="bundle load-4"'
+    assert drawn.count(busy) == 4 * 2 + 1
+    assert "leaf to agg: 8 links, 95.0 % used, the busiest 99.0 %, 3 GB carried" in drawn
+    assert drawn.count('class="bundle load-2"') == 4 + 1
+    assert "80 to 100 %" in drawn
+    # nothing has run over the links to the cores: 4 x 2, and six among cores
+    assert drawn.count('class="bundle unknown"') == 8 + 6
+
+
+def test_servers_on_the_same_switches_are_one_box():
+    network = PODS.network(cluster_of(8))
+    assert [group.servers for group in groups_of(network)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
 @pytest.mark.parametrize("kind", FABRICS)

@@ -288,6 +288,11 @@ pub trait PacketFabric {
     /// Where it has a server.
     fn place(&self, server: ServerId) -> Place;
 
+    /// Whether places differ in more than who shares them, so that they cannot be renumbered.
+    fn tells_places_apart(&self) -> bool {
+        false
+    }
+
     /// Links on the shortest path between NICs of two servers, of one group of NICs or of two.
     fn hops(&self, from: Place, to: Place, same_group: bool) -> u64;
 

@@ -1,6 +1,7 @@
 //! The kinds of parts that a network may have, each in a file of its own.
 //!
 //! - [`Eps`]: a packet fabric (fat-tree, oversubscribed, rail-optimized);
+//! - [`SwitchGraph`]: packet switches that are joined in any way (a topology file);
 //! - [`Ocs`]: circuits of regions whose changes are decided during the run (MixNet);
 //! - [`Direct`]: fixed circuits between servers with relaying (TopoOpt);
 //! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors);
@@ -18,6 +19,7 @@ mod packet_tree;
 mod rack_circuits;
 mod regional_circuits;
 mod scheduled_circuits;
+mod switch_graph;
 
 pub use crate::ocs::{Ocs, RelayChunk};
 pub use crate::turns::{Lateness, MatchingFinder, TurnRules, TurnTiming};
@@ -27,3 +29,4 @@ pub use eps::Eps;
 pub use fixed_circuits::{Direct, Route};
 pub use rack_circuits::{EpochTiming, RackCircuits, RackRouting, SwitchBank};
 pub use scheduled_circuits::{ScheduledCircuits, Slot};
+pub use switch_graph::{Bundle, SwitchGraph};

@@ -7,7 +7,7 @@
 //! hashes that spread flows over equal paths.
 
 use crate::error::ExecuteError;
-use crate::network::{End, Flow, Link, Links, Network};
+use crate::network::{End, Flow, Link, Links, Network, PacketFabric};
 use crate::packets::{PacketTransport, Place};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Observer, RunHash, Silent};
@@ -72,8 +72,12 @@ impl Canon<'_> {
         if is_new {
             let fabric = self.network.packet_fabric();
             let place = fabric.map_or(Place::default(), |fabric| fabric.place(server));
-            let (pod, tor) = (self.pods.of(place.pod).0, self.tors.of(place.tor).0);
-            self.places.push(Place { pod, tor });
+            if fabric.is_some_and(PacketFabric::tells_places_apart) {
+                self.places.push(place);
+            } else {
+                let (pod, tor) = (self.pods.of(place.pod).0, self.tors.of(place.tor).0);
+                self.places.push(Place { pod, tor });
+            }
         }
         ServerId(number)
     }

@@ -1,0 +1,287 @@
+"""A topology that a file describes: packet switches that are joined in any way.
+
+Tiers of switches and rules of links (:mod:`lightloom.fabric.topology_options`) say in a few lines
+what is joined; ``docs/how-to/describe-a-topology.md`` shows how. Bytes take all shortest paths,
+evenly by rate; NIC i of a server sends to NIC i of another one. What a link costs and draws is that
+of its parts in the lists of prices and powers, or what the file says.
+
+Left out: paths longer than the shortest ones, links whose directions differ, circuits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from lightloom.errors import FabricError, did_you_mean, echo
+from lightloom.fabric.all_to_all import all_to_all_candidates
+from lightloom.fabric.base import check_layout, network_of, packet_all_to_all, ports_of_switch
+from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line, Switches, merged, nic_lines
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import FabricOptions, Setting
+from lightloom.fabric.interconnect import uplink_efficiency
+from lightloom.fabric.network import Network, SwitchGraph
+from lightloom.fabric.option_types import ECMP, MAXIMUM, Count, Share
+from lightloom.fabric.topology_graph import TopologyGraph, topology_graph
+from lightloom.fabric.topology_options import SERVERS, LinkRule, Rules, SwitchTier, Tiers
+from lightloom.units import to_ps
+
+
+def _of_components(value: dict[str, float]) -> dict[str, float]:
+    for name, number in value.items():
+        if name not in COMPONENTS:
+            hint = did_you_mean(name[:60], COMPONENTS)
+            raise ValueError(f"unknown part {echo(name)}{hint}; known: {', '.join(COMPONENTS)}")
+        if not 0 <= number <= MAXIMUM:
+            raise ValueError(f"{name} = {number:g}: expected 0 to {MAXIMUM:.0e}")
+    return value
+
+
+#: a number for some of the components
+OfParts = Annotated[dict[str, float], AfterValidator(_of_components)]
+
+
+class Topology(FabricOptions):
+    """Packet switches that are joined as a file says."""
+
+    kind: ClassVar[str] = "topology"
+    title: ClassVar[str] = "topology"
+
+    switches: Tiers = Field(description="The kinds of switches by name, each a table.")
+    links: Rules = Field(description="What they join: a list of rules, each a table.")
+    planes: Annotated[int, Field(gt=0, le=64, strict=True)] = Field(
+        1, description="How many times all switches and links are there, apart from each other."
+    )
+    servers: Count | None = Field(
+        None, description="Servers that are described at most; by default as many as there are."
+    )
+    ecmp: Share | None = ECMP
+    prices_usd: OfParts = Field(
+        {}, description="Prices of parts by name; by default those of the price list."
+    )
+    watts: OfParts = Field({}, description="Power of parts by name; by default as published.")
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.switches.items()), self.links, self.planes))
+
+    def graph(self, servers: int) -> TopologyGraph:
+        """Return what joins so many servers.
+
+        Raises
+        ------
+        FabricError
+            If the file describes fewer, or does not join them.
+        """
+        if self.servers is not None and servers > self.servers:
+            gpus = f" of {self.gpus_per_server} GPUs" if self.gpus_per_server else ""
+            raise FabricError(
+                f"{self.name}: describes {self.servers:,} servers{gpus}, the cluster has"
+                f" {servers:,}"
+            )
+        try:
+            return _graph(servers, self.planes, tuple(self.switches.items()), self.links)
+        except FabricError as error:
+            raise FabricError(f"{self.name}: {error}") from None
+
+    def adapt(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with NICs of the rate of their links, where the file says it."""
+        cluster = super().adapt(cluster)
+        graph, nics = self.graph(cluster.servers), cluster.nics_per_server
+        links = graph.links_per_server
+        if links % nics:
+            raise FabricError(
+                f"{self.name}: a server has {links} links for {nics} NICs: expected as many for"
+                f" each; set nics_per_server, such as {links}"
+            )
+        rates = {self.links[rule].rate_gbps for rule in graph.server_rules[0].tolist()}
+        if len(rates) > 1:
+            shown = " and ".join("none" if rate is None else f"{rate:g}" for rate in rates)
+            raise FabricError(
+                f"{self.name}: links of servers: rate_gbps = {shown}: expected one rate"
+            )
+        rate = rates.pop()
+        return (
+            cluster if rate is None else dataclasses.replace(cluster, rate_gbps=rate * links / nics)
+        )
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core."""
+        cluster = self.adapt(cluster)
+        check_layout(cluster, context)
+        graph = self.graph(cluster.servers)
+        planes = graph.planes_of_nics(cluster.nics_per_server)
+        count = int(graph.pairs[:, 2].sum()) * graph.planes
+        text = f"{graph.switches * graph.planes:,} switches, {count:,} links between them"
+        return network_of(
+            cluster,
+            packet_all_to_all(self.all_to_all, cluster, context, planes),
+            parts=(self._part(graph, cluster),),
+            notes=(text,),
+        )
+
+    def _part(self, graph: TopologyGraph, cluster: Cluster) -> SwitchGraph:
+        planes = np.arange(graph.planes) * graph.switches
+        a, b, count, rules = graph.pairs.T
+        rates = np.array([cluster.effective_nic_bps(self.rate_of(r, cluster)) for r in self.links])
+        delays = np.array([to_ps(self.delay_of(rule, cluster)) for rule in self.links])
+        ends = [np.concatenate([end + plane for plane in planes]) for end in (a, b)]
+        each = (count, rates[rules], delays[rules], rules)
+        columns = [*ends, *(np.tile(column, graph.planes) for column in each)]
+        nics = cluster.nics_per_server
+        own = int(graph.server_rules[0, 0])
+        return SwitchGraph(
+            nics=nics,
+            ports=graph.links_per_server // nics,
+            port_rate_bps=int(rates[own]),
+            port_delay_ps=int(delays[own]),
+            switches=graph.switches * graph.planes,
+            switch_of_port=graph.ports(nics).reshape(-1).astype(np.uint32),
+            bundles=np.column_stack(columns).astype(np.uint64),
+            layers=tuple(_layer(rule) for rule in self.links),
+            reached=uplink_efficiency() if self.ecmp is None else self.ecmp,
+            tiers=tuple((tier.name, tier.first, tier.count) for tier in graph.tiers.values()),
+            planes=graph.planes,
+        )
+
+    def rate_of(self, rule: LinkRule, cluster: Cluster) -> float:
+        """Rate of a link in Gb/s; ``cluster`` as :meth:`adapt` returns it."""
+        if rule.rate_gbps is not None:
+            return rule.rate_gbps
+        links = self.graph(cluster.servers).links_per_server
+        return cluster.rate_gbps * cluster.nics_per_server / links
+
+    def delay_of(self, rule: LinkRule, cluster: Cluster) -> float:
+        """Propagation delay of a link in seconds."""
+        return cluster.link_delay_s if rule.delay_s is None else rule.delay_s
+
+    def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[Setting, Self]:
+        """Return the strategies for all-to-alls that can differ, unless one was asked for."""
+        if self.all_to_all != "best":
+            return {}
+        cluster = self.adapt(cluster)
+        planes = self.graph(cluster.servers).planes_of_nics(cluster.nics_per_server)
+        names = all_to_all_candidates(cluster, context, planes)
+        return {Setting("all_to_all", name): self.replace(all_to_all=name) for name in names}
+
+    def knobs(self, _cluster: Cluster) -> dict[str, Sequence[Any]]:
+        """Nothing: what may be chosen is what the file says."""
+        return {}
+
+    def bill_of_materials(
+        self,
+        cluster: Cluster,
+        counting: Counting | None = None,
+        _network: Network | None = None,
+    ) -> Bill:
+        """Return NICs, ports, what ends links, and fibers: those of all links that are described.
+
+        Raises
+        ------
+        FabricError
+            If a switch has more links than ports.
+        """
+        cluster, counting = self.adapt(cluster), counting or Counting()
+        graph = self.graph(cluster.servers)
+        links = self.links_of_rules(graph)
+        lines = nic_lines(cluster.nics, cluster.rate_gbps, counting)
+        for rule, count in zip(self.links, links, strict=True):
+            lines += self._lines(rule, int(count), cluster, counting)
+        boxes = [self._boxes(name, graph, cluster) for name in graph.tiers]
+        own = [
+            dataclasses.replace(
+                line,
+                price_usd=self.prices_usd.get(line.component),
+                power_w=self.watts.get(line.component),
+            )
+            for line in lines
+        ]
+        return Bill(
+            fabric=self.name,
+            gpus=cluster.gpus,
+            servers=cluster.servers,
+            lines=merged(own),
+            switches=tuple(boxes),
+            fiber_length_m=counting.length_m,
+            conventions=counting.conventions(tiers=len(graph.tiers)),
+        )
+
+    def links_of_rules(self, graph: TopologyGraph) -> list[int]:
+        """Links of each rule, all planes together."""
+        between = np.bincount(graph.pairs[:, 3], graph.pairs[:, 2], minlength=len(self.links))
+        own = np.bincount(graph.server_rules.reshape(-1), minlength=len(self.links))
+        return [round(count) * graph.planes for count in (between + own).tolist()]
+
+    def _lines(
+        self, rule: LinkRule, count: int, cluster: Cluster, counting: Counting
+    ) -> list[Line]:
+        """Parts of the links of one rule."""
+        to_server = SERVERS in rule.ends
+        optics = rule.optics or (counting.host_links if to_server else "transceiver")
+        rate = self.rate_of(rule, cluster) * rule.broken_out
+        shared = math.ceil(count / rule.broken_out)
+        at_switches = shared if to_server else 2 * shared
+        lines = [Line("eps_port", rate, at_switches)]
+        if optics in {"dac", "aoc"}:
+            return [*lines, Line(optics, rate, shared)]
+        inside = at_switches if optics == "co-packaged" else 0
+        return [
+            *lines,
+            Line("co_packaged", rate, inside),
+            Line("transceiver", rate, 2 * shared - inside),
+            Line("fiber", rate, count),
+        ]
+
+    def _boxes(self, name: str, graph: TopologyGraph, cluster: Cluster) -> Switches:
+        """The switches of a tier, whose ports have the rate of its fastest links."""
+        tier = graph.tiers[name]
+        rules = [rule for rule in self.links if name in rule.ends]
+        rate = max(self.rate_of(rule, cluster) * rule.broken_out for rule in rules)
+        share = np.array([self.rate_of(rule, cluster) / rate for rule in self.links])
+        used = np.bincount(
+            graph.server_links.reshape(-1),
+            share[graph.server_rules.reshape(-1)],
+            minlength=graph.switches,
+        )
+        each = share[graph.pairs[:, 3]] * graph.pairs[:, 2]
+        for end in (0, 1):
+            used += np.bincount(graph.pairs[:, end], each, minlength=graph.switches)
+        mine = used[tier.first : tier.first + tier.count]
+        ports = ports_of_switch(self.switches[name].ports, rate)
+        if (fullest := float(mine.max())) > ports + 1e-6:
+            raise FabricError(
+                f"{self.name}: {graph.name_of(tier.first + int(np.argmax(mine)))} needs"
+                f" {math.ceil(fullest - 1e-6):,} ports of {rate:g} Gb/s, a switch has {ports:,};"
+                f" set switches.{name}.ports"
+            )
+        return Switches(
+            component="eps_port",
+            rate_gbps=rate,
+            ports=ports,
+            count=tier.count * graph.planes,
+            used=math.ceil(float(mine.sum()) * graph.planes - 1e-6),
+            tiers=len(graph.tiers),
+            planes=graph.planes,
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _graph(
+    servers: int,
+    planes: int,
+    switches: tuple[tuple[str, SwitchTier], ...],
+    links: tuple[LinkRule, ...],
+) -> TopologyGraph:
+    return topology_graph(servers, planes, dict(switches), links)
+
+
+def _layer(rule: LinkRule) -> tuple[str, str]:
+    """Names of the links of a rule, there and back."""
+    a, b = rule.ends
+    return (f"{a} to {b}", f"{b} to {a}") if a != b else (f"{a} to {a}", f"{a} to {a}, back")

@@ -1,0 +1,23 @@
+"""Collectives for PyTorch: what the planner chooses, run.
+
+Needs PyTorch, which this package does not install: whoever trains has a build of it already.
+
+Examples
+--------
+A mixture of experts under expert and tensor parallelism, in the forward pass::
+
+    rows, route = all_to_all_tp(tokens, splits, ep_group=ep, tp_group=tp, cluster="ours.toml")
+    results = route.combine(experts(rows, route.received))
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("lightloom.torch needs PyTorch; install torch first") from error
+
+from lightloom.torch.agreement import RankError
+from lightloom.torch.all_to_all import Route, all_to_all_tp
+
+__all__ = ["RankError", "Route", "all_to_all_tp"]

@@ -1,0 +1,299 @@
+"""All-to-alls of tokens to experts that several TP ranks hold together, by MoNTA's strategies.
+
+Forward and backward move the same rows to the bit, whatever the strategy and the number of chunks;
+only sums over TP ranks may differ in their order. A second derivative is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+import torch.distributed as dist
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from lightloom.errors import InputError, expected_one_of
+from lightloom.planner.strategy import AllToAllStrategy
+from lightloom.planner.token_layout import TokenLayout, chunks_of
+from lightloom.torch.agreement import Signature, agree_on, answered
+from lightloom.torch.moves import Groups, Moves
+
+if TYPE_CHECKING:
+    from lightloom.planner.cluster import StrategyCluster
+
+Gradient = Literal["partial", "replicated"]
+#: names of strategies in calls, and of those that rows of TP ranks of their own can have
+STRATEGIES = ("auto", *(str(strategy) for strategy in AllToAllStrategy))
+SHARDED = ("auto", "O1", "O2", "O3")
+
+
+@dataclass(frozen=True)
+class Route:
+    """How tokens went to their experts, and the way back.
+
+    Attributes
+    ----------
+    strategy, chunks
+        What was taken.
+    received
+        Rows that came from each EP rank, in this order.
+    sent
+        Rows that went to each EP rank.
+    """
+
+    strategy: AllToAllStrategy
+    chunks: int
+    received: tuple[int, ...]
+    sent: tuple[int, ...]
+    moves: Moves
+
+    def combine(self, rows: torch.Tensor, *, partial: bool = True) -> torch.Tensor:
+        """Return the experts' results to the ranks that their tokens came from.
+
+        Parameters
+        ----------
+        rows
+            A result for each row that was received, ``(rows, ...)``.
+        partial
+            Whether each TP rank has a part of the sum, as after a row-parallel product that was
+            not reduced; otherwise all TP ranks have the same results.
+
+        Returns
+        -------
+        torch.Tensor
+            A result for each token that was sent, in the order in which they were sent.
+
+        Raises
+        ------
+        InputError
+            If there is not one row for each that was received.
+        """
+        expected = sum(self.received)
+        if len(rows) != expected:
+            raise InputError(f"combine: {len(rows)} rows; expected the {expected} that came")
+        flat = _flat(rows)
+        result: torch.Tensor = _Combine.apply(flat, self, partial)
+        return result.reshape(sum(self.sent), *rows.shape[1:])
+
+
+def all_to_all_tp(  # noqa: PLR0913
+    x: torch.Tensor,
+    splits: Sequence[int],
+    *,
+    ep_group: dist.ProcessGroup,
+    tp_group: dist.ProcessGroup,
+    layout: TokenLayout = "replicated",
+    grad: Gradient = "partial",
+    strategy: str = "auto",
+    chunks: int | Literal["auto"] = "auto",
+    cluster: StrategyCluster | str | None = None,
+) -> tuple[torch.Tensor, Route]:
+    """Send tokens to EP ranks, all of whose TP ranks get them.
+
+    Parameters
+    ----------
+    x
+        Tokens, ``(tokens, ...)``, of any type, in the order of the EP ranks that they go to.
+    splits
+        How many go to each EP rank of ``ep_group``.
+    ep_group, tp_group
+        EP ranks that have this rank's TP rank, and TP ranks that have its EP rank.
+    layout
+        ``"replicated"`` where all TP ranks have the same tokens, ``"sharded"`` where each has its
+        own (sequence parallelism).
+    grad
+        Whether TP ranks have parts of the gradient (``"partial"``), or all the same.
+    strategy
+        ``"baseline"``, ``"O1"`` to ``"O4"``, or ``"auto"``: what the planner chooses for these
+        tokens on ``cluster``; O1 where there is none. Sharded tokens can have O1 to O3.
+    chunks
+        Of O2 to O4; ``"auto"`` as many as are fastest on ``cluster``, 4 where there is none.
+    cluster
+        What was measured, or its name or file; see :mod:`lightloom.planner.cluster`.
+
+    Returns
+    -------
+    rows
+        What every TP rank of this EP rank gets, in the order of the EP ranks it comes from.
+    route
+        How many came from where, and the way back for the experts' results.
+
+    Raises
+    ------
+    InputError
+        On every rank, if ranks disagree on what they do, groups are not rows and columns of a
+        grid, or a rank's ``splits`` are not those of its tokens.
+    RankError
+        If a rank does not answer within the time-out of its process group.
+    """
+    groups = Groups(ep_group, tp_group)
+    with answered(groups):
+        where = _cluster(cluster)
+        signature = Signature(
+            layout=layout,
+            grad=grad,
+            strategy=strategy,
+            chunks=chunks,
+            type=str(x.dtype).removeprefix("torch."),
+            elements=math.prod(x.shape[1:]),
+            cluster=repr(where),
+        )
+        problem = _problem(x, splits, groups, layout, strategy, chunks)
+        counts = agree_on(signature, list(splits), problem, groups)
+        taken, number = _choice(counts, _token_bytes(x), signature, where)
+        route = _route(groups, counts, layout, taken, number)
+        rows: torch.Tensor = _Dispatch.apply(_flat(x), route, grad == "partial")
+    return rows.reshape(sum(route.received), *x.shape[1:]), route
+
+
+def _route(
+    groups: Groups,
+    counts: list[list[list[int]]],
+    layout: TokenLayout,
+    strategy: AllToAllStrategy,
+    chunks: int,
+) -> Route:
+    """What every rank does with the tokens of all."""
+    cut = chunks_of(
+        counts, ep_rank=groups.ep_rank, tp_rank=groups.tp_rank, chunks=chunks, layout=layout
+    )
+    received = tuple(
+        sum(part.size for chunk in cut for part in chunk.got[rank])
+        for rank in range(groups.ep_size)
+    )
+    sent = tuple(counts[groups.tp_rank][groups.ep_rank])
+    return Route(
+        strategy, chunks, received, sent, Moves(groups, cut, strategy, layout == "replicated")
+    )
+
+
+def _problem(
+    x: torch.Tensor,
+    splits: Sequence[int],
+    groups: Groups,
+    layout: str,
+    strategy: str,
+    chunks: int | str,
+) -> str:
+    """What is wrong with the arguments of this rank; nothing if they will do."""
+    known = STRATEGIES if layout == "replicated" else SHARDED
+    if layout not in ("replicated", "sharded"):
+        return f"layout: {expected_one_of(layout, ('replicated', 'sharded'))}"
+    if strategy not in known:
+        return f"strategy of {layout} tokens: {expected_one_of(strategy, known)}"
+    if chunks != "auto" and not (isinstance(chunks, int) and chunks >= 1):
+        return f"chunks = {chunks!r}: expected a number of 1 or more, or 'auto'"
+    if x.dim() < 1:
+        return "x is a scalar: expected tokens along its first dimension"
+    if len(splits) != groups.ep_size:
+        return f"{len(splits)} splits: expected one for each of the {groups.ep_size} EP ranks"
+    if any(not isinstance(count, int) or count < 0 for count in splits):
+        return "splits: expected whole numbers of 0 or more"
+    if sum(splits) != len(x):
+        return f"splits add up to {sum(splits)}: expected the {len(x)} tokens of x"
+    return ""
+
+
+def _cluster(cluster: StrategyCluster | str | None) -> StrategyCluster | None:
+    """What was measured, read from its file if need be.
+
+    Raises
+    ------
+    HardwareError
+        If it is unknown.
+    """
+    if not isinstance(cluster, str):
+        return cluster
+    from lightloom.planner.cluster import load_cluster
+
+    return load_cluster(cluster)
+
+
+def _choice(
+    counts: list[list[list[int]]],
+    token_bytes: int,
+    signature: Signature,
+    cluster: StrategyCluster | None,
+) -> tuple[AllToAllStrategy, int]:
+    """The strategy and its chunks, the same on every rank, since all know all counts."""
+    asked = signature.strategy, signature.chunks
+    known = STRATEGIES if signature.layout == "replicated" else SHARDED
+    taken = AllToAllStrategy.O1 if asked[0] == "auto" else AllToAllStrategy(asked[0])
+    number = 4 if asked[1] == "auto" else int(asked[1])
+    if cluster is not None and "auto" in asked:
+        from lightloom.planner.all_to_all import AllToAll
+
+        times = AllToAll(cluster, len(counts), len(counts[0]))
+        parts = counts[:1] if signature.layout == "replicated" else counts
+        tokens = torch.tensor(parts).sum(dim=0).numpy()
+        timed = times.of_tokens(tokens, token_bytes, None if asked[1] == "auto" else number).times
+        if asked[0] == "auto":
+            allowed = [AllToAllStrategy(name) for name in known[1:]]
+            among = [name for name in cluster.choices if name in allowed] or allowed
+            taken = min(among, key=lambda name: timed[name].time_s)
+        number = timed[taken].chunks
+    return taken, number if taken.is_chunked else 1
+
+
+def _flat(x: torch.Tensor) -> torch.Tensor:
+    """Tokens as rows, ``(tokens, elements)``."""
+    return x.reshape(len(x), math.prod(x.shape[1:]))
+
+
+def _token_bytes(x: torch.Tensor) -> int:
+    return x.element_size() * math.prod(x.shape[1:])
+
+
+class _Context(FunctionCtx):
+    """What the way back has to know."""
+
+    route: Route
+    partial: bool
+
+
+class _Dispatch(torch.autograd.Function):
+    """Rows to the experts; the gradient comes back."""
+
+    @staticmethod
+    def forward(ctx: _Context, rows: torch.Tensor, route: Route, partial: bool) -> torch.Tensor:
+        """Send rows."""
+        ctx.route, ctx.partial = route, partial
+        out = rows.new_empty(sum(route.received), rows.shape[1])
+        route.moves.dispatch(rows.contiguous(), out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: _Context, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        """Send the gradient back."""
+        route = ctx.route
+        with answered(route.moves.groups):
+            out = gradient.new_empty(sum(route.sent), gradient.shape[1])
+            route.moves.combine(gradient.contiguous(), out, partial=ctx.partial)
+        return out, None, None
+
+
+class _Combine(torch.autograd.Function):
+    """Results back from the experts; the gradient goes to every TP rank of theirs."""
+
+    @staticmethod
+    def forward(ctx: _Context, rows: torch.Tensor, route: Route, partial: bool) -> torch.Tensor:
+        """Send results back."""
+        ctx.route = route
+        with answered(route.moves.groups):
+            out = rows.new_empty(sum(route.sent), rows.shape[1])
+            route.moves.combine(rows.contiguous(), out, partial=partial)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: _Context, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        """Send the gradient of each result to its experts."""
+        route = ctx.route
+        with answered(route.moves.groups):
+            out = gradient.new_empty(sum(route.received), gradient.shape[1])
+            route.moves.dispatch(gradient.contiguous(), out)
+        return out, None, None

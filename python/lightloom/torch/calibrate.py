@@ -1,0 +1,235 @@
+"""Measure what the stages of an all-to-all take on the machines of a job.
+
+Started as the job is, such as ``torchrun --nproc-per-node 8 -m lightloom.torch.calibrate --tp 8
+--out ours.toml``; the first rank writes a file of the cluster, which ``lightloom alltoall
+--cluster`` and :func:`~lightloom.torch.all_to_all_tp` read. A time is the median over repeats of
+the slowest rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from lightloom.torch.all_to_all import all_to_all_tp
+from lightloom.torch.moves import Groups
+
+#: bytes of the smallest operation, and by how much the next one is larger
+SMALLEST, STEP = 2**14, 4
+#: chunks, and the EP ranks' rows of this many bytes, with which penalties are measured
+CHUNKS, ROW_BYTES = 4, 4096
+
+Table = list[tuple[int, float]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and write the file on the first rank."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lightloom.torch.calibrate", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--tp", type=int, required=True, help="TP ranks, which follow one another")
+    parser.add_argument("--out", type=Path, required=True, help="file of the cluster (TOML)")
+    parser.add_argument("--largest", type=int, default=2**28, help="bytes of the largest operation")
+    parser.add_argument("--repeats", type=int, default=10, help="times that each is repeated")
+    given = parser.parse_args(arguments)
+    if given.tp < 1 or given.repeats < 1 or given.largest < SMALLEST * STEP:
+        parser.error(f"expected --tp and --repeats of 1 or more, --largest of {SMALLEST * STEP:,}")
+    device = _device()
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    if dist.get_world_size() % given.tp or dist.get_world_size() < 2 * given.tp:
+        parser.error(
+            f"--tp {given.tp}: {dist.get_world_size()} ranks; expected two or more whole TP groups"
+        )
+    measured = Calibration(_groups(given.tp), device, given.repeats, given.largest).text()
+    if dist.get_rank() == 0:
+        given.out.write_text(measured, encoding="utf-8")
+        print(f"wrote {given.out}: lightloom alltoall MODEL --cluster {given.out}")
+    dist.destroy_process_group()
+
+
+class Calibration:
+    """The measurements of one rank; all ranks take part in each."""
+
+    def __init__(self, groups: Groups, device: torch.device, repeats: int, largest: int) -> None:
+        self.groups = groups
+        self.device = device
+        self.repeats = repeats
+        self.sizes = [SMALLEST]
+        while self.sizes[-1] * STEP <= largest:
+            self.sizes.append(self.sizes[-1] * STEP)
+
+    def text(self) -> str:
+        """The file of the cluster."""
+        sends, gathers, copies = (
+            [(size, self._time_s(operation(size))) for size in self.sizes]
+            for operation in (self.send, self.gather, self.copy)
+        )
+        copy_s, gather_s = self.penalties(sends, gathers, copies)
+        servers = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        date = datetime.datetime.now(tz=datetime.UTC).date()
+        source = (
+            f"measured {date} on {name}, {dist.get_world_size()} ranks, "
+            f"TP {self.groups.tp_size}, EP {self.groups.ep_size}, {dist.get_backend()}, "
+            f"PyTorch {torch.__version__}"
+        )
+        head = [
+            f'title = "{name}, {dist.get_world_size()} ranks"',
+            f"gpus_per_server = {servers}",
+            f"grouped_gather = {self.grouped_gather():.4g}",
+        ]
+        # EP ranks of one server, or of servers with one each, have one way
+        tables = {"all_to_all": sends, "within": sends, "gather": gathers, "copy": copies}
+        parts = [_table(key, _rising(rows), source) for key, rows in tables.items()]
+        parts.append(
+            f"[penalties]\ncopy_s = {copy_s:.4g}\ngather_s = {gather_s:.4g}\n"
+            f'source = "{source}, {CHUNKS} chunks"'
+        )
+        return "\n\n".join(["\n".join(head), *parts]) + "\n"
+
+    def send(self, size: int) -> Callable[[], object]:
+        """An all-to-all in which a rank sends so many bytes to others."""
+        ranks = self.groups.ep_size
+        rows = self._bytes(-(-size // (ranks - 1)) * ranks)
+        out = torch.empty_like(rows)
+        return lambda: dist.all_to_all_single(out, rows, group=self.groups.ep)
+
+    def gather(self, size: int) -> Callable[[], object]:
+        """A gather in which a TP rank gets so many bytes of others."""
+        ranks = self.groups.tp_size
+        part = self._bytes(-(-size // max(1, ranks - 1)))
+        whole = self._bytes(ranks * len(part))
+        return lambda: dist.all_gather_into_tensor(whole, part, group=self.groups.tp)
+
+    def copy(self, size: int) -> Callable[[], object]:
+        """A copy of so many bytes."""
+        rows, out = self._bytes(size), self._bytes(size)
+        return lambda: out.copy_(rows)
+
+    def grouped_gather(self) -> float:
+        """Start-ups that each further one of several gathers adds, over that of one."""
+        ranks, smallest = self.groups.ep_size, SMALLEST // STEP
+        part, wholes = (
+            self._bytes(smallest),
+            [self._bytes(smallest * self.groups.tp_size) for _ in range(ranks)],
+        )
+
+        def several() -> None:
+            works = [
+                dist.all_gather_into_tensor(whole, part, group=self.groups.tp, async_op=True)
+                for whole in wholes
+            ]
+            for work in works:
+                assert work is not None, "asked to run beside others"
+                work.wait()
+
+        alone, together = self._time_s(self.gather(smallest)), self._time_s(several)
+        return min(10.0, max(0.0, (together / alone - 1) / (ranks - 1)))
+
+    def penalties(self, sends: Table, gathers: Table, copies: Table) -> tuple[float, float]:
+        """What a chunk costs beyond its operations, with O2 and with O3; 0 if nothing."""
+        ranks, tp = self.groups.ep_size, self.groups.tp_size
+        each = max(tp * CHUNKS, self.sizes[-1] // ROW_BYTES // ranks)
+        x = self._bytes(each * ranks * ROW_BYTES).view(-1, ROW_BYTES)
+        size = len(x) * ROW_BYTES / CHUNKS
+        a = _at(sends, size * (ranks - 1) / ranks / tp)
+        g, d = _at(gathers, size * (tp - 1) / tp), _at(copies, size)
+        expected = {
+            "O2": a + g + d + (CHUNKS - 1) * max(a, g + d),
+            "O3": a + g + d + (CHUNKS - 1) * max(a, g, d),
+        }
+        costs = []
+        for strategy, expected_s in expected.items():
+
+            def run(name: str = strategy) -> None:
+                all_to_all_tp(
+                    x, [each] * ranks, ep_group=self.groups.ep, tp_group=self.groups.tp,
+                    strategy=name, chunks=CHUNKS,
+                )  # fmt: skip
+
+            costs.append(max(0.0, (self._time_s(run) - expected_s) / CHUNKS))
+        return costs[0], costs[1]
+
+    def _bytes(self, size: int) -> torch.Tensor:
+        return torch.zeros(size, dtype=torch.uint8, device=self.device)
+
+    def _time_s(self, operation: Callable[[], object]) -> float:
+        """The median time of an operation on the slowest rank."""
+        operation()
+        times = []
+        for _ in range(self.repeats):
+            dist.barrier()
+            self._wait()
+            begin = time.perf_counter()
+            operation()
+            self._wait()
+            times.append(time.perf_counter() - begin)
+        median = torch.tensor([statistics.median(times)], device=self.device)
+        dist.all_reduce(median, op=dist.ReduceOp.MAX)
+        return float(median)
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+
+def _device() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def _groups(tp: int) -> Groups:
+    """TP ranks that follow one another, and EP ranks across them."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    tps = [_group(range(at, at + tp)) for at in range(0, world, tp)]
+    eps = [_group(range(at, world, tp)) for at in range(tp)]
+    ep, tp_group = eps[rank % tp], tps[rank // tp]
+    assert ep is not None, "each rank is in one"
+    assert tp_group is not None, "each rank is in one"
+    return Groups(ep, tp_group)
+
+
+def _group(ranks: range) -> dist.ProcessGroup | None:
+    """A new group; none for a rank that is not in it."""
+    group = dist.new_group(list(ranks))
+    return group if isinstance(group, dist.ProcessGroup) else None
+
+
+def _at(table: Table, size: float) -> float:
+    """The time of a size: linear between the two measured ones around it."""
+    rows = _rising(table)
+    for (below, early), (above, late) in pairwise(rows):
+        if size <= above:
+            return early + max(0.0, size - below) / (above - below) * (late - early)
+    return rows[-1][1] * size / rows[-1][0]
+
+
+def _rising(table: Table) -> Table:
+    """Times that never fall as sizes grow, as those of noise may."""
+    rising, longest = [], 0.0
+    for size, time_s in table:
+        longest = max(longest, time_s)
+        rising.append((size, longest))
+    return rising
+
+
+def _table(key: str, rows: Table, source: str) -> str:
+    sizes = ", ".join(str(size) for size, _ in rows)
+    times = ", ".join(f"{time_s:.4g}" for _, time_s in rows)
+    return f'[{key}]\nsizes_bytes = [{sizes}]\ntimes_s = [{times}]\nsource = "{source}"'
+
+
+if __name__ == "__main__":
+    main()

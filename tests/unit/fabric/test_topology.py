@@ -1,0 +1,304 @@
+"""Topology files: trees against the built-in fabrics, graphs by hand, bills, wrong input."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.simulate_graphs import Steps, graph
+
+from lightloom.cost import PartsCostModel
+from lightloom.errors import FabricError
+from lightloom.fabric import Cluster, Counting, FatTree, Rail, load_fabric
+from lightloom.fabric.network import SwitchGraph
+from lightloom.fabric.topology import Topology
+from lightloom.fabric.topology_graph import joined_pairs, topology_graph
+from lightloom.fabric.topology_options import LinkRule, SwitchTier
+from lightloom.hardware import load_power, load_prices
+from lightloom.output.topology_file import topology_toml
+from lightloom.samples import SAMPLES, read_sample
+from lightloom.simulate import Packets, simulate
+
+LEAF_SPINE = """
+kind = "topology"
+[switches.leaf]
+servers = 4
+ports = 64
+[switches.spine]
+count = 32
+ports = 64
+[[links]]
+ends = ["servers", "leaf"]
+count = 8
+[[links]]
+ends = ["leaf", "spine"]
+"""
+RAILS = """
+kind = "topology"
+[switches.leaf]
+count = 8
+servers = 4
+[switches.spine]
+count = 4
+[[links]]
+ends = ["servers", "leaf"]
+[[links]]
+ends = ["leaf", "spine"]
+"""
+
+
+def cluster_of(servers, rate_gbps=400):
+    return Cluster.of(gpus=8 * servers, rate_gbps=rate_gbps, gpu="a100", gpus_per_server=8)
+
+
+@pytest.fixture
+def topology(tmp_path):
+    def load(text):
+        path = tmp_path / "my.toml"
+        path.write_text(text)
+        return load_fabric(path)
+
+    return load
+
+
+def all_to_all(servers, scale):
+    rng = np.random.default_rng(3)
+    tokens = rng.integers(0, scale, (1, servers, servers))
+    tokens[0, range(servers), range(servers)] = 0
+    return graph([Steps().all_to_all(first=True)], members=servers, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "built_in"),
+    [
+        (LEAF_SPINE, FatTree(switch_ports=64, servers_per_tor=4)),
+        (RAILS, Rail(switch_ports=64, servers_per_tor=4)),
+    ],
+)
+@pytest.mark.parametrize("servers", [8, 16])
+def test_a_tree_as_a_file_is_the_built_in_fabric(topology, text, built_in, servers):
+    cluster = cluster_of(servers)
+    mine, theirs = topology(text).network(cluster), built_in.network(cluster)
+    job = all_to_all(servers, 50_000_000)
+    as_file, as_tree = simulate(job, mine), simulate(job, theirs)
+    assert as_file.step_time_s == as_tree.step_time_s
+    assert as_file.purpose_bytes == as_tree.purpose_bytes
+    packets = Packets(transport="ideal", full=True)
+    job = all_to_all(servers, 200_000)
+    as_file, as_tree = (simulate(job, net, network_model=packets) for net in (mine, theirs))
+    assert (as_file.step_time_s, as_file.packet_hops) == (as_tree.step_time_s, as_tree.packet_hops)
+
+
+def test_a_tree_as_a_file_costs_what_the_built_in_fabric_does(topology):
+    cluster = cluster_of(16)
+    for counting in (Counting(), Counting(host_links="dac"), Counting(include_nics=False)):
+        mine = topology(LEAF_SPINE).bill_of_materials(cluster, counting)
+        theirs = FatTree(switch_ports=64).bill_of_materials(cluster, counting)
+        assert mine.lines == theirs.lines
+    assert sum(box.used for box in mine.switches) == theirs.switches[0].used
+
+
+def pairs(switches, **rule):
+    tiers = {name: SwitchTier(**tier) for name, tier in switches.items()}
+    return joined_pairs(LinkRule(**rule), 4, tiers).tolist()
+
+
+def test_which_switches_a_rule_joins():
+    leaf, two = {"servers": 1}, {"count": 2, "servers": 2}
+    # four leaves, and a pod of two switches for every two servers
+    assert pairs({"leaf": leaf, "agg": two}, ends=("leaf", "agg")) == [
+        *[[0, 0], [0, 1], [1, 0], [1, 1]],
+        *[[2, 2], [2, 3], [3, 2], [3, 3]],
+    ]
+    # rails: those in the same place of the two sets share half of the spines
+    rails = {"leaf": two, "spine": {"count": 4}}
+    assert pairs(rails, ends=("leaf", "spine"), join="position") == [
+        *[[0, 0], [0, 1], [1, 2], [1, 3]],
+        *[[2, 0], [2, 1], [3, 2], [3, 3]],
+    ]
+    # a mesh of those of a set, of those in the same place, and of all four
+    for join, expected in (("shared", [[0, 1], [2, 3]]), ("position", [[0, 2], [1, 3]])):
+        assert pairs({"leaf": two}, ends=("leaf", "leaf"), join=join) == expected
+    assert len(pairs({"leaf": two}, ends=("leaf", "leaf"), join="all")) == 6
+    # a set that is filled in part, and sets that overlap
+    uneven = {"a": {"servers": 3}, "b": {"servers": 2}}
+    assert pairs(uneven, ends=("a", "b")) == [[0, 0], [0, 1], [1, 1]]
+    assert pairs(uneven, ends=("servers", "a")) == [[0, 0], [1, 0], [2, 0], [3, 1]]
+
+
+def test_sets_grow_with_the_cluster(topology):
+    for servers, leaves in ((4, 1), (5, 2), (16, 4)):
+        bill = topology(LEAF_SPINE).bill_of_materials(cluster_of(servers))
+        assert bill.switches[0].count == leaves
+
+
+def test_nics_of_several_links_are_on_all_planes():
+    text = read_sample("eight-planes").decode()
+    eight = load_text(text)
+    cluster = eight.adapt(cluster_of(32))
+    assert (cluster.rate_gbps, cluster.nics_per_server) == (800, 8)
+    part = eight.network(cluster_of(32)).part(SwitchGraph)
+    ports = np.asarray(part.switch_of_port).reshape(32, 8, 8)
+    first_plane = part.switches // 8
+    # link i of every NIC is on plane i
+    assert (ports // first_plane == np.arange(8)).all()
+    # as with the measured share of a NIC's rate, to whole bits
+    assert part.port_rate_bps == cluster.effective_nic_bps(100)
+    assert part.reached == 1.0
+    whole = eight.bill_of_materials(Cluster.of(gpus=131_072, rate_gbps=400, gpu="a100"))
+    assert [(box.count, box.used) for box in whole.switches] == [
+        (4096, 4096 * 64),
+        (2048, 2048 * 64),
+    ]
+
+
+def load_text(text):
+    import tomllib
+
+    options = tomllib.loads(text)
+    del options["kind"]
+    return Topology(**options)
+
+
+def test_optics_in_the_package_change_price_and_power():
+    cluster = cluster_of(128)
+    bills = [
+        load_text(read_sample(name).decode()).bill_of_materials(cluster)
+        for name in ("eight-planes", "eight-planes-cpo")
+    ]
+    model = PartsCostModel()
+    prices, powers = load_prices(), load_power()
+    usd = [model.capital_cost(bill, prices).total_usd for bill in bills]
+    watts = [model.power(bill, powers).total_w for bill in bills]
+    assert usd[0] == usd[1]
+    # 1,024 ends at leaves, 2,048 between switches: 15 W of a module become 4.5 W
+    assert watts[0] - watts[1] == pytest.approx(3072 * (15 - 4.5))
+    assert bills[1].count("co_packaged") == 3072
+    missing = load_text(read_sample("eight-planes-cpo").decode()).replace(prices_usd={})
+    with pytest.raises(Exception, match="no 'co_packaged_usd'"):
+        model.capital_cost(missing.bill_of_materials(cluster), prices)
+
+
+FABRIC_FILES = list(SAMPLES)[list(SAMPLES).index("leaf-spine") :]
+
+
+@pytest.mark.parametrize("name", FABRIC_FILES)
+def test_every_sample_of_a_fabric_is_priced_and_joins_servers(name, tmp_path):
+    path = tmp_path / SAMPLES[name].file
+    path.write_bytes(read_sample(name))
+    fabric = load_fabric(path)
+    cluster = Cluster.of(gpus=2048, rate_gbps=800, gpu="h100")
+    assert fabric.name == path.stem
+    assert PartsCostModel().capital_cost(fabric.bill_of_materials(cluster), load_prices())
+    if isinstance(fabric, Topology):
+        assert fabric.network(cluster).parts
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    for name in ("leaf-spine", "eight-planes-cpo", "scale-up-576-cpo"):
+        fabric = load_text(read_sample(name).decode()).replace(label='a "b" c', servers=4)
+        path = tmp_path / "again.toml"
+        path.write_text(topology_toml(fabric))
+        assert load_fabric(path) == fabric
+
+
+def test_equal_files_are_equal_and_serve_as_keys(topology):
+    first, second = topology(LEAF_SPINE), topology(LEAF_SPINE)
+    first.network(cluster_of(4))
+    assert len({first, second, first.replace(planes=2)}) == 2
+
+
+def test_a_rate_of_links_is_that_of_nics(topology):
+    text = LEAF_SPINE.replace('"leaf"]\ncount = 8', '"leaf"]\ncount = 8\nrate_gbps = 200')
+    fabric = topology(text)
+    assert fabric.adapt(cluster_of(4)).rate_gbps == 200
+    assert fabric.adapt(fabric.adapt(cluster_of(4))) == fabric.adapt(cluster_of(4))
+    assert fabric.effective(cluster_of(4), fabric.network(cluster_of(4)))["rate_gbps"] == 200
+
+
+SWITCHES = "[switches.leaf]\nservers = 4\n[switches.spine]\ncount = 2\n"
+SERVERS = '[[links]]\nends = ["servers", "leaf"]\ncount = 8\n'
+UP = '[[links]]\nends = ["leaf", "spine"]\ncount = 4\n'
+WHOLE = f'kind = "topology"\n{SWITCHES}{SERVERS}{UP}'
+WRONG = [
+    (WHOLE.replace('"leaf", "spine"', '"leef", "spine"'),
+     "links.1.ends: unknown switch 'leef'; did you mean 'leaf'?; known: servers, leaf, spine"),
+    (WHOLE.replace(UP, ""), "links: none leads to spine 0"),
+    (WHOLE.replace(UP, "").replace("[switches.spine]\ncount = 2\n", ""),
+     "links: servers 0 and 4 are not joined: no links lead from the switches of one to those of"
+     " the other"),
+    (WHOLE.replace(SERVERS, ""), "links: server 0 has none: expected servers as an end of some"),
+    (WHOLE + '[[links]]\nends = ["spine", "spine"]\npairs = [[1, 1]]\n',
+     "links.2.pairs: spine 1 to itself is a loop: expected two switches"),
+    (WHOLE + '[[links]]\nends = ["spine", "spine"]\npairs = [[0, 2]]\n',
+     "links.2.pairs: spine 2: there are 2, from 0 on"),
+    (WHOLE.replace("count = 4\n", "count = 4\nrate_gbps = -1\n"),
+     "links.1.rate_gbps = -1.0: expected more than 0"),
+    (WHOLE.replace("count = 4\n", "count = 4000\n"),
+     "links.1.count = 4000: expected at most 1,024"),
+    (WHOLE + UP, "links.1 and links.2: leaf and spine are joined twice by links of one rate; raise"
+     " count instead"),
+    (WHOLE.replace('"leaf", "spine"', '"servers", "servers"'),
+     "links.1.ends: servers and servers: expected a switch at one end"),
+    (WHOLE.replace('["leaf", "spine"]', '["leaf"]'),
+     'links.1.ends = [\'leaf\']: expected two names, such as ["servers", "leaf"]'),
+    (WHOLE + '[[links]]\nends = ["leaf", "leaf"]\n',
+     "links.2: joins nothing: no two leaf have servers in common; say join or pairs"),
+    (WHOLE.replace("servers = 4", "servers = 4\ncount = 3").replace(
+        '"leaf", "spine"]', '"leaf", "spine"]\njoin = "position"'),
+     "links.1: 2 spine cannot be divided evenly among 3 positions of leaf"),
+    (WHOLE.replace("count = 2", "count = 999_999\n"),
+     "links.1: 7,999,992 links: expected at most 4,194,304"),
+    (WHOLE.replace("count = 8", "count = 12"),
+     "a server has 12 links for 8 NICs: expected as many for each; set nics_per_server, such as"
+     " 12"),
+    (WHOLE.replace("count = 4\n", 'count = 4\noptic = "dac"\n'),
+     "unknown key 'links.1.optic'; did you mean 'optics'?"),
+    (WHOLE + "[prices_usd]\nspoon = 1\n", "prices_usd = {'spoon': 1}: unknown part 'spoon'"),
+    (f"servers = 4\n{WHOLE}", "describes 4 servers, the cluster has 8"),
+    ('kind = "topology"\n' + SWITCHES, "links is missing; add it"),
+    (WHOLE.replace("[switches.spine]", "[switches.leaf]"), "Cannot declare"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_wrong_files_are_refused_in_one_line(topology, text, message):
+    with pytest.raises(FabricError) as refusal:
+        topology(text).network(cluster_of(8))
+    said = str(refusal.value)
+    assert message in said
+    assert said.startswith(("my: ", str(refusal.value).split(":")[0]))
+    assert "\n" not in said
+
+
+def test_servers_with_other_links_are_refused():
+    tiers = {"leaf": SwitchTier()}
+    rule = LinkRule(ends=("servers", "leaf"), pairs=[[0, 0], [1, 0]])
+    message = "links: server 2 has none"
+    with pytest.raises(FabricError, match=message):
+        topology_graph(3, 1, tiers, [rule])
+    uneven = [rule, LinkRule(ends=("servers", "leaf"), pairs=[[0, 0]], rate_gbps=1)]
+    with pytest.raises(FabricError, match="server 1 has 1, server 0 has 2: expected equally many"):
+        topology_graph(2, 1, tiers, uneven)
+
+
+def test_more_links_than_ports_are_refused_when_it_is_priced(topology):
+    fabric = topology(LEAF_SPINE.replace("servers = 4\nports = 64", "servers = 4\nports = 32"))
+    message = "my: leaf 0 needs 64 ports of 400 Gb/s, a switch has 32; set switches.leaf.ports"
+    with pytest.raises(FabricError, match=message):
+        fabric.bill_of_materials(cluster_of(8))
+
+
+def test_a_job_of_the_first_servers_uses_these_alone():
+    listed = LinkRule(ends=("servers", "leaf"), pairs=[[server, 0] for server in range(9)])
+    built = topology_graph(4, 1, {"leaf": SwitchTier()}, [listed])
+    assert built.server_links.shape == (4, 1)
+
+
+def test_the_core_refuses_what_python_does_not_see():
+    network = load_text(read_sample("leaf-spine").decode()).network(cluster_of(8))
+    part = network.part(SwitchGraph)
+    bundles = part.bundles.copy()
+    bundles[0, 0] = 99
+    wrong = dataclasses.replace(network, parts=(dataclasses.replace(part, bundles=bundles),))
+    with pytest.raises(FabricError, match="switches: 99 - "):
+        simulate(all_to_all(8, 100), wrong)

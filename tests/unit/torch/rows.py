@@ -1,0 +1,259 @@
+"""Every strategy on gloo: a program that ``test_all_to_all_tp`` runs, one process per rank.
+
+The reference is one plain collective: every rank sends whole tokens to all ranks that need them.
+"""
+
+import argparse
+import datetime
+import itertools
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from lightloom.errors import LightloomError
+from lightloom.torch import all_to_all_tp
+
+WIDTH = 5
+STRATEGIES = ("baseline", "O1", "O2", "O3", "O4")
+
+
+def groups(tp, ep):
+    """EP group and TP group of this rank; TP ranks follow one another."""
+    rank = dist.get_rank()
+    tps = [dist.new_group(list(range(p * tp, p * tp + tp))) for p in range(ep)]
+    eps = [dist.new_group(list(range(t, tp * ep, tp))) for t in range(tp)]
+    return eps[rank % tp], tps[rank // tp]
+
+
+def draw(counts, source, seed, dtype):
+    """The tokens of a source, whole numbers so that sums have no order."""
+    generator = torch.Generator().manual_seed(seed * 1000 + source)
+    rows = torch.randint(-8, 9, (sum(counts), WIDTH), generator=generator)
+    return rows.to(dtype)
+
+
+def cases(tp, ep):
+    """Counts by source and destination: even, uneven, empty ranks, fewer than chunks or parts."""
+    generator = torch.Generator().manual_seed(tp * 10 + ep)
+    yield [[4 * tp] * ep for _ in range(ep)]
+    yield torch.randint(0, 40, (ep, ep), generator=generator).tolist()
+    yield torch.randint(0, 3, (ep, ep), generator=generator).tolist()
+    some = torch.randint(0, 30, (ep, ep), generator=generator)
+    some[0] = 0
+    some[:, -1] = 0
+    yield some.tolist()
+    yield [[0] * ep for _ in range(ep)]
+
+
+def expected(counts, seed, dtype, ep_rank, width):
+    """What an EP rank gets, by plain slices of what sources draw; ``width`` draws per source."""
+    parts = []
+    for source, row in enumerate(counts):
+        for part in range(width):
+            rows = draw(row, source * width + part, seed, dtype)
+            start = sum(row[:ep_rank])
+            parts.append(rows[start : start + row[ep_rank]])
+    return torch.cat(parts)
+
+
+def check_bits(layout, strategies, tp, ep, report):
+    """Forward and backward of every case are bit-equal to the reference."""
+    ep_group, tp_group = groups(tp, ep)
+    rank = dist.get_rank()
+    ep_rank, tp_rank = divmod(rank, tp)
+    width = tp if layout == "sharded" else 1
+    numbers = [n for s in strategies for n in ((1, 2, 3, 7) if s in ("O2", "O3", "O4") else (1,))]
+    named = [s for s in strategies for _ in ((1, 2, 3, 7) if s in ("O2", "O3", "O4") else (1,))]
+    types = itertools.cycle([torch.float32, torch.bfloat16, torch.float64])
+    for seed, counts in enumerate(cases(tp, ep)):
+        for strategy, chunks in zip(named, numbers, strict=True):
+            dtype = next(types)
+            source = ep_rank * width + (tp_rank if width > 1 else 0)
+            x = draw(counts[ep_rank], source, seed, dtype).requires_grad_()
+            rows, route = all_to_all_tp(
+                x, counts[ep_rank], ep_group=ep_group, tp_group=tp_group, layout=layout,
+                strategy=strategy, chunks=chunks,
+            )  # fmt: skip
+            wanted = expected(counts, seed, dtype, ep_rank, width)
+            assert torch.equal(rows, wanted), (strategy, chunks, counts)
+            assert sum(route.received) == len(rows)
+            # every TP rank computes a part: rank t of them (t + 1) times its rows
+            back = route.combine(rows * (tp_rank + 1))
+            assert torch.equal(back, x * (tp * (tp + 1) // 2)), (strategy, chunks, counts)
+            same = route.combine(rows * 3, partial=False)
+            assert torch.equal(same, x * 3)
+            # the gradient of a token is the sum over TP ranks of what each did with it
+            (back * back.detach()).sum().backward()
+            factor = (tp * (tp + 1) // 2) ** 2
+            assert torch.equal(x.grad, x.detach() * factor), (strategy, chunks)
+    report[layout] = "equal"
+
+
+def check_shapes(tp, ep, report):
+    """Any type, more dimensions, and rows that are not contiguous."""
+    ep_group, tp_group = groups(tp, ep)
+    ep_rank = dist.get_rank() // tp
+    counts = [[3, 5][:ep], [2, 0][:ep]]
+    types = [torch.uint8, torch.bool, torch.complex64, torch.float8_e4m3fn]
+    for dtype, strategy in itertools.product(types, STRATEGIES):
+        rows = sum(counts[ep_rank])
+        x = (torch.arange(rows * 6).view(6, rows).T + 50 * ep_rank).view(rows, 2, 3)
+        x = x.to(torch.float32).to(dtype) if dtype is torch.float8_e4m3fn else x.to(dtype)
+        assert not x.is_contiguous() or rows < 2
+        out, route = all_to_all_tp(
+            x, counts[ep_rank], ep_group=ep_group, tp_group=tp_group, strategy=strategy, chunks=2
+        )
+        assert out.shape == (sum(row[ep_rank] for row in counts), 2, 3)
+        back = route.combine(out, partial=False)
+        raw = torch.uint8
+        assert torch.equal(back.contiguous().view(raw), x.contiguous().view(raw)), (dtype, strategy)
+    report["shapes"] = "equal"
+
+
+def check_bytes(tp, ep, report):
+    """What a rank sends to other EP ranks, forward and backward."""
+    ep_group, tp_group = groups(tp, ep)
+    ep_rank = dist.get_rank() // tp
+    plain, sent = dist.all_to_all_single, []
+
+    def counted(out, rows, got, given, **options):
+        row_bytes = rows[0].numel() * rows.element_size() if len(rows) else 0
+        sent.append(row_bytes * (sum(given) - given[ep_rank]))
+        return plain(out, rows, got, given, **options)
+
+    dist.all_to_all_single = counted
+    x = torch.ones(1001 * ep, WIDTH, requires_grad=True)
+    report["sent"] = {}
+    for strategy in STRATEGIES:
+        sent.clear()
+        rows, route = all_to_all_tp(
+            x, [1001] * ep, ep_group=ep_group, tp_group=tp_group, strategy=strategy, chunks=3
+        )
+        route.combine(rows).sum().backward()
+        report["sent"][strategy] = sum(sent)
+    dist.all_to_all_single = plain
+
+
+def check_second(tp, ep, report):
+    """A second derivative is refused."""
+    ep_group, tp_group = groups(tp, ep)
+    x = torch.ones(2 * ep, WIDTH, requires_grad=True)
+    rows, _ = all_to_all_tp(x, [2] * ep, ep_group=ep_group, tp_group=tp_group)
+    (first,) = torch.autograd.grad((rows * rows).sum(), x, create_graph=True)
+    try:
+        first.sum().backward()
+        report["second"] = ""
+    except RuntimeError as error:
+        report["second"] = str(error)
+
+
+def check_auto(tp, ep, report):
+    """The planner's choice for the tokens of a call, where its libraries are installed."""
+    try:
+        from lightloom.planner.cluster import load_cluster
+    except ImportError as error:
+        report["auto"] = str(error)
+        return
+    ep_group, tp_group = groups(tp, ep)
+    free = load_cluster("a800x16").model_dump(by_alias=True) | {
+        "choices": STRATEGIES,
+        "gpus_per_server": 2,
+        "gpus": 4,
+        "penalties": {},
+        "all_to_all": {"start_up_s": 1e-3, "rate_gbps": 1.0},
+        "gather": {"start_up_s": 1e-3, "rate_gbps": 4.0},
+    }
+    cluster = type(load_cluster("a800x16"))(**free)
+    report["auto"] = {}
+    for tokens in (64, 200_000):
+        x = torch.ones(tokens, WIDTH)
+        _, route = all_to_all_tp(
+            x, [tokens // ep] * ep, ep_group=ep_group, tp_group=tp_group, cluster=cluster
+        )
+        report["auto"][tokens] = [str(route.strategy), route.chunks]
+
+
+def check_wrong(tp, ep, report):
+    """What goes wrong on one rank is an error on every rank, within the time-out."""
+    ep_group, tp_group = groups(tp, ep)
+    rank = dist.get_rank()
+    x = torch.zeros(4, WIDTH)
+    calls = {
+        "splits": {"splits": [1, 1] if rank == 0 else [2, 2]},
+        "strategy": {"strategy": "O2" if rank == 0 else "O3"},
+        "chunks": {"chunks": 2 if rank == 0 else 3, "strategy": "O2"},
+        "layout": {"layout": "rows"},
+        "O4": {"layout": "sharded", "strategy": "O4"},
+        "type": {"x": x.double() if rank == 0 else x},
+        "tp_group": {"tp_group": ep_group},
+    }
+    texts = {}
+    for name, changes in calls.items():
+        values = {"x": x, "splits": [2, 2], "ep_group": ep_group, "tp_group": tp_group}
+        values |= changes
+        try:
+            all_to_all_tp(values.pop("x"), values.pop("splits"), **values)
+            texts[name] = ""
+        except LightloomError as error:
+            texts[name] = f"{type(error).__name__}: {error}"
+    report["wrong"] = texts
+
+
+def check_lost(tp, ep, report):
+    """A rank that is gone is one error on the others."""
+    ep_group, tp_group = groups(tp, ep)
+    rank = dist.get_rank()
+    dist.barrier()
+    if rank == 3:
+        report["lost"] = "gone"
+        return
+    try:
+        all_to_all_tp(torch.zeros(4, 2), [2, 2], ep_group=ep_group, tp_group=tp_group)
+        report["lost"] = ""
+    except LightloomError as error:
+        report["lost"] = f"{type(error).__name__}: {error}"
+
+
+def run(rank, options):
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{options.folder}/store",
+        rank=rank,
+        world_size=options.tp * options.ep,
+        timeout=datetime.timedelta(seconds=60),
+    )
+    report = {}
+    for name in options.checks.split(","):
+        CHECKS[name](options.tp, options.ep, report)
+    with open(f"{options.folder}/{rank}.json", "w") as file:
+        json.dump(report, file)
+    if "lost" not in options.checks:
+        dist.destroy_process_group()
+    os._exit(0)
+
+
+CHECKS = {
+    "replicated": lambda *given: check_bits("replicated", STRATEGIES, *given),
+    "sharded": lambda *given: check_bits("sharded", ("O1", "O2", "O3"), *given),
+    "shapes": check_shapes,
+    "bytes": check_bytes,
+    "second": check_second,
+    "auto": check_auto,
+    "wrong": check_wrong,
+    "lost": check_lost,
+}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tp", type=int)
+    parser.add_argument("--ep", type=int)
+    parser.add_argument("--checks")
+    parser.add_argument("--folder")
+    given = parser.parse_args(sys.argv[1:])
+    # PyTorch is imported once, before the processes part
+    mp.start_processes(run, args=(given,), nprocs=given.tp * given.ep, start_method="fork")
