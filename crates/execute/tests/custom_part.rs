@@ -59,6 +59,7 @@ impl NetworkPart for BusLink {
             relays: 0,
             sending_nics: 1,
             receiving_nics: 1,
+            forwarding_gpus: 0,
         };
         division.push(path, &[self.link], bytes);
     }

@@ -164,9 +164,10 @@ def _simulation() -> Panel:
 
 def _packets() -> Panel:
     names = ("transport", "mtu_bytes", "queue_bytes", "phases", "full")
+    words = {"phases": "whole|all|N"}
     return Panel(
         "Packets (with --network packet)",
-        tuple(option(PacketOptions, name, below="packets") for name in names),
+        tuple(option(PacketOptions, n, below="packets", metavar=words.get(n, "")) for n in names),
     )
 
 

@@ -116,6 +116,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "fastest": fastest,
         "failures": failure_rows(results),
         "lost": failures_sentence(results),
+        "as_flows": as_flows(results),
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
         "columns": {
@@ -153,6 +154,13 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "traffic": _traffic_bars(comparison),
         "tables": parameter_tables(comparison),
     }
+
+
+def as_flows(results: Sequence[FabricResult]) -> list[str]:
+    """Steps as flows, in seconds, where they were simulated as packets; empty where none were."""
+    if not any(r.packets for r in results):
+        return []
+    return show_column(r.packets.get("step_time_as_flows_s") for r in results)
 
 
 def _title(comparison: Comparison) -> str:

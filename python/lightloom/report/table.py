@@ -35,6 +35,8 @@ BREAKDOWN = {
     "transfers": ("transfers",),
 }
 
+#: by how much packets take longer than flows
+_LONGER = "packets\n[%]"
 #: the first column on cost
 _NETWORK = "network\n[M$]"
 #: columns beyond those that decide, by how their headers begin
@@ -135,6 +137,8 @@ def _columns(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
         "interval\n[s]": [Text("-".join(ends), style="dim") for ends in intervals(results)],
         "vs\nbest": [Text(_ratio(r, results)) for r in results],
     }
+    if as_flows := _as_flows(results):
+        columns |= as_flows
     for number, load in enumerate(results[0].loads):
         times = [r.loads[number].step_time_s for r in results]
         texts = show_column(times)
@@ -149,6 +153,16 @@ def _columns(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
         f"{short}/k$\ncluster": _marked(results, "perf_per_cluster_usd"),
         "vs best per\ncluster $": [Text(f"{r.perf_per_cluster_usd / best:.3f}") for r in results],
     }
+
+
+def _as_flows(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
+    """The step as flows, and by how much it is longer as packets, where it was simulated so."""
+    if not any(r.packets for r in results):
+        return {}
+    times = [r.packets.get("step_time_as_flows_s") for r in results]
+    shares = [r.packets.get("longer_share") for r in results]
+    longer = ["-" if share is None else f"{100 * share:+.1f}" for share in shares]
+    return {"as flows\n[s]": list(map(Text, show_column(times))), _LONGER: list(map(Text, longer))}
 
 
 def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
@@ -203,6 +217,7 @@ def _meanings(results: Sequence[FabricResult]) -> dict[str, str]:
         "interval\n[s]": "interval: all samples, with GPUs faster and slower as well",
         "vs\nbest": "vs best: on the same samples; =: as fast, within "
         f"{100 * (SAME - 1):.1g} % or in one sample",
+        _LONGER: "packets: by how much the step is longer than as flows",
         **({f"{loads[0]}\n[s]": under} if loads else {}),
         "MFU\n[%]": mfu_words(results[0]),
         "days per\n10^12": "10^12: tokens",

@@ -50,7 +50,7 @@ class Phases:
         How packets are sent.
     sample
         How many distinct phases of each purpose are simulated, chosen by their digests; the others
-        take the mean stretch. All of them if ``None``.
+        take the mean stretch. All of them if ``None``; with 0 they are only counted.
     purposes
         The purposes (``ep``, ``pp``, ...) whose phases are simulated; the others stay flows. All
         of them if ``None``.
@@ -58,9 +58,10 @@ class Phases:
     Raises
     ------
     FabricError
-        If packets cannot be sent like that.
+        If packets cannot be sent like that, or phases are to be simulated where circuits change by
+        the clock.
     InputError
-        If ``sample`` is 0; of a run, if its step has no such purpose.
+        Of a run, if its step has no such purpose.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class Phases:
         *,
         purposes: Sequence[str] | None = None,
     ) -> None:
+        #: how many of each purpose are simulated
+        self.sample = sample
         names = None if purposes is None else list(purposes)
         with core_errors():
             self.book = _core.PhaseBook(network, packets, sample, names)

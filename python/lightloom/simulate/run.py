@@ -127,7 +127,7 @@ def _by_phases(step: StepRunner, phases: Phases, progress: Progress | None) -> R
 
 def _check_size(step: StepRunner, packets: Packets) -> None:
     """Refuse a step that is more than some minutes of packets."""
-    phases = Phases(step.network, packets, 1)
+    phases = Phases(step.network, packets, 0)
     step.run(phases.book, None)
     if (hops := phases.all_hops) > MAX_PACKET_HOPS:
         raise InputError(

@@ -102,7 +102,10 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --network packet --mtu 70kB", "--mtu 70kB: expected at most 65,000"),
         (f"{JOB} --network packet --queue 0", "--queue 0: expected at least 1"),
         (f"{JOB} --transport ndp", "--transport is for packets; add --network packet"),
-        (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),
+        (
+            f"{JOB} --network packet --phases 0",
+            "--phases 0: expected whole, all or a number of phases from 1 on",
+        ),
         # options that nothing would read
         (f"{JOB} --fabrics fat-tree --set mixnet.ports=4", "--set mixnet.ports is for mixnet, "
          "which is not compared; add mixnet to --fabrics (a custom fabric sets ports in its TOML "

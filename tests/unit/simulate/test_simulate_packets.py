@@ -1,12 +1,17 @@
 """Steps as packets, and as flows that take as long as their phases take as packets."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from tests.simulate_graphs import LINK_S, NIC, Steps, graph, mixnet, packet
+from tests.simulate_graphs import GBPS, LINK_S, NIC, Steps, graph, mixnet, packet
 
 from lightloom.errors import FabricError, InputError
+from lightloom.fabric.network import Scheduled
 from lightloom.simulate import Packets, Phases, simulate
 from lightloom.simulate import run as module
+from lightloom.workload import Block, TaskGraphBuilder
+from lightloom.workload.categories import step_categories
 
 #: payload of a packet and what is around it, bytes
 MTU, HEADER = 4096, 64
@@ -70,11 +75,62 @@ def test_what_cannot_be_is_refused():
         simulate(all_to_all(uneven(2)), packet(2), network_model=Packets("tcp"))
     with pytest.raises(FabricError, match="mtu 70000 B"):
         Phases(packet(2), Packets("ideal", mtu_bytes=70_000))
-    with pytest.raises(InputError, match="0 phases to simulate"):
-        Phases(packet(2), Packets(), 0)
     unknown = Phases(packet(2), Packets(), purposes=["all"])
     with pytest.raises(InputError, match="purpose 'all': expected tp, ep, pp, dp, cp"):
         unknown.survey(all_to_all(uneven(2)), packet(2))
+
+
+def all_to_alls(tors, size):
+    """A group with one server of each ToR for each of so many servers of a ToR, all at once."""
+    servers = np.arange(tors * tors).reshape(tors, tors)
+    tokens = np.full((tors, tors), size, np.uint32)
+    np.fill_diagonal(tokens, 0)
+    built = TaskGraphBuilder(np.arange(tors * tors), 8, step_categories())
+    built.family("ep", servers.T)
+    built.demand("tokens", 0, np.broadcast_to(tokens, (tors, 1, tors, tors)))
+    program = built.role("all", np.arange(tors * tors, dtype=np.uint32))
+    program.all_to_all(0, Block(0, 0, 1, False, True), "ep")
+    return built.build()
+
+
+def three_times(step, network, transport):
+    """Seconds as flows, by phases, and whole."""
+    packets = Packets(transport, full=True)
+    models = ("flow", Phases(network, packets), packets)
+    return [simulate(step, network, network_model=model).step_time_s for model in models]
+
+
+@pytest.mark.parametrize("transport", ["roce", "dctcp", "ideal"])
+def test_groups_that_share_uplinks_collide_in_whole_steps_alone(transport):
+    # 8 groups of 8 servers over 8 ToRs, 1:1: flows of a group alone hardly meet, of all they do
+    tree = packet(64, servers_per_tor=8)
+    flows, phases, whole = three_times(all_to_alls(8, 2_000_000), tree, transport)
+    assert flows < phases < 1.1 * flows
+    assert 2 * phases < whole < 4 * phases
+
+
+@pytest.mark.parametrize("transport", ["roce", "dctcp", "ideal", "ndp"])
+def test_groups_that_share_no_link_take_as_long_in_whole_steps(transport):
+    # every rail is one switch
+    rail = packet(64, rails=8, servers_per_tor=64)
+    _, phases, whole = three_times(all_to_alls(8, 200_000), rail, transport)
+    # NDP draws paths by flow
+    assert whole == pytest.approx(phases, rel=1e-3)
+
+
+def test_steps_over_circuits_that_follow_the_clock_are_counted_before_they_run():
+    schedule = Scheduled(
+        nic_rate_bps=400 * GBPS,
+        link_delay_ps=1_000_000,
+        circuits=np.array([[0, 0, 1, 1]], np.uint32),
+        dark_ps=np.array([10_000], np.uint64),
+        hold_ps=np.array([10_000_000], np.uint64),
+    )
+    pair = all_to_all(np.array([[0, 8 * 10 * MTU], [0, 0]]))
+    network = dataclasses.replace(packet(2, "hierarchical"), parts=(schedule,))
+    assert simulate(pair, network, network_model=Packets("ideal")).packet_hops > 0
+    with pytest.raises(FabricError, match="change by the clock"):
+        Phases(network, Packets("ideal"))
 
 
 def test_interrupts_keep_what_was_simulated():

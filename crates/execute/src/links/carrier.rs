@@ -9,7 +9,7 @@
 use super::ends::ends_of;
 use super::link::Link;
 use crate::error::ExecuteError;
-use crate::packets::PacketNetwork;
+use crate::packets::{LaunchedId, PacketNetwork};
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
 use lightloom_flowsim::{EqualFlows, LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
@@ -30,6 +30,15 @@ pub struct Flow {
     pub priority: u8,
     /// Comes back when it has ended.
     pub token: u64,
+}
+
+/// A transfer that may be withdrawn.
+#[derive(Debug, Clone, Copy)]
+pub enum Launch {
+    /// As a fluid.
+    Fluid(PriorityFlowId),
+    /// As packets.
+    Packets(LaunchedId),
 }
 
 /// Links and what is on its way over them.
@@ -148,29 +157,47 @@ impl Links {
         matches!(self.simulator, Simulator::Flows { .. })
     }
 
-    /// Starts this many equal fluids of their bytes alone as one, which may be withdrawn.
+    /// Starts this many equal transfers of their bytes alone as one, which may be withdrawn.
     ///
     /// # Panics
-    /// If transfers are no fluids, or there is none.
-    pub fn launch(&mut self, now: Time, flow: Flow, count: u32, path: &[LinkId]) -> PriorityFlowId {
-        let Simulator::Flows { network, .. } = &mut self.simulator else {
-            unreachable!("only fluids are launched")
-        };
+    /// Over circuits that take turns, or if several are packets.
+    pub fn launch(&mut self, now: Time, flow: Flow, count: u32, path: &[LinkId]) -> Launch {
         let Flow { bytes, priority, token, .. } = flow;
-        let flows = EqualFlows { size: Bytes(bytes), priority, count, token };
-        network.start_equal(now, flows, path)
+        match &mut self.simulator {
+            Simulator::Flows { network, .. } => {
+                let flows = EqualFlows { size: Bytes(bytes), priority, count, token };
+                Launch::Fluid(network.start_equal(now, flows, path))
+            }
+            Simulator::Packets(network) => {
+                assert_eq!(count, 1, "packets of each transfer are its own");
+                Launch::Packets(network.launch(now, bytes, path, token))
+            }
+            Simulator::Turns(_) => unreachable!("circuits that take turns withdraw nothing"),
+        }
     }
 
-    /// Bytes that a fluid of this token, or each of equal ones, has left; nothing if it has ended.
-    pub fn left(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
-        let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
-        network.left(now, flow, token).map(|left| left.0)
+    /// Bytes that a launched transfer of this token, or each of equal ones, has left; nothing if it
+    /// has ended.
+    pub fn left(&mut self, now: Time, launch: Launch, token: u64) -> Option<u64> {
+        match (&mut self.simulator, launch) {
+            (Simulator::Flows { network, .. }, Launch::Fluid(flow)) => {
+                network.left(now, flow, token).map(|left| left.0)
+            }
+            (Simulator::Packets(network), Launch::Packets(id)) => network.left(id),
+            _ => None,
+        }
     }
 
-    /// Takes a fluid of this token off its path: what it had left; nothing if it has ended.
-    pub fn withdraw(&mut self, now: Time, flow: PriorityFlowId, token: u64) -> Option<u64> {
-        let Simulator::Flows { network, .. } = &mut self.simulator else { return None };
-        network.withdraw(now, flow, token).map(|left| left.0)
+    /// Takes a launched transfer of this token off its path: what it had left; nothing if it has
+    /// ended.
+    pub fn withdraw(&mut self, now: Time, launch: Launch, token: u64) -> Option<u64> {
+        match (&mut self.simulator, launch) {
+            (Simulator::Flows { network, .. }, Launch::Fluid(flow)) => {
+                network.withdraw(now, flow, token).map(|left| left.0)
+            }
+            (Simulator::Packets(network), Launch::Packets(id)) => network.withdraw(now, id),
+            _ => None,
+        }
     }
 
     /// Starts a transfer over a path.
@@ -238,11 +265,6 @@ impl Links {
             Simulator::Packets(network) => network.run_until(limit, done, observer),
             Simulator::Turns(turns) => Ok(turns.run_until(limit, done)?),
         }
-    }
-
-    /// Whether transfers are fluid flows.
-    pub fn is_fluid(&self) -> bool {
-        matches!(self.simulator, Simulator::Flows { .. })
     }
 
     /// Whether transfers are on their way.

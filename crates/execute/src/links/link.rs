@@ -21,6 +21,10 @@ pub enum End {
     },
     /// The switches of the packet fabric, which choose the path among themselves.
     Switches,
+    /// A switch of a rack of servers, or one that joins racks, by its number.
+    Rack(u32),
+    /// Where a rack keeps what it passes on.
+    Store(u32),
 }
 
 /// Parallel members from one end to another.

@@ -10,7 +10,7 @@ mod paths;
 pub(crate) mod shares;
 mod usage;
 
-pub use carrier::{CONDUCTED, Flow, Links};
+pub use carrier::{CONDUCTED, Flow, Launch, Links};
 pub use link::{End, Link};
 pub use paths::{Division, PartId, Path, PathId, Paths, Share};
 pub use shares::{equal_shares, weighted_shares};

@@ -120,7 +120,7 @@ impl Lowerer {
                 } else {
                     self.add_copies(all_to_all, from, to);
                 }
-                if placement.groups > self.regroup_above && fabric.links.is_fluid() {
+                if placement.groups > self.regroup_above && fabric.links.are_fluid() {
                     let tors = common_divisor(self.tors, placement.groups) as usize;
                     regroup(&mut self.group_bytes, groups, tors);
                 }

@@ -320,14 +320,6 @@ pub struct Setting<'a> {
     pub links: &'a mut Links,
 }
 
-/// Why transfers that a part takes into its care are no packets, and what to do.
-pub(crate) fn flows_only(part: &str) -> ExecuteError {
-    unfit(format!(
-        "circuits of {part} are simulated as flows only: leave out packets, or the fabrics with \
-         such circuits"
-    ))
-}
-
 /// The greatest number that divides both.
 pub(crate) fn common_divisor(mut a: u32, mut b: u32) -> u32 {
     while b != 0 {

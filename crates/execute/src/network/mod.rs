@@ -12,12 +12,12 @@ mod placement;
 
 pub use crate::demand::Copies;
 pub use crate::links::{
-    CONDUCTED, Division, End, Flow, Link, Links, PartId, Path, PathId, Paths, Share, equal_shares,
-    weighted_shares,
+    CONDUCTED, Division, End, Flow, Launch, Link, Links, PartId, Path, PathId, Paths, Share,
+    equal_shares, weighted_shares,
 };
 pub use crate::packets::{Graph, Place};
 pub use config::{Network, PacketFabric, PartConfig, Setting};
-pub(crate) use config::{common_divisor, flows_only, positive};
+pub(crate) use config::{common_divisor, positive};
 pub(crate) use delegates::{DelegateHolds, delegate_share};
 pub use lowering::{AllToAllDemand, Lowering, Transfer};
 pub use part::{Below, NetworkPart, RingOrder};

@@ -2,8 +2,11 @@
 //!
 //! The packet fabric adds its switches and NICs itself (see [`crate::network::PacketFabric`]). A
 //! circuit joins two servers directly. What a server passes on crosses a link inside it, to an
-//! inner end and back.
+//! inner end and back. Racks whose circuits change have a switch each, and links one way between
+//! them: the way back is for acknowledgments alone, and always lit, as matchings need not have the
+//! circuit back. What a rack stores is at a host of its own.
 
+use crate::links::link::End;
 use lightloom_model::{Duration, ServerId};
 use lightloom_packetsim::{Cable, NicId, NodeId, PacketError, PacketLinkId, Topology};
 use rustc_hash::FxHashMap;
@@ -28,6 +31,10 @@ pub struct Graph {
     circuits: FxHashMap<(ServerId, ServerId), Vec<PacketLinkId>>,
     /// The path in and out of each server that passes bytes on.
     relays: FxHashMap<ServerId, [PacketLinkId; 2]>,
+    /// Switches of racks, and hosts that store what racks pass on.
+    rack_nodes: FxHashMap<End, NodeId>,
+    /// Links of hosts at the switches of racks, up.
+    rack_links: FxHashMap<(End, End), Vec<PacketLinkId>>,
 }
 
 impl Graph {
@@ -41,6 +48,8 @@ impl Graph {
             nics: vec![Vec::new(); servers],
             circuits: FxHashMap::default(),
             relays: FxHashMap::default(),
+            rack_nodes: FxHashMap::default(),
+            rack_links: FxHashMap::default(),
         }
     }
 
@@ -114,6 +123,43 @@ impl Graph {
         }
         let is_forward = from == low;
         Ok(links.iter().map(|link| if is_forward { *link } else { link.reverse() }).collect())
+    }
+
+    /// The links from one end to another, one of which is the switch of a rack.
+    pub(super) fn rack_links(
+        &mut self,
+        from: End,
+        to: End,
+        members: u32,
+        cable: Cable,
+    ) -> Result<Vec<PacketLinkId>, PacketError> {
+        if let (End::Rack(_), End::Server(_) | End::Store(_)) = (from, to) {
+            let up = self.rack_links(to, from, members, cable)?;
+            return Ok(up.into_iter().map(PacketLinkId::reverse).collect());
+        }
+        if let Some(links) = self.rack_links.get(&(from, to)) {
+            return Ok(links.clone());
+        }
+        let [a, b] = [from, to].map(|end| self.rack_node(end));
+        let is_between = matches!((from, to), (End::Rack(_), End::Rack(_)));
+        let layers = if is_between { ["between racks", "back"] } else { ["nic up", "nic down"] };
+        let mut connect = |_| self.topology.connect(a, b, cable, layers);
+        let links: Vec<_> = (0..members).map(&mut connect).collect::<Result<_, _>>()?;
+        if !is_between {
+            self.rack_links.insert((from, to), links.clone());
+        }
+        Ok(links)
+    }
+
+    fn rack_node(&mut self, end: End) -> NodeId {
+        if let End::Server(server) = end {
+            return self.hosts[server.index()];
+        }
+        let topology = &mut self.topology;
+        *self.rack_nodes.entry(end).or_insert_with(|| match end {
+            End::Store(_) => topology.add_host(),
+            _ => topology.add_switch(),
+        })
     }
 
     /// The links into a server's inner end and back, over which it passes bytes on.
@@ -311,6 +357,27 @@ mod tests {
                 assert_eq!(graph.topology.host_of(nic), graph.hosts[server.index()]);
             }
         }
+    }
+
+    #[test]
+    fn racks_are_joined_one_way_and_servers_both_ways() {
+        let mut graph = Graph::new(2);
+        let mut links = |from, to, members| {
+            graph.rack_links(from, to, members, cable(7)).expect("links of racks")
+        };
+        let [server, rack, other] = [End::Server(ServerId(1)), End::Rack(0), End::Rack(1)];
+        let up = links(server, rack, 3);
+        let down: Vec<_> = up.iter().map(|link| link.reverse()).collect();
+        assert_eq!(links(rack, server, 3), down);
+        let there = links(rack, other, 2);
+        let back = links(other, rack, 2);
+        assert!(there.iter().all(|link| !back.contains(&link.reverse())));
+        let store = links(rack, End::Store(0), 1);
+        assert_eq!(links(End::Store(0), rack, 1), [store[0].reverse()]);
+        let spec = |link: PacketLinkId| graph.topology.links()[link.0 as usize];
+        assert_eq!((spec(up[0]).from, spec(up[2]).to), (graph.hosts[1], spec(there[0]).from));
+        assert_eq!(spec(there[1]).to, spec(back[0]).from);
+        assert!(graph.topology.is_host(spec(store[0]).to));
     }
 
     fn cable(delay: u64) -> Cable {

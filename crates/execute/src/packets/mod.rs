@@ -1,10 +1,13 @@
 //! Packets as what carries bytes: the graph of a network, and its transfers as flows of packets.
 
+mod batches;
 mod graph;
+mod launched;
 mod network;
 mod transport;
 
 pub use graph::{Graph, Place};
+pub(crate) use launched::LaunchedId;
 pub(crate) use network::PacketNetwork;
 pub use transport::{Extent, PacketTransport};
 

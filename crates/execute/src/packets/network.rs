@@ -6,6 +6,7 @@
 //! relay is on the path, it is explicit, and what of it crosses the fabric is drawn by hash.
 
 use super::graph::Graph;
+use super::launched::{Launched, Turns};
 use super::transport::PacketTransport;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::link::{End, Link};
@@ -34,8 +35,8 @@ enum Members {
     /// Into a server's inner end and back.
     Relay([PacketLinkId; 2]),
     /// Parallel circuits, the first `lit` of them lit, and how many a transfer takes that begins
-    /// in the dark.
-    Circuits { links: Vec<PacketLinkId>, lit: usize, awaited: usize },
+    /// in the dark; and how many bytes may be on their way over each, where they are counted.
+    Circuits { links: Vec<PacketLinkId>, lit: usize, awaited: usize, room: Option<u64> },
 }
 
 /// A part of a path whose members share its bytes.
@@ -61,7 +62,22 @@ struct Transfer {
     bytes: u64,
     flows_left: u32,
     path: Vec<LinkId>,
+    /// What it is a batch of, if it is one; then its flows and their bytes, and how many members
+    /// of each bundle it takes.
+    launched: Option<u32>,
+    flows: Vec<(PacketFlowId, u64)>,
+    members: Vec<usize>,
 }
+
+/// The owner of flows that nobody waits for.
+const NOBODY: u32 = u32::MAX;
+
+/// What a link between racks holds beyond its bandwidth times delays, in packets: two batches that
+/// eight NICs share.
+const RACK_PACKETS: u64 = 16;
+/// Propagation delays for which a link between racks may have bytes on their way: those of a path
+/// over two circuits, and one more.
+const RACK_DELAYS: u128 = 5;
 
 /// A network of packets.
 pub struct PacketNetwork {
@@ -73,9 +89,11 @@ pub struct PacketNetwork {
     /// By the link that leaves it.
     nics: FxHashMap<PacketLinkId, NicId>,
     transfers: Slab<Transfer>,
-    /// Transfer of each flow.
+    /// Transfer of each flow, or [`NOBODY`].
     owner: Vec<u32>,
-    carried: Vec<u64>,
+    pub(super) launched: Slab<Launched>,
+    pub(super) turns: Turns,
+    pub(super) carried: Vec<u64>,
     finished: Vec<PacketFlowId>,
     failure: Option<PacketError>,
 }
@@ -101,6 +119,8 @@ impl PacketNetwork {
             nics: FxHashMap::default(),
             transfers: Slab::default(),
             owner: Vec::new(),
+            launched: Slab::default(),
+            turns: Turns::default(),
             carried: Vec::new(),
             finished: Vec::new(),
             failure: None,
@@ -114,6 +134,7 @@ impl PacketNetwork {
             Members::Switches
         });
         self.bundles.push(members);
+        self.turns.add_bundle();
         self.carried.push(0);
     }
 
@@ -131,10 +152,23 @@ impl PacketNetwork {
             }
             (End::Server(from), End::Server(to)) => {
                 let links = self.graph.circuits(from, to, link.members, each)?;
-                Members::Circuits { links, lit, awaited: link.awaited as usize }
+                Members::Circuits { links, lit, awaited: link.awaited as usize, room: None }
+            }
+            (End::Rack(_) | End::Store(_), _) | (_, End::Rack(_) | End::Store(_)) => {
+                let links = self.graph.rack_links(link.from, link.to, link.members, each)?;
+                let is_between = matches!((link.from, link.to), (End::Rack(_), End::Rack(_)));
+                let room = is_between.then(|| self.room(each));
+                Members::Circuits { links, lit, awaited: link.awaited as usize, room }
             }
             (End::Switches, _) | (_, End::Switches) => Members::Switches,
         })
+    }
+
+    /// Bytes that may be on their way over a link between racks.
+    fn room(&self, each: Cable) -> u64 {
+        let bits = u128::from(each.rate.0) * u128::from(each.delay.0) * RACK_DELAYS;
+        let bytes = bits / (8 * u128::from(lightloom_model::units::PS_PER_S));
+        bytes as u64 + RACK_PACKETS * u64::from(self.options.config.mtu)
     }
 
     /// Ends the adding of links.
@@ -175,10 +209,19 @@ impl PacketNetwork {
             }
         }
         *lit = wanted;
+        if self.simulation.is_some() {
+            self.follow_lit(now, bundle, wanted);
+        }
     }
 
     /// Starts a transfer; its token comes back when the last byte has arrived.
     pub fn start(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) {
+        let number = self.send(now, bytes, path, token);
+        self.transfers[number].launched = None;
+    }
+
+    /// Starts the flows of a transfer; returns its number.
+    fn send(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) -> u32 {
         let hops = hops(&self.bundles, path);
         let width = hops.iter().map(Hop::width).fold(1, least_common_multiple);
         let parts = equal_shares(bytes, width).enumerate().filter(|&(_, size)| size > 0);
@@ -186,16 +229,112 @@ impl PacketNetwork {
             parts.map(|(index, size)| self.flow(&hops, index, Bytes(size), now)).collect();
         let number = self.transfers.take();
         let flows_left = specs.len() as u32;
-        self.transfers[number] = Transfer { token, bytes, flows_left, path: path.to_vec() };
+        let transfer = &mut self.transfers[number];
+        *transfer =
+            Transfer { token, bytes, flows_left, path: path.to_vec(), ..Transfer::default() };
         let simulation = self.simulation.as_mut().expect("sealed");
         for spec in specs {
             match simulation.add_flow(&spec) {
-                Ok(_) => self.owner.push(number),
+                Ok(flow) => {
+                    self.owner.push(number);
+                    transfer.flows.push((flow, spec.size.0));
+                }
                 Err(error) => {
                     self.failure.get_or_insert(error);
                 }
             }
         }
+        number
+    }
+
+    /// Starts a batch of a launched transfer, which returns to it.
+    pub(super) fn send_batch_of(
+        &mut self,
+        launched: u32,
+        now: Time,
+        bytes: u64,
+        path: &[LinkId],
+    ) -> u32 {
+        let number = self.send(now, bytes, path, 0);
+        let lit = |link: &LinkId| match &self.bundles[link.0 as usize] {
+            Members::Circuits { lit, .. } => *lit,
+            _ => 0,
+        };
+        self.transfers[number].members = path.iter().map(lit).collect();
+        self.transfers[number].launched = Some(launched);
+        number
+    }
+
+    /// How many flows load every member of every bundle of a path alike.
+    pub(super) fn width(&self, path: &[LinkId]) -> usize {
+        hops(&self.bundles, path).iter().map(Hop::width).fold(1, least_common_multiple)
+    }
+
+    /// Payload of a full packet.
+    pub(super) fn mtu(&self) -> u32 {
+        self.options.config.mtu
+    }
+
+    /// Bytes that may be on their way over a bundle, where they are counted.
+    pub(super) fn most_on_way(&self, bundle: LinkId) -> Option<u64> {
+        match &self.bundles[bundle.0 as usize] {
+            Members::Circuits { lit, room, .. } => room.map(|room| room * *lit as u64),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a batch.
+    pub(super) fn batch_bytes(&self, batch: u32) -> u64 {
+        self.transfers[batch].bytes
+    }
+
+    /// Bytes of a batch that have not arrived.
+    pub(super) fn missing(&self, batch: u32) -> u64 {
+        let core = self.simulation.as_ref().expect("sealed").core();
+        let missing = |&(flow, bytes): &(PacketFlowId, u64)| {
+            let progress = core.flow(flow);
+            let arrived = u64::from(progress.received) * u64::from(self.mtu());
+            if progress.received == progress.packets { 0 } else { bytes - arrived.min(bytes) }
+        };
+        self.transfers[batch].flows.iter().map(missing).sum()
+    }
+
+    /// How many members of a bundle a batch takes.
+    pub(super) fn members_of(&self, batch: u32, bundle: LinkId) -> usize {
+        let Transfer { path, members, .. } = &self.transfers[batch];
+        path.iter().position(|&link| link == bundle).map_or(0, |place| members[place])
+    }
+
+    /// Nobody waits for a batch any more: its path and bytes.
+    pub(super) fn forget(&mut self, batch: u32) -> (Vec<LinkId>, u64) {
+        let transfer = std::mem::take(&mut self.transfers[batch]);
+        for (flow, _) in transfer.flows {
+            self.owner[flow.0 as usize] = NOBODY;
+        }
+        self.transfers.free(batch);
+        (transfer.path, transfer.bytes)
+    }
+
+    /// A flow has arrived: the token of the transfer that is whole with that, if one is.
+    fn flow_arrived(&mut self, flow: PacketFlowId) -> Option<u64> {
+        let number = self.owner[flow.0 as usize];
+        if number == NOBODY {
+            return None;
+        }
+        let transfer = &mut self.transfers[number];
+        transfer.flows_left -= 1;
+        if transfer.flows_left > 0 {
+            return None;
+        }
+        if let Some(launched) = transfer.launched {
+            return self.batch_arrived(launched, number);
+        }
+        for link in &transfer.path {
+            self.carried[link.0 as usize] += transfer.bytes;
+        }
+        let token = transfer.token;
+        self.transfers.free(number);
+        Some(token)
     }
 
     /// One of the flows of a transfer.
@@ -237,8 +376,8 @@ impl PacketNetwork {
         if let Some(error) = self.failure.take() {
             return Err(error.into());
         }
-        let simulation = self.simulation.as_mut().expect("sealed");
         while self.transfers.in_use() > 0 {
+            let simulation = self.simulation.as_mut().expect("sealed");
             let now = simulation.core().now();
             let patience = Time(now.0.saturating_add(PATIENCE));
             let until = limit.map_or(patience, |limit| limit.min(patience));
@@ -252,20 +391,13 @@ impl PacketNetwork {
                     now.as_seconds()
                 )));
             }
-            for flow in self.finished.drain(..) {
-                let number = self.owner[flow.0 as usize];
-                let transfer = &mut self.transfers[number];
-                transfer.flows_left -= 1;
-                if transfer.flows_left == 0 {
-                    done.push(transfer.token);
-                    for link in &transfer.path {
-                        self.carried[link.0 as usize] += transfer.bytes;
-                    }
-                    self.transfers.free(number);
-                }
-            }
+            let now = simulation.core().now();
+            let mut finished = std::mem::take(&mut self.finished);
+            done.extend(finished.drain(..).filter_map(|flow| self.flow_arrived(flow)));
+            self.finished = finished;
+            self.pump(now);
             if !done.is_empty() {
-                return Ok(Some(simulation.core().now()));
+                return Ok(Some(now));
             }
         }
         Ok(None)
@@ -300,7 +432,7 @@ fn hops<'a>(bundles: &'a [Members], path: &[LinkId]) -> Vec<Hop<'a>> {
             Members::Exit(nics) => hops.push(Hop::Fabric(from, nics)),
             Members::Switches => {}
             Members::Relay(links) => hops.push(Hop::Relay(*links)),
-            Members::Circuits { links, lit, awaited } => {
+            Members::Circuits { links, lit, awaited, .. } => {
                 let taken = if *lit > 0 { *lit } else { *awaited };
                 hops.push(Hop::Circuits(&links[..taken]));
             }

@@ -17,7 +17,7 @@
 mod phase;
 
 use crate::error::{ExecuteError, invalid, network as unfit};
-use crate::network::{Links, Network, flows_only};
+use crate::network::{Links, Network};
 use crate::packets::PacketTransport;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Interrupted, Observer};
@@ -75,7 +75,7 @@ struct Known {
 pub struct PhaseBook {
     network: Network,
     options: PacketTransport,
-    /// How many distinct phases of each purpose are simulated; all if none.
+    /// How many distinct phases of each purpose are simulated; all of them if it is none.
     sample: Option<usize>,
     /// The purposes that were met, by index.
     purposes: Vec<String>,
@@ -95,10 +95,12 @@ pub struct PhaseBook {
 
 impl PhaseBook {
     /// Of the phases of each purpose, `sample` are simulated: those of the smallest digests, which
-    /// is a choice as good as random that depends on nothing but the phases.
+    /// is a choice as good as random that depends on nothing but the phases. With 0 they are
+    /// counted alone, to know how many packet-hops a whole step is.
     ///
     /// # Errors
-    /// If packets cannot be as they are asked to be.
+    /// If packets cannot be as they are asked to be, or phases are to be simulated where circuits
+    /// change by the clock, whatever a phase finds of them.
     pub fn new(
         network: &Network,
         options: &PacketTransport,
@@ -106,18 +108,13 @@ impl PhaseBook {
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
         network.validate().map_err(ExecuteError::Network)?;
-        if let Some(part) = network.parts.iter().find(|part| part.conducts()) {
-            return Err(flows_only(part.name()));
-        }
-        if let Some(part) = network.parts.iter().find(|part| part.follows_clock()) {
+        let by_clock = network.parts.iter().find(|part| part.follows_clock());
+        if let Some(part) = by_clock.filter(|_| sample != Some(0)) {
             return Err(unfit(format!(
                 "the circuits of {} change by the clock, whatever a phase finds of them: simulate \
                  the whole step as packets",
                 part.name()
             )));
-        }
-        if sample == Some(0) {
-            return Err(invalid("0 phases to simulate: expected at least 1"));
         }
         Ok(Self {
             network: network.clone(),
@@ -220,6 +217,9 @@ impl PhaseBook {
     /// Keeps a phase for simulation, if it is among the chosen.
     fn keep(&mut self, kind: usize, digest: u128, phase: Phase, hops: u64) {
         if let Some(max_count) = self.sample {
+            if max_count == 0 {
+                return;
+            }
             let range = (kind, 0)..(kind + 1, 0);
             if self.pending.range(range.clone()).count() >= max_count {
                 let last = *self.pending.range(range).next_back().expect("counted").0;

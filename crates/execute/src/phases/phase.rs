@@ -86,7 +86,7 @@ impl Canon<'_> {
         match end {
             End::Server(server) => End::Server(self.server(server)),
             End::Nics { server, group } => End::Nics { server: self.server(server), group },
-            End::Switches => End::Switches,
+            End::Switches | End::Rack(_) | End::Store(_) => end,
         }
     }
 
@@ -167,7 +167,7 @@ impl Phase {
                     let members = u64::from(link.members);
                     words(5, &[server(from), server(to), members, link.rate.0, link.delay.0]);
                 }
-                (End::Switches, _) | (_, End::Switches) => words(3, &[rate]),
+                _ => words(3, &[rate]),
             }
         }
         let mut begin = 0;
@@ -209,6 +209,8 @@ impl Phase {
                         let places = [entry.0, server].map(|at| self.places[at.index()]);
                         fabric.hops(places[0], places[1], entry.1 == group)
                     }
+                    // the link between two racks, which is found as bytes begin, included
+                    (End::Rack(_), End::Server(_)) => 2,
                     (End::Switches, _) | (_, End::Switches) => 0,
                     _ if link.is_relay() => 2,
                     _ => 1,

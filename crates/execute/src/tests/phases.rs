@@ -251,9 +251,14 @@ fn what_was_simulated_stays_known_after_an_interrupt() {
 }
 
 #[test]
-fn nothing_to_simulate_is_refused() {
-    let error = PhaseBook::new(&packet(2), &options("ideal"), Some(0)).unwrap_err();
-    assert_eq!(error.to_string(), "0 phases to simulate: expected at least 1");
+fn phases_that_are_counted_alone_stay_flows() {
+    let graph = all_to_alls(&[uneven(4, 20_000), uneven(4, 90_000)], &[0, 1, 1]);
+    let network = packet(4);
+    let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
+    let counted = run(TransferModel::Phases(&mut book), &graph, &network);
+    assert_eq!((book.pending(), of_all_to_alls(&book).distinct), ((0, 0), 2));
+    assert_eq!(counted.step, play(&graph, &network).step);
+    assert_eq!(book.all_hops(), book_of(&graph, &network).all_hops());
 }
 
 /// The phases of some all-to-alls, after their simulation.

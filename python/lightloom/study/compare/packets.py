@@ -1,9 +1,9 @@
-"""Comparisons of fabrics whose communication phases are simulated as packets.
+"""Comparisons of fabrics as packets: whole steps where these are small, else their phases.
 
-A whole step of packets takes too long. Every fabric has a cache of the communication phases that
-its runs meet; each distinct phase is simulated once, and flows are stretched to what it takes, see
-:class:`lightloom.simulate.Phases`. How long that takes is known once all runs were simulated as
-flows.
+All runs are simulated as flows first, which tells how many packet-hops they are. Small ones are
+then simulated whole, with all that runs at the same time. Of others each distinct communication
+phase is simulated alone, and flows are stretched to what it takes, see
+:class:`lightloom.simulate.Phases`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightloom.errors import InputError
-from lightloom.fabric.network import Crossbars
-from lightloom.simulate import Packets, Phases
+from lightloom.fabric.network import Crossbars, Network, RackCircuits, Scheduled
+from lightloom.simulate import Packets, Phases, Run
 from lightloom.study.compare.builds import Networks
 from lightloom.study.compare.job import Job
-from lightloom.study.compare.scenario import Scenario, packet_options
+from lightloom.study.compare.scenario import PacketOptions, Scenario, packet_options
 from lightloom.units import show_time
 
 #: data-packet-hops per second and core, on the safe side; a fabric is on one core
 RATE_PER_S = 2_000_000
 #: seconds beyond which a comparison has to be asked for
 LONG_S = 600.0
+#: packet-hops of all runs up to which steps are simulated whole, unless something else is asked for
+WHOLE_HOPS = 240_000_000
+
+
+def packets_like(scenario: Scenario) -> Packets:
+    """How packets are sent; whole steps are as large as they are."""
+    options = packet_options(scenario) or PacketOptions()
+    sizes = options.mtu_bytes, options.queue_bytes
+    return Packets(options.transport, *sizes, seed=scenario.seed, full=True)
 
 
 def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
@@ -31,24 +40,48 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
 
     Variants of a fabric differ in when circuits are chosen, not in what carries packets, and share
     its phases. A circuit of its own has no queue: packets take the time over it that flows take.
+
+    Raises
+    ------
+    InputError
+        If phases are asked for where circuits change by the clock.
     """
     options = packet_options(job.scenario)
     if options is None:
         return {}
-    packets = Packets(
-        options.transport, options.mtu_bytes, options.queue_bytes, seed=job.scenario.seed
-    )
-    built = {fabric.name: networks.get(fabric) for fabric in job.fabrics}
-    return {
-        name: Phases(network, packets, options.phases)
-        for name, network in built.items()
-        if network.part(Crossbars) is None
-    }
+    packets, found = packets_like(job.scenario), {}
+    for fabric in job.fabrics:
+        network = networks.get(fabric)
+        if network.part(Crossbars) is not None:
+            continue
+        sample = options.phases if isinstance(options.phases, int) else None
+        if options.phases == "whole" or _follows_clock(network):
+            if options.phases not in {None, "whole"}:
+                raise InputError(
+                    f"{fabric.name}: its circuits change by the clock, whatever a phase finds of"
+                    " them; give --phases whole, or leave it out"
+                )
+            sample = 0
+        found[fabric.name] = Phases(network, packets, sample)
+    return found
 
 
-def predicted_s(phases: Mapping[str, Phases]) -> float:
-    """About how long the phases to simulate take, in seconds."""
-    hops = [each.pending[1] for each in phases.values()]
+def _follows_clock(network: Network) -> bool:
+    return network.part(RackCircuits) is not None or network.part(Scheduled) is not None
+
+
+def whole_steps(scenario: Scenario, phases: Mapping[str, Phases]) -> bool:
+    """Whether steps are simulated whole, by what was asked for or by their size."""
+    options = packet_options(scenario)
+    if options is None or options.phases is not None:
+        return options is not None and options.phases == "whole"
+    counted = any(each.sample == 0 for each in phases.values())
+    return counted or sum(each.all_hops for each in phases.values()) <= WHOLE_HOPS
+
+
+def predicted_s(phases: Mapping[str, Phases], *, whole: bool = False) -> float:
+    """About how long the phases to simulate take, or the whole steps, in seconds."""
+    hops = [each.all_hops if whole else each.pending[1] for each in phases.values()]
     cores = max(1, min(os.cpu_count() or 1, len(hops)))
     return max([sum(hops) / cores, *hops]) / RATE_PER_S
 
@@ -61,19 +94,23 @@ def roughly(seconds: float) -> str:
     return show_time(seconds, 2)
 
 
-def prediction(phases: Mapping[str, Phases]) -> str:
+def prediction(phases: Mapping[str, Phases], *, whole: bool = False) -> str:
     """What is going to be simulated, and about how long that takes."""
+    expected = f"about {roughly(predicted_s(phases, whole=whole))}"
+    if whole:
+        hops = sum(each.all_hops for each in phases.values())
+        return f"packets: whole steps, {hops / 1e6:,.1f} million packet-hops, {expected}"
     pending = sum(each.pending[0] for each in phases.values())
     distinct = sum(c.distinct for each in phases.values() for c in each.counts().values())
     hops = sum(each.pending[1] for each in phases.values())
     sampled = f"{pending:,} of " if pending < distinct else ""
     return (
         f"packets: {sampled}{distinct:,} distinct phases, {hops / 1e6:,.1f} million packet-hops,"
-        f" about {roughly(predicted_s(phases))}"
+        f" {expected}"
     )
 
 
-def check_size(scenario: Scenario, phases: Mapping[str, Phases]) -> None:
+def check_size(scenario: Scenario, phases: Mapping[str, Phases], *, whole: bool = False) -> None:
     """Refuse what takes too long, unless it was asked for.
 
     Raises
@@ -82,33 +119,46 @@ def check_size(scenario: Scenario, phases: Mapping[str, Phases]) -> None:
         If it takes over ten minutes.
     """
     options = packet_options(scenario)
-    if options is None or options.full or predicted_s(phases) <= LONG_S:
+    if options is None or options.full or predicted_s(phases, whole=whole) <= LONG_S:
         return
-    raise InputError(
-        f"{prediction(phases)}: give --phases 5 to simulate 5 of each purpose and fabric,"
-        " fewer fabrics or seeds, or --full to go on"
-    )
+    less = "--phases 5 to simulate 5 of each purpose and fabric, fewer fabrics or seeds"
+    if whole:
+        by_clock = options.phases is None
+        less = "fewer layers, fabrics or seeds" if by_clock else "--phases all for phases alone"
+    raise InputError(f"{prediction(phases, whole=whole)}: give {less}, or --full to go on")
 
 
-def packets_of(scenario: Scenario, phases: Phases | None, step_flow_s: float) -> dict[str, Any]:
-    """What was simulated as packets for a fabric, as plain values; empty for flows."""
+def packets_of(
+    scenario: Scenario, phases: Phases | None, run: Run, step_s: float, step_flow_s: float
+) -> dict[str, Any]:
+    """What was simulated as packets for a fabric, as plain values; empty for flows.
+
+    ``run`` is that of the first sample, the times are of the mean step, with packets and as flows.
+    """
     options = packet_options(scenario)
     if options is None or phases is None:
         return {}
+    counts = phases.counts()
+    alone = {
+        name: {
+            "distinct": count.distinct,
+            "simulated": count.simulated,
+            "stretch": count.mean,
+            "stretch_interval": [count.minimum, count.maximum],
+            "packet_hops": count.packet_hops,
+        }
+        for name, count in counts.items()
+        if count.simulated
+    }
+    is_whole = run.packet_hops > 0
     return {
         "transport": options.transport,
         "mtu_bytes": phases.mtu_bytes,
+        "simulated": "whole" if is_whole else "phases",
         "step_time_as_flows_s": step_flow_s,
-        "phases": {
-            name: {
-                "distinct": count.distinct,
-                "simulated": count.simulated,
-                "stretch": count.mean,
-                "stretch_interval": [count.minimum, count.maximum],
-                "packet_hops": count.packet_hops,
-            }
-            for name, count in phases.counts().items()
-        },
+        "longer_share": step_s / step_flow_s - 1,
+        "packet_hops": run.packet_hops or sum(count.packet_hops for count in counts.values()),
+        "phases": {} if is_whole else alone,
     }
 
 
@@ -121,7 +171,10 @@ def packets_note(packets: Mapping[str, Any]) -> str:
             f"{name.upper()} {phases['simulated']} of {phases['distinct']} distinct phases, which"
             f" take x{phases['stretch']:.3f} ({low:.3f}-{high:.3f}) of their time as flows"
         )
+    if packets["simulated"] == "whole":
+        parts.append(f"a whole step of {packets['packet_hops'] / 1e6:,.1f} million packet-hops")
     return (
-        f"packets of {packets['mtu_bytes']:,} B by {packets['transport']}: {', '.join(parts)};"
+        f"packets of {packets['mtu_bytes']:,} B by {packets['transport']}:"
+        f" {', '.join(parts) or 'nothing to send between servers'};"
         f" {show_time(packets['step_time_as_flows_s'])} as flows"
     )

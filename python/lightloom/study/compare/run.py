@@ -41,7 +41,13 @@ from lightloom.study.compare.failed_parts import (
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job
-from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
+from lightloom.study.compare.packets import (
+    check_size,
+    packets_like,
+    phases_by_fabric,
+    prediction,
+    whole_steps,
+)
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.plan_search import planned_jobs
 from lightloom.study.compare.policies import as_never
@@ -334,19 +340,23 @@ def _run_loads(
     """Run everything of a case, and then of the same job under other loads."""
     # every load chooses its own candidates
     job = case.job
-    done, phases = _run_case(case, progress, plugins)
+    done, phases, whole = _run_case(case, progress, plugins)
     case.workloads.forget()
     for name, load in loads.items():
         other = _Case(name, dataclasses.replace(job, scenario=load))
-        done += _run_case(other, progress, plugins)[0]
+        done += _run_case(other, progress, plugins, whole=whole)[0]
         other.workloads.forget()
     return done, phases
 
 
 def _run_case(
-    case: _Case, progress: RunProgress, plugins: Plugins
-) -> tuple[list[Done], dict[str, Phases]]:
-    """Run everything of a case; what is done in the order of its attempts."""
+    case: _Case, progress: RunProgress, plugins: Plugins, *, whole: bool | None = None
+) -> tuple[list[Done], dict[str, Phases], bool]:
+    """Run everything of a case; what is done in the order of its attempts.
+
+    Steps of packets are simulated whole if ``whole`` says so, or by their size if it is none; the
+    last of what is returned is whether they were.
+    """
     watcher = progress.monitor
     runner = Runner(case.workloads, case.networks, progress, plugins)
     chosen, tried = _choose(case, runner)
@@ -357,10 +367,14 @@ def _run_case(
         counted = RunProgress(watcher, Tally(len(attempts)))
         survey = dataclasses.replace(runner, progress=counted, phases=phases, is_survey=True)
         flows = {done.attempt: done.run for done in run_all(_of(survey, attempts), counted)}
-        watcher.remark(prediction(phases))
-        check_size(case.job.scenario, phases)
-    runner = dataclasses.replace(runner, phases=phases)
-    return [*chosen, *tried, *_all(runner, case.job, attempts, flows=flows)], phases
+        if whole is None:
+            whole = whole_steps(case.job.scenario, phases)
+        watcher.remark(prediction(phases, whole=whole))
+        check_size(case.job.scenario, phases, whole=whole)
+    packets = packets_like(case.job.scenario) if whole else None
+    runner = dataclasses.replace(runner, phases=phases, whole=packets)
+    done = [*chosen, *tried, *_all(runner, case.job, attempts, flows=flows)]
+    return done, phases, bool(whole)
 
 
 def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
 from lightloom.progress import Monitor, Progress
-from lightloom.simulate import Phases, Plugins, Run, simulate
+from lightloom.simulate import Packets, Phases, Plugins, Run, simulate
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import StepWorkload
@@ -131,7 +132,7 @@ class Runner:
     """Prepares attempts of one job, whose workloads and networks it has.
 
     With phases by fabric, flows take as long as packets; in a survey the phases are only
-    noted.
+    noted. With ``whole``, the steps of fabrics that have phases are packets throughout.
     """
 
     workloads: Workloads
@@ -140,6 +141,7 @@ class Runner:
     plugins: Plugins
     phases: Mapping[str, Phases] = field(default_factory=dict)
     is_survey: bool = False
+    whole: Packets | None = None
 
     def prepare(self, attempt: Attempt) -> Callable[[], Done]:
         """Build what the attempt needs; the result runs it."""
@@ -157,6 +159,9 @@ class Runner:
             allocator = self.plugins.allocator or reconfiguration.allocator
             plugins = Plugins(allocator, self.plugins.predictor)
         phases = self.phases.get(fabric.name)
+        model: Literal["flow"] | Packets | Phases = "flow"
+        if phases is not None:
+            model = self.whole or phases
 
         def go() -> Done:
             started = time.perf_counter()
@@ -168,7 +173,7 @@ class Runner:
                     network,
                     timeline_workers=workers,
                     progress=callback,
-                    network_model=phases or "flow",
+                    network_model=model,
                     plugins=plugins,
                 )
             return Done(attempt, run, network, time.perf_counter() - started)

@@ -55,6 +55,9 @@ from lightloom.practice import (
 )
 from lightloom.schedule.named_sets import choices
 
+#: phases to simulate of each purpose and fabric at most
+MOST_PHASES = 10**9
+
 
 def _regimes() -> Sequence[str]:
     from lightloom.demand.regime import REGIMES
@@ -64,6 +67,16 @@ def _regimes() -> Sequence[str]:
 
 def _imbalances() -> Sequence[str]:
     return tuple(IMBALANCES)
+
+
+def _phases(value: Any) -> Any:
+    """Read how much is simulated as packets; pydantic makes a message of its ``ValueError``."""
+    if value in {"whole", "all"} or value is None:
+        return value
+    count = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_PHASES:
+        raise ValueError("expected whole, all or a number of phases from 1 on")
+    return count
 
 
 def _transports() -> Sequence[str]:
@@ -374,9 +387,11 @@ class PacketOptions(Strict):
         None,
         description="Capacity of a port's queue, or 'unlimited'; by default the transport's.",
     )
-    phases: Whole | None = Field(
+    phases: Annotated[Literal["whole", "all"] | int | None, BeforeValidator(_phases)] = Field(
         None,
-        description="Distinct phases simulated per purpose and fabric; all of them by default.",
+        description="Whole steps as packets, or distinct phases alone that stretch flows: all, or N"
+        " per purpose and fabric; by default whole steps up to 240 million packet-hops, else all"
+        " phases.",
     )
     full: Switch = Field(
         False, description="Continue even if the simulation will take over ten minutes."

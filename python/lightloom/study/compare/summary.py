@@ -16,7 +16,7 @@ from lightloom.simulate import Phases, Run
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.failed_parts import Failure, failures_note
 from lightloom.study.compare.job import Job, StepWorkload, load_fabrics
-from lightloom.study.compare.packets import packets_note, packets_of
+from lightloom.study.compare.packets import WHOLE_HOPS, packets_note, packets_of
 from lightloom.study.compare.policies import (
     link_up_result,
     policies_note,
@@ -140,7 +140,8 @@ def _result(
     if policies:
         notes.append(policies_note(policies))
     as_flows = [d.flows.step_time_s for d in nominal if d.flows is not None]
-    packets = packets_of(job.scenario, phases, stats.fmean(as_flows) if as_flows else step_time)
+    flows_s = stats.fmean(as_flows) if as_flows else step_time
+    packets = packets_of(job.scenario, phases, first.run, step_time, flows_s)
     if packets:
         notes.append(packets_note(packets))
     return FabricResult(
@@ -338,12 +339,19 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
     if workload is not None:
         lines += job.losses(workload)
     if (packets := packet_options(job.scenario)) is not None:
-        chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
-        lines.append(
-            f"network: packets ({packets.transport}); phases simulated alone, {chosen} once, and"
-            " put into a run of flows"
-        )
+        lines.append(f"network: packets ({packets.transport}); {_packets_text(packets.phases)}")
     return lines
+
+
+def _packets_text(phases: int | str | None) -> str:
+    """What is simulated as packets."""
+    if phases is None:
+        most = f"{WHOLE_HOPS / 1e6:.0f} million packet-hops"
+        return f"whole steps up to {most} in all runs, else each distinct phase alone"
+    if phases == "whole":
+        return "whole steps"
+    chosen = "each distinct" if phases == "all" else f"{phases} of each purpose"
+    return f"phases simulated alone, {chosen} once, and put into a run of flows"
 
 
 def _cluster_line(job: Job) -> str:

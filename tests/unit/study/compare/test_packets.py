@@ -1,12 +1,17 @@
 """Comparisons whose communication phases are packets."""
 
+import io
+
 import pytest
+from rich.console import Console
 
 from lightloom.errors import InputError
 from lightloom.progress import Monitor
+from lightloom.report.page import render
+from lightloom.report.table import print_comparison
 from lightloom.study.compare import compare
 from lightloom.study.compare import packets as module
-from lightloom.study.compare.scenario import PacketOptions
+from lightloom.study.compare.scenario import ClusterOptions, PacketOptions, Scenario
 
 
 class Remarks(Monitor):
@@ -34,7 +39,10 @@ def test_phases_are_stated_and_slower_than_flows(sampled):
     for mine, other in zip(packets.results, flows.results, strict=True):
         found = mine.packets
         assert found["transport"] == "ideal"
+        assert found["simulated"] == "phases"
         assert found["step_time_as_flows_s"] == pytest.approx(other.step_time_s)
+        longer = mine.step_time_s / other.step_time_s - 1
+        assert found["longer_share"] == pytest.approx(longer)
         ep = found["phases"]["ep"]
         assert ep["simulated"] == 1 < ep["distinct"]
         assert ep["stretch_interval"] == [ep["stretch"]] * 2
@@ -52,12 +60,77 @@ def test_phases_are_stated_and_slower_than_flows(sampled):
     assert {row["network"] for row in remarks.rows} == {"packet"}
 
 
+@pytest.fixture
+def phases_file(tmp_path):
+    """Four servers of which all send to all, in two groups at the same time."""
+    path = tmp_path / "phases.csv"
+    pairs = [(a, b) for a in range(32) for b in range(32) if a != b and (a - b) % 2 == 0]
+    rows = "\n".join(f"0,{a},{b},400000,0" for a, b in pairs)
+    path.write_text(f"phase,source,destination,bytes,compute_s\n{rows}\n")
+    return path
+
+
+def of_phases(path, **changes):
+    cluster = ClusterOptions(rate_gbps=400)
+    return Scenario(workload=path, cluster=cluster, compute_spread=0.0, **changes)
+
+
+def test_small_steps_are_whole_unless_phases_are_asked_for(phases_file):
+    fabrics = ("fat-tree", "oversub")
+    found = {}
+    for phases in (None, "whole", "all"):
+        options = PacketOptions(transport="roce", phases=phases)
+        study = of_phases(phases_file, network="packet", packets=options, fabrics=fabrics)
+        remarks = Remarks()
+        found[phases] = compare(study, monitor=remarks)
+        (text,) = (text for text in remarks.texts if text.startswith("packets: "))
+        assert ("whole steps" in text) == (phases != "all")
+    for default, whole, alone in zip(*(each.results for each in found.values()), strict=True):
+        assert default.packets == whole.packets
+        assert default.run_hash == whole.run_hash
+        assert default.packets["simulated"] == "whole"
+        assert default.packets["packet_hops"] > 0 == len(default.packets["phases"])
+        assert alone.packets["simulated"] == "phases"
+        flows_s = default.packets["step_time_as_flows_s"]
+        assert flows_s == alone.packets["step_time_as_flows_s"] < default.step_time_s
+        assert any("a whole step of " in note for note in default.notes)
+    shown = Console(width=160, record=True, file=io.StringIO())
+    print_comparison(found[None], shown)
+    text = " ".join(shown.export_text().split())
+    assert "as flows" in text
+    assert "packets: by how much the step is longer than as flows" in text
+    assert "as flows<small>[s]</small>" in render(found[None])
+    flows = compare(of_phases(phases_file, fabrics=fabrics))
+    assert "as flows<small>" not in render(flows)
+
+
+def test_phases_are_refused_where_circuits_follow_the_clock(phases_file):
+    options = PacketOptions(phases=5)
+    study = of_phases(phases_file, network="packet", packets=options, fabrics=("rotornet",))
+    with pytest.raises(InputError, match=r"rotornet: its circuits change by the clock.*whole"):
+        compare(study)
+
+
+def test_circuits_that_follow_the_clock_are_in_whole_steps(phases_file):
+    options = PacketOptions(transport="ideal")
+    fabrics = ("fat-tree", "rotornet", "helios", "x-nest-plus")
+    study = of_phases(phases_file, network="packet", packets=options, fabrics=fabrics)
+    for result in compare(study).results:
+        assert result.packets["simulated"] == "whole"
+        assert result.packets["packet_hops"] > 0
+        # Helios' circuits are lit by then as flows, and its packets are on the core already
+        assert -0.1 < result.packets["longer_share"] < 0.5
+
+
 def test_long_ones_have_to_be_asked_for(scenario, monkeypatch):
     monkeypatch.setattr(module, "LONG_S", 1e-3)
     changes = {"network": "packet", "seeds": 1, "compute_spread": 0.0, "policies": False}
     remarks = Remarks()
     with pytest.raises(InputError, match="give --phases 5 to simulate 5 of each purpose"):
         compare(scenario(**changes), monitor=remarks)
+    whole = PacketOptions(phases="whole")
+    with pytest.raises(InputError, match=r"packets: whole steps, .*: give --phases all"):
+        compare(scenario(**changes, packets=whole), monitor=remarks)
     assert remarks.rows == []
 
 
@@ -66,6 +139,7 @@ class Book:
 
     def __init__(self, hops):
         self.pending = (1, hops)
+        self.all_hops = 3 * hops
 
     def counts(self):
         return {}
@@ -104,3 +178,5 @@ def test_ten_minutes_need_not_be_asked_for(scenario):
         module.check_size(packets, longer)
     module.check_size(scenario(network="packet", packets=PacketOptions(full=True)), longer)
     module.check_size(scenario(), longer)
+    with pytest.raises(InputError, match="about 30 minutes: give fewer layers"):
+        module.check_size(packets, {"mixnet": Book(600 * module.RATE_PER_S)}, whole=True)

@@ -123,8 +123,12 @@ def test_measured_computes_are_said_to_be(written):
 
 
 def test_packets_carry_a_trace(written):
-    found = compare(scenario(written(program()), network="packet", fabrics=("fat-tree",)))
-    (result,) = found.results
+    path, fabrics = written(program()), ("fat-tree",)
+    (result,) = compare(scenario(path, network="packet", fabrics=fabrics)).results
+    assert result.packets["simulated"] == "whole"
+    assert result.packets["packet_hops"] > 0
+    alone = scenario(path, network="packet", packets={"phases": "all"}, fabrics=fabrics)
+    (result,) = compare(alone).results
     assert result.packets["phases"]["ep"]["simulated"] > 0
     assert result.loads == ()
 

@@ -55,6 +55,9 @@ impl RackLinks {
         if self.bundles.is_off {
             return None;
         }
+        if !links.are_fluid() {
+            return None;
+        }
         if !is_idle {
             if self.bundles.classes.is_empty() {
                 return None;

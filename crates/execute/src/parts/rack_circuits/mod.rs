@@ -17,8 +17,12 @@
 //! ended, as `RotorLB` does it in the memory of servers. Transfers that begin together and are
 //! alike ([`alike`]) are one piece as long as nothing else begins that tells them apart.
 //!
+//! As packets, too, pieces are withdrawn and start again (see the packets that are
+//! [launched](crate::packets)), and what is stored is at a host of its rack.
+//!
 //! Assumes that all racks learn at the same times what is lit, and a fluid's rate on all links of
-//! its path. Leaves out the propagation of further hops, and the packets that hellos take.
+//! its path. Leaves out the propagation of further hops of fluids, and the packets that hellos
+//! take.
 
 mod alike;
 mod bundles;
@@ -37,7 +41,7 @@ use crate::error::ExecuteError;
 use crate::links::LinkUse;
 use crate::network::{
     Below, Division, End, Flow, Link, Links, Network, NetworkPart, Pair, PartConfig, PartId, Path,
-    Setting, flows_only, positive,
+    Setting, positive,
 };
 use crate::packets::Extent;
 use alike::Start;
@@ -88,22 +92,25 @@ impl RackLinks {
         let servers = setting.network.servers;
         let nics = Cable { rate: config.nic_rate, delay };
         let end = |server| End::Server(ServerId(server));
-        let up = |server| Link::new(end(server), End::Switches, config.nics, nics);
+        let rack = |server| End::Rack(server / config.servers_per_rack);
+        let up = |server| Link::new(end(server), rack(server), config.nics, nics);
         let up: Vec<LinkId> = (0..servers).map(|server| links.add(up(server))).collect();
-        let down = |server| Link::new(End::Switches, end(server), config.nics, nics);
+        let down = |server| Link::new(rack(server), end(server), config.nics, nics);
         let down: Vec<LinkId> = (0..servers).map(|server| links.add(down(server))).collect();
-        let between = |rate| Link::new(End::Switches, End::Switches, 1, Cable { rate, delay });
-        let racks = if config.core.is_some() { config.racks } else { 0 };
-        let mut core = || -> Vec<LinkId> {
-            let rate = config.core.into_iter().cycle();
-            rate.take(racks as usize).map(|rate| links.add(between(rate))).collect()
-        };
-        let (core_up, core_down) = (core(), core());
+        let between =
+            |from, to, rate| Link::new(End::Rack(from), End::Rack(to), 1, Cable { rate, delay });
+        let (mut core_up, mut core_down) = (Vec::new(), Vec::new());
+        if let Some(rate) = config.core {
+            // the core is one more switch
+            let (racks, core) = (0..config.racks, config.racks);
+            core_up = racks.clone().map(|rack| links.add(between(rack, core, rate))).collect();
+            core_down = racks.map(|rack| links.add(between(core, rack, rate))).collect();
+        }
         let mut edges = vec![Vec::new(); config.racks as usize];
         let mut cables = Vec::new();
         for &(a, b, rate) in &config.cables {
             for (from, to) in [(a, b), (b, a)] {
-                let link = links.add(between(rate));
+                let link = links.add(between(from, to, rate));
                 edges[from as usize].push(Edge { to, link, circuit: None });
                 cables.push(link);
             }
@@ -123,7 +130,7 @@ impl RackLinks {
             cables,
             edges,
             board,
-            pieces: Pieces::new(config.racks),
+            pieces: Pieces::new(config.racks, stores(config, links)),
             bundles: Bundles::new(servers),
             trees: vec![None; config.racks as usize],
             epoch_at: if config.averaged { u64::MAX } else { 0 },
@@ -312,6 +319,21 @@ impl RackLinks {
     }
 }
 
+/// By rack, the links into and out of what it stores of packets that it passes on; none of fluids,
+/// whose hops begin and end at racks.
+fn stores(config: &RackCircuits, links: &mut Links) -> Vec<[LinkId; 2]> {
+    if links.are_fluid() || config.routing != (RackRouting::Direct { relay: true }) {
+        return Vec::new();
+    }
+    // the memory of all servers of the rack
+    let nics = u64::from(config.nics) * u64::from(config.servers_per_rack);
+    let rate = Rate(config.nic_rate.0.saturating_mul(nics));
+    let each = Cable { rate, delay: Duration::ZERO };
+    let mut add = |from, to| links.add(Link::new(from, to, 1, each));
+    let both = |rack| [(End::Rack(rack), End::Store(rack)), (End::Store(rack), End::Rack(rack))];
+    (0..config.racks).map(|rack| both(rack).map(|(from, to)| add(from, to))).collect()
+}
+
 impl PartConfig for RackCircuits {
     fn name(&self) -> &'static str {
         "racks"
@@ -357,9 +379,6 @@ impl PartConfig for RackCircuits {
         &self,
         setting: &mut Setting<'_>,
     ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
-        if !setting.links.are_fluid() {
-            return Err(flows_only(self.name()));
-        }
         let part = RackLinks::new(self, setting).map_err(ExecuteError::Network)?;
         Ok(Some(Box::new(part)))
     }

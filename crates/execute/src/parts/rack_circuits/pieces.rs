@@ -2,9 +2,9 @@
 //! are alike are one.
 
 use super::routes::Route;
-use crate::network::{CONDUCTED, Flow, Links, Pair};
+use crate::network::{CONDUCTED, Flow, Launch, Links, Pair};
 use crate::slab::Slab;
-use lightloom_flowsim::{LinkId, PriorityFlowId};
+use lightloom_flowsim::LinkId;
 use lightloom_model::Time;
 use rustc_hash::FxHashMap;
 
@@ -50,7 +50,7 @@ struct Piece {
     ends: [LinkId; 2],
     /// Its present path, if it has one.
     route: Option<Route>,
-    flow: Option<PriorityFlowId>,
+    flow: Option<Launch>,
     /// Bytes with which it took its path, and those left when it was last looked at.
     started: u64,
     left: u64,
@@ -111,12 +111,15 @@ pub(super) struct Pieces {
     opened: u64,
     /// Bytes that each rack has sent to each other one since `measure` was last called.
     sent: Vec<u64>,
+    /// By rack, the links into and out of what it stores, if those are links.
+    stores: Vec<[LinkId; 2]>,
 }
 
 impl Pieces {
-    pub(super) fn new(racks: u32) -> Self {
+    pub(super) fn new(racks: u32, stores: Vec<[LinkId; 2]>) -> Self {
         Self {
             racks,
+            stores,
             transfers: Slab::default(),
             slots: Slab::default(),
             active: Vec::new(),
@@ -215,13 +218,14 @@ impl Pieces {
     pub(super) fn take_route(&mut self, number: u32, route: Route, now: Time, links: &mut Links) {
         let Piece { transfer, count, stage, left: bytes, ends: [up, down], .. } =
             self.slots[number];
-        let is_first = !matches!(stage, Stage::SecondHop { .. });
-        let is_last = !matches!(stage, Stage::FirstHop { .. });
-        let path: Vec<LinkId> = std::iter::once(up)
-            .filter(|_| is_first)
-            .chain(route.links.iter().copied())
-            .chain(std::iter::once(down).filter(|_| is_last))
-            .collect();
+        let store = |rack: u32, way: usize| Some(self.stores.get(rack as usize)?[way]);
+        let (first, last) = match stage {
+            Stage::Whole => (Some(up), Some(down)),
+            Stage::FirstHop { relay } => (Some(up), store(relay, 0)),
+            Stage::SecondHop { relay } => (store(relay, 1), Some(down)),
+        };
+        let path: Vec<LinkId> =
+            first.into_iter().chain(route.links.iter().copied()).chain(last).collect();
         let priority = self.transfers[transfer].priority;
         let token = CONDUCTED | u64::from(number);
         let flow = Flow { bytes, stretch: 1.0, priority, token };

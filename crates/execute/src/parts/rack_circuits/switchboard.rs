@@ -81,15 +81,16 @@ impl Switchboard {
         let mut circuits = Vec::new();
         for (pair, &members) in members.iter().enumerate().filter(|(_, members)| **members > 0) {
             place[pair] = circuits.len() as u32;
+            let (from, to) = (pair as u32 / racks, pair as u32 % racks);
             let rate = mean.get(pair).copied();
             let each =
                 Cable { rate: rate.unwrap_or(config.circuit_rate), delay: config.link_delay };
             // On average there is one, lit at all times.
             let (members, lit) = if rate.is_some() { (1, 1) } else { (members, 0) };
-            let link = Link::new(End::Switches, End::Switches, members, each);
+            let link = Link::new(End::Rack(from), End::Rack(to), members, each);
             circuits.push(Circuit {
-                from: pair as u32 / racks,
-                to: pair as u32 % racks,
+                from,
+                to,
                 link: links.add_lit(link, lit),
                 lit,
                 known: lit,

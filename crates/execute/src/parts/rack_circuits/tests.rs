@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::network::Network;
+use crate::packets::{PacketTransport, Place};
 use crate::testing::{GBPS, empty_graph, packet};
 use lightloom_decide::{CircuitPolicy, EpochRules};
 use lightloom_kernel::Silent;
@@ -62,6 +63,13 @@ fn clairvoyant(config: RackCircuits) -> RackCircuits {
     RackCircuits { rules, ..config }
 }
 
+fn network(config: &RackCircuits) -> Network {
+    let servers = config.racks * config.servers_per_rack;
+    let network = Network { parts: Vec::new(), ..packet(servers) }.with(config.clone());
+    network.validate().expect("a valid network");
+    network
+}
+
 /// The part and its links, driven as `Fabric` drives them.
 struct Run {
     part: RackLinks,
@@ -77,16 +85,25 @@ struct Run {
 
 impl Run {
     fn new(config: &RackCircuits) -> Self {
-        let servers = config.racks * config.servers_per_rack;
-        let network = Network { parts: Vec::new(), ..packet(servers) }.with(config.clone());
-        network.validate().expect("a valid network");
-        let placement = network.place(&empty_graph(1, servers, 1)).unwrap();
-        let mut links = Links::flows();
+        Self::over(&network(config), config, Links::flows())
+    }
+
+    /// As packets of a transport, without headers.
+    fn packets(config: &RackCircuits, name: &str) -> Self {
+        let network = network(config);
+        let mut options = PacketTransport::new(name, network.extent()).unwrap();
+        (options.config.mtu, options.config.header, options.config.control_bytes) = (1500, 0, 1);
+        let places = vec![Place::default(); network.servers as usize];
+        Self::over(&network, config, network.packet_links(&places, &options).unwrap())
+    }
+
+    fn over(network: &Network, config: &RackCircuits, mut links: Links) -> Self {
+        let placement = network.place(&empty_graph(1, network.servers, 1)).unwrap();
         let id = PartId::at(0);
-        let mut setting =
-            Setting { id, network: &network, placement: &placement, links: &mut links };
+        let mut setting = Setting { id, network, placement: &placement, links: &mut links };
         let mut part = RackLinks::new(config, &mut setting).unwrap();
         part.follow_clock(Time::ZERO, &mut links);
+        links.seal().unwrap();
         Self { part, links, now: 0, offered: vec![], arrived: vec![], ticks: 0 }
     }
 
@@ -641,5 +658,132 @@ proptest! {
             carried.zip(run.part.bundles.carried(1)).map(|(a, b)| a + b).collect::<Vec<_>>()
         });
         prop_assert_eq!(&used[0], &used[1], "bytes over each NIC");
+    }
+}
+
+/// The same racks with servers of one fast NIC, and times of the clock for so much more bytes that
+/// packets are small beside them.
+fn for_packets(config: RackCircuits) -> RackCircuits {
+    let longer = |time: Duration| Duration(time.0 * LONGER);
+    let timing = EpochTiming {
+        epoch: longer(config.timing.epoch),
+        dark: longer(config.timing.dark),
+        control: longer(config.timing.control),
+    };
+    let routing = match config.routing {
+        RackRouting::Tables { circuits, hello, patience } => {
+            RackRouting::Tables { circuits, hello: longer(hello), patience: patience.map(longer) }
+        }
+        direct @ RackRouting::Direct { .. } => direct,
+    };
+    RackCircuits { nics: 1, nic_rate: Rate(80 * GBPS), timing, routing, ..config }
+}
+
+const LONGER: u64 = 4000;
+
+/// When transfers have ended as packets, and as fluids.
+fn both_ends(config: &RackCircuits, name: &str, transfers: &[(u32, u32, u64)]) -> [f64; 2] {
+    [Run::packets(config, name), Run::new(config)].map(|mut run| {
+        for &(from, to, bytes) in transfers {
+            run.start(from, to, bytes * LONGER);
+        }
+        let end = run.end();
+        run.check();
+        end as f64
+    })
+}
+
+/// By how much longer transfers take as packets than as fluids.
+fn longer_as_packets(config: &RackCircuits, name: &str, transfers: &[(u32, u32, u64)]) -> f64 {
+    let [packets, fluids] = both_ends(config, name, transfers);
+    packets / fluids - 1.0
+}
+
+#[test]
+fn packets_of_a_rotor_wait_for_their_slots() {
+    let config = racks(4, 2, CircuitPolicy::RotorNet, RackRouting::Direct { relay: false });
+    let config = for_packets(config);
+    for transport in ["ideal", "dctcp"] {
+        for (to, bytes) in [(1, 800), (1, 2000), (3, 850), (2, 5000)] {
+            let longer = longer_as_packets(&config, transport, &[(0, to, bytes)]);
+            // a packet that begins in the light ends in the dark
+            assert!((-1e-3..0.05).contains(&longer), "{transport} {to} {bytes}: {longer}");
+        }
+        let all: Vec<_> =
+            (0..16).filter(|cell| cell % 5 > 0).map(|cell| (cell / 4, cell % 4, 2345)).collect();
+        let longer = longer_as_packets(&config, transport, &all);
+        assert!((-1e-3..0.03).contains(&longer), "{transport}: {longer}");
+    }
+}
+
+#[test]
+fn packets_that_are_relayed_take_about_as_long_as_fluids() {
+    for cycling in [Cycling::Fixed, Cycling::Shared, Cycling::Staggered] {
+        let relay = RackRouting::Direct { relay: true };
+        let mut config = racks(6, 1, CircuitPolicy::RotorNet, relay);
+        config.rules.cycling = cycling;
+        let config = for_packets(config);
+        // `RotorLB` fills slots to the last byte: what does not fit by a packet waits for a cycle.
+        let cycle = (5 * config.timing.epoch.0) as f64;
+        for transfers in [&[(0, 1, 9_000)][..], &[(0, 1, 5_000), (2, 1, 3_000)], &[(0, 1, 500)]] {
+            let [packets, fluids] = both_ends(&config, "ideal", transfers);
+            let most = 1.03 * fluids + cycle;
+            assert!(packets > 0.97 * fluids && packets < most, "{cycling}: {packets} {fluids}");
+        }
+    }
+}
+
+#[test]
+fn packets_follow_circuits_and_fall_back_as_fluids_do() {
+    let all: Vec<_> =
+        (0..16).filter(|cell| cell % 5 > 0).map(|cell| (cell / 4, cell % 4, 2345)).collect();
+    for policy in [CircuitPolicy::Helios, CircuitPolicy::XnestPlus] {
+        for patience in [None, Some(10 * BYTE)] {
+            let mut config = racks(4, 1, policy, tables(0, patience));
+            if policy == CircuitPolicy::Helios {
+                config.core = Some(Rate(GBPS));
+            } else {
+                config.cables = (1..4).map(|rack| (0, rack, Rate(GBPS))).collect();
+            }
+            let config = for_packets(config);
+            for transfers in [&[(0, 2, 5000)][..], &[(0, 1, 3000), (0, 2, 4000)], &all] {
+                let longer = longer_as_packets(&config, "ideal", transfers);
+                // With all at once the measurements of an epoch differ, and with them circuits.
+                let most = if transfers.len() > 2 { 0.15 } else { 0.05 };
+                assert!(longer.abs() < most, "{policy} {patience:?} {transfers:?}: {longer}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// As packets, too, bytes that are offered are those that were carried, and those under way.
+    #[test]
+    fn no_byte_is_lost_as_packets(
+        config in any_racks(),
+        transfers in prop::collection::vec((0..6_u32, 0..6_u32, 0..1500_u64, 0..2000_u64), 1..6),
+        transport in prop::sample::select(vec!["ideal", "dctcp"]),
+    ) {
+        let config = for_packets(config);
+        let play = || {
+            let mut run = Run::packets(&config, transport);
+            for &(from, to, bytes, gap) in &transfers {
+                let (from, to) = (from % config.racks, to % config.racks);
+                if from != to && bytes > 0 {
+                    run.start(from, to, bytes * 100);
+                }
+                let until = run.now + gap * BYTE * LONGER / 10;
+                run.run_until(until);
+                run.now = until.max(run.now);
+            }
+            run.end();
+            run
+        };
+        let mut run = play();
+        run.check();
+        prop_assert!(run.part.pieces.is_empty());
+        prop_assert_eq!(run.arrived, play().arrived);
     }
 }

@@ -124,7 +124,7 @@ impl SwitchPart {
             class_of_port: graph.switch_of_port.iter().map(|&at| class[at as usize]).collect(),
             router: Router::new(out),
             layers,
-            is_fluid: links.is_fluid(),
+            is_fluid: links.are_fluid(),
         })
     }
 

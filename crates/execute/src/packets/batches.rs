@@ -1,0 +1,166 @@
+//! How launched transfers go: in batches, in turn, as far as bundles between racks have room.
+
+use super::launched::{Launched, LaunchedId};
+use super::network::PacketNetwork;
+use lightloom_flowsim::LinkId;
+use lightloom_model::Time;
+
+/// Packets of a batch on each of the members that share it.
+const PACKETS: u64 = 1;
+
+impl PacketNetwork {
+    /// Starts a transfer that may be withdrawn; its token comes back when the last byte has
+    /// arrived.
+    pub fn launch(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) -> LaunchedId {
+        let number = self.launched.take();
+        let launched = &mut self.launched[number];
+        launched.serial += 1;
+        (launched.token, launched.bytes, launched.unsent) = (token, bytes, bytes);
+        launched.path.clear();
+        launched.path.extend_from_slice(path);
+        let id = LaunchedId { number, serial: launched.serial };
+        self.turns.ready.push_back((id, None));
+        self.pump(now);
+        id
+    }
+
+    /// Bytes of it that have not arrived; nothing if all have.
+    pub fn left(&self, id: LaunchedId) -> Option<u64> {
+        let launched = self.active(id)?;
+        let missing = |&batch: &u32| self.missing(batch);
+        let left = launched.unsent + launched.batches.iter().map(missing).sum::<u64>();
+        (left > 0).then_some(left)
+    }
+
+    /// Takes it off its path: bytes that have not arrived; nothing if all have.
+    pub fn withdraw(&mut self, now: Time, id: LaunchedId) -> Option<u64> {
+        let left = self.left(id)?;
+        for batch in std::mem::take(&mut self.launched[id.number].batches) {
+            self.abandon(batch);
+        }
+        let arrived = self.launched[id.number].bytes - left;
+        self.end(id.number, arrived);
+        self.pump(now);
+        Some(left)
+    }
+
+    /// It, unless it has ended.
+    fn active(&self, id: LaunchedId) -> Option<&Launched> {
+        let launched = &self.launched[id.number];
+        (launched.serial == id.serial && !launched.path.is_empty()).then_some(launched)
+    }
+
+    /// It is no longer there; so many of its bytes have crossed its path.
+    fn end(&mut self, number: u32, arrived: u64) {
+        for link in std::mem::take(&mut self.launched[number].path) {
+            self.carried[link.0 as usize] += arrived;
+        }
+        self.launched.free(number);
+    }
+
+    /// All that can be sent is on its way.
+    pub(super) fn pump(&mut self, now: Time) {
+        while let Some((id, waited_for)) = self.turns.ready.pop_front() {
+            let Some(launched) = self.active(id).filter(|launched| launched.unsent > 0) else {
+                self.wake(waited_for);
+                continue;
+            };
+            let blocked = launched.path.iter().copied().find(|&link| !self.has_room(link));
+            if let Some(link) = blocked {
+                self.turns.waiting[link.0 as usize].push_back(id);
+                self.wake(waited_for.filter(|&other| other != link));
+            } else {
+                if self.send_batch(id, now) {
+                    self.turns.ready.push_back((id, None));
+                }
+                self.wake(waited_for);
+            }
+        }
+    }
+
+    /// The first that waits for a bundle with room may try.
+    fn wake(&mut self, bundle: Option<LinkId>) {
+        let Some(link) = bundle.filter(|&link| self.has_room(link)) else { return };
+        if let Some(id) = self.turns.waiting[link.0 as usize].pop_front() {
+            self.turns.ready.push_back((id, Some(link)));
+        }
+    }
+
+    fn has_room(&self, link: LinkId) -> bool {
+        let most = self.most_on_way(link);
+        most.is_none_or(|most| self.turns.on_way[link.0 as usize] < most)
+    }
+
+    /// Sends a batch; returns whether more waits.
+    fn send_batch(&mut self, id: LaunchedId, now: Time) -> bool {
+        let path = self.launched[id.number].path.clone();
+        let most = PACKETS * u64::from(self.mtu()) * self.width(&path) as u64;
+        let launched = &mut self.launched[id.number];
+        let bytes = launched.unsent.min(most);
+        launched.unsent -= bytes;
+        let batch = self.send_batch_of(id.number, now, bytes, &path);
+        self.launched[id.number].batches.push(batch);
+        for link in path {
+            self.turns.on_way[link.0 as usize] += bytes;
+        }
+        self.launched[id.number].unsent > 0
+    }
+
+    /// A batch is off its path, where others have room for that.
+    fn make_room(&mut self, path: &[LinkId], bytes: u64) {
+        for &link in path {
+            self.turns.on_way[link.0 as usize] -= bytes;
+            self.wake(Some(link));
+        }
+    }
+
+    /// A batch has arrived; the token of its transfer, if that was all of it.
+    pub(super) fn batch_arrived(&mut self, number: u32, batch: u32) -> Option<u64> {
+        let bytes = self.batch_bytes(batch);
+        let launched = &mut self.launched[number];
+        launched.batches.retain(|&other| other != batch);
+        let is_whole = launched.unsent == 0 && launched.batches.is_empty();
+        let (token, all, path) = (launched.token, launched.bytes, launched.path.clone());
+        if is_whole {
+            self.end(number, all);
+        }
+        self.forget(batch);
+        self.make_room(&path, bytes);
+        is_whole.then_some(token)
+    }
+
+    /// A batch is sent again, as far as it has not arrived: nobody waits for its packets.
+    fn abandon(&mut self, batch: u32) {
+        let (path, bytes) = self.forget(batch);
+        self.make_room(&path, bytes);
+    }
+
+    /// So many members of a bundle are lit, after others were: batches on members that are not
+    /// are sent again over those that are, and all wait if none is.
+    pub(super) fn follow_lit(&mut self, now: Time, bundle: LinkId, lit: usize) {
+        if lit == 0 {
+            return;
+        }
+        for number in 0..self.launched.len() as u32 {
+            if !self.launched[number].path.contains(&bundle) {
+                continue;
+            }
+            for batch in self.launched[number].batches.clone() {
+                let missing = self.missing(batch);
+                if missing > 0 && self.members_of(batch, bundle) > lit {
+                    let launched = &mut self.launched[number];
+                    launched.batches.retain(|&other| other != batch);
+                    let is_new = launched.unsent == 0;
+                    launched.unsent += missing;
+                    let id = LaunchedId { number, serial: launched.serial };
+                    self.abandon(batch);
+                    if is_new {
+                        self.turns.ready.push_back((id, None));
+                    }
+                }
+            }
+        }
+        self.wake(Some(bundle));
+        self.pump(now);
+    }
+}
