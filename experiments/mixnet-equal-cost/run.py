@@ -19,8 +19,8 @@ from lightloom.hardware import load_prices
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
+from one_sample import one_step
 from results import command_line, finish, markdown, settings
-from steps import one_step
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
+from one_sample import one_step
 from results import command_line, finish, markdown, settings
-from steps import one_step
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)

@@ -18,8 +18,8 @@ from lightloom.workload.options import WorkloadOptions
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
+from one_sample import ONE_SAMPLE, one_step
 from results import command_line, finish, markdown, settings
-from steps import ONE_SAMPLE, one_step
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)

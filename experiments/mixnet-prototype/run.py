@@ -21,8 +21,8 @@ from lightloom.hardware import nic_activation
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
+from one_sample import ONE_SAMPLE
 from results import command_line, finish, markdown, settings
-from steps import ONE_SAMPLE
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)

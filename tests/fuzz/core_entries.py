@@ -13,7 +13,7 @@ NAMES = {
     key: [*choices(key)]
     for key in (
         "allocator", "chunk method", "cycling", "estimator", "hybrid method", "permutation method",
-        "plane_choice", "planes", "predictor", "reading", "when", "strides", "transport",
+        "plane_choice", "planes", "predictor", "reading", "rule", "when", "strides", "transport",
         "turning",
     )
 }  # fmt: skip

@@ -66,7 +66,7 @@ def rotor(switches, slot_bytes, delay_bytes, held):
         ("helios_matchings", (epochs(MANY, 100, 0),)),
         ("helios_step", (None, epochs(MANY, 100, 0), None)),
         ("xnest_plus", (epochs(MANY, 100, 0), "pairings")),
-        ("xnest_plan", (MANY, "pairings", None)),
+        ("xnest_plan", (MANY, "pairings", "greedy", None)),
         ("rotornet", (rotor(MANY, None, 0, True),)),
     ],
 )

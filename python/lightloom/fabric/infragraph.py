@@ -69,14 +69,14 @@ class _Component(_Table):
     name: str
     count: int = Field(ge=0, le=1_000_000)
     choice: Choice
-    custom: dict[str, Any] | None = None
-    device: dict[str, Any] | None = None
-    cpu: dict[str, Any] | None = None
-    xpu: dict[str, Any] | None = None
-    nic: dict[str, Any] | None = None
-    memory: dict[str, Any] | None = None
-    port: dict[str, Any] | None = None
-    switch: dict[str, Any] | None = None
+    custom: dict[str, object] | None = None
+    device: dict[str, object] | None = None
+    cpu: dict[str, object] | None = None
+    xpu: dict[str, object] | None = None
+    nic: dict[str, object] | None = None
+    memory: dict[str, object] | None = None
+    port: dict[str, object] | None = None
+    switch: dict[str, object] | None = None
 
 
 class _Number(_Table):
@@ -553,8 +553,8 @@ class _Writer:
         name = self.graph.tier_of(switch).name
         return _Place(self._name(name, plane), switch - self.graph.tiers[name].first)
 
-    def _joined(self, a: _Place, b: _Place, count: int, rule: int) -> dict[str, Any]:
-        edge: dict[str, Any] = {"scheme": "one2one", "link": f"link-{rule}"}
+    def _joined(self, a: _Place, b: _Place, count: int, rule: int) -> dict[str, object]:
+        edge: dict[str, object] = {"scheme": "one2one", "link": f"link-{rule}"}
         for key, place in (("ep1", a), ("ep2", b)):
             first = self.taken.get(place, 0)
             self.taken[place] = first + count
@@ -563,11 +563,11 @@ class _Writer:
         return edge
 
 
-def _component(name: str, count: int, choice: str) -> dict[str, Any]:
+def _component(name: str, count: int, choice: str) -> dict[str, object]:
     return {"name": name, "count": count, "choice": choice, choice: {}}
 
 
-def _inside(link: str, a: str, b: str) -> dict[str, Any]:
+def _inside(link: str, a: str, b: str) -> dict[str, object]:
     """An edge between all of two components of a device."""
     ends = {"ep1": {"component": a}, "ep2": {"component": b}}
     return {**ends, "scheme": "many2many", "link": link}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,7 @@ def skewed(ranks: int, ratio: float) -> Shares:
     return np.tile(column, (ranks, 1))
 
 
-def shares_of(matrix: npt.NDArray[Any]) -> Shares:
+def shares_of(matrix: npt.NDArray[np.number]) -> Shares:
     """Return who sends which share to whom; a rank that sends nothing makes all send less.
 
     Parameters

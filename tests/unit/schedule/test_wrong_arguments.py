@@ -103,7 +103,9 @@ CALLS = {
     },
     "upcoming_all_to_alls": {"demand": DEMAND, "hidden_s": 0.0},
     "xnest_epochs": {**EPOCHS, "reading": "pairings"},
-    "xnest_plan": {"demand": DEMAND, "switches": 2, "reading": "pairings", "previous": None},
+    "xnest_plan": {
+        "demand": DEMAND, "switches": 2, "reading": "pairings", "rule": "greedy", "previous": None,
+    },
     "xnest_step": {
         "measured": DEMAND, "held": (), "periods": Periods("1 us"), "reading": "pairings",
         "turning": "first", "hysteresis": None,
