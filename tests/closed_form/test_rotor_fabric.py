@@ -7,7 +7,7 @@ from tests.simulate_graphs import Steps, graph
 from lightloom.errors import FabricError
 from lightloom.fabric import FABRICS, Cluster, load_fabric
 from lightloom.fabric.interconnect import Interconnect
-from lightloom.simulate import Packets, simulate
+from lightloom.simulate import Packets, Phases, simulate
 
 SERVERS = 4
 HOLD_S, DARK_S, LINK_S = 100e-6, 10e-6, 1e-6
@@ -122,7 +122,7 @@ def test_an_all_to_all_ends_with_the_last_slot_of_a_period(rotor):
 
 def test_phases_cannot_stand_for_what_changes_by_the_clock(rotor):
     with pytest.raises(FabricError, match="the circuits of scheduled change by the clock"):
-        simulate(send(1, 1000), rotor(), network_model="packet")
+        Phases(rotor(), Packets())
 
 
 def test_a_wrong_schedule_is_refused(rotor):

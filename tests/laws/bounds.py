@@ -41,6 +41,11 @@ def anomaly(name: str) -> float:
     return DECIDED if name.startswith("mixnet") or name == "crossbars" else FLUID
 
 
+def more_work(name: str) -> float:
+    """How much shorter more work may make a step: not at all but where it is what is measured."""
+    return anomaly(name) if name.split(",", maxsplit=1)[0] in RACKS[1:] else EQUAL
+
+
 def little(name: str, usual: float) -> float:
     """How much of the step a little of anything may be on a network, or else the usual share."""
     return STEEP.get(name, usual)
@@ -99,8 +104,10 @@ UNSTABLE = {
     },
     # Circuits follow what the last .1 s brought: where anything changes, epochs measure other
     # layers, and a step of two epochs, or of twenty, meets other circuits.
-    "helios": {"imbalance": 0.20},
-    "x-nest-plus": {"imbalance": 0.10, "batches": 0.25},
+    # These are short steps: of two or three epochs, so that how much longer another micro-batch
+    # makes them hangs on the epoch in which rings of gradients begin, and is not promised.
+    "helios": {"imbalance": 0.20, "batches": 0.10},
+    "x-nest-plus": {"imbalance": 0.10, "rate": 0.20, "batches": float("inf")},
 }
 
 

@@ -22,7 +22,7 @@ def shared():
     """The modules that experiments share."""
     sys.path.insert(0, str(EXPERIMENTS))
     try:
-        yield {name: importlib.import_module(name) for name in ("drawing", "results", "steps")}
+        yield {name: importlib.import_module(name) for name in ("drawing", "results", "one_sample")}
     finally:
         sys.path.remove(str(EXPERIMENTS))
 
