@@ -250,7 +250,7 @@ class _Parts:
         counts = self.counts[kind]
         first = "/".join("0" for _ in counts)
         last = "/".join(str(count - 1) for count in counts)
-        return f"{kind}:{first} to {kind}:{last}"
+        return f"{kind}:{first}" + (f" to {kind}:{last}" if last != first else "")
 
 
 def _parts(there: FabricOfJob) -> _Parts:
