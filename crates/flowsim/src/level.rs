@@ -17,12 +17,45 @@ pub(crate) struct Fair {
 /// it starts, the first step leads below the root and the others rise to it. A step that passes
 /// no cap has found it, so that one pass usually does.
 pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
+    let not_below = |level: f64| caps.iter().filter(|&&cap| cap >= level).count();
+    fill(capacity, caps.len() as f64, guess, |level| divide(caps, level), not_below)
+}
+
+/// The same where flow `i` stands for `counts[i]` equal ones, of the cap `caps[i]` each.
+pub(crate) fn fair_level_of_equal(capacity: f64, caps: &[f64], counts: &[u32], guess: f64) -> Fair {
+    let all: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    let divided = |level: f64| {
+        let (mut frozen, mut free) = (0.0, 0);
+        for (&cap, &count) in caps.iter().zip(counts) {
+            let is_below = cap < level;
+            frozen += if is_below { cap * f64::from(count) } else { 0.0 };
+            free += if is_below { 0 } else { count as usize };
+        }
+        (frozen, free)
+    };
+    let not_below = |level: f64| {
+        let above = caps.iter().zip(counts).filter(|(cap, _)| **cap >= level);
+        above.map(|(_, &count)| count as usize).sum()
+    };
+    fill(capacity, all as f64, guess, divided, not_below)
+}
+
+/// The level at which so many flows fill a capacity. `divide` returns the sum of the caps below a
+/// level and the number of the others, `not_below` the latter alone.
+#[inline]
+fn fill(
+    capacity: f64,
+    flows: f64,
+    guess: f64,
+    divide: impl Fn(f64) -> (f64, usize),
+    not_below: impl Fn(f64) -> usize,
+) -> Fair {
     // No cap can push the root below the equal share.
-    let floor = capacity / caps.len() as f64;
+    let floor = capacity / flows;
     let mut level = if guess.is_finite() { guess } else { floor };
     let mut from_below = false;
     loop {
-        let (frozen, free) = divide(caps, level);
+        let (frozen, free) = divide(level);
         if free == 0 {
             if frozen <= capacity || from_below {
                 return Fair { level: f64::INFINITY, load: frozen };
@@ -31,40 +64,7 @@ pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
         } else {
             let next = (capacity - frozen) / free as f64;
             // The sets of flows at two levels are nested, so equal if as large.
-            if caps.iter().filter(|&&cap| cap >= next).count() == free {
-                return Fair { level: next, load: capacity };
-            }
-            if from_below && next <= level {
-                return Fair { level, load: capacity };
-            }
-            level = next.max(floor);
-        }
-        from_below = true;
-    }
-}
-
-/// The same where flow `i` stands for `counts[i]` equal ones, of the cap `caps[i]` each.
-pub(crate) fn fair_level_of_equal(capacity: f64, caps: &[f64], counts: &[u32], guess: f64) -> Fair {
-    let all: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-    let floor = capacity / all as f64;
-    let mut level = if guess.is_finite() { guess } else { floor };
-    let mut from_below = false;
-    loop {
-        let (mut frozen, mut free) = (0.0, 0);
-        for (&cap, &count) in caps.iter().zip(counts) {
-            let is_below = cap < level;
-            frozen += if is_below { cap * f64::from(count) } else { 0.0 };
-            free += if is_below { 0 } else { u64::from(count) };
-        }
-        if free == 0 {
-            if frozen <= capacity || from_below {
-                return Fair { level: f64::INFINITY, load: frozen };
-            }
-            level = floor;
-        } else {
-            let next = (capacity - frozen) / free as f64;
-            let above = caps.iter().zip(counts).filter(|(cap, _)| **cap >= next);
-            if above.map(|(_, &count)| u64::from(count)).sum::<u64>() == free {
+            if not_below(next) == free {
                 return Fair { level: next, load: capacity };
             }
             if from_below && next <= level {
