@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 import torch.distributed as dist
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from lightloom.planner.cluster import StrategyCluster
 
 Gradient = Literal["partial", "replicated"]
-#: names of strategies in calls, and of those that rows of TP ranks of their own can have
-STRATEGIES = ("auto", *(str(strategy) for strategy in AllToAllStrategy))
-SHARDED = ("auto", "O1", "O2", "O3")
+GRADIENTS: tuple[str, ...] = get_args(Gradient)
+#: strategies that tokens of a layout can have
+STRATEGIES: dict[str, tuple[AllToAllStrategy, ...]] = {
+    "replicated": tuple(AllToAllStrategy),
+    "sharded": (AllToAllStrategy.O1, AllToAllStrategy.O2, AllToAllStrategy.O3),
+}
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ def all_to_all_tp(  # noqa: PLR0913
     """
     groups = Groups(ep_group, tp_group)
     with answered(groups):
-        where = _cluster(cluster)
+        where, problem = _cluster(cluster)
         signature = Signature(
             layout=layout,
             grad=grad,
@@ -141,7 +144,7 @@ def all_to_all_tp(  # noqa: PLR0913
             elements=math.prod(x.shape[1:]),
             cluster=repr(where),
         )
-        problem = _problem(x, splits, groups, layout, strategy, chunks)
+        problem = problem or _problem(x, splits, groups, signature)
         counts = agree_on(signature, list(splits), problem, groups)
         taken, number = _choice(counts, _token_bytes(x), signature, where)
         route = _route(groups, counts, layout, taken, number)
@@ -170,18 +173,14 @@ def _route(
     )
 
 
-def _problem(
-    x: torch.Tensor,
-    splits: Sequence[int],
-    groups: Groups,
-    layout: str,
-    strategy: str,
-    chunks: int | str,
-) -> str:
+def _problem(x: torch.Tensor, splits: Sequence[int], groups: Groups, signature: Signature) -> str:
     """What is wrong with the arguments of this rank; nothing if they will do."""
-    known = STRATEGIES if layout == "replicated" else SHARDED
-    if layout not in ("replicated", "sharded"):
-        return f"layout: {expected_one_of(layout, ('replicated', 'sharded'))}"
+    layout, strategy, chunks = signature.layout, signature.strategy, signature.chunks
+    if layout not in STRATEGIES:
+        return f"layout: {expected_one_of(layout, STRATEGIES)}"
+    if signature.grad not in GRADIENTS:
+        return f"grad: {expected_one_of(signature.grad, GRADIENTS)}"
+    known = ("auto", *STRATEGIES[layout])
     if strategy not in known:
         return f"strategy of {layout} tokens: {expected_one_of(strategy, known)}"
     if chunks != "auto" and not (isinstance(chunks, int) and chunks >= 1):
@@ -197,19 +196,16 @@ def _problem(
     return ""
 
 
-def _cluster(cluster: StrategyCluster | str | None) -> StrategyCluster | None:
-    """What was measured, read from its file if need be.
-
-    Raises
-    ------
-    HardwareError
-        If it is unknown.
-    """
+def _cluster(cluster: StrategyCluster | str | None) -> tuple[StrategyCluster | None, str]:
+    """What was measured, read from its file if need be, and what is wrong with that."""
     if not isinstance(cluster, str):
-        return cluster
+        return cluster, ""
     from lightloom.planner.cluster import load_cluster
 
-    return load_cluster(cluster)
+    try:
+        return load_cluster(cluster), ""
+    except InputError as error:
+        return None, str(error)
 
 
 def _choice(
@@ -219,19 +215,18 @@ def _choice(
     cluster: StrategyCluster | None,
 ) -> tuple[AllToAllStrategy, int]:
     """The strategy and its chunks, the same on every rank, since all know all counts."""
-    asked = signature.strategy, signature.chunks
-    known = STRATEGIES if signature.layout == "replicated" else SHARDED
-    taken = AllToAllStrategy.O1 if asked[0] == "auto" else AllToAllStrategy(asked[0])
-    number = 4 if asked[1] == "auto" else int(asked[1])
-    if cluster is not None and "auto" in asked:
+    strategy, chunks = signature.strategy, signature.chunks
+    taken = AllToAllStrategy.O1 if strategy == "auto" else AllToAllStrategy(strategy)
+    number = 4 if chunks == "auto" else int(chunks)
+    if cluster is not None and "auto" in (strategy, chunks):
         from lightloom.planner.all_to_all import AllToAll
 
         times = AllToAll(cluster, len(counts), len(counts[0]))
         parts = counts[:1] if signature.layout == "replicated" else counts
         tokens = torch.tensor(parts).sum(dim=0).numpy()
-        timed = times.of_tokens(tokens, token_bytes, None if asked[1] == "auto" else number).times
-        if asked[0] == "auto":
-            allowed = [AllToAllStrategy(name) for name in known[1:]]
+        timed = times.of_tokens(tokens, token_bytes, None if chunks == "auto" else number).times
+        if strategy == "auto":
+            allowed = STRATEGIES[signature.layout]
             among = [name for name in cluster.choices if name in allowed] or allowed
             taken = min(among, key=lambda name: timed[name].time_s)
         number = timed[taken].chunks

@@ -13,13 +13,18 @@ import datetime
 import os
 import statistics
 import time
+import tomllib
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from lightloom.inputs.strict import check
+from lightloom.planner.all_to_all import AllToAll
+from lightloom.planner.cluster import StrategyCluster
+from lightloom.planner.strategy import AllToAllStrategy
+from lightloom.planner.volume import AllToAllVolume, balanced
 from lightloom.torch.all_to_all import all_to_all_tp
 from lightloom.torch.moves import Groups
 
@@ -70,11 +75,11 @@ class Calibration:
     def text(self) -> str:
         """The file of the cluster."""
         sends, gathers, copies = (
-            [(size, self._time_s(operation(size))) for size in self.sizes]
+            _rising([(size, self._time_s(operation(size))) for size in self.sizes])
             for operation in (self.send, self.gather, self.copy)
         )
-        copy_s, gather_s = self.penalties(sends, gathers, copies)
-        servers = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
+        # EP ranks of one server, or of servers with one each, have one way
+        tables = {"all_to_all": sends, "within": sends, "gather": gathers, "copy": copies}
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
         date = datetime.datetime.now(tz=datetime.UTC).date()
         source = (
@@ -84,17 +89,14 @@ class Calibration:
         )
         head = [
             f'title = "{name}, {dist.get_world_size()} ranks"',
-            f"gpus_per_server = {servers}",
+            f"gpus_per_server = {_ranks_per_server()}",
             f"grouped_gather = {self.grouped_gather():.4g}",
         ]
-        # EP ranks of one server, or of servers with one each, have one way
-        tables = {"all_to_all": sends, "within": sends, "gather": gathers, "copy": copies}
-        parts = [_table(key, _rising(rows), source) for key, rows in tables.items()]
-        parts.append(
-            f"[penalties]\ncopy_s = {copy_s:.4g}\ngather_s = {gather_s:.4g}\n"
-            f'source = "{source}, {CHUNKS} chunks"'
-        )
-        return "\n\n".join(["\n".join(head), *parts]) + "\n"
+        parts = ["\n".join(head), *(_table(key, rows, source) for key, rows in tables.items())]
+        curves = "\n\n".join(parts)
+        costs = self.penalties(check(StrategyCluster, tomllib.loads(curves), "measured"))
+        keys = "\n".join(f"{key} = {cost_s:.4g}" for key, cost_s in costs.items())
+        return f'{curves}\n\n[penalties]\n{keys}\nsource = "{source}, {CHUNKS} chunks"\n'
 
     def send(self, size: int) -> Callable[[], object]:
         """An all-to-all in which a rank sends so many bytes to others."""
@@ -135,20 +137,15 @@ class Calibration:
         alone, together = self._time_s(self.gather(smallest)), self._time_s(several)
         return min(10.0, max(0.0, (together / alone - 1) / (ranks - 1)))
 
-    def penalties(self, sends: Table, gathers: Table, copies: Table) -> tuple[float, float]:
-        """What a chunk costs beyond its operations, with O2 and with O3; 0 if nothing."""
+    def penalties(self, cluster: StrategyCluster) -> dict[str, float]:
+        """What a chunk costs beyond its operations, by key of the file; 0 if nothing."""
         ranks, tp = self.groups.ep_size, self.groups.tp_size
         each = max(tp * CHUNKS, self.sizes[-1] // ROW_BYTES // ranks)
         x = self._bytes(each * ranks * ROW_BYTES).view(-1, ROW_BYTES)
-        size = len(x) * ROW_BYTES / CHUNKS
-        a = _at(sends, size * (ranks - 1) / ranks / tp)
-        g, d = _at(gathers, size * (tp - 1) / tp), _at(copies, size)
-        expected = {
-            "O2": a + g + d + (CHUNKS - 1) * max(a, g + d),
-            "O3": a + g + d + (CHUNKS - 1) * max(a, g, d),
-        }
-        costs = []
-        for strategy, expected_s in expected.items():
+        expected = AllToAll(cluster, tp, ranks)
+        volume = AllToAllVolume.of(balanced(ranks), x.numel(), expected.ranks_per_server)
+        costs = {}
+        for key, strategy in (("copy_s", AllToAllStrategy.O2), ("gather_s", AllToAllStrategy.O3)):
 
             def run(name: str = strategy) -> None:
                 all_to_all_tp(
@@ -156,8 +153,9 @@ class Calibration:
                     strategy=name, chunks=CHUNKS,
                 )  # fmt: skip
 
-            costs.append(max(0.0, (self._time_s(run) - expected_s) / CHUNKS))
-        return costs[0], costs[1]
+            beyond_s = self._time_s(run) - expected.time_s(strategy, volume, CHUNKS)
+            costs[key] = max(0.0, beyond_s / CHUNKS)
+        return costs
 
     def _bytes(self, size: int) -> torch.Tensor:
         return torch.zeros(size, dtype=torch.uint8, device=self.device)
@@ -207,13 +205,8 @@ def _group(ranks: range) -> dist.ProcessGroup | None:
     return group if isinstance(group, dist.ProcessGroup) else None
 
 
-def _at(table: Table, size: float) -> float:
-    """The time of a size: linear between the two measured ones around it."""
-    rows = _rising(table)
-    for (below, early), (above, late) in pairwise(rows):
-        if size <= above:
-            return early + max(0.0, size - below) / (above - below) * (late - early)
-    return rows[-1][1] * size / rows[-1][0]
+def _ranks_per_server() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
 
 
 def _rising(table: Table) -> Table:

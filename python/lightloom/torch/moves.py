@@ -61,25 +61,22 @@ class Moves:
         """Send rows, ``(rows, elements)``, into ``out`` of all TP ranks of their receivers."""
         rows, out = _as_bytes(rows), _as_bytes(out)
         if self._whole:
-            sent, got = ([_span(parts).size for parts in way] for way in self._ways)
+            sent, got = self._counts
             self._all_to_all(out, rows, got, sent).wait()
             return
-        begin = self._begin_dispatch(rows)
-        arriving, unfinished = begin(0), None
+        copies_late = self.strategy is AllToAllStrategy.O3
+        arriving = self._begin_dispatch(self.chunks[0], rows)
+        unfinished: list[Finish] = []
         for number, chunk in enumerate(self.chunks):
             work, part = arriving
             work.wait()
             if number + 1 < len(self.chunks):
-                arriving = begin(number + 1)
-            finish = self._gather(chunk.got, part, out)
-            if unfinished is not None:
-                unfinished()
-            unfinished = finish
-            if self.strategy is not AllToAllStrategy.O3:
-                unfinished()
-                unfinished = None
-        if unfinished is not None:
-            unfinished()
+                arriving = self._begin_dispatch(self.chunks[number + 1], rows)
+            unfinished.append(self._gather(chunk.got, part, out))
+            while len(unfinished) > copies_late:
+                unfinished.pop(0)()
+        for finish in unfinished:
+            finish()
 
     def combine(self, rows: torch.Tensor, out: torch.Tensor, *, partial: bool) -> None:
         """Send what :meth:`dispatch` brought back to where it came from.
@@ -97,7 +94,7 @@ class Moves:
             if partial and self.groups.tp_size > 1:
                 rows = rows.clone()
                 dist.all_reduce(rows, group=self.groups.tp)
-            sent, got = ([_span(parts).size for parts in way] for way in self._ways)
+            sent, got = self._counts
             self._all_to_all(_as_bytes(out), _as_bytes(rows), sent, got).wait()
             return
         home, arrived = _as_bytes(out), None
@@ -122,34 +119,27 @@ class Moves:
         )
 
     @property
-    def _ways(self) -> tuple[Parts, Parts]:
-        """What is sent and got, of the only chunk."""
+    def _counts(self) -> tuple[list[int], list[int]]:
+        """Rows that are sent to each EP rank, and got of each, of the only chunk."""
         (chunk,) = self.chunks
-        return chunk.sent, chunk.got
+        return [_span(parts).size for parts in chunk.sent], [_span(p).size for p in chunk.got]
 
     @property
     def _sender(self) -> int:
         """Which part of what is sent is the rank's own."""
         return self.groups.tp_rank if self.replicated else 0
 
-    def _begin_dispatch(
-        self, rows: torch.Tensor
-    ) -> Callable[[int], tuple[dist.Work, torch.Tensor]]:
-        """Begins the all-to-all of a chunk; what arrives is padded to the widest of TP ranks."""
-
-        def begin(number: int) -> tuple[dist.Work, torch.Tensor]:
-            chunk = self.chunks[number]
-            sent = [parts[self._sender] for parts in chunk.sent]
-            got = [parts[self.groups.tp_rank].size for parts in chunk.got]
-            part = rows.new_empty(_width(chunk.got), rows.shape[1])
-            packed = torch.cat([rows[start:stop] for start, stop in sent])
-            counts = [range_.size for range_ in sent]
-            return self._all_to_all(part[: sum(got)], packed, got, counts), part
-
-        return begin
+    def _begin_dispatch(self, chunk: Chunk, rows: torch.Tensor) -> tuple[dist.Work, torch.Tensor]:
+        """Begin the all-to-all of a chunk; what arrives is padded to the widest of TP ranks."""
+        sent = [parts[self._sender] for parts in chunk.sent]
+        got = [parts[self.groups.tp_rank].size for parts in chunk.got]
+        part = rows.new_empty(_width(chunk.got), rows.shape[1])
+        packed = torch.cat([rows[start:stop] for start, stop in sent])
+        counts = [own.size for own in sent]
+        return self._all_to_all(part[: sum(got)], packed, got, counts), part
 
     def _begin_combine(self, chunk: Chunk, part: torch.Tensor) -> tuple[dist.Work, torch.Tensor]:
-        """Begins the all-to-all of a chunk on its way back."""
+        """Begin the all-to-all of a chunk on its way back."""
         sent = [parts[self._sender].size for parts in chunk.sent]
         got = [parts[self.groups.tp_rank].size for parts in chunk.got]
         packed = _as_bytes(part)[: sum(got)]

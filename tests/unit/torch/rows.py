@@ -187,6 +187,8 @@ def check_wrong(tp, ep, report):
         "strategy": {"strategy": "O2" if rank == 0 else "O3"},
         "chunks": {"chunks": 2 if rank == 0 else 3, "strategy": "O2"},
         "layout": {"layout": "rows"},
+        "grad": {"grad": "partail"},
+        "cluster": {"cluster": "none.toml" if rank == 0 else None},
         "O4": {"layout": "sharded", "strategy": "O4"},
         "type": {"x": x.double() if rank == 0 else x},
         "tp_group": {"tp_group": ep_group},

@@ -25,11 +25,10 @@ if absent("torch", "numpy"):
     pytest.skip("no PyTorch: make torch", allow_module_level=True)
 
 
-def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
-    """What each rank says."""
-    command = [PYTHON, PROGRAM, "--tp", str(tp), "--ep", str(ep), "--checks", checks]
+def run(*words: str | Path) -> None:
+    """Run a program with PyTorch."""
     run = subprocess.run(
-        [*command, "--folder", folder],
+        [PYTHON, *words],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
@@ -37,6 +36,11 @@ def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
         check=False,
     )
     assert run.returncode == 0, run.stderr[-3000:]
+
+
+def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
+    """What each rank says."""
+    run(PROGRAM, "--tp", str(tp), "--ep", str(ep), "--checks", checks, "--folder", folder)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(tp * ep)]
 
 
@@ -80,6 +84,8 @@ def test_the_planner_chooses_for_the_tokens_of_a_call(four):
         ("chunks", "ranks 0 and 2 disagree: chunks = 2 and 3"),
         ("layout", "layout: expected one of replicated, sharded"),
         ("O4", "strategy of sharded tokens: expected one of auto, O1, O2, O3"),
+        ("grad", "grad: expected one of partial, replicated; did you mean"),
+        ("cluster", "rank 0: none.toml: "),
         ("type", "ranks 0 and 2 disagree: type = float64 and float32"),
         ("tp_group", "expected EP groups across TP groups"),
     ],
@@ -99,17 +105,9 @@ def test_a_lost_rank_is_one_error_on_those_that_wait_for_it(four):
 
 def test_calibration_writes_a_cluster_that_the_planner_reads(tmp_path):
     path = tmp_path / "ours.toml"
-    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
-    command += ["-m", "lightloom.torch.calibrate", "--tp", "2", "--out", path]
-    run = subprocess.run(
-        [*command, "--largest", "262144", "--repeats", "3"],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    program = ["-m", "lightloom.torch.calibrate", "--tp", "2", "--out", path]
+    run(*launch, *program, "--largest", "262144", "--repeats", "3")
     cluster = load_cluster(str(path))
     assert cluster.gpus_per_server == 4
     assert all(len(curve.sizes_bytes) == 3 for curve in (cluster.all_to_all, cluster.gather))
