@@ -10,7 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 from results import ROOT
 
-from lightloom.report.plots_svg import Axis, axis_names, document, grid_lines, padded, tag
+from lightloom.report.plots_svg import Axis, axis_names, decades, document, grid_lines, padded, tag
 
 WIDTH, HEIGHT = 760.0, 420.0
 LEFT, TOP, BOTTOM, RIGHT = 78.0, 56.0, 350.0, 190.0
@@ -61,7 +61,7 @@ class Figure:
         up = [math.log10(value) for value in values] if self.log_y else values
         x = Axis(*padded(at, 0.04) if len(at) > 1 else (0.0, 1.0), LEFT, WIDTH - RIGHT)
         y = Axis(*padded(up), BOTTOM, TOP)
-        left = _decades(y) if self.log_y else None
+        left = decades(y) if self.log_y else None
         parts = [
             tag("style", Markup(STYLE)),
             tag("text", self.title, x=16.0, y=28.0, class_="title"),
@@ -90,15 +90,7 @@ class Figure:
         if not self.log_x:
             return numbers, None
         at = [math.log10(number) for number in numbers]
-        return at, _decades(Axis(*padded(at, 0.04), LEFT, WIDTH - RIGHT))
-
-
-def _decades(axis: Axis) -> list[tuple[float, str]]:
-    """Powers of ten on a logarithmic axis, with 2 and 5 of them where there are few."""
-    powers = range(math.floor(axis.low), math.ceil(axis.high) + 1)
-    factors = (1, 2, 5) if axis.high - axis.low < 3 else (1,)
-    marks = [factor * 10.0**power for power in powers for factor in factors]
-    return [(math.log10(m), f"{m:g}") for m in marks if axis.low <= math.log10(m) <= axis.high]
+        return at, decades(Axis(*padded(at, 0.04), LEFT, WIDTH - RIGHT))
 
 
 def _drawn(line: Line, points: Sequence[tuple[float, float]]) -> list[Markup]:

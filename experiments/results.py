@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +83,9 @@ def finish(wanted: Mapping[Path, str], options: argparse.Namespace) -> int:
                     print(f"differs: {path.resolve().relative_to(ROOT)}: {row}", file=sys.stderr)
                     late = 1
     return late or write_or_check(wanted, options.write, options.check)
+
+
+def run(doc: str | None, render: Callable[..., Mapping[Path, str]]) -> int:
+    """Print, write or check what ``render(fast=...)`` makes; return the exit status."""
+    options = command_line(doc, fast=True).parse_args()
+    return finish(render(fast=options.fast), options)

@@ -16,7 +16,7 @@ from lightloom import Scenario, compare
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
-from results import command_line, finish, settings
+from results import run, settings
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.md"
@@ -98,11 +98,5 @@ def render(*, fast: bool) -> dict[Path, str]:
     return {**files, HERE / "figure.svg": figure.svg(HERE)}
 
 
-def main() -> int:
-    """Print, write or check."""
-    options = command_line(__doc__, fast=True).parse_args()
-    return finish(render(fast=options.fast), options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, render))

@@ -22,7 +22,7 @@ from lightloom.hardware import nic_activation
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
 from one_sample import ONE_SAMPLE
-from results import command_line, finish, markdown, settings
+from results import markdown, run, settings
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)
@@ -128,11 +128,5 @@ def render(*, fast: bool) -> dict[Path, str]:
     return files if fast else {**files, HERE / "figure.svg": figure.svg(HERE)}
 
 
-def main() -> int:
-    """Print, write or check."""
-    options = command_line(__doc__, fast=True).parse_args()
-    return finish(render(fast=options.fast), options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, render))

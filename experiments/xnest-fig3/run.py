@@ -28,7 +28,7 @@ from lightloom.workload.programs.phases import Phase, PhaseSequence, phase_graph
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
-from results import command_line, finish, markdown, settings
+from results import markdown, run, settings
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)
@@ -241,11 +241,5 @@ def render(*, fast: bool) -> dict[Path, str]:
     return {**files, HERE / "figure.svg": figure.svg(HERE)}
 
 
-def main() -> int:
-    """Print, write or check."""
-    options = command_line(__doc__, fast=True).parse_args()
-    return finish(render(fast=options.fast), options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, render))
