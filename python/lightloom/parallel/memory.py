@@ -266,8 +266,7 @@ def stage_memory(
     """
     options = options or MemoryOptions()
     stages = plan.held_stages(stage)
-    by_stage = plan.layers(model.num_layers)
-    chunks = [chunk for index in stages for chunk in by_stage[index]]
+    chunks = plan.held_chunks(model.num_layers, stage)
     own_layers = [layer for chunk in chunks for layer in chunk]
     layers = _by_layer(model, own_layers, lambda layer: layer_parameters(model, plan, layer))
     counts = _Shards(plan, [stage_parameters(model, plan, index) for index in stages])

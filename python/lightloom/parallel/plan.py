@@ -184,6 +184,17 @@ class Plan:
         """
         return (stage,) if self.copies == 1 else (stage, self.pp - 1 - stage)
 
+    def held_chunks(self, num_layers: int, stage: int) -> tuple[tuple[int, ...], ...]:
+        """Layers, by chunk, that the GPUs at a place of the pipeline hold.
+
+        Raises
+        ------
+        PlanError
+            See :meth:`layers`.
+        """
+        by_stage = self.layers(num_layers)
+        return tuple(chunk for index in self.held_stages(stage) for chunk in by_stage[index])
+
     @property
     def sequences_per_step(self) -> int:
         """Global batch size: sequences that one step trains on."""

@@ -90,11 +90,8 @@ def _print_stages(memory: JobMemory, console: Console) -> None:
     level = memory.fitted.options.recompute
     title = f"Peak memory per GPU, in GB; activations recomputed: {level}"
     table = plain_table(title, headers)
-    by_stage = plan.layers(memory.model.num_layers)
     for peak in memory.fitted.memory:
-        layers = sum(
-            len(chunk) for stage in plan.held_stages(peak.stage) for chunk in by_stage[stage]
-        )
+        layers = sum(map(len, plan.held_chunks(memory.model.num_layers, peak.stage)))
         is_over = peak.total_bytes > limit
         table.add_row(
             str(peak.stage),

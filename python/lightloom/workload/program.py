@@ -47,7 +47,7 @@ class _Writer:
         self.held_stages = self.plan.held_stages(stage)
         layers = self.plan.layers(self.model.num_layers)
         #: layers by chunk of a :class:`Step`
-        self.chunks = tuple(chunk for index in self.held_stages for chunk in layers[index])
+        self.chunks = self.plan.held_chunks(self.model.num_layers, stage)
         self.handles = itertools.count(EMBEDDING_HANDLE + 1)
         moe_index: dict[int, int] = {}
         for held_stage in self.held_stages:

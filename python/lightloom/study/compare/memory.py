@@ -103,12 +103,10 @@ def formula_job(memory: JobMemory) -> FormulaJob:
     model, plan = memory.model, memory.fitted.plan
     counts = {part.name: part.total for part in parameter_parts(model)}
     experts = counts.get("routed experts", 0)
-    by_stage = plan.layers(model.num_layers)
-    layers = sum(len(chunk) for stage in plan.held_stages(0) for chunk in by_stage[stage])
     return FormulaJob(
         parameters=sum(counts.values()) - experts,
         expert_parameters=experts,
-        layers=layers,
+        layers=sum(map(len, plan.held_chunks(model.num_layers, 0))),
         hidden=model.hidden_size,
         heads=model.attention.num_heads,
         top_k=model.experts_per_token or 1,
