@@ -13,25 +13,42 @@ from itertools import pairwise
 import numpy as np
 
 from lightloom.errors import FabricError
+from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.network import Direct
+from lightloom.schedule import Failures
 
 
-def without_nics(direct: Direct, nics: Iterable[tuple[int, int]], what: str) -> Direct:
-    """Return the circuits that are left, and routes for every pair that had some.
+def without_failed(
+    direct: Direct, failures: Failures, cluster: Cluster, what: str, ends: str = "NICs"
+) -> Direct:
+    """Return the circuits that failed NICs of servers leave; failed servers are replaced.
 
     Parameters
     ----------
-    direct
-        All circuits.
-    nics
-        Failed NICs, as (server, NIC); one without a circuit changes nothing.
-    what
-        Fabric, for error messages.
+    direct, failures, cluster
+        All circuits, what has failed, and the servers.
+    what, ends
+        Fabric, and what circuits end at, for error messages.
 
     Raises
     ------
     FabricError
-        If no way is left between two servers that talk.
+        If a part is not there, or no way is left between two servers that talk.
+    """
+    for server, nic in (*failures.nics, *((server, 0) for server in failures.servers)):
+        if server >= cluster.servers or nic >= cluster.nics_per_server:
+            raise FabricError(
+                f"{what}: failed: {failures.parts}: expected parts of {cluster.servers}"
+                f" servers with {cluster.nics_per_server} {ends}"
+            )
+    nics = sorted({nic for nic in failures.nics if nic[0] not in failures.servers})
+    return _without_nics(direct, nics, what)
+
+
+def _without_nics(direct: Direct, nics: Iterable[tuple[int, int]], what: str) -> Direct:
+    """The circuits that are left, and routes for every pair that had some.
+
+    One that has no circuit changes nothing.
     """
     counts = {(a, b): count for a, b, count in direct.circuits.tolist()}
     lost: dict[tuple[int, int], set[int]] = {}

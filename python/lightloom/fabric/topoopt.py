@@ -32,7 +32,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.interconnect import cluster_defaults
-from lightloom.fabric.lost_circuits import without_nics
+from lightloom.fabric.lost_circuits import without_failed
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.option_types import Count, OptionalQuantity, PartNames, Switch
 from lightloom.hardware import switch_technology
@@ -96,7 +96,9 @@ class TopoOpt(FabricOptions):
         return network_of(
             cluster,
             circuit_all_to_all(self.all_to_all),
-            parts=(self._working(self._direct(cluster, context), cluster),),
+            parts=(
+                without_failed(self._direct(cluster, context), self.failures(), cluster, self.name),
+            ),
             notes=(f"{cluster.nics_per_server} circuits per server, fixed for the job",),
         )
 
@@ -155,19 +157,6 @@ class TopoOpt(FabricOptions):
             tiers=2 if built == "folded" else 1,
             planes=planes,
         )
-
-    def _working(self, direct: Direct, cluster: Cluster) -> Direct:
-        """The circuits that are left by failed NICs of servers that are not replaced."""
-        failures = self.failures()
-        for server, nic in (*failures.nics, *((server, 0) for server in failures.servers)):
-            if server >= cluster.servers or nic >= cluster.nics_per_server:
-                raise FabricError(
-                    f"{self.name}: failed: {failures.parts}: expected parts of {cluster.servers}"
-                    f" servers with {cluster.nics_per_server} NICs"
-                )
-        replaced = set(failures.servers)
-        nics = sorted({nic for nic in failures.nics if nic[0] not in replaced})
-        return without_nics(direct, nics, self.name)
 
     def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
         rings = [

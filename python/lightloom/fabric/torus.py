@@ -29,7 +29,7 @@ from lightloom.fabric.bill import Bill, Counting, Line, Switches, merged, nic_li
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
-from lightloom.fabric.lost_circuits import without_nics
+from lightloom.fabric.lost_circuits import without_failed
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.option_types import Count, PartNames, Quantity, Spares
 from lightloom.fabric.torus_grid import CUBE, EDGE, FACE, TorusGrid, Triple, box_of, most_even
@@ -148,7 +148,9 @@ class Torus(FabricOptions):
         check_layout(cluster, context)
         grid = self.grid(cluster)
         self._check_ports(grid)
-        direct = self._working(self._direct(cluster, grid, context), cluster)
+        direct = without_failed(
+            self._direct(cluster, grid, context), self.failures(), cluster, self.name, "links"
+        )
         return network_of(
             cluster, circuit_all_to_all(self.all_to_all), (direct,), (self._words(grid),)
         )
@@ -249,18 +251,6 @@ class Torus(FabricOptions):
             cycle_servers=_column(cycles),
             cycle_counts=np.ones(len(cycles), np.uint32),
         )
-
-    def _working(self, direct: Direct, cluster: Cluster) -> Direct:
-        """The links that are left by those that have failed."""
-        failures = self.failures()
-        for server, nic in (*failures.nics, *((server, 0) for server in failures.servers)):
-            if server >= cluster.servers or nic >= cluster.nics_per_server:
-                raise FabricError(
-                    f"{self.name}: failed: {failures.parts}: expected parts of {cluster.servers}"
-                    f" servers with {cluster.nics_per_server} links"
-                )
-        nics = sorted({nic for nic in failures.nics if nic[0] not in failures.servers})
-        return without_nics(direct, nics, self.name)
 
     def _words(self, grid: TorusGrid) -> str:
         shape = "x".join(map(str, grid.shape))
