@@ -29,10 +29,11 @@ INTERCONNECTS = ("measured", "ideal")
 
 
 class LinkTable(Table):
-    """Defaults of links."""
+    """Defaults of links, and the share of a GPU's memory rate that copies reach."""
 
     link_delay_s: Value
     relay_delay_s: Value
+    copy_efficiency: Value
     ideal_nvlink_latency_s: Value
 
 

@@ -16,15 +16,13 @@ from pydantic import Field
 
 from lightloom.errors import HardwareError, InputError
 from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.interconnect import cluster_defaults
 from lightloom.hardware import load_gpu
 from lightloom.hardware.values import entry_of
 from lightloom.inputs import formats
 from lightloom.inputs.strict import Name, Number, Strict, Whole, check
 from lightloom.planner.curve import Seconds, TimeCurve
 from lightloom.planner.strategy import AllToAllStrategy
-
-#: share of a GPU's memory rate that a copy reaches, and that it reads and writes each byte
-COPY_SHARE, COPY_PASSES = 0.8, 2
 
 
 class Penalties(Strict):
@@ -111,7 +109,7 @@ def derived_cluster(*, gpu: str, rate_gbps: float, tp: int, ep: int) -> Strategy
     FabricError, HardwareError
         If the rate cannot be, or the GPU is unknown.
     """
-    model = load_gpu(gpu)
+    model, copies = load_gpu(gpu), cluster_defaults()["copy_efficiency"]
     cluster = Cluster.of(gpus=tp * ep, rate_gbps=rate_gbps, gpu=gpu)
     links, members = cluster.interconnect, max(1, cluster.gpus_per_server // tp)
     others = max(0, ep - members)
@@ -136,7 +134,8 @@ def derived_cluster(*, gpu: str, rate_gbps: float, tp: int, ep: int) -> Strategy
             source="lightloom/fabric/data/cluster.toml",
         ),
         copy=TimeCurve(
-            rate_gbps=model.hbm_rate_gbps * COPY_SHARE / COPY_PASSES,
-            source="memory rate of the GPU x 0.8, assumed, for a read and a write",
+            # each byte is read and written
+            rate_gbps=model.hbm_rate_gbps * copies.value / 2,
+            source=f"memory rate of the GPU for a read and a write, times {copies}",
         ),
     )

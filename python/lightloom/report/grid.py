@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.report.terminal import plain_table
+from lightloom.report.terminal import plain_table, print_table
 from lightloom.units import show_column
 
 #: a value over its bound that is proved to be the bound
@@ -84,3 +85,24 @@ def as_rich(grid: Grid) -> Table:
         marked = Text(f"{'*' if best else ' '} {name}")
         table.add_row(marked, *cells, style="bold green" if best else "")
     return table
+
+
+def print_rows(
+    grid: Grid, console: Console, *, left: Collection[str] = (), best: Collection[int] = ()
+) -> None:
+    """Print the table with no row marked but by its color.
+
+    Parameters
+    ----------
+    grid, console
+        What is printed, and where.
+    left
+        Words of the columns after the first that have names rather than numbers.
+    best
+        Rows that are better than others.
+    """
+    headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
+    table = plain_table(grid.title, headers, caption=grid.caption, left=left)
+    for number, row in enumerate(grid.texts):
+        table.add_row(*row, style="bold green" if number in best else "")
+    print_table(table, console)

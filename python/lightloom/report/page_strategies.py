@@ -19,6 +19,7 @@ from lightloom.report.plots_svg import (
     MARKS,
     Axis,
     axis_names,
+    decades,
     drawing,
     grid_lines,
     padded,
@@ -128,7 +129,7 @@ def _over_length(
     below = _thinned(
         [(place, _length(result.seq)) for place, result in zip(places, results, strict=True)]
     )
-    parts = [*(_log_grid(x, y, below) if logarithmic else grid_lines(x, y, below))]
+    parts = grid_lines(x, y, below, decades(y) if logarithmic else None)
     parts += axis_names(x, y, "tokens of a sequence", left)
     # those of what is chosen lie above the others
     marks: dict[bool, list[Markup]] = {False: [], True: []}
@@ -157,27 +158,6 @@ def _over_length(
 def _thinned(marks: list[tuple[float, str]], most: int = 9) -> list[tuple[float, str]]:
     """Of many marks, every so many."""
     return marks[:: -(-len(marks) // most)]
-
-
-def _log_grid(x: Axis, y: Axis, below: Sequence[tuple[float, str]]) -> list[Markup]:
-    """Lines at 1, 2 and 5 times the powers of ten of a logarithmic scale."""
-    parts = []
-    for place, text in below:
-        at = x(place)
-        parts.append(tag("line", x1=at, x2=at, y1=y.start, y2=y.end, class_="grid"))
-        parts.append(tag("text", text, x=at, y=y.start + 20, text_anchor="middle", class_="tick"))
-    marks = (1, 2, 5) if y.high - y.low < 3 else (1,)
-    for power in range(math.floor(y.low), math.ceil(y.high) + 1):
-        for mark in marks:
-            value = power + math.log10(mark)
-            if y.low <= value <= y.high:
-                at = y(value)
-                parts.append(tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid"))
-                parts.append(
-                    tag("text", f"{mark * 10.0**power:g}", x=x.start - 8, y=at + 4,
-                        text_anchor="end", class_="tick")
-                )  # fmt: skip
-    return parts
 
 
 def _length(tokens: int) -> str:

@@ -13,6 +13,7 @@ from lightloom.packets import QueueSamples
 from lightloom.report.plots_svg import (
     Axis,
     axis_names,
+    decades,
     drawing,
     grid_lines,
     padded,
@@ -47,7 +48,7 @@ def slowdowns(values: Numbers, sizes: npt.NDArray[np.int64]) -> Markup:
     x = _log_axis(sizes)
     y = Axis(*padded([1.0, float(values.max())], 0.06), _HEIGHT - 58, 16)
     parts = [
-        *grid_lines(x, y, _powers(x)),
+        *grid_lines(x, y, decades(x, 2.0, _size)),
         *axis_names(x, y, "size of the flow", "slowdown"),
         *(
             tag("circle", cx=x(math.log10(sizes[flow])), cy=y(float(values[flow])), r=2.4,
@@ -128,12 +129,5 @@ def _log_axis(sizes: npt.NDArray[np.int64]) -> Axis:
     return Axis(low - room, high + room, 74, _WIDTH - 18)
 
 
-def _powers(x: Axis) -> list[tuple[float, str]]:
-    """Round sizes on a logarithmic axis: 1, 2 and 5 times powers of ten, or these alone."""
-    factors = (1, 2, 5) if x.high - x.low < 2 else (1,)
-    powers = [
-        math.log10(factor) + power
-        for power in range(math.floor(x.low), math.ceil(x.high) + 1)
-        for factor in factors
-    ]
-    return [(at, show_bytes(round(10**at), 3)) for at in powers if x.low <= at <= x.high]
+def _size(size_bytes: float) -> str:
+    return show_bytes(round(size_bytes), 3)

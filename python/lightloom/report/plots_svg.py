@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -188,6 +188,16 @@ def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
     return (max(0.0, low - room) if low >= 0 else low - room), high + room
 
 
+def decades(
+    axis: Axis, few: float = 3.0, show: Callable[[float], str] = "{:g}".format
+) -> list[tuple[float, str]]:
+    """Powers of ten on a logarithmic axis, with 2 and 5 times them where they are ``few``."""
+    factors = (1, 2, 5) if axis.high - axis.low < few else (1,)
+    powers = range(math.floor(axis.low), math.ceil(axis.high) + 1)
+    marks = [factor * 10.0**power for power in powers for factor in factors]
+    return [(math.log10(m), show(m)) for m in marks if axis.low <= math.log10(m) <= axis.high]
+
+
 def grid_lines(
     x: Axis,
     y: Axis,
@@ -196,11 +206,11 @@ def grid_lines(
 ) -> list[Markup]:
     """Lines at round numbers of both axes, and the numbers; ``below`` and ``left`` say others."""
     parts = []
-    for value, text in below or _round_numbers(x):
+    for value, text in _round_numbers(x) if below is None else below:
         at = x(value)
         parts.append(tag("line", x1=at, x2=at, y1=y.start, y2=y.end, class_="grid"))
         parts.append(tag("text", text, x=at, y=y.start + 20, text_anchor="middle", class_="tick"))
-    for value, text in left or _round_numbers(y):
+    for value, text in _round_numbers(y) if left is None else left:
         at = y(value)
         parts.append(tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid"))
         parts.append(tag("text", text, x=x.start - 8, y=at + 4, text_anchor="end", class_="tick"))

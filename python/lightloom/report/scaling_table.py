@@ -7,12 +7,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from lightloom.report.grid import Grid
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.grid import Grid, print_rows
 from lightloom.study.compare.plan_search import title
 from lightloom.study.compare.results import SAME
 from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
 
+#: columns of names
+_NAMES = ("fabric", "GPU", "plan")
 _HEADERS = {"gpus": ("GPUs", ""), "rate_gbps": ("rate", "Gb/s"), "gpu": ("GPU", "")}
 
 
@@ -23,8 +24,8 @@ def print_scaling(scaling: Scaling, console: Console) -> None:
     for warning in warnings(scaling):
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     if (plans := plans_grid(scaling)) is not None:
-        _print_grid(plans, set(), console)
-    _print_grid(scaling_grid(scaling), best_rows(scaling), console)
+        print_rows(plans, console, left=_NAMES)
+    print_rows(scaling_grid(scaling), console, left=_NAMES, best=best_rows(scaling))
     for number, reason in scaling.failures.items():
         console.print(Text(f"{scaling.points[number].title}: {reason}"), soft_wrap=True)
     if scaling.interrupted:
@@ -33,14 +34,6 @@ def print_scaling(scaling: Scaling, console: Console) -> None:
     console.print()
     for sentence in verdicts(scaling):
         console.print(Text(sentence, style="bold"), soft_wrap=not console.is_terminal)
-
-
-def _print_grid(grid: Grid, best: set[int], console: Console) -> None:
-    headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
-    table = plain_table(grid.title, headers, caption=grid.caption, left=["fabric", "GPU", "plan"])
-    for number, row in enumerate(grid.texts):
-        table.add_row(*row, style="bold green" if number in best else "")
-    print_table(table, console)
 
 
 def opening(scaling: Scaling) -> list[str]:

@@ -11,8 +11,7 @@ from rich.text import Text
 from lightloom.planner.choose import LengthResult
 from lightloom.planner.scenario import AllToAllScenario
 from lightloom.planner.strategy import AllToAllStrategy
-from lightloom.report.grid import Grid
-from lightloom.report.terminal import plain_table, print_table
+from lightloom.report.grid import Grid, print_rows
 from lightloom.units import show_bytes, show_time
 
 #: what each strategy does, in the order of their columns
@@ -35,11 +34,7 @@ def print_strategies(
     for line in opening(scenario):
         console.print(Text(line), soft_wrap=True)
     for grid in grids(results):
-        headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
-        table = plain_table(grid.title, headers, caption=grid.caption, left=["take", "next"])
-        for row in grid.texts:
-            table.add_row(*row)
-        print_table(table, console)
+        print_rows(grid, console, left=("take", "next"))
     for note in notes(scenario):
         console.print(Text(note, style="dim"), soft_wrap=True)
     for line in verdicts(results):
@@ -102,7 +97,6 @@ def _times(demand: str, results: Sequence[LengthResult], caption: str) -> Grid:
 
 
 def _bytes(results: Sequence[LengthResult]) -> Grid:
-    shown = (AllToAllStrategy.BASELINE, AllToAllStrategy.O1, AllToAllStrategy.O3)
     return Grid(
         title=f"Bytes of the busiest GPU, {results[0].demand}",
         headers=[
@@ -113,21 +107,18 @@ def _bytes(results: Sequence[LengthResult]) -> Grid:
             ("O1 to O4\nwithin", ""),
             ("O2, O3\ncopied", ""),
         ],
-        rows=[
-            [
-                f"{result.seq:,}",
-                *(
-                    show_bytes(size)
-                    for strategy in shown[:2]
-                    for size in result.traffic[strategy][:2]
-                ),
-                show_bytes(result.traffic[shown[2]].copied_bytes),
-            ]
-            for result in results
-        ],
+        rows=[[f"{result.seq:,}", *map(show_bytes, _moved(result))] for result in results],
         best=-1,
         caption="between servers, and within one over NVLink",
     )
+
+
+def _moved(result: LengthResult) -> tuple[float, ...]:
+    """What the baseline moves, and what the others do: all but a copy is alike."""
+    whole, parts = (
+        result.traffic[strategy] for strategy in (AllToAllStrategy.BASELINE, AllToAllStrategy.O2)
+    )
+    return whole.between_bytes, whole.within_bytes, *parts
 
 
 def notes(scenario: AllToAllScenario) -> list[str]:
