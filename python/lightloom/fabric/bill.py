@@ -242,7 +242,7 @@ def merged(lines: Iterable[Line]) -> tuple[Line, ...]:
     """Lines of the same component, rate and kind added up, in the order of :data:`COMPONENTS`."""
     counts: dict[Line, int] = {}
     for line in lines:
-        one = dataclasses.replace(line, count=0)
-        counts[one] = counts.get(one, 0) + line.count
+        uncounted = dataclasses.replace(line, count=0)
+        counts[uncounted] = counts.get(uncounted, 0) + line.count
     order = sorted(counts, key=lambda line: (COMPONENTS.index(line.component), line.rate_gbps))
     return tuple(dataclasses.replace(line, count=counts[line]) for line in order if counts[line])

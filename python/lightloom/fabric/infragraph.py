@@ -90,11 +90,13 @@ class _Number(_Table):
 
     def value(self, units: Mapping[str, float], where: str) -> float | None:
         """The number in the first of some units."""
-        given = {name: number for name in units if (number := getattr(self, name)) is not None}
-        if not given and self.choice is not None:
+        units_given = {
+            name: number for name in units if (number := getattr(self, name)) is not None
+        }
+        if not units_given and self.choice is not None:
             raise FabricError(f"{where}: {self.choice}: expected one of {', '.join(units)}")
         # no digits that come of binary fractions alone
-        exact = (float(f"{number * units[name]:.12g}") for name, number in given.items())
+        exact = (float(f"{number * units[name]:.12g}") for name, number in units_given.items())
         return next(exact, None)
 
 
@@ -218,8 +220,8 @@ class _Reader:
         total = 0
         for part in self.devices[device].components:
             inside = part.choice == "device" and part.name in self.devices
-            own = self._count(part.name, choice, depth + 1) if inside else part.choice == choice
-            total += part.count * own
+            count = self._count(part.name, choice, depth + 1) if inside else part.choice == choice
+            total += part.count * count
         return total
 
     def _tiers(self) -> dict[str, _Kind]:
@@ -403,10 +405,10 @@ def _join(
     for join in ("shared", "position", "all"):
         rule = LinkRule(ends=key[:2], join=join)
         try:
-            found = joined_pairs(rule, servers, switches)
+            joined = joined_pairs(rule, servers, switches)
         except FabricError:
             continue
-        if found.shape == wanted.shape and (found == wanted).all():
+        if joined.shape == wanted.shape and (joined == wanted).all():
             return join
     return None
 
@@ -537,17 +539,17 @@ class _Writer:
 
     def edges(self) -> list[dict[str, Any]]:
         """An edge for each pair that is joined, of as many ports as it has links."""
-        found = []
+        joined = []
         for plane in range(self.graph.planes):
             for server, row in enumerate(self.graph.server_links.tolist()):
                 for switch, rule in zip(row, self.graph.server_rules[server].tolist(), strict=True):
-                    found.append(
+                    joined.append(
                         self._joined(_Place(SERVERS, server), self._at(switch, plane), 1, rule)
                     )
             for a, b, count, rule in self.graph.pairs.tolist():
                 ends = self._at(a, plane), self._at(b, plane)
-                found.append(self._joined(*ends, count, rule))
-        return found
+                joined.append(self._joined(*ends, count, rule))
+        return joined
 
     def _at(self, switch: int, plane: int) -> _Place:
         name = self.graph.tier_of(switch).name

@@ -135,12 +135,12 @@ class Topology(FabricOptions):
         each = (count, rates[rules], delays[rules], rules)
         columns = [*ends, *(np.tile(column, graph.planes) for column in each)]
         nics = cluster.nics_per_server
-        own = int(graph.server_rules[0, 0])
+        first_rule = int(graph.server_rules[0, 0])
         return SwitchGraph(
             nics=nics,
             ports=graph.links_per_server // nics,
-            port_rate_bps=int(rates[own]),
-            port_delay_ps=int(delays[own]),
+            port_rate_bps=int(rates[first_rule]),
+            port_delay_ps=int(delays[first_rule]),
             switches=graph.switches * graph.planes,
             switch_of_port=graph.ports(nics).reshape(-1).astype(np.uint32),
             bundles=np.column_stack(columns).astype(np.uint64),
@@ -194,7 +194,7 @@ class Topology(FabricOptions):
         for rule, count in zip(self.links, links, strict=True):
             lines += self._lines(rule, int(count), cluster, counting)
         boxes = [self._boxes(name, graph, cluster) for name in graph.tiers]
-        own = [
+        priced = [
             dataclasses.replace(
                 line,
                 price_usd=self.prices_usd.get(line.component),
@@ -206,7 +206,7 @@ class Topology(FabricOptions):
             fabric=self.name,
             gpus=cluster.gpus,
             servers=cluster.servers,
-            lines=merged(own),
+            lines=merged(priced),
             switches=tuple(boxes),
             fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=len(graph.tiers)),
@@ -215,8 +215,8 @@ class Topology(FabricOptions):
     def links_of_rules(self, graph: TopologyGraph) -> list[int]:
         """Links of each rule, all planes together."""
         between = np.bincount(graph.pairs[:, 3], graph.pairs[:, 2], minlength=len(self.links))
-        own = np.bincount(graph.server_rules.reshape(-1), minlength=len(self.links))
-        return [round(count) * graph.planes for count in (between + own).tolist()]
+        of_servers = np.bincount(graph.server_rules.reshape(-1), minlength=len(self.links))
+        return [round(count) * graph.planes for count in (between + of_servers).tolist()]
 
     def _lines(
         self, rule: LinkRule, count: int, cluster: Cluster, counting: Counting

@@ -256,9 +256,9 @@ def _refuse_twice(
             ends = np.sort(ends, axis=1)
         pairs, counts = np.unique(ends, axis=0, return_counts=True)
         if (counts > 1).any():
-            one = set(pairs[counts > 1][0].tolist())
+            twice = set(pairs[counts > 1][0].tolist())
             shown = " and ".join(
-                f"{name} {min(one) - tiers[name].first}" if first == second else name
+                f"{name} {min(twice) - tiers[name].first}" if first == second else name
                 for name in (first, second)
             )
             rules = " and ".join(f"links.{number}" for number in numbers)

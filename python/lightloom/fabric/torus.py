@@ -107,12 +107,12 @@ class Torus(FabricOptions):
         Servers are boxes of a cube: of the GPUs of others as many as a power of two.
         """
         asked = super().adapt(cluster)
-        given = self.gpus_per_server
+        wanted = self.gpus_per_server
         size = 1 << (min(asked.gpus_per_server, CUBE).bit_length() - 1)
-        if given is not None and given != size:
+        if wanted is not None and wanted != size:
             raise FabricError(
-                f"{self.name}: gpus_per_server = {given}: expected a box of a cube: 1, 2, 4, 8, 16,"
-                " 32 or 64"
+                f"{self.name}: gpus_per_server = {wanted}: expected a box of a cube: 1, 2, 4, 8,"
+                " 16, 32 or 64"
             )
         grid = self._grid(asked.used_gpus, box_of(size))
         if self.nics_per_server not in (None, grid.ends_per_server):
@@ -211,7 +211,7 @@ class Torus(FabricOptions):
                     f"{self.name}: shape = {shape}: {math.prod(self.shape):,} GPUs: expected"
                     f" {gpus:,} or more"
                 )
-            if any(edge % own for edge, own in zip(self.shape, box, strict=True)):
+            if any(edge % side for edge, side in zip(self.shape, box, strict=True)):
                 servers = "x".join(map(str, box))
                 raise FabricError(
                     f"{self.name}: shape = {shape}: expected whole servers, boxes of {servers} GPUs"
@@ -294,4 +294,4 @@ def _offsets(lists: Sequence[Sequence[int]]) -> np.ndarray[Any, np.dtype[np.uint
 
 
 def _column(lists: Sequence[Sequence[int]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    return np.array([server for own in lists for server in own], np.uint32)
+    return np.array([server for route in lists for server in route], np.uint32)

@@ -83,7 +83,7 @@ class TorusGrid:
     @property
     def size(self) -> Triple:
         """Servers along each dimension."""
-        x, y, z = (edge // own for edge, own in zip(self.shape, self.box, strict=True))
+        x, y, z = (edge // side for edge, side in zip(self.shape, self.box, strict=True))
         return x, y, z
 
     @property
@@ -122,14 +122,14 @@ class TorusGrid:
         """Servers of a cube, or of the part of one, along each dimension."""
         if not self.goes_around:
             return self.size
-        x, y, z = (EDGE // own for own in self.box)
+        x, y, z = (EDGE // side for side in self.box)
         return x, y, z
 
     @cached_property
     def places(self) -> list[Triple]:
         """Where each server is, by its number."""
         x_size, y_size, z_size = inside = self._inside
-        cubes = (count // own for count, own in zip(self.size, inside, strict=True))
+        cubes = (count // side for count, side in zip(self.size, inside, strict=True))
         return [
             (a * x_size + x, b * y_size + y, c * z_size + z)
             for a, b, c in _in_order(*cubes)

@@ -203,10 +203,10 @@ class XnestPlus(RackFabric):
     def _notes(self, cluster: Cluster) -> tuple[str, ...]:
         k, ports = self._k(cluster), self._ports(cluster)
         knows = "what comes" if self.estimator == "clairvoyant" else "what was measured"
-        own = "" if self._is_plus else f"{self.variant}: "
+        name = "" if self._is_plus else f"{self.variant}: "
         half = ", one half at a time" if self.halves and self.variant != "flexfly" else ""
         return (
-            f"{own}k = {k}: {self._racks(cluster)} of {k * k} racks, {ports.switches} circuits of"
+            f"{name}k = {k}: {self._racks(cluster)} of {k * k} racks, {ports.switches} circuits of"
             f" {ports.fibers} fibers each; they follow {knows}, each {show_time(self.epoch_s)}"
             f"{half}, and are dark for {show_time(self._dark_s())} when they change",
         )

@@ -87,11 +87,11 @@ def chunks_of(
             ],
         )
     else:
-        own = [counts[tp_rank][ep_rank][other] for other in range(ranks)]
+        mine = [counts[tp_rank][ep_rank][other] for other in range(ranks)]
         from_each = [[counts[tp][other][ep_rank] for tp in range(width)] for other in range(ranks)]
         begins = _starts([sum(rows) for rows in from_each])
         ways = (
-            [_cut_apart([rows], at, chunks) for rows, at in zip(own, _starts(own), strict=True)],
+            [_cut_apart([rows], at, chunks) for rows, at in zip(mine, _starts(mine), strict=True)],
             [_cut_apart(rows, at, chunks) for rows, at in zip(from_each, begins, strict=True)],
         )
     return [

@@ -47,10 +47,10 @@ class AllToAllVolume:
         matrix = shares * sent_bytes
         servers = np.arange(len(matrix)) // ranks_per_server
         same = servers[:, None] == servers[None, :]
-        own = np.eye(len(matrix), dtype=bool)
+        itself = np.eye(len(matrix), dtype=bool)
         return cls(
             between_bytes=_busiest(np.where(same, 0.0, matrix)),
-            within_bytes=_busiest(np.where(same & ~own, matrix, 0.0)),
+            within_bytes=_busiest(np.where(same & ~itself, matrix, 0.0)),
             gathered_bytes=float(matrix.sum(axis=0).max()),
         )
 

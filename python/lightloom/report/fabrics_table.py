@@ -99,8 +99,8 @@ def _bill_as_json(bill: Bill, prices: Prices) -> dict[str, Any]:
 
 def _part_as_json(line: Line) -> dict[str, Any]:
     """Fields of a part; its price and power are there if the fabric says them."""
-    own = ("price_usd", "power_w")
-    return {name: it for name, it in asdict(line).items() if name not in own or it is not None}
+    optional = ("price_usd", "power_w")
+    return {name: it for name, it in asdict(line).items() if name not in optional or it is not None}
 
 
 def _first_sentence(fabric_class: type) -> str:

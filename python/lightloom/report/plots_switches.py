@@ -126,8 +126,8 @@ class SwitchRows:
     def _use(self, layer: int) -> LinkUse | None:
         """The use of links of a layer, of both directions that with more."""
         uses = [self.drawing.uses.get(name) for name in self.graph.layers[layer]]
-        known = [use for use in uses if use is not None]
-        return max(known, key=lambda use: use.mean) if known else None
+        measured = [use for use in uses if use is not None]
+        return max(measured, key=lambda use: use.mean) if measured else None
 
     def _between(self) -> None:
         for a, b, *_, layer in self.bundles.tolist():

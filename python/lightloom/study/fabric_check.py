@@ -82,13 +82,13 @@ def check_fabric(
     if cluster.servers < 2:
         raise FabricError(f"{fabric.name}: one server: expected two or more to send between")
     trial = _Trial(fabric, cluster, seed)
-    found = []
+    laws = []
     for number, (name, law) in enumerate(LAWS.items()):
         if progress is not None and progress(number / len(LAWS), name) is False:
             raise KeyboardInterrupt
         cases = list(law(trial))
-        found.append(Law(name, len(cases), next((text for text in cases if text), None)))
-    return found
+        laws.append(Law(name, len(cases), next((text for text in cases if text), None)))
+    return laws
 
 
 class _Trial:

@@ -45,19 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="file of the cluster (TOML)")
     parser.add_argument("--largest", type=int, default=2**28, help="bytes of the largest operation")
     parser.add_argument("--repeats", type=int, default=10, help="times that each is repeated")
-    given = parser.parse_args(arguments)
-    if given.tp < 1 or given.repeats < 1 or given.largest < SMALLEST * STEP:
+    options = parser.parse_args(arguments)
+    if options.tp < 1 or options.repeats < 1 or options.largest < SMALLEST * STEP:
         parser.error(f"expected --tp and --repeats of 1 or more, --largest of {SMALLEST * STEP:,}")
     device = _device()
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    if dist.get_world_size() % given.tp or dist.get_world_size() < 2 * given.tp:
-        parser.error(
-            f"--tp {given.tp}: {dist.get_world_size()} ranks; expected two or more whole TP groups"
-        )
-    measured = Calibration(_groups(given.tp), device, given.repeats, given.largest).text()
+    ranks = dist.get_world_size()
+    if ranks % options.tp or ranks < 2 * options.tp:
+        parser.error(f"--tp {options.tp}: {ranks} ranks; expected two or more whole TP groups")
+    measured = Calibration(_groups(options.tp), device, options.repeats, options.largest).text()
     if dist.get_rank() == 0:
-        given.out.write_text(measured, encoding="utf-8")
-        print(f"wrote {given.out}: lightloom alltoall MODEL --cluster {given.out}")
+        options.out.write_text(measured, encoding="utf-8")
+        print(f"wrote {options.out}: lightloom alltoall MODEL --cluster {options.out}")
     dist.destroy_process_group()
 
 

@@ -135,7 +135,7 @@ class Moves:
         got = [parts[self.groups.tp_rank].size for parts in chunk.got]
         part = rows.new_empty(_width(chunk.got), rows.shape[1])
         packed = torch.cat([rows[start:stop] for start, stop in sent])
-        counts = [own.size for own in sent]
+        counts = [to_one.size for to_one in sent]
         return self._all_to_all(part[: sum(got)], packed, got, counts), part
 
     def _begin_combine(self, chunk: Chunk, part: torch.Tensor) -> tuple[dist.Work, torch.Tensor]:
@@ -187,9 +187,9 @@ class Moves:
 
     def _add(self, chunk: Chunk, rows: torch.Tensor, partial: bool) -> Callable[[], torch.Tensor]:
         """Begin to add up the rank's part over TP ranks; what it returns waits for the sum."""
-        parts, tp, own = chunk.got, self.groups.tp, self.groups.tp_rank
+        parts, tp, tp_rank = chunk.got, self.groups.tp, self.groups.tp_rank
         if not partial or self.groups.tp_size == 1:
-            packed = torch.cat([rows[slice(*ranges[own])] for ranges in parts])
+            packed = torch.cat([rows[slice(*ranges[tp_rank])] for ranges in parts])
             return lambda: packed
         width = _width(parts)
         part = rows.new_empty(width, rows.shape[1])

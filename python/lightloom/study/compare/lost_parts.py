@@ -254,8 +254,8 @@ def _of_racks(part: RegionPart, racks: RackCircuits, servers: int) -> Loss:
     lost = Failures(nics=[(part.number, at)])
     if is_rotor:
         return Loss(f"{left}, so that all pairs keep a slot", lost)
-    own = sum(part.number in joined for joined in switches)
-    return Loss(f"{own - 1} of {own} circuits of its rack left", lost)
+    joining = sum(part.number in joined for joined in switches)
+    return Loss(f"{joining - 1} of {joining} circuits of its rack left", lost)
 
 
 def _of_panel(part: RegionPart, cluster: Cluster) -> Loss:

@@ -49,7 +49,7 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
     options = packet_options(job.scenario)
     if options is None:
         return {}
-    packets, found = packets_like(job.scenario), {}
+    packets, by_fabric = packets_like(job.scenario), {}
     for fabric in job.fabrics:
         network = networks.get(fabric)
         if network.part(Crossbars) is not None:
@@ -62,8 +62,8 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
                     " them; give --phases whole, or leave it out"
                 )
             sample = 0
-        found[fabric.name] = Phases(network, packets, sample)
-    return found
+        by_fabric[fabric.name] = Phases(network, packets, sample)
+    return by_fabric
 
 
 def _follows_clock(network: Network) -> bool:
