@@ -14,7 +14,7 @@ play alternately, layer by layer, so that each hides the other's all-to-alls.
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -58,21 +58,10 @@ def turns(plan: Plan, stage: int) -> list[Turn]:
 
 
 def _one_forward_one_backward(plan: Plan, stage: int) -> list[Turn]:
-    """1F1B; the interleaved warm-up is ``2 (pp - stage - 1) + (vpp - 1) pp`` passes, the plain one
-    ``pp - stage - 1``, at most all of them.
-
-    Passes that alternate end at the same time, so that a gradient moves up one stage per turn. As
-    much earlier must the forward passes run: the warm-up is as long as the interleaved one, and
-    one pass more, so that the last stage, too, has two micro-batches (Megatron-Core does the same
-    with ``overlap_moe_expert_parallel_comm``).
-    """
+    """1F1B, plain or interleaved: the warm-up, at most all passes, then one of each in turn."""
     alternates = plan.overlap_all_to_all == "batch"
     total = plan.micro_batches * plan.vpp
-    if plan.vpp == 1 and not alternates:
-        warm_up = plan.pp - stage - 1
-    else:
-        warm_up = 2 * (plan.pp - stage - 1) + (plan.vpp - 1) * plan.pp + alternates
-    warm_up = min(warm_up, total)
+    warm_up = min(_warm_up(plan, stage), total)
     turns: list[Turn] = [(_pass(plan, index, forward=True),) for index in range(warm_up)]
     for index in range(warm_up, total):
         both = (
@@ -82,6 +71,21 @@ def _one_forward_one_backward(plan: Plan, stage: int) -> list[Turn]:
         turns += [both] if alternates else [(step,) for step in both]
     turns += [(_pass(plan, index, forward=False),) for index in range(total - warm_up, total)]
     return turns
+
+
+def _warm_up(plan: Plan, stage: int) -> int:
+    """Forward passes before the first backward pass, if there are so many.
+
+    They are ``pp - stage - 1``, or interleaved ``2 (pp - stage - 1) + (vpp - 1) pp``. Passes that
+    alternate end at the same time, so that a gradient moves up one stage per turn. As much earlier
+    must the forward passes run: the warm-up is as long as the interleaved one, and one pass more,
+    so that the last stage, too, has two micro-batches (Megatron-Core does the same with
+    ``overlap_moe_expert_parallel_comm``).
+    """
+    alternates = plan.overlap_all_to_all == "batch"
+    if plan.vpp == 1 and not alternates:
+        return plan.pp - stage - 1
+    return 2 * (plan.pp - stage - 1) + (plan.vpp - 1) * plan.pp + alternates
 
 
 def _pass(plan: Plan, index: int, *, forward: bool) -> Step:
@@ -185,7 +189,8 @@ class _DualPipe:
 def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     """Largest sum of ``weight[chunk]`` over passes whose weight gradients have not been computed.
 
-    Where the passes of a turn alternate, layer by layer, one keeps what the other frees.
+    Where the passes of a turn alternate, layer by layer, one keeps what the other frees. All are
+    closed forms of the orders that :func:`turns` plays; tests hold them against these.
 
     Parameters
     ----------
@@ -195,21 +200,51 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
         What one micro-batch in flight holds in each chunk, in any unit; with DualPipe, in each of
         the held stages.
     """
-    alternates = plan.overlap_all_to_all == "batch"
-    if plan.vpp == 1 and plan.schedule == "1f1b" and not alternates:
-        return min(plan.pp - stage, plan.micro_batches) * weight[0]
-    in_flight = peak = 0.0
-    # what is in flight repeats once the pipeline is full: four rounds of it have the peak
-    few = 4 * plan.pp + plan.micro_batches % plan.pp
-    if few < plan.micro_batches:
-        plan = dataclasses.replace(plan, micro_batches=few)
-    for turn in turns(plan, stage):
-        for step in turn:
-            if step.forward:
-                in_flight += weight[step.chunk]
-            elif step.part != "input":
-                in_flight -= weight[step.chunk]
-            if not alternates:
-                peak = max(peak, in_flight)
-        peak = max(peak, in_flight)
-    return peak
+    if plan.schedule == "dualpipe":
+        return _dualpipe_peak(plan, stage, weight)
+    if plan.schedule == "zero-bubble":
+        # weights wait for as many micro-batches as the warm-up is shorter than the first stage's
+        return min(plan.pp, plan.micro_batches) * weight[0]
+    # backward passes are so many behind when a forward pass ends
+    behind = _warm_up(plan, stage) + (plan.overlap_all_to_all != "batch")
+    if plan.vpp == 1:
+        return min(behind, plan.micro_batches) * weight[0]
+    return _interleaved_peak(plan, behind, weight)
+
+
+def _interleaved_peak(plan: Plan, behind: int, weight: tuple[float, ...]) -> float:
+    """The largest difference of the sums of forward passes and of those ``behind`` them.
+
+    Both sums repeat after ``pp * vpp`` passes, and are straight while neither changes its chunk:
+    within one round, the largest difference is where one does.
+    """
+    pp, vpp = plan.pp, plan.vpp
+    total, around = plan.micro_batches * vpp, pp * vpp
+    forward, backward = _sums(weight), _sums(weight[::-1])
+
+    def held(passes: int, sums: list[float]) -> float:
+        rounds, rest = divmod(passes, around)
+        chunk, within = divmod(rest, pp)
+        more = within * (sums[chunk + 1] - sums[chunk])
+        return pp * (rounds * sums[vpp] + sums[chunk]) + more
+
+    if behind >= total:
+        return held(total, forward)
+    last = min(total, behind + around)
+    changes = {behind, last, *range(behind, last, pp)}
+    changes.update(range(-(-behind // pp) * pp, last, pp))
+    return max(held(count, forward) - held(count - behind, backward) for count in changes)
+
+
+def _sums(weight: tuple[float, ...]) -> list[float]:
+    return [0.0, *itertools.accumulate(weight)]
+
+
+def _dualpipe_peak(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
+    """What the warm-up begins, and where a pass of the closer end begins before one ends."""
+    place = _DualPipe(plan, stage)
+    near, far = weight[place.near], weight[1 - place.near]
+    full = 2 * place.after * near + (place.before + 1) * (near + far)
+    if plan.overlap_all_to_all != "batch" or place.after == 0:
+        return full + near
+    return full + max(0.0, near - far)
