@@ -9,9 +9,13 @@ held against those of ``tests/crosscheck/test_memory_measured.py`` (:data:`ERROR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, get_args
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from lightloom.errors import PlanError, echo, expected_one_of
 from lightloom.models.model import NO_ATTENTION, Model
@@ -29,12 +33,12 @@ from lightloom.models.parameters import (
 )
 from lightloom.parallel.activations import CACHES, FP8_BYTES, TENSORS, Format, kept_tensors
 from lightloom.parallel.pipeline import peak_in_flight
-from lightloom.parallel.plan import Plan
+from lightloom.parallel.plan import Plan, balanced_layout
 from lightloom.practice import ActivationCache, Precision, Recompute, Sharded, StatePrecision
 
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 
-_Value = TypeVar("_Value")
+Floats = npt.NDArray[np.float64]
 
 #: bytes per parameter of Adam: FP32 master copy and two moments in each format
 _OPTIMIZER_BYTES = {"fp32": 12.0, "bf16": 8.0}
@@ -177,6 +181,32 @@ class StageMemory:
 
 
 @dataclass(frozen=True)
+class MemoryTable:
+    """Peak bytes per GPU of all pipeline stages, ``(pp,)`` each."""
+
+    parameters_bytes: Floats
+    gradients_bytes: Floats
+    optimizer_bytes: Floats
+    activations_bytes: Floats
+    logits_bytes: Floats
+    workspace_bytes: Floats
+
+    @property
+    def peak_bytes(self) -> float:
+        """Of the stage that needs most."""
+        return float(sum(vars(self).values(), start=np.zeros(1)).max())
+
+    def stages(self) -> list[StageMemory]:
+        """Stage by stage."""
+        columns = {name: values.tolist() for name, values in vars(self).items()}
+        rows = zip(*columns.values(), strict=True)
+        return [
+            StageMemory(stage, **dict(zip(columns, row, strict=True)))
+            for stage, row in enumerate(rows)
+        ]
+
+
+@dataclass(frozen=True)
 class LayerParameters:
     """Parameters on one GPU: of dense parts (replicated over dense DP) and of experts."""
 
@@ -216,30 +246,46 @@ def output_per_gpu(model: Model, plan: Plan) -> float:
     return norm_parameters(model) + count / plan.tp
 
 
-def _by_layer(
-    model: Model, layers: Sequence[int], value: Callable[[int], _Value]
-) -> dict[int, _Value]:
-    """The value of each layer, computed once for those that are alike."""
-    values: dict[int, _Value] = {}
-    for layer in layers:
-        first = model.first_alike[layer]
-        if first not in values:
-            values[first] = value(first)
-    return {layer: values[model.first_alike[layer]] for layer in layers}
+@functools.lru_cache(maxsize=4096)
+def _layers_by_kind(
+    first_alike: tuple[int, ...], plan: tuple[int, int, tuple[int, ...]]
+) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
+    """Kinds of layers, each by the first of it, and how many a chunk has, ``(pp, vpp, kinds)``."""
+    pp, vpp, layout = plan
+    counts = layout or balanced_layout(len(first_alike), pp * vpp)
+    kinds = tuple(sorted(set(first_alike)))
+    kind_of = np.array([kinds.index(first) for first in first_alike], dtype=np.int64)
+    chunk_of = np.repeat(np.arange(pp * vpp), counts)
+    table = np.zeros((vpp * pp, len(kinds)), dtype=np.int64)
+    np.add.at(table, (chunk_of, kind_of), 1)
+    return kinds, table.reshape(vpp, pp, len(kinds)).transpose(1, 0, 2)
+
+
+def layers_by_kind(model: Model, plan: Plan) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
+    """Kinds of layers that are alike, and how many of each a stage holds in its chunks.
+
+    Returns
+    -------
+    The first layer of each kind, and numbers of layers, ``(pp, vpp, kinds)``.
+    """
+    return _layers_by_kind(model.first_alike, (plan.pp, plan.vpp, plan.pp_layout))
 
 
 def stage_parameters(model: Model, plan: Plan, stage: int) -> LayerParameters:
     """Parameters of a pipeline stage that one GPU holds."""
-    chunks = plan.layers(model.num_layers)[stage]
-    layers = [layer for chunk in chunks for layer in chunk]
-    of_layer = _by_layer(model, layers, lambda layer: layer_parameters(model, plan, layer))
-    parts = [of_layer[layer] for layer in layers]
-    dense = sum(part.dense for part in parts)
-    if stage == 0:
-        dense += embedding_per_gpu(model, plan)
-    if stage == plan.pp - 1:
-        dense += output_per_gpu(model, plan)
-    return LayerParameters(dense, sum(part.expert for part in parts))
+    dense, expert = parameters_by_stage(model, plan)
+    return LayerParameters(float(dense[stage]), float(expert[stage]))
+
+
+def parameters_by_stage(model: Model, plan: Plan) -> tuple[Floats, Floats]:
+    """Dense and expert parameters of each pipeline stage that one GPU holds, ``(pp,)`` each."""
+    kinds, counts = layers_by_kind(model, plan)
+    parts = [layer_parameters(model, plan, layer) for layer in kinds]
+    held = counts.sum(axis=1)
+    dense = held @ np.array([part.dense for part in parts])
+    dense[0] += embedding_per_gpu(model, plan)
+    dense[-1] += output_per_gpu(model, plan)
+    return dense, held @ np.array([part.expert for part in parts])
 
 
 def layer_activations(
@@ -255,29 +301,26 @@ def layer_activations(
     return kept, full
 
 
-def stage_memory(
-    model: Model, plan: Plan, stage: int, options: MemoryOptions | None = None
-) -> StageMemory:
-    """Peak memory of each GPU of a pipeline stage.
+def memory_table(model: Model, plan: Plan, options: MemoryOptions | None = None) -> MemoryTable:
+    """Peak memory per GPU of all stages.
 
     The activations in flight are those of the stage's own schedule (:func:`.peak_in_flight`). With
     recomputation one layer's full set is added, since it is rebuilt in the backward pass; where
     passes alternate, what one layer keeps, since its forward pass ends before it frees another.
     """
     options = options or MemoryOptions()
-    stages = plan.held_stages(stage)
-    chunks = plan.held_chunks(model.num_layers, stage)
-    own_layers = [layer for chunk in chunks for layer in chunk]
-    layers = _by_layer(model, own_layers, lambda layer: layer_parameters(model, plan, layer))
-    counts = _Shards(plan, [stage_parameters(model, plan, index) for index in stages])
-    of_layers = _Shards(plan, list(layers.values()))
-    largest = max((part.dense + part.expert for part in layers.values()), default=0.0)
+    kinds, chunks = layers_by_kind(model, plan)
+    parts = [layer_parameters(model, plan, layer) for layer in kinds]
+    sizes = [layer_activations(model, plan, layer, options) for layer in kinds]
+    held = _held(plan, chunks.sum(axis=1))
+    largest = _largest(held, [part.dense + part.expert for part in parts])
     # a layer's BF16 weight gradients exist in addition to the accumulated ones
-    workspace = (
-        max((part.dense for part in layers.values()), default=0.0) * options.activation_bytes
-    )
+    workspace = _largest(held, [part.dense for part in parts]) * options.activation_bytes
+    shards = _Shards(plan, [_held(plan, each) for each in parameters_by_stage(model, plan)])
+    inside_layers = (np.array([vars(part)[name] for part in parts]) for name in ("dense", "expert"))
+    layers = _Shards(plan, [held @ of_kinds for of_kinds in inside_layers])
     shares_parameters = options.sharded == "parameters"
-    inside, all_ = (layers.count(shares_parameters) for layers in (of_layers, counts))
+    inside, all_ = (of.count(shares_parameters) for of in (layers, shards))
     parameters = inside * options.layer_parameter_bytes
     parameters += (all_ - inside) * max(options.parameter_bytes, options.activation_bytes)
     if shares_parameters and plan.zero1:
@@ -286,52 +329,71 @@ def stage_memory(
     if options.sharded != "states" and plan.zero1:
         # of a layer, until they are reduced
         workspace += largest * options.gradient_bytes
-    sizes = _by_layer(
-        model, own_layers, lambda layer: layer_activations(model, plan, layer, options)
-    )
-    weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
-    activations = peak_in_flight(plan, stage, weights)
-    alternates = plan.overlap_all_to_all == "batch"
-    added = (full if alternates else full - kept for kept, full in sizes.values())
-    activations += max(added, default=0.0)
-    logits = 0.0
-    if plan.pp - 1 in stages:
-        tokens = plan.micro_batch_size * plan.seq_len / plan.cp
-        # sharded over the vocabulary
-        logits = options.logit_bytes * tokens * model.vocab_size / plan.tp
-    return StageMemory(
-        stage=stage,
+    logits = np.zeros(plan.pp)
+    # sharded over the vocabulary
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    logits[-1] = options.logit_bytes * tokens * model.vocab_size / plan.tp
+    return MemoryTable(
         parameters_bytes=parameters,
-        gradients_bytes=counts.count(options.sharded != "states") * options.gradient_bytes,
-        optimizer_bytes=counts.count(True) * options.optimizer_bytes,
-        activations_bytes=activations,
-        logits_bytes=logits,
+        gradients_bytes=shards.count(options.sharded != "states") * options.gradient_bytes,
+        optimizer_bytes=shards.count(True) * options.optimizer_bytes,
+        activations_bytes=_activations(plan, chunks, held, sizes),
+        logits_bytes=_held(plan, logits),
         workspace_bytes=workspace,
     )
 
 
+def _held(plan: Plan, by_stage: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What each place of the pipeline holds: with DualPipe that of the opposite stage, too."""
+    return by_stage if plan.copies == 1 else by_stage + by_stage[::-1]
+
+
+def _largest(held: npt.NDArray[np.int64], of_kinds: Sequence[float]) -> Floats:
+    """The largest value of the layers that each place holds, ``(pp,)``; 0 where it has none."""
+    return np.where(held > 0, np.array(of_kinds), 0.0).max(axis=1)
+
+
+def _activations(
+    plan: Plan,
+    chunks: npt.NDArray[np.int64],
+    held: npt.NDArray[np.int64],
+    sizes: Sequence[tuple[float, float]],
+) -> Floats:
+    """Activations at the peak of each place, ``(pp,)``."""
+    by_chunk = chunks @ np.array([kept for kept, _ in sizes])
+    if plan.copies > 1:
+        by_chunk = np.concatenate([by_chunk, by_chunk[::-1]], axis=1)
+    alternates = plan.overlap_all_to_all == "batch"
+    added = _largest(held, [full if alternates else full - kept for kept, full in sizes])
+    peaks = [
+        peak_in_flight(plan, stage, tuple(weights))
+        for stage, weights in enumerate(by_chunk.tolist())
+    ]
+    return np.array(peaks) + added
+
+
 @dataclass(frozen=True)
 class _Shards:
-    """Parameters of parts of a stage, and what is left of them on one GPU where ranks share."""
+    """Dense and expert parameters of places, and what is left on one GPU where ranks share."""
 
     plan: Plan
-    parts: list[LayerParameters]
+    parts: Sequence[Floats]
 
-    def count(self, is_shared: bool) -> float:
+    def count(self, is_shared: bool) -> Floats:
         """Parameters that one GPU has; its share only, if they are shared out and ZeRO is on."""
-        dense, expert = sum(p.dense for p in self.parts), sum(p.expert for p in self.parts)
-        if not (is_shared and self.plan.zero1):
-            return dense + expert
+        dense, expert = self.parts
         plan = self.plan
-        dense /= plan.copies * plan.dense_dp * plan.cp
-        return dense + expert / (plan.copies * plan.groups_per_stage)
+        if is_shared and plan.zero1:
+            dense = dense / (plan.copies * plan.dense_dp * plan.cp)
+            expert = expert / (plan.copies * plan.groups_per_stage)
+        return dense + expert
 
 
 def memory_per_stage(
     model: Model, plan: Plan, options: MemoryOptions | None = None
 ) -> list[StageMemory]:
     """Peak memory per GPU of every stage."""
-    return [stage_memory(model, plan, stage, options) for stage in range(plan.pp)]
+    return memory_table(model, plan, options).stages()
 
 
 def does_not_fit(stages: list[StageMemory], gpu_memory_bytes: float, reserve: float) -> str | None:
