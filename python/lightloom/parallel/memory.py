@@ -350,7 +350,8 @@ def _held(plan: Plan, by_stage: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _largest(held: npt.NDArray[np.int64], of_kinds: Sequence[float]) -> Floats:
     """The largest value of the layers that each place holds, ``(pp,)``; 0 where it has none."""
-    return np.where(held > 0, np.array(of_kinds), 0.0).max(axis=1)
+    largest: Floats = np.where(held > 0, np.array(of_kinds), 0.0).max(axis=1)
+    return largest
 
 
 def _activations(

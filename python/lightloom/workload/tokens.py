@@ -159,7 +159,7 @@ def fold_demand(
             "micro_batches": plan.micro_batches,
             "step": step,
         }
-        return _fold(model, demand, index, options, (members, options.rank_level))
+        return fold_group(model, demand, index, options, (members, options.rank_level))
 
     places = [
         (stage, replica)
@@ -223,7 +223,7 @@ def _put(
         by_place[plan.pp - 1 - stage, replica, : len(counts), early:] = counts[:, early:]
 
 
-def _fold(
+def fold_group(
     model: Model,
     demand: DemandSource,
     index: dict[str, Any],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from lightloom.parallel import (
     choose_plan,
     memory_per_stage,
 )
-from lightloom.parallel.memory import RECOMPUTE, does_not_fit
+from lightloom.parallel.memory import RECOMPUTE, does_not_fit, memory_table
+from lightloom.practice import Recompute
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
 
@@ -61,6 +62,32 @@ class FittedPlan:
         }
 
 
+def allowed_recomputation(scenario: Scenario, model: Model) -> tuple[Recompute, ...]:
+    """What a plan may recompute, the least first; no less than the published run does."""
+    if scenario.recompute != "auto":
+        return (scenario.recompute,)
+    published = None if model.plan is None else model.plan.recompute
+    return RECOMPUTE[RECOMPUTE.index(published or "none") :]
+
+
+def least_recomputation(
+    model: Model, plan: Plan, gpu: Gpu, base: MemoryOptions, levels: Sequence[Recompute]
+) -> FittedPlan | None:
+    """A plan with the first of some recomputations that fits; ``None`` if none does."""
+    room = gpu.hbm_capacity_bytes * (1 - base.reserve)
+    first: FittedPlan | None = None
+    for level in levels:
+        options = replace(base, recompute=level)
+        table = memory_table(model, plan, options)
+        if table.peak_bytes <= room:
+            return FittedPlan(plan, options, tuple(table.stages()), without=first)
+        if first is None and level != levels[-1]:
+            stages = table.stages()
+            misfit = does_not_fit(stages, gpu.hbm_capacity_bytes, base.reserve)
+            first = FittedPlan(plan, options, tuple(stages), misfit=misfit)
+    return None
+
+
 def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> FittedPlan:
     """The plan of a scenario, with as little recomputation as its memory allows.
 
@@ -71,10 +98,7 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
     PlanError
         If the plan is impossible, or does not fit the GPU and the scenario checks that.
     """
-    chosen = scenario.recompute
-    published = None if model.plan is None else model.plan.recompute
-    first_level = RECOMPUTE.index(published or "none")
-    levels = RECOMPUTE[first_level:] if chosen == "auto" else (chosen,)
+    levels = allowed_recomputation(scenario, model)
     base = memory_options(scenario, model, gpu, options)
     first: FittedPlan | None = None
     for level in levels:

@@ -18,7 +18,7 @@ from lightloom.models import Model, catalog, load_model
 from lightloom.models.attention_work import training_flops_per_token
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record, recorded_model
-from lightloom.parallel import Plan, StageMemory
+from lightloom.parallel import MemoryOptions, Plan, StageMemory
 from lightloom.parallel.grid import RankGrid
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.compute_note import (
@@ -57,8 +57,9 @@ MAX_RANK_TOKENS = 400_000_000
 class PlanCandidate:
     """A plan that a search considered, and the step that it predicts.
 
-    One that ``is_screened`` was only predicted from few layers, and so less exactly. The step is
-    that on a fat-tree; ``predicted_by_fabric_s`` has those on fabrics of the comparison.
+    The step is that on a fat-tree, which of one that ``is_screened`` was estimated in closed form;
+    ``estimated_s`` are the parts of that estimate, see :class:`.StepEstimate`.
+    ``predicted_by_fabric_s`` has steps on fabrics of the comparison.
     """
 
     DEGREES: ClassVar = (
@@ -79,6 +80,7 @@ class PlanCandidate:
     recompute: str
     peak_memory_bytes: float
     predicted_step_time_s: float
+    estimated_s: Mapping[str, float] | None
     predicted_by_fabric_s: Mapping[str, float]
     is_screened: bool
 
@@ -275,7 +277,8 @@ class StepJob(Job):
 class ModelJob(Job):
     """The training of a model by a plan.
 
-    ``candidates`` are the plans that a search considered, the fastest on a fat-tree first.
+    ``candidates`` are the best of the ``plans_that_fit`` of a search, the fastest on a fat-tree
+    first.
     """
 
     model: Model
@@ -283,6 +286,7 @@ class ModelJob(Job):
     options: WorkloadOptions
     fitted: FittedPlan
     candidates: tuple[PlanCandidate, ...] = ()
+    plans_that_fit: int = 0
 
     @property
     def name(self) -> str:
@@ -477,6 +481,7 @@ class ModelJob(Job):
             },
             "plan": self.plan_record(),
             "plan_candidates": [dataclasses.asdict(candidate) for candidate in self.candidates],
+            "plans_that_fit": self.plans_that_fit,
             "known_error": dataclasses.asdict(error),
             "sequences_per_step": plan.sequences_per_step,
             "tokens_per_step": plan.tokens_per_step,
@@ -561,23 +566,13 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     """
     packet_options(scenario)
     model = model_of(scenario)
-    scenario = with_servers(_with_published_gate(scenario, model), model)
+    scenario = with_servers(with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     equipment = equipment_of(scenario, gpu)
     fitted = fitted or fitted_plan(scenario, model, gpu, options)
     plan = fitted.plan
-    compute = ComputeModel.load(
-        scenario.cluster.gpu,
-        scenario.cluster.profile,
-        recompute=fitted.options.recompute,
-        precision=fitted.options.precision,
-        permutation=scenario.compute.permutation,
-        cuda_graphs=scenario.compute.cuda_graphs,
-        expert_products=scenario.compute.expert_products,
-        state_precision=fitted.options.state_precision,
-        dispatch=dispatch_of(scenario, model, options),
-    )
+    compute = compute_model(scenario, model, options, fitted.options)
     demand_source(scenario, model, plan, scenario.seed)
     return ModelJob(
         scenario=scenario,
@@ -587,6 +582,23 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
         options=options,
         fitted=fitted,
         **equipment,
+    )
+
+
+def compute_model(
+    scenario: Scenario, model: Model, options: WorkloadOptions, memory: MemoryOptions
+) -> ComputeModel:
+    """Times of operators, in the formats and with the recomputation of the memory."""
+    return ComputeModel.load(
+        scenario.cluster.gpu,
+        scenario.cluster.profile,
+        recompute=memory.recompute,
+        precision=memory.precision,
+        permutation=scenario.compute.permutation,
+        cuda_graphs=scenario.compute.cuda_graphs,
+        expert_products=scenario.compute.expert_products,
+        state_precision=memory.state_precision,
+        dispatch=dispatch_of(scenario, model, options),
     )
 
 
@@ -609,7 +621,7 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
     return WorkloadOptions(**sizes, deduplicate=_deduplicates(scenario, model))
 
 
-def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:
+def with_published_gate(scenario: Scenario, model: Model) -> Scenario:
     """The scenario with the balance of the model's published training, where it has none."""
     demand = scenario.demand
     if model.gate is None or demand.source is not None:

@@ -1,29 +1,43 @@
 """Which plans a search considers: those that divide the model and fit the memory of the GPUs.
 
-All have what the user gives, the same tokens per step and the least recomputation that fits.
-Experts are divided by TP as other layers are or, where TP or CP divides these, whole (folded,
-expert-TP 1). CP grows with long sequences alone, as long as it saves recomputation.
-Left out: expert-TP between 1 and TP, and sequences, orders and schedules other than the given or
-published ones.
+They are all combinations of TP, PP, EP, CP, expert-TP, chunks per stage and sizes of micro-batches,
+with what the user gives, the same tokens per step, and the least recomputation that fits. Experts
+are divided by TP as other layers are, or by a divisor of it, folded. Sequences, orders and
+schedules are the given or published ones.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lightloom.errors import PlanError
-from lightloom.fabric import Fabric
+from lightloom.errors import DemandError, PlanError
+from lightloom.fabric import Cluster, Fabric
 from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
 from lightloom.parallel.choose import BATCH, divisors
+from lightloom.parallel.memory import RECOMPUTE
 from lightloom.parallel.plan import MICRO_BATCHES_PER_STAGE, usual_length
-from lightloom.study.compare.fit import FittedPlan, fitted_plan
-from lightloom.study.compare.job import workload_options
-from lightloom.study.compare.scenario import PlanOptions, Scenario
+from lightloom.study.compare.fit import (
+    FittedPlan,
+    allowed_recomputation,
+    fitted_plan,
+    least_recomputation,
+    memory_options,
+)
+from lightloom.study.compare.job import (
+    cluster_of,
+    compute_model,
+    with_published_gate,
+    workload_options,
+)
+from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.step_estimate import StepEstimate, StepEstimates
 
 #: tokens of a step where nothing was given or published: at most those of DeepSeek-V3's
 MAX_STEP_TOKENS = 2**26
@@ -35,13 +49,14 @@ MIN_CP_TOKENS = 4096
 
 @dataclass(frozen=True)
 class PredictedPlan:
-    """A plan that fits, the scenario that has it, and its predicted step.
+    """A plan that fits, its step as it is estimated, and as it is predicted.
 
-    ``times_s`` are predicted steps by fabric, where these were simulated.
+    ``times_s`` are predicted steps by fabric, where these were simulated; the plan
+    ``is_screened`` where the estimate is all.
     """
 
-    scenario: Scenario
     fitted: FittedPlan
+    estimate: StepEstimate | None = None
     step_time_s: float = math.inf
     is_screened: bool = False
     times_s: Mapping[Fabric, float] = field(default_factory=dict)
@@ -68,82 +83,121 @@ class Candidates:
 
     def __init__(self, scenario: Scenario, model: Model, sequences: int | None = None) -> None:
         self.stated = _stated(scenario, model)
-        self._scenario, self._model = scenario, model
+        self.scenario, self._model = scenario, model
         self._gpu = load_gpu(scenario.cluster.gpu)
         self._options = workload_options(scenario, model)
         self._sequences = sequences or _sequences(scenario, model, self.stated)
+        self._memory = memory_options(scenario, model, self._gpu, self._options)
+        self._levels = allowed_recomputation(scenario, model)
 
-    def whole(self) -> list[PredictedPlan]:
-        """All degrees, with the smallest micro-batches and with stages in one piece."""
-        return list(self._whole())
-
-    def _whole(self) -> Iterator[PredictedPlan]:
+    def plans(self) -> Iterator[Plan]:
+        """All plans that divide the model, whether they fit or not."""
         for degrees in self._degrees():
-            for mode in self._expert_modes(degrees["tp"]):
-                yield from self._with_growing_cp({**degrees, **mode})
-
-    def _with_growing_cp(self, values: dict[str, Any]) -> Iterator[PredictedPlan]:
-        """Plans that differ in CP alone, as long as it saves recomputation."""
-        for cp in self._context_degrees():
-            if cp * values["tp"] == 1 and values.get("expert_mode") == "folded":
+            base = self._plan({**degrees, "micro_batch_size": self._sizes[0]})
+            if base is None:
                 continue
-            more = {"cp": cp, "micro_batch_size": self._smallest_size}
-            choice = self._choice({**values, **more})
-            if choice is not None:
-                yield choice
-                if choice.fitted.repaired is None:
-                    return
+            for size in self._sizes:
+                yield from self._with_chunks(self._resized(base, size))
 
-    def published(self) -> PredictedPlan | None:
+    def fitting(self) -> list[FittedPlan]:
+        """All plans, with the least recomputation that fits."""
+        fitted = (
+            least_recomputation(self._model, plan, self._gpu, self._memory, self._levels)
+            for plan in self.plans()
+        )
+        return [one for one in fitted if one is not None]
+
+    def published(self) -> FittedPlan | None:
         """The stated plan as it is, if it fits."""
         if self.stated is None:
             return None
         try:
-            fitted = fitted_plan(self._scenario, self._model, self._gpu, self._options)
+            fitted = fitted_plan(self.scenario, self._model, self._gpu, self._options)
         except PlanError:
             return None
-        return None if fitted.misfit else PredictedPlan(self._scenario, fitted)
+        return None if fitted.misfit else fitted
 
-    def with_larger_micro_batches(self, choice: PredictedPlan) -> PredictedPlan | None:
-        """The same degrees with twice as many sequences per micro-batch, if that fits."""
-        given, size = self._scenario.plan, choice.plan.micro_batch_size
-        if given.micro_batch_size or given.micro_batches or size >= MAX_MICRO_BATCH_SIZE:
-            return None
-        values = choice.scenario.plan.degrees
-        del values["micro_batches"]
-        return self._choice({**values, "micro_batch_size": 2 * size})
+    def estimates(self, cluster: Cluster) -> StepEstimates:
+        """Steps in closed form on machines as a fabric has them."""
+        scenario = with_published_gate(self.scenario, self._model)
+        compute = {
+            level: compute_model(
+                scenario,
+                self._model,
+                self._options,
+                dataclasses.replace(self._memory, recompute=level),
+            )
+            for level in RECOMPUTE
+        }
+        return StepEstimates(scenario, self._model, self._options, cluster, compute)
 
-    def with_chunks(self, choice: PredictedPlan) -> Iterator[PredictedPlan]:
-        """The same plan with chunks of equally many layers, where nobody said how many."""
-        plan = choice.plan
-        if not may_have_chunks(plan) or plan.vpp > 1 or self._scenario.plan.vpp is not None:
-            return
-        for chunks in divisors(-(-self._model.num_layers // plan.pp))[1:]:
-            more = self._choice({**choice.scenario.plan.degrees, "vpp": chunks})
-            if more is not None:
-                yield more
+    @staticmethod
+    def estimated(plans: Sequence[FittedPlan], estimates: StepEstimates) -> list[PredictedPlan]:
+        """Plans with their steps in closed form, the fastest first.
 
-    def _choice(self, values: dict[str, Any]) -> PredictedPlan | None:
-        values = {**values, **self._scenario.plan.degrees}
+        Those that cannot be placed on servers are left out, and those that a file of demand is
+        not for.
+        """
+        found = []
+        for fitted in plans:
+            with contextlib.suppress(DemandError, PlanError):
+                step = estimates.of(fitted.plan, fitted.options.recompute)
+                found.append(PredictedPlan(fitted, step, step.step_time_s, is_screened=True))
+        return sorted(found, key=lambda choice: choice.order)
+
+    @property
+    def machines(self) -> Cluster:
+        """What the job runs on."""
+        return cluster_of(self.scenario, self._gpu)
+
+    def _plan(self, values: dict[str, Any]) -> Plan | None:
+        """A plan of some degrees, with what is given and published; ``None`` if impossible."""
+        values = {**values, **self.scenario.plan.degrees}
         values.pop(BATCH, None)
         if "micro_batches" not in values:
-            replicas, rest = divmod(self._scenario.gpus, values["tp"] * values["pp"] * values["cp"])
-            if rest or not replicas:
+            ranks, rest = divmod(self.scenario.gpus, values["tp"] * values["pp"] * values["cp"])
+            count = self._micro_batches(ranks, values["micro_batch_size"])
+            if rest or not count:
                 return None
-            per_step = replicas * values["micro_batch_size"]
-            values["micro_batches"], rest = divmod(self._sequences, per_step)
-            if rest or not values["micro_batches"]:
-                return None
-        scenario = self._scenario.model_copy(update={"plan": PlanOptions(**values)})
+            values["micro_batches"] = count
+        size = self.scenario.cluster.used_gpus_per_server
         try:
-            fitted = fitted_plan(scenario, self._model, self._gpu, self._options)
+            return stated_plan(
+                self._model, self.scenario.gpus, overrides=values, gpus_per_server=size
+            )
         except PlanError:
             return None
-        return None if fitted.misfit else PredictedPlan(scenario, fitted)
 
-    def _degrees(self) -> Iterator[dict[str, int]]:
-        """TP within a server, PP and EP that may divide the model."""
-        scenario, model = self._scenario, self._model
+    def _micro_batches(self, ranks: int, size: int) -> int:
+        """Micro-batches of so many data-parallel ranks; 0 if they cannot share the sequences."""
+        count, rest = divmod(self._sequences, ranks * size) if ranks else (0, 0)
+        return 0 if rest else count
+
+    def _resized(self, base: Plan, size: int) -> Plan | None:
+        """The plan with micro-batches of another size, and as many tokens per step."""
+        if size == base.micro_batch_size:
+            return base
+        count = self._micro_batches(base.dense_dp, size)
+        if not count:
+            return None
+        return _changed(base, {"micro_batch_size": size, "micro_batches": count})
+
+    def _with_chunks(self, plan: Plan | None) -> Iterator[Plan]:
+        """The plan, and the same with chunks of equally many layers, where nobody said how many."""
+        if plan is None:
+            return
+        yield plan
+        if not _may_have_chunks(plan) or plan.vpp > 1 or self.scenario.plan.vpp is not None:
+            return
+        for chunks in divisors(-(-self._model.num_layers // plan.pp))[1:]:
+            if chunks * plan.pp <= self._model.num_layers + 2:
+                more = _changed(plan, {"vpp": chunks, "pp_layout": ()})
+                if more is not None:
+                    yield more
+
+    def _degrees(self) -> Iterator[dict[str, Any]]:
+        """TP within a server, PP, EP and CP that may divide the model, and ways of its experts."""
+        scenario, model = self.scenario, self._model
         options, gpus = scenario.plan, scenario.gpus
         experts = model.num_experts if model.num_moe_layers else 1
         within = min(gpus, scenario.cluster.used_gpus_per_server)
@@ -152,34 +206,49 @@ class Candidates:
         eps = [options.ep] if options.ep else divisors(experts)
         for tp in tps:
             for pp in pps:
-                for ep in eps:
-                    yield {"tp": tp, "pp": pp, "ep": ep}
+                for cp in self._context_degrees():
+                    if gpus % (tp * pp * cp):
+                        continue
+                    for ep in eps:
+                        for mode in self._expert_modes(tp, cp):
+                            yield {"tp": tp, "pp": pp, "ep": ep, "cp": cp, **mode}
 
     def _context_degrees(self) -> list[int]:
-        degree = self._scenario.plan.cp
+        degree = self.scenario.plan.cp
         if degree:
             return [degree]
-        length = self._scenario.plan.seq_len or _published_length(self._model)
+        length = self.scenario.plan.seq_len or _published_length(self._model)
         return [2**power for power in range(max(1, length // MIN_CP_TOKENS).bit_length())]
 
-    def _expert_modes(self, tp: int) -> list[dict[str, Any]]:
-        plan = self._scenario.plan
+    def _expert_modes(self, tp: int, cp: int) -> list[dict[str, Any]]:
+        """As an axis of its own, with the TP of other layers; folded, with a divisor of it."""
+        plan = self.scenario.plan
         if plan.expert_mode or plan.etp:
             return [{}]
         modes: list[dict[str, Any]] = [{"expert_mode": "axis", "etp": tp}]
         if self._model.num_moe_layers:
-            modes.append({"expert_mode": "folded", "etp": 1})
+            degrees = [etp for etp in divisors(tp) if etp < tp or cp > 1]
+            modes += [{"expert_mode": "folded", "etp": etp} for etp in degrees]
         return modes
 
     @property
-    def _smallest_size(self) -> int:
-        """Sequences of the smallest micro-batch; the published one if their number is given."""
-        if self._scenario.plan.micro_batches is None:
-            return 1
-        return _micro_batch_size(self._scenario, self._model)
+    def _sizes(self) -> list[int]:
+        """Sequences of a micro-batch, the fewest first; those given or published alone if any."""
+        given = self.scenario.plan
+        if given.micro_batches is not None or given.micro_batch_size is not None:
+            return [_micro_batch_size(self.scenario, self._model)]
+        return [2**power for power in range(MAX_MICRO_BATCH_SIZE.bit_length())]
 
 
-def may_have_chunks(plan: Plan) -> bool:
+def _changed(plan: Plan, values: Mapping[str, Any]) -> Plan | None:
+    """The plan with other values; ``None`` if these are impossible."""
+    try:
+        return dataclasses.replace(plan, **values)
+    except PlanError:
+        return None
+
+
+def _may_have_chunks(plan: Plan) -> bool:
     """Whether the plan's schedule may interleave chunks."""
     return plan.pp > 1 and plan.schedule == "1f1b" and plan.micro_batches % plan.pp == 0
 

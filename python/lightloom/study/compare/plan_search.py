@@ -1,20 +1,12 @@
 """The plan with the shortest predicted step, among all that divide the model and fit the memory.
 
-Candidates (:mod:`.plan_candidates`) are all TP x PP x EP, with experts divided or whole, and CP
-for long sequences; of the best of them also larger micro-batches, and chunks per stage (VPP). They
-are simulated on a fat-tree, in rounds:
+Candidates (:mod:`.plan_candidates`) are ranked by a closed form of the step on a fat-tree
+(:mod:`.step_estimate`). Simulated are the fastest of them, the fastest with every other EP, and the
+published plan; where other fabrics are compared, the fastest with every other PP as well, and all
+of these on each of them: one on which another plan of as many tokens per step is faster by more
+than :data:`SAME_PLAN` has that one.
 
-1. screened with balanced load, few stages, layers and replicas, one and two micro-batches: each
-   takes as long in a whole step. Among plans that differ in EP alone, larger ones
-   are tried as long as they are faster: they send more, but have larger products of matrices;
-2. those that would be fastest without a bubble: larger micro-batches, as long as these are faster,
-   and chunks, which divide the bubble of a screened step by their number;
-3. the fastest of all, the fastest with every other EP, whose load is less balanced than a screened
-   one, and the published plan: as they are, but for their micro-batches;
-4. these, and the fastest with every other PP, on the fabrics of the comparison: one on which
-   another plan of as many tokens per step is faster by more than :data:`SAME_PLAN` has that one.
-
-Steps are predicted from one and two fills of the pipeline (``fills.py``).
+Steps are simulated with one and two fills of the pipeline (``fills.py``), all else as it is.
 """
 
 from __future__ import annotations
@@ -25,19 +17,16 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, PlanError
 from lightloom.fabric import Fabric, load_fabric
 from lightloom.parallel import Plan
-from lightloom.parallel.choose import divisors
-from lightloom.parallel.grid import RankGrid, check_servers
 from lightloom.progress import Monitor, Progress
-from lightloom.study.compare.fills import Fills, Steps, with_micro_batches
+from lightloom.study.compare.fills import Fills, Steps
+from lightloom.study.compare.fit import FittedPlan
 from lightloom.study.compare.job import (
     ModelJob,
     PlanCandidate,
@@ -45,10 +34,10 @@ from lightloom.study.compare.job import (
     model_of,
     prepare,
 )
-from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
+from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.short_step import with_layers
+from lightloom.study.compare.step_estimate import StepEstimates
 from lightloom.units import show_time
 
 #: the fabric that plans are screened on: one that no plan overloads
@@ -56,40 +45,19 @@ FABRIC = "fat-tree"
 PLAIN = load_fabric(FABRIC)
 #: ratio of predicted steps on a fabric up to which it keeps a plan that others have
 SAME_PLAN = 1.02
-#: candidates that are tried with larger micro-batches and with chunks
-LEADING = 16
-#: candidates that are simulated with all their layers and replicas, and shown
+#: candidates that are simulated because they are estimated to be the fastest
 FINALISTS = 10
-#: and those of another EP that are screened as slower than the fastest by this factor at most
+#: and those of another EP that are estimated to be slower than the fastest by this factor at most
 OTHER_EP = 1.2
 #: and, where other fabrics are compared, those of another PP, which sends less for replicas
 OTHER_PP = 2.0
-#: stages and layers of a run that only screens, and the GPUs that its replicas may take: of wide
-#: plans one, whose experts have few gradients to reduce
-SCREENING_STAGES, SCREENING_LAYERS, SCREENING_GPUS = 2, 4, 256
-#: what is done first
-SCREENING = "screening plans"
+#: micro-batches that fill a pipeline times GPUs, up to which so many are simulated
+FILLED_GPUS = 8192
+#: candidates that results have, in the order of their predicted steps
+RECORDED = 100
 
 Kind = TypeVar("Kind")
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class _Pace:
-    """Time of a step with one micro-batch and few stages and layers, and of each one more."""
-
-    stages: int
-    layers: int
-    first_s: float
-    more_s: float
-
-    def step_time_s(self, plan: Plan, num_layers: int, chunks: int) -> float:
-        """The step with all stages, layers and micro-batches, whose bubble chunks divide."""
-        per_stage = chunks * -(-num_layers // (plan.pp * chunks))
-        bubble = (plan.pp - 1) * self.more_s * (1 - 1 / chunks)
-        more = plan.pp - self.stages + plan.micro_batches - 1
-        seconds = self.first_s + more * self.more_s - bubble
-        return seconds * per_stage / self.layers
 
 
 def planned_job(
@@ -130,226 +98,105 @@ def planned_jobs(
         )
     if source == "published" or (source is None and stated is not None):
         return [prepare(scenario)]
-    whole = candidates.whole()
-    if whole:
+    fitting = candidates.fitting()
+    if fitting:
         with contextlib.suppress(DemandError):  # which may be for another EP
-            prepare(scenario, whole[0].fitted)
+            prepare(scenario, fitting[0])
     fabrics = load_fabrics(scenario)
-    with _Pool(monitor or Monitor()) as pool:
-        predicted = _Search(candidates, model.num_layers, fabrics, pool).fastest(whole)
-    possible = [choice for choice in predicted if choice.step_time_s < math.inf]
+    monitor = monitor or Monitor()
+    if fitting and monitor.progress(0.0, f"ranking {len(fitting):,} plans") is False:
+        raise KeyboardInterrupt
+    with _Pool(monitor) as pool:
+        predicted = _predicted(candidates, fitting, fabrics, pool)
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, fabrics, possible) if possible else [prepare(scenario)]
+    return _searched(scenario, fabrics, predicted) if predicted else [prepare(scenario)]
 
 
-class _Search:
-    """Rounds of predictions; what was screened is not simulated again."""
+def _predicted(
+    candidates: Candidates, fitting: Sequence[FittedPlan], fabrics: Sequence[Fabric], pool: _Pool
+) -> list[PredictedPlan]:
+    """All plans: those that were simulated, the fastest first, then those that were estimated.
 
-    def __init__(
-        self, candidates: Candidates, num_layers: int, fabrics: Sequence[Fabric], pool: _Pool
-    ) -> None:
-        self._candidates, self._num_layers, self._pool = candidates, num_layers, pool
-        self._others = tuple(fabric for fabric in fabrics if fabric != PLAIN)
-        self._paces: dict[Hashable, _Pace | None] = {}
-
-    def fastest(self, whole: Sequence[PredictedPlan]) -> list[PredictedPlan]:
-        """Predict all choices; the fastest first, then those that only were screened.
-
-        The published plan is among the finalists, so that it is compared as exactly as they are.
-        """
-        screened = self._with_growing_ep(whole)
-        leading = sorted(screened, key=self._without_bubble)[:LEADING]
-        screened += self._with_larger_micro_batches(leading)
-        leading = sorted(screened, key=self._without_bubble)[:LEADING]
-        chunked = [more for choice in leading for more in self._candidates.with_chunks(choice)]
-        screened += self._screened(chunked)
-        published = self._candidates.published()
-        stated = [] if published is None else [published]
-        others = sorted(screened, key=lambda choice: choice.order)
-        others = [choice for choice in others if all(choice.plan != it.plan for it in stated)]
-        exact = [*stated, *others[:FINALISTS]]
-        exact += _best_of_other(exact, others, "ep", OTHER_EP)
-        if self._others:
-            exact += _best_of_other(exact, others, "pp", OTHER_PP)
-        finalists = self._pool.map(_short, exact, "comparing plans")
-        finalists.sort(key=lambda choice: choice.order)
-        if self._others:
-            there = functools.partial(_elsewhere, fabrics=self._others)
-            finalists = self._pool.map(there, finalists, "comparing plans by fabric")
-        ids = {id(choice) for choice in exact}
-        return [*finalists, *(choice for choice in others if id(choice) not in ids)]
-
-    def _with_growing_ep(self, choices: Iterable[PredictedPlan]) -> list[PredictedPlan]:
-        """Screen choices; of those that differ in EP alone, up to the fastest one."""
-        waiting: dict[Hashable, list[PredictedPlan]] = {}
-        for choice in sorted(choices, key=lambda one: one.plan.ep):
-            plan, level = choice.plan, choice.fitted.options.recompute
-            rest = (plan.tp, plan.pp, plan.cp, plan.expert_mode, level)
-            waiting.setdefault(rest, []).append(choice)
-        screened: list[PredictedPlan] = []
-        best: dict[Hashable, PredictedPlan] = {}
-        round_of = {key: ones[:2] for key, ones in waiting.items()}
-        while any(round_of.values()):
-            keys = [key for key, ones in round_of.items() for _ in ones]
-            tried = self._screened([choice for group in round_of.values() for choice in group])
-            screened += tried
-            going = set()
-            for key, candidate in zip(keys, tried, strict=True):
-                going.discard(key)
-                if key not in best or candidate.step_time_s <= best[key].step_time_s:
-                    best[key] = candidate
-                    going.add(key)
-            waiting = {k: ones[len(round_of[k]) :] for k, ones in waiting.items() if k in going}
-            round_of = {key: ones[:1] for key, ones in waiting.items()}
-        return screened
-
-    def _with_larger_micro_batches(self, choices: Sequence[PredictedPlan]) -> list[PredictedPlan]:
-        """Screen choices with larger and larger micro-batches, as long as they are faster."""
-        screened: list[PredictedPlan] = []
-        while choices:
-            pairs = [(c, self._candidates.with_larger_micro_batches(c)) for c in choices]
-            larger = [(one, more) for one, more in pairs if more is not None]
-            faster = self._screened([more for _, more in larger])
-            screened += faster
-            choices = [
-                more
-                for (one, _), more in zip(larger, faster, strict=True)
-                if self._without_bubble(more) < self._without_bubble(one)
-            ]
-        return screened
-
-    def _without_bubble(self, choice: PredictedPlan) -> float:
-        """Time per token, with as many chunks as there are layers."""
-        pace, plan = self._paces[_few(choice)[0]], choice.plan
-        if pace is None or not may_have_chunks(plan):
-            return choice.step_time_s / plan.tokens_per_step
-        chunks = max(plan.vpp, -(-self._num_layers // plan.pp))
-        return pace.step_time_s(plan, self._num_layers, chunks) / plan.tokens_per_step
-
-    def _screened(self, choices: Sequence[PredictedPlan]) -> list[PredictedPlan]:
-        """Predicted from few layers and replicas."""
-        new = {key: choice for choice in choices if (key := _few(choice)[0]) not in self._paces}
-        paces = self._pool.map(_pace, list(new.values()), SCREENING)
-        self._paces.update(zip(new, paces, strict=True))
-        return [self._estimated(choice) for choice in choices]
-
-    def _estimated(self, choice: PredictedPlan) -> PredictedPlan:
-        pace, plan = self._paces[_few(choice)[0]], choice.plan
-        if pace is None:
-            return choice
-        seconds = pace.step_time_s(plan, self._num_layers, plan.vpp)
-        return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
+    The published plan is among the former, so that it is compared as exactly as they are.
+    """
+    others = tuple(fabric for fabric in fabrics if fabric != PLAIN)
+    stated = candidates.published()
+    published = [] if stated is None else [stated]
+    unknown = [one for one in fitting if stated is None or one.plan != stated.plan]
+    estimates = candidates.estimates(PLAIN.adapt(candidates.machines))
+    estimated = candidates.estimated(unknown, estimates)
+    leading = [*candidates.estimated(published, estimates), *estimated[:FINALISTS]]
+    leading += _best_of_other(leading, estimated, "ep", OTHER_EP)
+    if others:
+        leading += _best_of_other(leading, estimated, "pp", OTHER_PP)
+    simulate = functools.partial(_simulated, candidates.scenario, estimates)
+    finalists = pool.map(simulate, leading, "comparing plans")
+    finalists.sort(key=lambda choice: choice.order)
+    if others:
+        there = functools.partial(_elsewhere, candidates.scenario, others)
+        finalists = pool.map(there, finalists, "comparing plans by fabric")
+    ids = {id(choice) for choice in leading}
+    return [*finalists, *(choice for choice in estimated if id(choice) not in ids)]
 
 
 def _best_of_other(
-    exact: Sequence[PredictedPlan], others: Sequence[PredictedPlan], degree: str, limit: float
+    leading: Sequence[PredictedPlan], others: Sequence[PredictedPlan], degree: str, limit: float
 ) -> list[PredictedPlan]:
-    """The first of ``others`` with each degree that no plan of ``exact`` has, unless far slower."""
+    """The first of ``others`` with each degree that none of ``leading`` has, unless far slower."""
     firsts: dict[int, PredictedPlan] = {}
     for choice in others:
         if choice.order[0] <= limit * others[0].order[0]:
             firsts.setdefault(getattr(choice.plan, degree), choice)
-    tried = {getattr(choice.plan, degree) for choice in exact}
+    tried = {getattr(choice.plan, degree) for choice in leading}
     return [choice for value, choice in firsts.items() if value not in tried]
 
 
-def _job(choice: PredictedPlan) -> ModelJob:
-    """The job of a choice on the fabric that plans are screened on."""
+def _job(scenario: Scenario, choice: PredictedPlan) -> ModelJob:
+    """The job of a choice on the fabric that plans are compared on."""
     alone: dict[str, Any] = {"seeds": 1, "steps": 1, "compute_spread": 0.0}
     alone |= {"fabrics": (FABRIC,), "fabric_options": {}, "network": "flow", "packets": None}
-    scenario = choice.scenario.model_copy(update=alone)
-    return prepare(scenario, choice.fitted)
+    return prepare(scenario.model_copy(update=alone), choice.fitted)
 
 
-def _few(choice: PredictedPlan) -> tuple[Hashable, Plan]:
-    """What a screening run depends on, and its plan: few stages and replicas, one micro-batch."""
-    few = _few_replicas(choice.plan, choice.scenario.cluster.used_gpus_per_server)
-    return (few, choice.fitted.options.recompute), few
+def _simulated(
+    scenario: Scenario, estimates: StepEstimates, choice: PredictedPlan, watch: Progress
+) -> PredictedPlan:
+    """Predicted from a step with few micro-batches, all else as it is.
 
-
-@functools.cache
-def _few_replicas(plan: Plan, gpus_per_server: int) -> Plan:
-    """Two replicas at most, or as few as fill servers."""
-    stages = min(plan.pp, SCREENING_STAGES)
-    whole = plan.gpus // plan.pp * stages
-    plain = dataclasses.replace(_plain(plan), gpus=whole, pp=stages, micro_batches=1)
-    wanted = max(1, min(plan.dp, 2, SCREENING_GPUS * plan.dp // whole))
-    for replicas in divisors(plan.dp):
-        if replicas >= wanted:
-            with contextlib.suppress(PlanError):
-                gpus = whole // plan.dp * replicas
-                few = dataclasses.replace(plain, gpus=gpus, dp=replicas)
-                check_servers(RankGrid(few), gpus_per_server)
-                return few
-    return plain
-
-
-def _pace(choice: PredictedPlan, watch: Progress) -> _Pace | None:
-    """Runs with one and two micro-batches; ``None`` if a file of demand is for another EP."""
-    try:
-        job = _job(choice)
-    except DemandError:
-        return None
-    plan, model, scenario = _few(choice)[1], job.model, job.scenario
-    per_stage = -(-SCREENING_LAYERS // plan.pp)
-    if plan.pp * per_stage < model.num_layers:
-        model = with_layers(model, model.moe_layers[-plan.pp * per_stage :])
-    else:
-        per_stage = -(-model.num_layers // plan.pp)
-    cluster = dataclasses.replace(job.cluster, gpus=plan.gpus)
-    demand = scenario.demand.name
-    if model.num_moe_layers and isinstance(demand, str) and kind_of(demand) == "regime":
-        # which takes half the time to draw
-        scenario = scenario.with_imbalance("balanced")
-    job = dataclasses.replace(job, model=model, plan=plan, cluster=cluster, scenario=scenario)
-    fills = Fills(tuple(with_micro_batches(job, count) for count in (1, 2)))
-    first, second = Steps(fills, watch, plans_once=True).seconds(PLAIN)
-    return _Pace(plan.pp, per_stage, first, second - first)
-
-
-def _plain(plan: Plan) -> Plan:
-    """The plan without what needs a full pipeline to be of use."""
-    values: dict[str, Any] = {"vpp": 1, "pp_layout": (), "schedule": "1f1b"}
-    if plan.overlap_all_to_all == "batch":
-        values["overlap_all_to_all"] = "none"
-        # multiprocessors are taken from what an all-to-all overlaps
-        values["communication_sms"] = plan.communication_sms if plan.overlap_shared_experts else 0
-    return dataclasses.replace(plan, **values)
-
-
-def _short(choice: PredictedPlan, watch: Progress) -> PredictedPlan:
-    """Predicted from a step with few micro-batches, all else as it is."""
-    try:
-        job = _job(choice)
-    except DemandError:
-        return choice
-    seconds = _steps(job, watch).step_time_s(PLAIN)
+    Of a large job these fill the pipeline once, and the closed form says how much longer the step
+    is with all of them.
+    """
+    fills = _fills(_job(scenario, choice))
+    seconds = fills.step_time_s(Steps(fills, watch, plans_once=True).seconds(PLAIN))
+    few = fills.jobs[0]
+    assert isinstance(few, ModelJob)
+    if len(fills.jobs) == 1 and few.plan.micro_batches < choice.plan.micro_batches:
+        short = estimates.of(few.plan, choice.fitted.options.recompute)
+        seconds *= choice.step_time_s / short.step_time_s
     times: dict[Fabric, float] = {PLAIN: seconds}
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=False, times_s=times)
 
 
 def _elsewhere(
-    choice: PredictedPlan, watch: Progress, *, fabrics: Sequence[Fabric]
+    scenario: Scenario, fabrics: Sequence[Fabric], choice: PredictedPlan, watch: Progress
 ) -> PredictedPlan:
     """Predicted on other fabrics as it was on a fat-tree, where they can carry the plan."""
-    if PLAIN not in choice.times_s:  # the demand is for another EP
-        return choice
-    steps, times = _steps(_job(choice), watch), dict(choice.times_s)
+    steps = Steps(_fills(_job(scenario, choice)), watch, plans_once=True)
+    ratio = choice.step_time_s / steps.step_time_s(PLAIN)
+    times = dict(choice.times_s)
     for fabric in fabrics:
         with contextlib.suppress(*([FabricError] if len(fabrics) > 1 else [])):
-            times[fabric] = steps.step_time_s(fabric)
+            times[fabric] = ratio * steps.step_time_s(fabric)
     return dataclasses.replace(choice, times_s=times)
 
 
-def _steps(job: ModelJob, watch: Progress) -> Steps:
-    """The step of a job from one and two fills of the pipeline.
-
-    Where every micro-batch takes its turn alone, one and two of them are enough.
-    """
+def _fills(job: ModelJob) -> Fills:
+    """The step of a job from one and two fills of the pipeline, of a large job from one."""
     plan = job.plan
-    # micro-batches that overlap one another are two at least
-    fill = 1 if plan == _plain(plan) else max(2, plan.pp * plan.copies)
-    return Steps(Fills.of(job, fill), watch, plans_once=True)
+    alternates = plan.overlap_all_to_all == "batch"
+    fill = max(1 + alternates, plan.pp * plan.copies if plan.pp > 1 else 1)
+    fills = Fills.of(job, fill)
+    return Fills(fills.jobs[:1]) if fill * plan.gpus > FILLED_GPUS else fills
 
 
 class _Pool:
@@ -406,6 +253,7 @@ def _searched(
             recompute=candidate.fitted.options.recompute,
             peak_memory_bytes=max(stage.total_bytes for stage in candidate.fitted.memory),
             predicted_step_time_s=candidate.step_time_s,
+            estimated_s=None if candidate.estimate is None else vars(candidate.estimate),
             predicted_by_fabric_s={
                 fabric.name: seconds
                 for fabric in fabrics
@@ -413,7 +261,7 @@ def _searched(
             },
             is_screened=candidate.is_screened,
         )
-        for candidate in predicted
+        for candidate in predicted[:RECORDED]
     )
     jobs = []
     for choice, kept_by in _by_plan(fabrics, predicted):
@@ -427,7 +275,8 @@ def _searched(
         plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
         job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
         kept = tuple(fabric for fabric in job.fabrics if fabric in kept_by)
-        jobs.append(dataclasses.replace(job, fabrics=kept, candidates=candidates))
+        job = dataclasses.replace(job, candidates=candidates, plans_that_fit=len(predicted))
+        jobs.append(dataclasses.replace(job, fabrics=kept))
     return jobs
 
 

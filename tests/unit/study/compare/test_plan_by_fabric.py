@@ -122,7 +122,6 @@ def predicted(jobs, *times):
     fabrics = [PLAIN, *(f for one in jobs for f in one.fabrics if f != PLAIN)]
     return fabrics, [
         PredictedPlan(
-            jobs[0].scenario,
             dataclasses.replace(plan, plan=dataclasses.replace(plan.plan, vpp=number + 1)),
             step_time_s=own[0],
             times_s=dict(zip(fabrics, own, strict=True)),

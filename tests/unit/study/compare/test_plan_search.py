@@ -1,12 +1,15 @@
 """A searched plan fits, trains on the same tokens, and is as fast as predicted."""
 
 import dataclasses
+import random
 
 import pytest
 
 from lightloom.errors import FabricError, PlanError
+from lightloom.hardware import load_gpu
 from lightloom.models import load_model
-from lightloom.parallel import Plan
+from lightloom.parallel import check_plan, memory_per_stage
+from lightloom.parallel.memory import RECOMPUTE, does_not_fit
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
@@ -17,9 +20,9 @@ from lightloom.study.compare.plan_candidates import Candidates
 from lightloom.study.compare.plan_search import (
     FINALISTS,
     PLAIN,
-    _Pace,
     planned_job,
 )
+from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import Sample
 
 DEGREES = PlanCandidate.DEGREES
@@ -96,11 +99,13 @@ def test_the_first_fill_of_a_pipeline_counts_once():
 
 
 def test_no_screened_plan_is_faster_than_the_chosen_one_by_far(searched):
-    """Few layers stand for all of them."""
+    """The closed form ranks as a simulation does."""
     best = searched.candidates[0].predicted_step_time_s
     screened = [one for one in searched.candidates if one.is_screened]
     for one in screened[:3]:
-        assert simulated(one) > 0.98 * best
+        step_s = simulated(one)
+        assert step_s > 0.98 * best
+        assert one.predicted_step_time_s == pytest.approx(step_s, rel=0.05)
 
 
 def test_the_search_finds_the_same_again(searched):
@@ -145,68 +150,99 @@ def test_overlapped_all_to_alls_stand_whatever_the_stages():
 
 def test_experts_are_divided_or_whole():
     """As an axis of its own, or folded into the ranks that divide the other layers."""
-    whole = candidates(gpus=32, plan={"tp": 4, "source": "search"}).whole()
-    assert {(one.plan.expert_mode, one.plan.etp) for one in whole} == {("axis", 4), ("folded", 1)}
+    plans = list(candidates(gpus=32, plan={"tp": 4, "source": "search"}).plans())
+    modes = {("axis", 4), ("folded", 1), ("folded", 2)}
+    assert {(plan.expert_mode, plan.etp) for plan in plans} == modes
     for mode in ("axis", "folded"):
         given = {"tp": 4, "source": "search", "expert_mode": mode}
-        found = candidates(gpus=32, plan=given).whole()
-        assert {one.plan.expert_mode for one in found} == {mode}
+        plans = candidates(gpus=32, plan=given).plans()
+        assert {plan.expert_mode for plan in plans} == {mode}
 
 
-def test_long_sequences_are_divided_as_long_as_that_saves_recomputation():
-    usual = candidates(gpus=64, plan={"source": "search"}).whole()
-    assert {one.plan.cp for one in usual} == {1}
+def test_long_sequences_are_divided():
+    usual = candidates(gpus=64, plan={"source": "search"}).plans()
+    assert {plan.cp for plan in usual} == {1}
     given = {"source": "search", "tp": 8, "pp": 1, "seq_len": 32768}
-    found = candidates(gpus=64, plan=given).whole()
-    by_rest = {}
-    for one in found:
-        by_rest.setdefault((one.plan.ep, one.plan.expert_mode), []).append(one)
-    assert max(one.plan.cp for one in found) > 1
-    for ones in by_rest.values():
-        assert [one.plan.cp for one in ones] == sorted({one.plan.cp for one in ones})
-        assert all(one.fitted.options.recompute != "none" for one in ones[:-1])
+    assert {plan.cp for plan in candidates(gpus=64, plan=given).plans()} == {1, 2, 4, 8}
 
 
-def test_micro_batches_grow_until_they_do_not_fit():
+def test_micro_batches_grow_with_as_many_tokens_per_step():
     known = candidates(gpus=32, plan={"source": "search"})
-    choice = next(one for one in known.whole() if one.plan.pp == 1)
-    sizes = []
-    while choice is not None:
-        sizes.append(choice.plan.micro_batch_size)
-        sequences = choice.plan.sequences_per_step
-        assert sequences == known.stated.sequences_per_step if known.stated else sequences
-        choice = known.with_larger_micro_batches(choice)
-    assert sizes[:2] == [1, 2]
+    plans = list(known.plans())
+    assert {plan.micro_batch_size for plan in plans} == {1, 2, 4, 8}
+    assert len({plan.tokens_per_step for plan in plans}) == 1
     for given in ({"micro_batch_size": 2}, {"micro_batches": 8}):
         known = candidates(gpus=32, plan={"source": "search", **given})
-        first = known.whole()[0]
-        assert known.with_larger_micro_batches(first) is None
-        assert all(getattr(first.plan, name) == value for name, value in given.items())
+        name, value = next(iter(given.items()))
+        assert {getattr(plan, name) for plan in known.plans()} == {value}
 
 
 def test_chunks_have_equally_many_layers():
-    known = candidates("mixtral-8x22b", gpus=128, plan={"source": "search", "pp": 8, "ep": 8})
-    one = known.whole()[0]
+    given = {"source": "search", "pp": 8, "ep": 8}
     # seven layers per stage
-    assert [more.plan.vpp for more in known.with_chunks(one)] in ([7], [])
-    given = candidates("mixtral-8x22b", gpus=128, plan={"source": "search", "pp": 8, "vpp": 7})
-    assert {one.plan.vpp for one in given.whole()} == {7}
-    assert list(given.with_chunks(given.whole()[0])) == []
+    plans = candidates("mixtral-8x22b", gpus=128, plan=given).plans()
+    assert {plan.vpp for plan in plans} == {1, 7}
+    plans = candidates("mixtral-8x22b", gpus=128, plan={**given, "vpp": 7}).plans()
+    assert {plan.vpp for plan in plans} == {7}
 
 
-def test_chunks_divide_the_bubble_of_a_screened_step():
-    """The bubble takes PP - 1 micro-batches; uneven stages take as long as the longest."""
-    plan = Plan(gpus=4, pp=4, dp=1, micro_batches=8)
-    pace = _Pace(stages=4, layers=2, first_s=4.0, more_s=1.0)
-    assert pace.step_time_s(plan, 8, 1) == 4 + 7
-    assert pace.step_time_s(plan, 8, 2) == 8 + 3 / 2
-    assert pace.step_time_s(plan, 16, 1) == 2 * 11
-    # nine layers are three per stage, or two chunks of two
-    assert pace.step_time_s(plan, 9, 1) == 3 / 2 * 11
-    assert pace.step_time_s(plan, 9, 2) == 4 / 2 * 9.5
-    # two stages less were simulated
-    fewer = _Pace(stages=2, layers=2, first_s=2.0, more_s=1.0)
-    assert fewer.step_time_s(plan, 8, 1) == 4 + 7
+def test_every_listed_plan_fits_with_the_least_recomputation():
+    known = candidates(gpus=32, plan={"source": "search"})
+    model, room = load_model("mixtral-8x7b"), load_gpu("h100").hbm_capacity_bytes
+    fitting = known.fitting()
+    assert 0 < len(fitting) < len(list(known.plans()))
+    for one in fitting:
+        check_plan(one.plan, model)
+        level = RECOMPUTE.index(one.options.recompute)
+        for less in RECOMPUTE[: level + 1]:
+            options = dataclasses.replace(one.options, recompute=less)
+            stages = memory_per_stage(model, one.plan, options)
+            fits = does_not_fit(stages, room, options.reserve) is None
+            assert fits == (less == one.options.recompute)
+    listed = {(one.plan, one.options.recompute) for one in fitting}
+    assert len(listed) == len(fitting)
+
+
+@pytest.mark.parametrize("given", [{"tp": 1}, {"tp": 2, "micro_batch_size": 2}])
+def test_the_best_plan_is_that_of_an_exhaustive_search(given):
+    """Every plan that fits, simulated as it is."""
+    scenario = job(gpus=8, plan={"source": "search", "global_batch_size": 16, **given})
+    best = planned_job(scenario)
+    known = Candidates(scenario, load_model("olmoe-1b-7b"))
+    steps = [whole_step(prepare(scenario, one)) for one in known.fitting()]
+    assert len(steps) > 20
+    assert best.candidates[0].predicted_step_time_s <= 1.01 * min(steps)
+
+
+def whole_step(made):
+    """The simulated step of a job."""
+    return Steps(Fills((made,)), lambda *_: True).step_time_s(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "given"),
+    [
+        ("olmoe-1b-7b", 32, {}),
+        ("qwen3-30b-a3b", 32, {"global_batch_size": 128}),
+        ("mixtral-8x7b", 64, {"global_batch_size": 128}),
+        ("llama-3-70b", 64, {"global_batch_size": 64}),
+    ],
+)
+def test_estimated_steps_are_those_of_whole_simulations(model, gpus, given):
+    scenario = with_servers(job(model, gpus, plan={"source": "search", **given}), load_model(model))
+    known = Candidates(scenario, load_model(model))
+    fitting = known.fitting()
+    chosen = random.Random(1).sample(fitting, min(6, len(fitting)))
+    estimates = known.estimates(PLAIN.adapt(known.machines))
+    found = known.estimated(chosen, estimates)
+    assert len(found) == len(chosen)
+    errors = sorted(
+        abs(one.step_time_s / whole_step(prepare(scenario, one.fitted)) - 1) for one in found
+    )
+    assert sum(errors) / len(errors) < 0.02, errors
+    assert errors[-1] < 0.06, errors
+    for one in found:
+        assert min(vars(one.estimate).values()) > -1e-9 * one.step_time_s
 
 
 def test_all_degrees_leave_nothing_to_search():

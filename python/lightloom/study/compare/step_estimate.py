@@ -1,0 +1,589 @@
+"""The step of a plan in closed form, for a search that looks at thousands of plans.
+
+Compute times, bytes and paces are those that a simulation has; what follows from them is estimated:
+
+- a layer is its computation, its TP and CP collectives and its all-to-alls, one after another but
+  for what the plan overlaps. Its experts take as long as those of the busiest rank, its all-to-alls
+  as long as the busiest NIC: both are means over a few layers of the scenario's demand;
+- micro-batches follow each other at the pace of the slowest stage, or as fast as one comes back
+  from the last stage, divided by how many are in flight; the first of them fills the pipeline;
+- gradients are reduced during the last backward pass and parameters gathered during the first
+  forward pass, where they share NICs with all-to-alls; what is left is exposed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.demand.open import kind_of, open_demand
+from lightloom.fabric import Cluster
+from lightloom.models import Model
+from lightloom.parallel import Plan
+from lightloom.parallel.memory import (
+    embedding_per_gpu,
+    layer_parameters,
+    layers_by_kind,
+    output_per_gpu,
+    parameters_by_stage,
+)
+from lightloom.practice import Recompute
+from lightloom.study.compare.estimate_network import GroupLayout, GroupLoads, NetworkPaces
+from lightloom.study.compare.scenario import Scenario
+from lightloom.units import PS_PER_S
+from lightloom.workload.collectives import shares_embedding
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.expert_passes import expert_seconds
+from lightloom.workload.expert_tables import taken_share
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.sizes import Sizes, Times, sizes, times
+from lightloom.workload.tokens import demand_shape, fold_group, moe_layers
+from lightloom.workload.weight_gradients import expert_weight_seconds, weight_times
+
+Floats = npt.NDArray[np.float64]
+Made = TypeVar("Made")
+
+#: tokens of a rank that a demand is drawn for: the loads of more, and of as few as half of them,
+#: are taken to be alike
+DRAWN_TOKENS = (4096, 1024)
+#: columns of the seconds of a pass; computation of routed experts is apart
+COMPUTE, TP, EP, CP, EXPERTS = range(5)
+
+
+@dataclass(frozen=True)
+class StepEstimate:
+    """Seconds of a step: computation of the slowest stage, exposed communication, and the rest.
+
+    ``bubble_s`` is what that stage waits for others.
+    """
+
+    compute_s: float
+    tp_s: float
+    ep_s: float
+    cp_s: float
+    pp_s: float
+    dp_s: float
+    bubble_s: float
+
+    @property
+    def step_time_s(self) -> float:
+        """The step."""
+        return float(sum(vars(self).values()))
+
+    @property
+    def exposed_s(self) -> float:
+        """Communication that nothing hides."""
+        return self.tp_s + self.ep_s + self.cp_s + self.pp_s + self.dp_s
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A plan with where its groups are and what it computes again."""
+
+    plan: Plan
+    layout: GroupLayout
+    compute: ComputeModel
+
+    @property
+    def layer_key(self) -> Hashable:
+        """What the passes of a layer depend on."""
+        plan, layout = self.plan, self.layout
+        degrees = (plan.tp, plan.ep, plan.etp, plan.cp, plan.expert_mode, plan.micro_batch_size)
+        where = (layout.members, layout.gpus, layout.spans["cp"])
+        overlaps = (plan.overlap_all_to_all, plan.overlap_chunks, plan.overlap_shared_experts)
+        more = (plan.overlap_tp, plan.communication_sms, plan.sequence_parallel, plan.seq_len)
+        practice = (plan.context_parallel, plan.schedule, self.compute.recompute)
+        return degrees, where, overlaps, more, practice
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Seconds of one micro-batch, ``(5,)`` for a table and ``(kinds, 5)`` for layers.
+
+    ``together`` are forward and backward passes of two micro-batches that alternate; ``weights``
+    what of backward passes is gradients of weights.
+    """
+
+    forward: Floats
+    backward: Floats
+    together: Floats
+    weights: Floats
+    embedding: tuple[Floats, Floats]
+    head: tuple[Floats, Floats]
+    send_bytes: float
+
+
+class StepEstimates:
+    """Steps of the plans of one scenario, by :meth:`of`.
+
+    Parameters
+    ----------
+    scenario, model, options
+        What is trained, with what demand, and how much is moved.
+    cluster
+        The machines.
+    compute
+        Times of operators for each recomputation.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        model: Model,
+        options: WorkloadOptions,
+        cluster: Cluster,
+        compute: Mapping[Recompute, ComputeModel],
+    ) -> None:
+        self.model, self.options = model, options
+        self.paces = NetworkPaces(cluster)
+        self._scenario, self._compute = scenario, compute
+        self._gpus_per_server = cluster.gpus_per_server
+        self._known: dict[Hashable, Any] = {}
+
+    def of(self, plan: Plan, recompute: Recompute) -> StepEstimate:
+        """The step of a plan.
+
+        Raises
+        ------
+        PlanError
+            If its groups do not align with servers.
+        DemandError
+            If the demand is of a file, and for another plan.
+        """
+        job = _Job(plan, self.layout(plan), self._compute[recompute])
+        passes = self._once(("passes", job.layer_key), lambda: self._passes(job))
+        return _Step(self, job, passes).estimate()
+
+    def layout(self, plan: Plan) -> GroupLayout:
+        """Where the groups of a plan are; see :meth:`of` for errors."""
+        sizes = (plan.gpus, plan.tp, plan.pp, plan.dp, plan.ep, plan.etp, plan.cp)
+        key = ("layout", sizes, plan.expert_mode, plan.order, plan.copies)
+        return self._once(key, lambda: GroupLayout.of(plan, self._gpus_per_server))
+
+    def times(self, job: _Job) -> tuple[Times, Times]:
+        """Computation of one micro-batch but for routed experts, forward and backward."""
+        plan, compute = job.plan, job.compute
+        shape = (plan.tp, plan.cp, plan.micro_batch_size, plan.seq_len, plan.sequence_parallel)
+
+        def both() -> tuple[Times, Times]:
+            forward = times(self.model, plan, compute, 1.0, backward=False)
+            return forward, times(self.model, plan, compute, 1.0, backward=True)
+
+        return self._once(("times", shape, compute.recompute), both)
+
+    def _once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        if key not in self._known:
+            self._known[key] = make()
+        made: Made = self._known[key]
+        return made
+
+    def _loads(self, job: _Job) -> GroupLoads | None:
+        """What the demand of an EP group is for each token of a rank."""
+        plan, layout = job.plan, job.layout
+        if not self.model.num_moe_layers:
+            return None
+        tokens = plan.tokens_per_ep_rank
+        if kind_of(self._scenario.demand.name) == "regime":
+            tokens = next((drawn for drawn in DRAWN_TOKENS if 2 * tokens >= drawn), tokens)
+        key = ("loads", plan.ep, layout.members, tokens)
+        return self._once(key, lambda: self._drawn(plan, layout.members, tokens))
+
+    def uneven(self, job: _Job) -> Floats:
+        """How much longer the experts of each stage take than those of the mean one, ``(pp,)``."""
+        plan, loads = job.plan, self._loads(job)
+        if loads is None or plan.pp == 1 or plan.copies > 1:
+            return np.ones(plan.pp)
+        shape = ("layers", plan.pp, plan.vpp, plan.pp_layout)
+        layers = self._once(shape, lambda: moe_layers(self.model, plan))
+        means = (loads.by_layer[of_stage].mean() if of_stage else 1.0 for of_stage in layers)
+        return np.array(list(means))
+
+    def _drawn(self, plan: Plan, members: int, tokens: int) -> GroupLoads:
+        scenario, model, demand = self._scenario, self.model, self._scenario.demand
+        shape = dataclasses.replace(demand_shape(model, plan), tokens_per_rank=tokens)
+        source = open_demand(
+            demand.name,
+            shape,
+            seed=scenario.seed,
+            resample=demand.resample,
+            scale=demand.scale,
+            capacity_factor=demand.capacity_factor,
+        )
+        layers = list(range(model.num_moe_layers))
+        index = {"group": 0, "layers": layers, "micro_batches": 1, "step": 0}
+        folded = fold_group(model, source, index, self.options, (members, True))
+        return GroupLoads.of(folded, tokens, once=self.options.deduplicate)
+
+    def _passes(self, job: _Job) -> _Passes:
+        plan, compute, model = job.plan, job.compute, self.model
+        layers = _Layers(self, job, self._loads(job))
+        kinds, _ = layers_by_kind(model, plan)
+        forward = np.array([layers.alone(kind, None) for kind in kinds])
+        backward = np.array([layers.alone(kind, "whole") for kind in kinds])
+        if compute.recompute == "full":
+            backward += forward
+        together = forward + backward
+        if plan.overlap_all_to_all == "batch":
+            together = np.array([layers.together(kind) for kind in kinds])
+            together += forward if compute.recompute == "full" else 0.0
+        weights = np.zeros_like(forward)
+        if plan.schedule != "1f1b":
+            weights[:, COMPUTE] = [layers.weights(kind) for kind in kinds]
+        return _Passes(forward, backward, together, weights, *layers.tables(), layers.bytes.send)
+
+
+class _Layers:
+    """Passes of one micro-batch through layers, as :mod:`lightloom.workload.layers` writes them."""
+
+    def __init__(self, estimates: StepEstimates, job: _Job, loads: GroupLoads | None) -> None:
+        self.model, self.plan, self.compute = estimates.model, job.plan, job.compute
+        self.layout, self.paces, self.loads = job.layout, estimates.paces, loads
+        self.options = estimates.options
+        self.bytes: Sizes = sizes(self.model, self.plan, self.options, 1)
+        self.forward, self.backward = estimates.times(job)
+        self.taken = taken_share(self.plan, self.compute)
+
+    # Parts of a layer
+
+    def gather(self, passes: float = 1.0) -> float:
+        """TP collectives of the hidden states that nothing hides."""
+        return self.paces.gather(passes * self.bytes.tp, self.plan.tp - 1)
+
+    def region(self, seconds: float, *, backward: bool) -> Floats:
+        """Computation between TP collectives."""
+        parts = np.zeros(5)
+        parts[COMPUTE] = seconds
+        plan, whole = self.plan, self.bytes.tp
+        if plan.tp == 1:
+            return parts
+        parallel = plan.sequence_parallel
+        again = backward and parallel
+        if not plan.overlap_tp:
+            parts[TP] = (parallel + again) * self.gather() + self.gather(1 if parallel else 2)
+            return parts
+        shown = whole // plan.tp
+        alongside = self.paces.gather(2 * (whole - shown) + again * whole, plan.tp - 1)
+        parts[TP] = 2 * self.gather(shown / whole) + max(0.0, alongside - seconds)
+        return parts
+
+    def before(self, layer: int, *, backward: bool) -> Floats:
+        """Attention, and the gate of a mixture."""
+        model, of = self.model, self.backward if backward else self.forward
+        parts = np.zeros(5)
+        attention = model.attention_index(layer)
+        if model.variants[attention].attention.kind != "none":
+            parts = self.region(of.attention[attention] / PS_PER_S, backward=backward)
+            parts[CP] = self._context(attention, backward)
+        if model.moe_layers[layer]:
+            parts[COMPUTE] += of.gate / PS_PER_S
+        return parts
+
+    def _context(self, attention: int, backward: bool) -> float:
+        span, of = self.layout.spans["cp"], self.bytes.context[attention]
+        if self.plan.cp == 1:
+            return 0.0
+        if self.plan.context_parallel == "ring":
+            return self.paces.ring(of.key_value, span, 2 if backward else 1)
+        return sum(self.paces.cut_all_to_all(size, span) for size in (of.heads_in, of.heads_out))
+
+    def dense(self, layer: int, *, backward: bool) -> Floats:
+        """A dense feed-forward."""
+        of = self.backward if backward else self.forward
+        if not self.model.ffn_width(layer):
+            return np.zeros(5)
+        seconds = of.dense_ffn[self.model.ffn_index(layer)] / PS_PER_S
+        return self.region(seconds, backward=backward)
+
+    def shared(self, *, backward: bool) -> Floats:
+        """Shared experts."""
+        of = self.backward if backward else self.forward
+        if not of.shared_experts:
+            return np.zeros(5)
+        return self.region(of.shared_experts / PS_PER_S, backward=backward)
+
+    def experts(self, *, backward: bool, chunks: int = 1) -> Floats:
+        """The routed experts of the busiest rank with their TP collectives."""
+        assert self.loads is not None
+        model, plan = self.model, self.plan
+        copies = self.loads.slowest * plan.tokens_per_ep_rank
+        tokens = np.array([copies / chunks])
+        parts = np.zeros(5)
+        seconds = expert_seconds(model, plan, self.compute, tokens, backward=backward)
+        parts[EXPERTS] = chunks * float(seconds[0])
+        if plan.etp > 1:
+            size = float(self.bytes.expert_tp)
+            if self.options.moe_tp == "dispatched":
+                element = model.expert_hidden * self.options.activation_element_bytes
+                size = copies * element * (plan.etp - 1) / plan.etp
+            parts[TP] = 2 * chunks * self.paces.gather(size / chunks, plan.etp - 1)
+        return parts
+
+    def ends(self, *, backward: bool) -> tuple[float, float]:
+        """The two all-to-alls of a mixture."""
+        if self.plan.ep == 1 or self.loads is None:
+            return 0.0, 0.0
+        of = self.bytes
+        away, back = (
+            (of.combine_gradient, of.dispatch_gradient) if backward else (of.dispatch, of.combine)
+        )
+        tokens = float(self.plan.tokens_per_ep_rank)
+        return (
+            self.paces.all_to_all((self.loads, self.layout), tokens, away),
+            self.paces.all_to_all((self.loads, self.layout), tokens, back),
+        )
+
+    # Whole passes
+
+    def alone(self, layer: int, part: str | None) -> Floats:
+        """A pass of a micro-batch that meets no other."""
+        backward = part is not None
+        total = self.before(layer, backward=backward)
+        if not self.model.moe_layers[layer]:
+            return total + self.dense(layer, backward=backward)
+        return total + self._mixture(backward)
+
+    def _mixture(self, backward: bool) -> Floats:
+        plan = self.plan
+        away, back = self.ends(backward=backward)
+        shared = self.shared(backward=backward)
+        if plan.overlap_all_to_all == "chunks":
+            return self._in_chunks(backward, (away, back), shared)
+        total = self.experts(backward=backward) + shared
+        if not plan.overlap_shared_experts:
+            total[EP] += away + back
+            return total
+        branches = 2 if self.model.gated_ffn else 1
+        before = (1 if backward else branches) / (branches + 1)
+        for seconds, share in ((away, before), (back, 1 - before)):
+            exposed, more = self._hidden(seconds, share * float(shared.sum()))
+            total[EP] += exposed
+            total[COMPUTE] += more
+        return total
+
+    def _hidden(self, communication_s: float, compute_s: float) -> tuple[float, float]:
+        """What of communication computation does not hide, and how much slower that is for it."""
+        slowed = compute_s / (1 - self.taken)
+        if slowed <= communication_s:
+            return communication_s - slowed, slowed - compute_s
+        return 0.0, communication_s * self.taken
+
+    def _in_chunks(self, backward: bool, ends: tuple[float, float], shared: Floats) -> Floats:
+        """Experts compute a chunk while the next is sent to them and the one before returns."""
+        count = self.plan.overlap_chunks
+        experts = self.experts(backward=backward, chunks=count)
+        away, back = (end / count for end in ends)
+        each = float(experts.sum()) / count
+        total = experts + shared
+        meanwhile = [away, *([away + back] * (count - 2)), back] if count > 1 else [0.0]
+        total[EP] += away + back
+        for seconds in meanwhile:
+            exposed, more = self._hidden(seconds, each)
+            total[EP] += exposed
+            total[COMPUTE] += more
+        return total
+
+    def together(self, layer: int) -> Floats:
+        """A forward and a backward pass that alternate from all-to-all to all-to-all."""
+        first = self.before(layer, backward=False)
+        last = self.before(layer, backward=True)
+        if not self.model.moe_layers[layer]:
+            dense = (self.dense(layer, backward=back) for back in (False, True))
+            return first + last + sum(dense)
+        middles = [self.experts(backward=b) + self.shared(backward=b) for b in (False, True)]
+        total = first + last + middles[0] + middles[1]
+        (away, back), (away_again, back_again) = (self.ends(backward=b) for b in (False, True))
+        # while one pass sends, the other computes
+        for seconds, segment in (
+            (away_again, first),
+            (away, middles[1]),
+            (back_again, middles[0]),
+            (back, last),
+        ):
+            exposed, more = self._hidden(seconds, float(segment.sum()))
+            total[EP] += exposed
+            total[COMPUTE] += more
+        return total
+
+    def weights(self, layer: int) -> float:
+        """Gradients of weights alone."""
+        model, plan = self.model, self.plan
+        of = weight_times(model, plan, self.compute, 1.0)
+        seconds = of.attention[model.attention_index(layer)]
+        if not model.moe_layers[layer]:
+            width = model.ffn_width(layer)
+            return (seconds + (of.dense_ffn[model.ffn_index(layer)] if width else 0)) / PS_PER_S
+        assert self.loads is not None
+        tokens = np.array([self.loads.slowest * plan.tokens_per_ep_rank])
+        experts = float(expert_weight_seconds(model, plan, self.compute, tokens)[0])
+        return (seconds + of.gate + of.shared_experts) / PS_PER_S + experts
+
+    def tables(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Embedding and output projection, forward and backward."""
+        plan = self.plan
+        parallel = plan.sequence_parallel
+        enter = self.gather() if parallel else 0.0
+        leave = self.gather(1.0 if parallel else 2.0)
+
+        def parts(ps: int, tp: float) -> Floats:
+            return np.array([ps / PS_PER_S, tp if plan.tp > 1 else 0.0, 0.0, 0.0, 0.0])
+
+        return (
+            (parts(self.forward.embedding, leave), parts(self.backward.embedding, enter)),
+            (parts(self.forward.head, enter), parts(self.backward.head, enter + leave)),
+        )
+
+
+class _Step:
+    """From passes of layers to a step."""
+
+    def __init__(self, estimates: StepEstimates, job: _Job, passes: _Passes) -> None:
+        self.model, self.plan, self.layout = estimates.model, job.plan, job.layout
+        self.paces, self.options = estimates.paces, estimates.options
+        self.compute, self.passes = job.compute, passes
+        kinds, chunks = layers_by_kind(self.model, self.plan)
+        self.kinds, self.counts = kinds, chunks.sum(axis=1)
+        self.uneven = estimates.uneven(job)
+        self.forward = self._by_stage(passes.forward, 0)
+        self.backward = self._by_stage(passes.backward, 1)
+
+    def _by_stage(self, layers: Floats, direction: int | None) -> Floats:
+        """Seconds of the passes of one micro-batch through each stage, ``(pp, 5)``."""
+        stages: Floats = self.counts @ layers
+        stages[:, (EXPERTS, EP)] *= self.uneven[:, np.newaxis]
+        for which in (0, 1) if direction is None else (direction,):
+            stages[0] += self.passes.embedding[which]
+            stages[-1] += self.passes.head[which]
+        return stages
+
+    def estimate(self) -> StepEstimate:
+        """The step."""
+        plan = self.plan
+        both = self.forward + self.backward
+        if plan.overlap_all_to_all == "batch":
+            both = self._by_stage(self.passes.together, None)
+        if plan.copies > 1:
+            both = (both + both[::-1]) / 2
+        totals = both.sum(axis=1)
+        slowest = int(totals.argmax())
+        send = 0.0
+        if plan.pp > 1:
+            send = self.paces.send(self.passes.send_bytes, crosses=self.layout.crosses)
+        pipeline, without = self._pipeline(totals, send), self._pipeline(totals, 0.0)
+        update, exposed = self._states()
+        busy = plan.micro_batches * both[slowest]
+        return StepEstimate(
+            compute_s=float(busy[COMPUTE] + busy[EXPERTS]) + update,
+            tp_s=float(busy[TP]),
+            ep_s=float(busy[EP]),
+            cp_s=float(busy[CP]),
+            pp_s=pipeline - without,
+            dp_s=exposed,
+            bubble_s=without - float(busy.sum()),
+        )
+
+    def _pipeline(self, both: Floats, send: float) -> float:
+        """From the first forward to the last backward pass, if a micro-batch is sent in ``send``.
+
+        ``both`` are seconds of a micro-batch on each stage when the pipeline is full.
+        """
+        plan = self.plan
+        pp, vpp, count = plan.pp, plan.vpp, plan.micro_batches
+        forward, backward = self.forward.sum(axis=1), self.backward.sum(axis=1)
+        slowest = float(both.max())
+        there_and_back = 2 * (pp - 1) * send
+        if pp == 1:
+            return count * slowest
+        if plan.schedule == "zero-bubble":
+            weights = (self.counts @ self.passes.weights).sum(axis=1)
+            idle = (pp - 1) * float((both - 2 * weights).mean())
+            return count * slowest + idle + there_and_back
+        if plan.schedule == "dualpipe":
+            weights = (self.counts @ self.passes.weights).sum(axis=1)
+            idle = (pp / 2 - 1) * float((both + backward - 3 * weights).mean())
+            apart = pp * float((forward + backward - both).mean())
+            return count * slowest + idle + apart + there_and_back
+        if plan.overlap_all_to_all == "batch":
+            warm_up = 2 * (pp - 1) + (vpp - 1) * pp + 1
+            apart = warm_up / vpp * float((forward + backward - both).mean())
+            idle = float(backward.sum() - backward.max()) / vpp
+            return count * slowest + apart + idle + there_and_back
+        alone = forward + backward
+        if vpp > 1:
+            others = (float(alone.sum()) - slowest) / vpp
+            return count * slowest + others + there_and_back + 2 * (vpp - 1) * pp * send
+        # a micro-batch comes back after all stages below, with as many as these in flight; the
+        # last ones fill the pipeline without waiting for that
+        in_flight = np.arange(pp, 0, -1)
+        back = alone[::-1].cumsum()[::-1] + 2 * send * (in_flight - 1)
+        waiting = np.maximum(count - in_flight, 0) * np.maximum(back / in_flight - slowest, 0.0)
+        late = float(waiting.max())
+        return float(alone.sum()) + there_and_back + (count - 1) * slowest + late
+
+    # States
+
+    def _states(self) -> tuple[float, float]:
+        """Seconds of the optimizer, and of gradients and parameters that nothing hides."""
+        plan = self.plan
+        dense, expert = (
+            by_stage + by_stage[::-1] if plan.copies > 1 else by_stage
+            for by_stage in parameters_by_stage(self.model, plan)
+        )
+        if plan.zero1:
+            dense = dense / (plan.copies * plan.dense_dp * plan.cp)
+            expert = expert / (plan.copies * plan.groups_per_stage)
+        update = self.compute.optimizer(float((dense + expert).max()))
+        # later stages begin later, and end earlier
+        after = self.forward.sum(axis=1) / plan.vpp
+        before = self.backward.sum(axis=1) / plan.vpp
+        began, ended = (np.cumsum(each) - each for each in (after, before))
+        reduced = self._rings(self.options.gradient_bytes, 1 if plan.zero1 else 2)
+        exposed = self._exposed(reduced, before if plan.overlap_gradients else None, ended)
+        if plan.zero1:
+            gathered = self._rings(self.options.parameter_bytes, 1)
+            meanwhile = after if plan.overlap_parameters else None
+            exposed += self._exposed(gathered, meanwhile, began)
+        if shares_embedding(self.model, plan):
+            size = embedding_per_gpu(self.model, plan) * self.options.gradient_bytes
+            exposed += self.paces.ring(size, (1, 2) if self.layout.crosses else (2, 1), 2)
+        return update, exposed
+
+    def _rings(self, element: float, passes: int) -> tuple[Floats, float]:
+        """Rings of each stage, and the one that begins last or ends first, of a layer."""
+        model, plan, spans = self.model, self.plan, self.layout.spans
+        dense, expert = spans["dense-gradient"], spans["expert-dp"]
+
+        def ring(parameters: float, span: tuple[int, int]) -> float:
+            if span == (1, 1):
+                return 0.0
+            return self.paces.ring(parameters * element, span, passes)
+
+        layers = np.array(
+            [
+                ring(part.dense, dense) + ring(part.expert, expert)
+                for part in (layer_parameters(model, plan, kind) for kind in self.kinds)
+            ]
+        )
+        stages = self.counts @ layers
+        stages[0] += ring(embedding_per_gpu(model, plan), dense)
+        stages[-1] += ring(output_per_gpu(model, plan), dense)
+        return stages, float(layers[0])
+
+    def _exposed(self, rings: tuple[Floats, float], passes: Floats | None, slack: Floats) -> float:
+        """What rings delay the step by, if they run alongside a pass of each stage.
+
+        They wait for no computation; an all-to-all and a ring slow each other down.
+        """
+        stages, first = rings
+        if passes is None:
+            return float(np.maximum(stages - slack, 0.0).max())
+        # inside servers, all-to-alls have paths of their own
+        both = (self.forward + self.backward)[0]
+        share = float(both[EP] / both.sum()) if self.layout.members > 1 else 0.0
+        each = stages / self.plan.vpp
+        delay = np.minimum(each, passes) * share + np.maximum(each - passes, 0.0)
+        return float(np.maximum(delay + first - slack, 0.0).max())
