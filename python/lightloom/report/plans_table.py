@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,17 @@ from lightloom.study.compare.results import Comparison, FabricResult
 SHOWN = 10
 #: degrees that are a column where they differ from 1
 _OFTEN_ONE = ("cp", "etp", "vpp")
+#: parts of an estimated step, in words, and which are communication
+_PARTS = {
+    "compute_s": "compute",
+    "tp_s": "TP",
+    "ep_s": "EP",
+    "cp_s": "CP",
+    "pp_s": "PP",
+    "dp_s": "DP",
+    "bubble_s": "bubble",
+}
+_COMMUNICATION = ("tp_s", "ep_s", "cp_s", "pp_s", "dp_s")
 
 
 def print_plans(comparison: Comparison, console: Console) -> None:
@@ -24,7 +36,10 @@ def print_plans(comparison: Comparison, console: Console) -> None:
     candidates = comparison.inputs.get("plan_candidates", ())
     if candidates:
         names = [name for plan in _by_plan(comparison.results)[1:] for name in plan[1]]
-        print_table(as_rich(plans_grid(candidates, names)), console)
+        fitting = comparison.inputs.get("plans_that_fit", len(candidates))
+        print_table(as_rich(plans_grid(candidates, names, fitting=fitting)), console)
+        if (grid := parts_grid(comparison)) is not None:
+            print_table(as_rich(grid), console)
 
 
 def plans_sentence(comparison: Comparison) -> str | None:
@@ -67,13 +82,18 @@ def _gain(
     return there / best if there and best else None
 
 
-def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] = ()) -> Grid:
+def plans_grid(
+    candidates: Sequence[Mapping[str, Any]],
+    fabrics: Sequence[str] = (),
+    *,
+    fitting: int | None = None,
+) -> Grid:
     """A row for each of the best plans, steps scaled to the tokens of the first.
 
-    Plans that were only estimated, from few layers, are left out. ``fabrics`` are those with
-    another plan than the first, whose steps are there, too.
+    Plans that were only estimated are left out. ``fabrics`` are those with another plan than the
+    first, whose steps are there, too; ``fitting`` the plans that fit, if more than candidates.
     """
-    shown = [plan for plan in candidates if not plan["is_screened"]][:SHOWN]
+    shown = _shown(candidates)
     per_sequence = [plan["predicted_step_time_s"] / _share(plan) for plan in shown]
     optional = [name for name in _OFTEN_ONE if any(plan[name] > 1 for plan in shown)]
     degrees = ["tp", "pp", "ep", *optional, "dp"]
@@ -92,7 +112,7 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] =
             ]
         )
     return Grid(
-        title=f"Plans: the best {len(rows)} of {len(candidates)} that fit",
+        title=f"Plans: the best {len(rows)} of {fitting or len(candidates):,} that fit",
         headers=[
             *((name.upper(), "") for name in degrees),
             ("micro-\nbatches", ""),
@@ -105,6 +125,57 @@ def plans_grid(candidates: Sequence[Mapping[str, Any]], fabrics: Sequence[str] =
         rows=rows,
         best=0,
         caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens",
+    )
+
+
+def _shown(candidates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The best plans that were simulated."""
+    return [plan for plan in candidates if not plan["is_screened"]][:SHOWN]
+
+
+def parts_grid(comparison: Comparison) -> Grid | None:
+    """What the steps of the best plans consist of: why the next ones take longer.
+
+    Parts are those of the closed form, as shares of the step that was predicted. ``None`` where
+    results have none, as of earlier versions.
+    """
+    shown = _shown(comparison.inputs["plan_candidates"])
+    estimates = [plan.get("estimated_s") for plan in shown]
+    rates = comparison.results[0]
+    if not shown or not all(estimates) or rates.mfu is None or len(shown) < 2:
+        return None
+    share = _share(shown[0])
+    rows = []
+    for number, (plan, parts) in enumerate(zip(shown, estimates, strict=True), 1):
+        step_s = plan["predicted_step_time_s"] * share / _share(plan)
+        each = {name: step_s * value / sum(parts.values()) for name, value in parts.items()}
+        rows.append((number, step_s, each))
+    first, best_s = rows[0][2], rows[0][1]
+    names = [n for n in first if any(abs(each[n]) > 0.0005 * best_s for _, _, each in rows)]
+    rate = rates.mfu * rates.step_time_s
+    digits = max(0, 3 - math.floor(math.log10(best_s)))
+    grid = []
+    for number, step_s, each in rows:
+        exposed = sum(each[name] for name in _COMMUNICATION) / step_s
+        more = [
+            f"{each[n]:.{digits}f}" if number == 1 else f"{each[n] - first[n]:+.{digits}f}"
+            for n in names
+        ]
+        grid.append([str(number), f"{100 * rate / step_s:.1f}", f"{100 * exposed:.1f}", *more])
+    return Grid(
+        title="Why the next plans take longer",
+        headers=[
+            ("plan", ""),
+            ("MFU", "%"),
+            ("exposed", "%"),
+            *((_PARTS[name], "s") for name in names),
+        ],
+        rows=grid,
+        best=0,
+        caption=(
+            "exposed: communication that nothing hides; parts of the first step, and how much"
+            " longer they are of the others (closed form)"
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from lightloom.parallel import check_plan, memory_per_stage
 from lightloom.parallel.memory import RECOMPUTE, does_not_fit
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
+from lightloom.report.plans_table import parts_grid, plans_grid
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.fills import Fills, Steps
@@ -296,3 +297,22 @@ def test_results_have_the_candidates():
     step_s = found.result("fat-tree").step_time_s
     assert candidates[0]["predicted_step_time_s"] == pytest.approx(step_s, rel=0.02)
     assert dataclasses.asdict(found.details["job"].candidates[0]) == candidates[0]
+    assert found.inputs["plans_that_fit"] >= len(candidates)
+
+
+def test_parts_say_why_the_next_plans_take_longer():
+    """They add up to the step of each plan, and communication to what is exposed."""
+    found = compare(job(imbalances=False, plan={"tp": 1}))
+    grid = parts_grid(found)
+    steps = [float(row[-2]) for row in plans_grid(found.inputs["plan_candidates"]).rows]
+    words = [header for header, _ in grid.headers]
+    first = [float(cell) for cell in grid.rows[0][3:]]
+    assert sum(first) == pytest.approx(steps[0], rel=2e-3)
+    for row, step_s in zip(grid.rows, steps, strict=True):
+        more = 0.0 if row is grid.rows[0] else sum(float(cell) for cell in row[3:])
+        assert more == pytest.approx(step_s - steps[0], abs=3e-3 * step_s)
+        assert float(row[1]) == pytest.approx(
+            100 * found.results[0].mfu * found.results[0].step_time_s / step_s, abs=0.1
+        )
+    sent = [value for word, value in zip(words[3:], first, strict=True) if word in ("EP", "DP")]
+    assert float(grid.rows[0][2]) == pytest.approx(100 * sum(sent) / steps[0], abs=0.2)
