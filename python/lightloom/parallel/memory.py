@@ -307,8 +307,18 @@ def memory_table(model: Model, plan: Plan, options: MemoryOptions | None = None)
     The activations in flight are those of the stage's own schedule (:func:`.peak_in_flight`). With
     recomputation one layer's full set is added, since it is rebuilt in the backward pass; where
     passes alternate, what one layer keeps, since its forward pass ends before it frees another.
+
+    Raises
+    ------
+    PlanError
+        If gradients are shared out by ranks that compute them in different orders.
     """
     options = options or MemoryOptions()
+    if plan.zero1 and options.sharded != "states" and plan.copies > 1:
+        raise PlanError(
+            f"sharded {options.sharded} with schedule {plan.schedule}: the two places that hold a"
+            " layer reduce its gradients in different orders; use 1f1b, or share states alone"
+        )
     kinds, chunks = layers_by_kind(model, plan)
     parts = [layer_parameters(model, plan, layer) for layer in kinds]
     sizes = [layer_activations(model, plan, layer, options) for layer in kinds]

@@ -23,6 +23,8 @@ _BRIDGE = {
     "seq-length": ("model.seq_length", "dataset.seq_length"),
     "num-virtual-stages-per-pipeline-rank": ("model.virtual_pipeline_model_parallel_size",),
     "use-distributed-optimizer": ("ddp.use_distributed_optimizer",),
+    "use-megatron-fsdp": ("ddp.use_megatron_fsdp",),
+    "data-parallel-sharding-strategy": ("ddp.data_parallel_sharding_strategy",),
     "overlap-grad-reduce": ("ddp.overlap_grad_reduce",),
     "overlap-param-gather": ("ddp.overlap_param_gather",),
     "use-precision-aware-optimizer": ("optimizer.use_precision_aware_optimizer",),
@@ -40,6 +42,8 @@ _RECIPES = {
     "fp8": "bf16_with_fp8_current_scaling_mixed",
     "mxfp8": "bf16_with_mxfp8_mixed",
 }
+#: what Megatron-FSDP calls what ranks share out beyond states of the optimizer
+_MEGATRON_FSDP = {"gradients": "optim_grads", "parameters": "optim_grads_params"}
 _TITAN_SCHEDULES = {"1f1b": "Interleaved1F1B", "zero-bubble": "InterleavedZeroBubble"}
 
 
@@ -107,6 +111,9 @@ def _degrees(job: ModelJob) -> Iterator[Argument]:
         yield "pipeline-model-parallel-layout", layout_text(_layers(job))
     if plan.zero1:
         yield "use-distributed-optimizer", None
+    if (strategy := _MEGATRON_FSDP.get(job.sharded)) is not None:
+        yield "use-megatron-fsdp", None
+        yield "data-parallel-sharding-strategy", strategy
 
 
 def _layers(job: ModelJob) -> list[int]:
@@ -227,9 +234,10 @@ def _titan(job: ModelJob) -> Iterator[str]:
             ("parallelism.pipeline_parallel_last_stage_less_layers", 0),
             ("parallelism.num_pp_microbatches", plan.micro_batches),
         ]
-    # as with ZeRO-1, parameters stay on the GPU between passes
+    # but with ZeRO-3, parameters stay on the GPU between passes
+    reshard = "always" if job.sharded == "parameters" else "never"
     values += [
-        ("parallelism.fsdp_reshard_after_forward", "never"),
+        ("parallelism.fsdp_reshard_after_forward", reshard),
         (
             "training.num_tokens_per_microbatch_per_dp_rank",
             plan.micro_batch_size * plan.seq_len,

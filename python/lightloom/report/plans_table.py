@@ -140,7 +140,7 @@ def parts_grid(comparison: Comparison) -> Grid | None:
     results have none, as of earlier versions.
     """
     shown = _shown(comparison.inputs["plan_candidates"])
-    estimates = [plan.get("estimated_s") for plan in shown]
+    estimates = [plan.get("estimated_s") or {} for plan in shown]
     rates = comparison.results[0]
     if not shown or not all(estimates) or rates.mfu is None or len(shown) < 2:
         return None

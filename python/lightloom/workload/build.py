@@ -241,6 +241,7 @@ def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOp
         recompute=compute.recompute,
         precision=compute.precision,
         state_precision=compute.state_precision,
+        sharded=options.sharded,
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,
     )

@@ -136,19 +136,30 @@ def _pipeline(model: Model, plan: Plan, options: WorkloadOptions) -> float:
 
 
 def _data(model: Model, plan: Plan, options: WorkloadOptions) -> float:
-    passes = 2 * options.gradient_bytes
+    gradients, parameters = 2 * options.gradient_bytes, 0.0
+    tables = 1.0
     if plan.zero1:
-        passes = options.gradient_bytes + options.parameter_bytes
+        gradients, parameters = options.gradient_bytes, options.parameter_bytes
+        if options.sharded != "states":
+            gradients *= plan.micro_batches
+        if options.sharded == "parameters":
+            # forward and backward; the embedding is of no use backward
+            parameters *= 2 * plan.micro_batches
+            tables = 0.5
+    passes = gradients + parameters
     parts = [stage_parameters(model, plan, stage) for stage in range(plan.pp)]
     grid = RankGrid(plan)
     total = 0.0
-    for kind, parameters in (
-        ("dense-gradient", sum(part.dense for part in parts)),
-        ("expert-dp", sum(part.expert for part in parts)),
+    for kind, moved in (
+        ("dense-gradient", passes * sum(part.dense for part in parts)),
+        ("expert-dp", passes * sum(part.expert for part in parts)),
     ):
         ranks = gradient_groups(grid, kind).shape[1]
+        less = 0.0
+        if kind == "dense-gradient":
+            less = (1 - tables) * parameters * embedding_per_gpu(model, plan)
         holders = plan.copies * plan.gpus / plan.pp
-        total += passes * (ranks - 1) / ranks * parameters * holders
+        total += (ranks - 1) / ranks * (moved - less) * holders
     if shares_embedding(model, plan):
         tied = embedding_per_gpu(model, plan) * options.gradient_bytes
         total += 2 * tied * plan.gpus / plan.pp

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lightloom.errors import InputError, echo, expected_one_of
+from lightloom.practice import Sharded
 
 #: what the expert half of an MoE layer moves over NVSwitch for expert tensor parallelism
 MoeTp = Literal["dispatched", "sequence", "none"]
@@ -44,6 +45,9 @@ class WorkloadOptions:
         copies (what Megatron does), ``sequence`` counts the micro-batch once as in a dense layer,
         ``none`` counts nothing. The last two are counting conventions of published traffic
         shares, see ``docs/explanation/parallelism.md``.
+    sharded
+        What data-parallel ranks share out where the plan has ZeRO-1: ``states`` of the optimizer,
+        ``gradients`` (ZeRO-2) or ``parameters`` (ZeRO-3), too.
     rank_level
         Keep token counts between EP ranks, too, for fabrics that move data NIC by NIC.
     """
@@ -57,6 +61,7 @@ class WorkloadOptions:
     parameter_bytes: float = 2.0
     deduplicate: bool = False
     moe_tp: MoeTp = "dispatched"
+    sharded: Sharded = "states"
     rank_level: bool = False
 
     def __post_init__(self) -> None:
@@ -76,6 +81,9 @@ class WorkloadOptions:
                 raise InputError(
                     f"{flag} = {echo(value)}: expected bytes per element, above 0, up to 8"
                 )
+        if self.sharded not in get_args(Sharded):
+            choices = expected_one_of(self.sharded, get_args(Sharded))
+            raise InputError(f"sharded = {echo(self.sharded)}: {choices}")
         if self.moe_tp not in get_args(MoeTp):
             raise InputError(
                 f"moe-tp = {echo(self.moe_tp)}: {expected_one_of(self.moe_tp, get_args(MoeTp))}"

@@ -1,8 +1,8 @@
 """The program of a pipeline stage: its tasks in the order in which a framework issues them.
 
 Passes of micro-batches through layers (:mod:`.layers`) in the order of the pipeline's schedule; two
-that meet in a turn alternate where the plan overlaps all-to-alls so. Gradient rings start after a
-layer's last backward pass and are awaited before the optimizer. Not here: the small all-reduces of
+that meet in a turn alternate where the plan overlaps all-to-alls so. What data-parallel ranks share
+out is gathered before and reduced after passes (:mod:`.states`). Not here: the small all-reduces of
 norms, router losses and the gradient norm.
 """
 
@@ -12,19 +12,15 @@ import itertools
 from typing import Any
 
 from lightloom.models.model import Model
-from lightloom.parallel.memory import (
-    embedding_per_gpu,
-    layer_parameters,
-    output_per_gpu,
-    stage_parameters,
-)
+from lightloom.parallel.memory import embedding_per_gpu, stage_parameters
 from lightloom.parallel.pipeline import Step, Turn, turns
 from lightloom.units import to_ps
 from lightloom.workload.builder import ProgramBuilder
-from lightloom.workload.collectives import DENSE, EMBEDDING, EXPERT, shares_embedding
+from lightloom.workload.collectives import EMBEDDING, shares_embedding
 from lightloom.workload.layers import LayerWriter
 from lightloom.workload.passes import Pass
 from lightloom.workload.recipe import Recipe, placed_at
+from lightloom.workload.states import AT_EMBEDDING, StateWriter
 from lightloom.workload.task_graph import NONE, Collective
 
 #: handle of the tied embedding's all-reduce, which programs of two stages share
@@ -54,32 +50,24 @@ class _Writer:
             moe_index |= _moe_index(self.model, layers[held_stage])
         self.layers = LayerWriter(recipe, program, moe_index, self.handles)
         self.recomputes = recipe.compute.recompute == "full"
-        self.reductions: list[int] = []
-        #: (scope, bytes per GPU, layer) of gradient reductions put off to the end
-        self.delayed: list[tuple[str, float, int]] = []
+        self.states = StateWriter(recipe, program, self.layers.rings, self.held_stages)
 
     def write(self) -> None:
         """Write the whole step."""
-        gathers = self._gather_parameters() if self.plan.overlap_parameters else {}
+        self.states.begin()
         for turn in turns(self.plan, self.stage):
-            self._turn(turn, gathers)
-        for scope, size, layer in self.delayed:
-            self._reduce_now(scope, size, layer)
-        for handle in self.reductions:
-            self.program.wait(handle, "dp")
+            self._turn(turn)
+        self.states.reduced()
         self._embedding_all_reduce()
         self._optimizer()
-        if not self.plan.overlap_parameters:
-            for handle, layer in self._gather_parameters().values():
-                self.program.wait(handle, "dp", **self._at(layer, NONE))
+        self.states.end()
 
     # One pass of a micro-batch through a chunk
 
-    def _turn(self, turn: Turn, gathers: dict[tuple[str, int], tuple[int, int]]) -> None:
+    def _turn(self, turn: Turn) -> None:
         """One pass, or two. The backward pass of two goes first: it begins with an all-to-all."""
         passes = [
-            self._forward_pass(step, gathers) if step.forward else self._backward_pass(step)
-            for step in turn
+            self._forward_pass(step) if step.forward else self._backward_pass(step) for step in turn
         ]
         if len(passes) > 1 and self.plan.overlap_all_to_all == "batch":
             self.layers.all_to_alls.alternate(passes[::-1])
@@ -101,19 +89,23 @@ class _Writer:
     def _is_last(self, chunk: int) -> bool:
         return self._virtual(chunk) == self.plan.virtual_stages - 1
 
-    def _forward_pass(self, step: Step, gathers: dict[tuple[str, int], tuple[int, int]]) -> Pass:
+    def _forward_pass(self, step: Step) -> Pass:
         micro_batch, layers = step.micro_batch, self.layers
-        if self._is_first(step.chunk):
-            self._await_parameters(gathers, -1)
+        is_first, is_last = self._is_first(step.chunk), self._is_last(step.chunk)
+        output = self.model.num_layers
+        tables = ([AT_EMBEDDING] * is_first, [output] * is_last)
+        reach = self.states.along([*tables[0], *self.chunks[step.chunk], *tables[1]])
+        if is_first:
+            reach(AT_EMBEDDING)
             layers.compute("head", self.recipe.forward.embedding, -1, micro_batch)
             layers.tp_exit(-1, micro_batch)
         else:
             self._receive(step, self._virtual(step.chunk) - 1)
         for layer in self.chunks[step.chunk]:
-            self._await_parameters(gathers, layer)
+            reach(layer)
             yield from layers.forward(layer, micro_batch, first=True)
-        if self._is_last(step.chunk):
-            self._await_parameters(gathers, self.model.num_layers)
+        if is_last:
+            reach(output)
             layers.tp_entry(-1, micro_batch)
             layers.compute("head", self.recipe.forward.head, -1, micro_batch)
         else:
@@ -125,44 +117,52 @@ class _Writer:
             return
         micro_batch, layers = step.micro_batch, self.layers
         times = layers.backward_times(step.part)
-        reduces = self._is_last_of(step) and step.part == "whole"
-        if self._is_last(step.chunk):
+        reduces = self._reduces(step) and step.part == "whole"
+        output = [self.model.num_layers] * self._is_last(step.chunk)
+        reach = self.states.along([*output, *reversed(self.chunks[step.chunk])])
+        if output:
+            reach(*output)
             layers.compute("head", times.head, -1, micro_batch)
             # once more, for the gradients of the weights
             layers.tp_entry(-1, micro_batch)
             layers.tp_exit(-1, micro_batch)
             if reduces:
-                self._reduce_output()
+                self.states.reduce(self.model.num_layers)
         else:
             self._receive(step, self._virtual(step.chunk) + 1)
         for layer in reversed(self.chunks[step.chunk]):
+            reach(layer)
             if self.recomputes:
                 yield from layers.forward(layer, micro_batch, first=False)
             yield from layers.backward(layer, micro_batch, step.part)
             if reduces:
-                self._reduce_layer(layer)
+                self.states.reduce(layer)
         if self._is_first(step.chunk):
             layers.tp_entry(-1, micro_batch)
             layers.compute("head", times.embedding, -1, micro_batch)
-            if self._is_last_of(step):
-                self._reduce(DENSE, embedding_per_gpu(self.model, self.plan), -1)
+            if self._reduces(step):
+                self.states.reduce(AT_EMBEDDING)
         else:
             self._send(step, self._virtual(step.chunk) - 1)
 
     def _weight_pass(self, step: Step) -> None:
         """The gradients of weights alone; those of the embedding came with those of inputs."""
-        reduces = self._is_last_of(step)
+        reduces = self._reduces(step)
         if self._is_last(step.chunk):
             self.layers.compute("head", self.recipe.weights.head, -1, step.micro_batch)
             if reduces:
-                self._reduce_output()
+                self.states.reduce(self.model.num_layers)
         for layer in reversed(self.chunks[step.chunk]):
             self.layers.weights(layer, step.micro_batch)
             if reduces:
-                self._reduce_layer(layer)
+                self.states.reduce(layer)
 
-    def _is_last_of(self, step: Step) -> bool:
-        """Whether no later micro-batch goes through this chunk."""
+    def _reduces(self, step: Step) -> bool:
+        """Whether gradients are reduced: of each micro-batch, or as none goes through this chunk
+        later.
+        """
+        if self.states.reduces_always:
+            return True
         count = self.plan.micro_batches
         if len(self.held_stages) > 1 and step.chunk == 0:
             count //= 2
@@ -193,32 +193,7 @@ class _Writer:
     def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
         return placed_at(self.model, layer, micro_batch)
 
-    # Gradients, optimizer, parameters
-
-    def _reduce_output(self) -> None:
-        self._reduce(DENSE, output_per_gpu(self.model, self.plan), self.model.num_layers)
-
-    def _reduce_layer(self, layer: int) -> None:
-        parameters = layer_parameters(self.model, self.plan, layer)
-        self._reduce(DENSE, parameters.dense, layer)
-        self._reduce(EXPERT, parameters.expert, layer)
-
-    def _reduce(self, scope: str, parameters: float, layer: int) -> None:
-        if scope not in self.recipe.collectives.groups or not parameters:
-            return
-        size = parameters * self.options.gradient_bytes
-        if self.plan.overlap_gradients:
-            self._reduce_now(scope, size, layer)
-        else:
-            self.delayed.append((scope, size, layer))
-
-    def _reduce_now(self, scope: str, size_bytes: float, layer: int) -> None:
-        ring = Collective.REDUCE_SCATTER if self.plan.zero1 else Collective.ALL_REDUCE
-        self.reductions.append(self._start_ring(scope, ring, size_bytes, layer))
-
-    def _start_ring(self, scope: str, ring: Collective, buffer_bytes: float, layer: int) -> int:
-        """Start a ring over a buffer per GPU; return its handle."""
-        return self.layers.rings.start(scope, ring, buffer_bytes, "dp", self._at(layer, NONE))
+    # Ends of the step
 
     def _embedding_all_reduce(self) -> None:
         ends = (0, self.plan.pp - 1)
@@ -237,41 +212,6 @@ class _Writer:
             updated += expert / (self.plan.copies * self.plan.groups_per_stage)
         seconds = self.recipe.compute_scale * self.recipe.compute.optimizer(updated)
         self.program.compute("optimizer", duration_ps=to_ps(seconds))
-
-    def _gather_parameters(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Start gathering ZeRO-1's parameters; handles and layers in forward order."""
-        if not self.plan.zero1:
-            return {}
-        handles = {}
-        for scope, layer, parameters in self._sharded():
-            size = parameters * self.options.parameter_bytes
-            handle = self._start_ring(scope, Collective.ALL_GATHER, size, layer)
-            handles[scope, layer] = (handle, layer)
-        return handles
-
-    def _sharded(self) -> list[tuple[str, int, float]]:
-        """Scope, layer and parameters per GPU of what ZeRO-1 shards, in forward order."""
-        parts: list[tuple[str, int, float]] = []
-        layers = self.plan.layers(self.model.num_layers)
-        # the same order at both places that hold a stage
-        for stage in sorted(self.held_stages):
-            if stage == 0:
-                parts.append((DENSE, -1, embedding_per_gpu(self.model, self.plan)))
-            for layer in itertools.chain(*layers[stage]):
-                parameters = layer_parameters(self.model, self.plan, layer)
-                parts += [(DENSE, layer, parameters.dense), (EXPERT, layer, parameters.expert)]
-            if stage == self.plan.pp - 1:
-                parts.append((DENSE, self.model.num_layers, output_per_gpu(self.model, self.plan)))
-        groups = self.recipe.collectives.groups
-        return [part for part in parts if part[0] in groups and part[2]]
-
-    def _await_parameters(
-        self, gathers: dict[tuple[str, int], tuple[int, int]], layer: int
-    ) -> None:
-        for scope in (DENSE, EXPERT):
-            gather = gathers.pop((scope, layer), None)
-            if gather is not None:
-                self.program.wait(gather[0], "dp", **self._at(layer, NONE))
 
 
 def _moe_index(model: Model, chunks: tuple[tuple[int, ...], ...]) -> dict[int, int]:

@@ -117,3 +117,21 @@ def test_what_a_framework_cannot_do_is_a_remark():
     dense = launch_text(job("llama-3-405b", 1024), "x")
     assert "expert" not in dense
     assert "moe" not in dense
+
+
+@pytest.mark.parametrize(
+    ("sharded", "strategy", "reshard"),
+    [
+        ("states", None, "never"),
+        ("gradients", "optim_grads", "never"),
+        ("parameters", "optim_grads_params", "always"),
+    ],
+)
+def test_what_ranks_share_out_is_said(tmp_path, sharded, strategy, reshard):
+    made = job("olmoe-1b-7b", 16, plan={"tp": 1, "pp": 1, "ep": 8}, memory={"sharded": sharded})
+    core, _, titan = arrays(launch_text(made, "lightloom compare"), tmp_path)
+    assert as_flags(core).get("--data-parallel-sharding-strategy") == strategy
+    assert ("--use-megatron-fsdp" in core) == (strategy is not None)
+    assert as_flags(titan)["--parallelism.fsdp_reshard_after_forward"] == reshard
+    zero = {"states": "", "gradients": ", ZeRO-2", "parameters": ", ZeRO-3"}[sharded]
+    assert f"(dense DP 16{zero})" in made.plan_summary()[0]

@@ -20,7 +20,7 @@ from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record, recorded_model
 from lightloom.parallel import MemoryOptions, Plan, StageMemory
 from lightloom.parallel.grid import RankGrid
-from lightloom.practice import Dispatcher
+from lightloom.practice import Dispatcher, Sharded
 from lightloom.study.compare.compute_note import (
     compute_line,
     compute_warning,
@@ -49,6 +49,8 @@ PLAN_COLUMNS = (
     *("tp", "pp", "dp", "ep", "etp", "cp", "vpp"),
     *("micro_batches", "micro_batch_size", "seq_len", "zero1", "schedule", "overlap_all_to_all"),
 )
+#: what is said of a plan whose ranks share out more than states of the optimizer
+_ZERO: dict[Sharded, str] = {"states": "", "gradients": ", ZeRO-2", "parameters": ", ZeRO-3"}
 #: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
 MAX_RANK_TOKENS = 400_000_000
 
@@ -370,6 +372,11 @@ class ModelJob(Job):
         }
 
     @property
+    def sharded(self) -> Sharded:
+        """What data-parallel ranks share out; without ZeRO nothing more than states is."""
+        return self.options.sharded if self.plan.zero1 else "states"
+
+    @property
     def memory(self) -> tuple[StageMemory, ...]:
         """Peak memory of each pipeline stage."""
         return self.fitted.memory
@@ -398,7 +405,7 @@ class ModelJob(Job):
             + (f" CP{plan.cp}" if plan.cp > 1 else "")
             + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
             + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
-            + f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
+            + f" (dense DP {plan.dense_dp}{_ZERO[self.sharded]}); {plan.micro_batches} micro-batches of "
             f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
             f"{plan.tokens_per_step:,} tokens per step",
             *filter(None, [self._inside_servers()]),
@@ -618,7 +625,9 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
-    return WorkloadOptions(**sizes, deduplicate=_deduplicates(scenario, model))
+    return WorkloadOptions(
+        **sizes, deduplicate=_deduplicates(scenario, model), sharded=scenario.memory.sharded
+    )
 
 
 def with_published_gate(scenario: Scenario, model: Model) -> Scenario:

@@ -299,7 +299,8 @@ class KeptOptions(Strict):
     sharded: Sharded = Field(
         "states",
         description="What the data-parallel ranks share out, with ZeRO: states of the optimizer"
-        " (ZeRO-1), gradients (ZeRO-2), parameters (ZeRO-3, FSDP); traffic is that of ZeRO-1.",
+        " (ZeRO-1), gradients (ZeRO-2, reduced for each micro-batch), parameters (ZeRO-3, FSDP2,"
+        " gathered by each pass).",
     )
     activation_cache: ActivationCache | None = Field(
         None,

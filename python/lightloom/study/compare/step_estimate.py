@@ -51,8 +51,9 @@ Made = TypeVar("Made")
 #: tokens of a rank that a demand is drawn for: the loads of more, and of as few as half of them,
 #: are taken to be alike
 DRAWN_TOKENS = (4096, 1024)
-#: columns of the seconds of a pass; computation of routed experts is apart
-COMPUTE, TP, EP, CP, EXPERTS = range(5)
+#: columns of the seconds of a pass; computation of routed experts is apart, and DP is what passes
+#: wait for with ZeRO-2 and 3
+COMPUTE, TP, EP, CP, EXPERTS, DP = range(6)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Passes:
-    """Seconds of one micro-batch, ``(5,)`` for a table and ``(kinds, 5)`` for layers.
+    """Seconds of one micro-batch, ``(6,)`` for a table and ``(kinds, 6)`` for layers.
 
     ``together`` are forward and backward passes of two micro-batches that alternate; ``weights``
     what of backward passes is gradients of weights.
@@ -256,7 +257,7 @@ class _Layers:
 
     def region(self, seconds: float, *, backward: bool) -> Floats:
         """Computation between TP collectives."""
-        parts = np.zeros(5)
+        parts = np.zeros(6)
         parts[COMPUTE] = seconds
         plan, whole = self.plan, self.bytes.tp
         if plan.tp == 1:
@@ -274,7 +275,7 @@ class _Layers:
     def before(self, layer: int, *, backward: bool) -> Floats:
         """Attention, and the gate of a mixture."""
         model, of = self.model, self.backward if backward else self.forward
-        parts = np.zeros(5)
+        parts = np.zeros(6)
         attention = model.attention_index(layer)
         if model.variants[attention].attention.kind != "none":
             parts = self.region(of.attention[attention] / PS_PER_S, backward=backward)
@@ -295,7 +296,7 @@ class _Layers:
         """A dense feed-forward."""
         of = self.backward if backward else self.forward
         if not self.model.ffn_width(layer):
-            return np.zeros(5)
+            return np.zeros(6)
         seconds = of.dense_ffn[self.model.ffn_index(layer)] / PS_PER_S
         return self.region(seconds, backward=backward)
 
@@ -303,7 +304,7 @@ class _Layers:
         """Shared experts."""
         of = self.backward if backward else self.forward
         if not of.shared_experts:
-            return np.zeros(5)
+            return np.zeros(6)
         return self.region(of.shared_experts / PS_PER_S, backward=backward)
 
     def experts(self, *, backward: bool, chunks: int = 1) -> Floats:
@@ -312,7 +313,7 @@ class _Layers:
         model, plan = self.model, self.plan
         copies = self.loads.slowest * plan.tokens_per_ep_rank
         tokens = np.array([copies / chunks])
-        parts = np.zeros(5)
+        parts = np.zeros(6)
         seconds = expert_seconds(model, plan, self.compute, tokens, backward=backward)
         parts[EXPERTS] = chunks * float(seconds[0])
         if plan.etp > 1:
@@ -430,7 +431,7 @@ class _Layers:
         leave = self.gather(1.0 if parallel else 2.0)
 
         def parts(ps: int, tp: float) -> Floats:
-            return np.array([ps / PS_PER_S, tp if plan.tp > 1 else 0.0, 0.0, 0.0, 0.0])
+            return np.array([ps / PS_PER_S, tp if plan.tp > 1 else 0.0, 0.0, 0.0, 0.0, 0.0])
 
         return (
             (parts(self.forward.embedding, leave), parts(self.backward.embedding, enter)),
@@ -448,14 +449,17 @@ class _Step:
         kinds, chunks = layers_by_kind(self.model, self.plan)
         self.kinds, self.counts = kinds, chunks.sum(axis=1)
         self.uneven = estimates.uneven(job)
+        self.sharded = self.options.sharded if self.plan.zero1 else "states"
+        self.waits = self._waits()
         self.forward = self._by_stage(passes.forward, 0)
         self.backward = self._by_stage(passes.backward, 1)
 
     def _by_stage(self, layers: Floats, direction: int | None) -> Floats:
-        """Seconds of the passes of one micro-batch through each stage, ``(pp, 5)``."""
+        """Seconds of the passes of one micro-batch through each stage, ``(pp, 6)``."""
         stages: Floats = self.counts @ layers
         stages[:, (EXPERTS, EP)] *= self.uneven[:, np.newaxis]
         for which in (0, 1) if direction is None else (direction,):
+            stages[:, DP] += self.counts @ self.waits[which]
             stages[0] += self.passes.embedding[which]
             stages[-1] += self.passes.head[which]
         return stages
@@ -482,7 +486,7 @@ class _Step:
             ep_s=float(busy[EP]),
             cp_s=float(busy[CP]),
             pp_s=pipeline - without,
-            dp_s=exposed,
+            dp_s=float(busy[DP]) + exposed,
             bubble_s=without - float(busy.sum()),
         )
 
@@ -526,6 +530,43 @@ class _Step:
 
     # States
 
+    def _waits(self) -> tuple[Floats, Floats]:
+        """What a forward and a backward pass of each kind of layers wait for with ZeRO-2 and 3.
+
+        The next layer is gathered and the last one reduced while one computes.
+        """
+        nothing = np.zeros(len(self.kinds))
+        if self.sharded == "states":
+            return nothing, nothing
+        reduced = self._of_layers(self.options.gradient_bytes, 1)
+        gathered = nothing
+        if self.sharded == "parameters":
+            gathered = self._of_layers(self.options.parameter_bytes, 1)
+        passes = self.passes.forward, self.passes.backward
+        forward, backward = (each.sum(axis=1) for each in passes)
+        if not self.plan.overlap_parameters:
+            return gathered, gathered + np.maximum(reduced - backward - forward, 0.0)
+        shares = [each[:, EP] / each.sum(axis=1) for each in passes]
+        collides = self.layout.members > 1
+        waits = [
+            np.minimum(rings, whole) * share * collides
+            for rings, whole, share in zip(
+                (gathered, gathered + reduced), (forward, backward), shares, strict=True
+            )
+        ]
+        if self.sharded == "gradients":
+            # forward passes go on while they are reduced
+            waits[1] += np.maximum(reduced - backward - forward, 0.0)
+            return waits[0], waits[1]
+        # the first layer of a pass has none before it, and the last reduction before it comes first
+        alone = 1 / max(1.0, float(self.counts.sum()) / (self.plan.pp * self.plan.vpp))
+        late = (gathered - forward, gathered + reduced - backward)
+        waits = [
+            each + alone * gathered + (1 - alone) * np.maximum(more, 0.0)
+            for each, more in zip(waits, late, strict=True)
+        ]
+        return waits[0] + alone * reduced, waits[1]
+
     def _states(self) -> tuple[float, float]:
         """Seconds of the optimizer, and of gradients and parameters that nothing hides."""
         plan = self.plan
@@ -542,8 +583,11 @@ class _Step:
         before = self.backward.sum(axis=1) / plan.vpp
         began, ended = (np.cumsum(each) - each for each in (after, before))
         reduced = self._rings(self.options.gradient_bytes, 1 if plan.zero1 else 2)
-        exposed = self._exposed(reduced, before if plan.overlap_gradients else None, ended)
-        if plan.zero1:
+        if self.sharded == "states":
+            exposed = self._exposed(reduced, before if plan.overlap_gradients else None, ended)
+        else:
+            exposed = reduced[1]
+        if plan.zero1 and self.sharded != "parameters":
             gathered = self._rings(self.options.parameter_bytes, 1)
             meanwhile = after if plan.overlap_parameters else None
             exposed += self._exposed(gathered, meanwhile, began)
@@ -552,25 +596,28 @@ class _Step:
             exposed += self.paces.ring(size, (1, 2) if self.layout.crosses else (2, 1), 2)
         return update, exposed
 
-    def _rings(self, element: float, passes: int) -> tuple[Floats, float]:
-        """Rings of each stage, and the one that begins last or ends first, of a layer."""
-        model, plan, spans = self.model, self.plan, self.layout.spans
-        dense, expert = spans["dense-gradient"], spans["expert-dp"]
+    def _ring(self, parameters: float, span: tuple[int, int], passes: int) -> float:
+        return 0.0 if span == (1, 1) else self.paces.ring(parameters, span, passes)
 
-        def ring(parameters: float, span: tuple[int, int]) -> float:
-            if span == (1, 1):
-                return 0.0
-            return self.paces.ring(parameters * element, span, passes)
-
-        layers = np.array(
+    def _of_layers(self, element: float, passes: int) -> Floats:
+        """Rings of a layer of each kind, dense and expert."""
+        spans = self.layout.spans
+        parts = (layer_parameters(self.model, self.plan, kind) for kind in self.kinds)
+        return np.array(
             [
-                ring(part.dense, dense) + ring(part.expert, expert)
-                for part in (layer_parameters(model, plan, kind) for kind in self.kinds)
+                self._ring(part.dense * element, spans["dense-gradient"], passes)
+                + self._ring(part.expert * element, spans["expert-dp"], passes)
+                for part in parts
             ]
         )
+
+    def _rings(self, element: float, passes: int) -> tuple[Floats, float]:
+        """Rings of each stage, and the one that begins last or ends first, of a layer."""
+        dense = self.layout.spans["dense-gradient"]
+        layers = self._of_layers(element, passes)
         stages = self.counts @ layers
-        stages[0] += ring(embedding_per_gpu(model, plan), dense)
-        stages[-1] += ring(output_per_gpu(model, plan), dense)
+        for stage, table in ((0, embedding_per_gpu), (-1, output_per_gpu)):
+            stages[stage] += self._ring(table(self.model, self.plan) * element, dense, passes)
         return stages, float(layers[0])
 
     def _exposed(self, rings: tuple[Floats, float], passes: Floats | None, slack: Floats) -> float:
