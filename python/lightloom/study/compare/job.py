@@ -405,9 +405,9 @@ class ModelJob(Job):
             + (f" CP{plan.cp}" if plan.cp > 1 else "")
             + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
             + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
-            + f" (dense DP {plan.dense_dp}{_ZERO[self.sharded]}); {plan.micro_batches} micro-batches of "
-            f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
-            f"{plan.tokens_per_step:,} tokens per step",
+            + f" (dense DP {plan.dense_dp}{_ZERO[self.sharded]}); "
+            f"{plan.micro_batches} micro-batches of {plan.micro_batch_size} x {plan.seq_len} "
+            f"tokens; {plan.tokens_per_step:,} tokens per step",
             *filter(None, [self._inside_servers()]),
             *([f"plan from: {'; '.join(plan.provenance)}"] if plan.provenance else []),
         ]

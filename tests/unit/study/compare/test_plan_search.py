@@ -11,8 +11,8 @@ from lightloom.models import load_model
 from lightloom.parallel import check_plan, memory_per_stage
 from lightloom.parallel.memory import RECOMPUTE, does_not_fit
 from lightloom.progress import Monitor
-from lightloom.simulate import simulate
 from lightloom.report.plans_table import parts_grid, plans_grid
+from lightloom.simulate import simulate
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.fills import Fills, Steps
