@@ -28,6 +28,10 @@ from lightloom.workload.options import WorkloadOptions
 FACTORS = tuple(2**n for n in range(1, 11))
 
 
+class MisfitError(PlanError):
+    """No plan, or not the one that is wanted, fits the memory of the GPUs."""
+
+
 @dataclass(frozen=True)
 class FittedPlan:
     """A plan and its memory under the least recomputation that fits, which ``options`` state.
@@ -96,7 +100,9 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
     Raises
     ------
     PlanError
-        If the plan is impossible, or does not fit the GPU and the scenario checks that.
+        If the plan is impossible.
+    MisfitError
+        If it does not fit the GPU and the scenario checks that.
     """
     levels = allowed_recomputation(scenario, model)
     base = memory_options(scenario, model, gpu, options)
@@ -117,7 +123,7 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
     assert first is not None
     if scenario.memory_check:
         advice = remedy(scenario, model, gpu, base, first.plan)
-        raise PlanError(f"the plan does not fit {gpu.title}: {first.misfit}; {advice}")
+        raise MisfitError(f"the plan does not fit {gpu.title}: {first.misfit}; {advice}")
     return first
 
 
@@ -201,8 +207,8 @@ def _with_remedy(
         with contextlib.suppress(PlanError):
             changed = scenario.model_copy(update={"gpus": gpus})
             if _planned(changed, model, gpu, options).misfit is None:
-                return PlanError(f"{error.closest}; --gpus {gpus} does")
-    return error
+                return MisfitError(f"{error.closest}; --gpus {gpus} does")
+    return MisfitError(str(error))
 
 
 def _changes(plan: Plan) -> Iterator[tuple[int, dict[str, int]]]:

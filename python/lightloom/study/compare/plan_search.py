@@ -23,10 +23,12 @@ from typing import Any, TypeVar
 
 from lightloom.errors import DemandError, FabricError, PlanError
 from lightloom.fabric import Fabric, load_fabric
+from lightloom.models import Model
 from lightloom.parallel import Plan
 from lightloom.progress import Monitor, Progress
+from lightloom.study.compare.expansion_hint import with_expansion
 from lightloom.study.compare.fills import Fills, Steps
-from lightloom.study.compare.fit import FittedPlan
+from lightloom.study.compare.fit import FittedPlan, MisfitError
 from lightloom.study.compare.job import (
     ModelJob,
     PlanCandidate,
@@ -97,7 +99,7 @@ def planned_jobs(
             " give --tp, --pp and --ep"
         )
     if source == "published" or (source is None and stated is not None):
-        return [prepare(scenario)]
+        return [_prepared(scenario, model)]
     fitting = candidates.fitting()
     if fitting:
         with contextlib.suppress(DemandError):  # which may be for another EP
@@ -109,7 +111,15 @@ def planned_jobs(
     with _Pool(monitor) as pool:
         predicted = _predicted(candidates, fitting, fabrics, pool)
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, fabrics, predicted) if predicted else [prepare(scenario)]
+    return _searched(scenario, fabrics, predicted) if predicted else [_prepared(scenario, model)]
+
+
+def _prepared(scenario: Scenario, model: Model) -> ModelJob:
+    """The job with the plan that is given or published, or by the rule."""
+    try:
+        return prepare(scenario)
+    except MisfitError as error:
+        raise with_expansion(error, scenario, model, PLAIN) from None
 
 
 def _predicted(
