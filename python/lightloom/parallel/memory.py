@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -181,7 +181,7 @@ class StageMemory:
 
 
 @dataclass(frozen=True)
-class MemoryTable:
+class MemoryByStage:
     """Peak bytes per GPU of all pipeline stages, ``(pp,)`` each."""
 
     parameters_bytes: Floats
@@ -248,27 +248,26 @@ def output_per_gpu(model: Model, plan: Plan) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _layers_by_kind(
-    first_alike: tuple[int, ...], plan: tuple[int, int, tuple[int, ...]]
-) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
+    first_alike: tuple[int, ...], pp: int, vpp: int, layout: tuple[int, ...]
+) -> tuple[tuple[int, ...], Floats]:
     """Kinds of layers, each by the first of it, and how many a chunk has, ``(pp, vpp, kinds)``."""
-    pp, vpp, layout = plan
     counts = layout or balanced_layout(len(first_alike), pp * vpp)
     kinds = tuple(sorted(set(first_alike)))
     kind_of = np.array([kinds.index(first) for first in first_alike], dtype=np.int64)
     chunk_of = np.repeat(np.arange(pp * vpp), counts)
-    table = np.zeros((vpp * pp, len(kinds)), dtype=np.int64)
+    table = np.zeros((vpp * pp, len(kinds)))
     np.add.at(table, (chunk_of, kind_of), 1)
     return kinds, table.reshape(vpp, pp, len(kinds)).transpose(1, 0, 2)
 
 
-def layers_by_kind(model: Model, plan: Plan) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
+def layers_by_kind(model: Model, plan: Plan) -> tuple[tuple[int, ...], Floats]:
     """Kinds of layers that are alike, and how many of each a stage holds in its chunks.
 
     Returns
     -------
     The first layer of each kind, and numbers of layers, ``(pp, vpp, kinds)``.
     """
-    return _layers_by_kind(model.first_alike, (plan.pp, plan.vpp, plan.pp_layout))
+    return _layers_by_kind(model.first_alike, plan.pp, plan.vpp, plan.pp_layout)
 
 
 def stage_parameters(model: Model, plan: Plan, stage: int) -> LayerParameters:
@@ -301,7 +300,9 @@ def layer_activations(
     return kept, full
 
 
-def memory_table(model: Model, plan: Plan, options: MemoryOptions | None = None) -> MemoryTable:
+def memory_by_stage(
+    model: Model, plan: Plan, options: MemoryOptions | None = None
+) -> MemoryByStage:
     """Peak memory per GPU of all stages.
 
     The activations in flight are those of the stage's own schedule (:func:`.peak_in_flight`). With
@@ -343,7 +344,7 @@ def memory_table(model: Model, plan: Plan, options: MemoryOptions | None = None)
     # sharded over the vocabulary
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     logits[-1] = options.logit_bytes * tokens * model.vocab_size / plan.tp
-    return MemoryTable(
+    return MemoryByStage(
         parameters_bytes=parameters,
         gradients_bytes=shards.count(options.sharded != "states") * options.gradient_bytes,
         optimizer_bytes=shards.count(True) * options.optimizer_bytes,
@@ -353,12 +354,12 @@ def memory_table(model: Model, plan: Plan, options: MemoryOptions | None = None)
     )
 
 
-def _held(plan: Plan, by_stage: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _held(plan: Plan, by_stage: Floats) -> Floats:
     """What each place of the pipeline holds: with DualPipe that of the opposite stage, too."""
     return by_stage if plan.copies == 1 else by_stage + by_stage[::-1]
 
 
-def _largest(held: npt.NDArray[np.int64], of_kinds: Sequence[float]) -> Floats:
+def _largest(held: Floats, of_kinds: Sequence[float]) -> Floats:
     """The largest value of the layers that each place holds, ``(pp,)``; 0 where it has none."""
     largest: Floats = np.where(held > 0, np.array(of_kinds), 0.0).max(axis=1)
     return largest
@@ -366,8 +367,8 @@ def _largest(held: npt.NDArray[np.int64], of_kinds: Sequence[float]) -> Floats:
 
 def _activations(
     plan: Plan,
-    chunks: npt.NDArray[np.int64],
-    held: npt.NDArray[np.int64],
+    chunks: Floats,
+    held: Floats,
     sizes: Sequence[tuple[float, float]],
 ) -> Floats:
     """Activations at the peak of each place, ``(pp,)``."""
@@ -404,7 +405,7 @@ def memory_per_stage(
     model: Model, plan: Plan, options: MemoryOptions | None = None
 ) -> list[StageMemory]:
     """Peak memory per GPU of every stage."""
-    return memory_table(model, plan, options).stages()
+    return memory_by_stage(model, plan, options).stages()
 
 
 def does_not_fit(stages: list[StageMemory], gpu_memory_bytes: float, reserve: float) -> str | None:

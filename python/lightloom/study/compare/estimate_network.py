@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,13 @@ Floats = npt.NDArray[np.float64]
 HOPS = 4
 
 
+class ServerSpan(NamedTuple):
+    """GPUs of a group that share a server, and servers of the group."""
+
+    on_server: int
+    servers: int
+
+
 @dataclass(frozen=True)
 class GroupLayout:
     """Where the groups of a plan are.
@@ -36,7 +44,7 @@ class GroupLayout:
     members: int
     ranks: int
     gpus: int
-    spans: Mapping[str, tuple[int, int]]
+    spans: Mapping[str, ServerSpan]
     crosses: bool
 
     @classmethod
@@ -58,7 +66,10 @@ class GroupLayout:
             members=members,
             ranks=plan.ep // members,
             gpus=workers.gpus_per_worker,
-            spans={k: servers_of_groups(k, ranks, gpus_per_server) for k, ranks in kinds.items()},
+            spans={
+                kind: ServerSpan(*servers_of_groups(kind, groups, gpus_per_server))
+                for kind, groups in kinds.items()
+            },
             crosses=bool(stages[0] != stages[-1]),
         )
 
@@ -172,7 +183,7 @@ class NetworkPaces:
             return 0.0
         return self._gather_s + peers * self._peer_s + size_bytes / self._gather_rate
 
-    def ring(self, buffer_bytes: float, span: tuple[int, int], passes: int) -> float:
+    def ring(self, buffer_bytes: float, span: ServerSpan, passes: int) -> float:
         """A ring over a buffer per GPU, passed once (gather, scatter) or twice (all-reduce)."""
         on_server, servers = span
         if not buffer_bytes:
@@ -190,7 +201,7 @@ class NetworkPaces:
             return self._copy_s + bytes_per_gpu / self._copy_rate
         return self._message_s + self._path_s + bytes_per_gpu / self._nic_rate
 
-    def cut_all_to_all(self, bytes_per_gpu: float, span: tuple[int, int]) -> float:
+    def cut_all_to_all(self, bytes_per_gpu: float, span: ServerSpan) -> float:
         """An all-to-all of equal parts of a buffer per GPU."""
         on_server, servers = span
         if servers == 1:
@@ -200,22 +211,16 @@ class NetworkPaces:
         peers = self._all_to_all_peer_s * (servers - 1)
         return self._all_to_all_s + peers + self._path_s + across
 
-    def all_to_all(
-        self, group: tuple[GroupLoads, GroupLayout], tokens: float, size: float
-    ) -> float:
+    def all_to_all(self, loads: GroupLoads, layout: GroupLayout, moved: float) -> float:
         """An all-to-all of experts, by the strategy that a fat-tree takes.
 
         Parameters
         ----------
-        group
-            What is sent between its ranks, and where they are.
-        tokens
-            That a rank routes.
-        size
-            Bytes of a token copy.
+        loads, layout
+            What the ranks of the group send each other, and where they are.
+        moved
+            Bytes of a copy of each token that a rank routes.
         """
-        loads, layout = group
-        moved = tokens * size
         per_rank = layout.gpus / layout.ranks
         groups = max(1, self._gpus_per_server // layout.gpus)
         wire = moved * loads.by_rank / per_rank / self._nic_rate

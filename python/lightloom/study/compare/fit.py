@@ -19,7 +19,7 @@ from lightloom.parallel import (
     choose_plan,
     memory_per_stage,
 )
-from lightloom.parallel.memory import RECOMPUTE, does_not_fit, memory_table
+from lightloom.parallel.memory import RECOMPUTE, does_not_fit, memory_by_stage
 from lightloom.practice import Recompute
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
@@ -82,7 +82,7 @@ def least_recomputation(
     first: FittedPlan | None = None
     for level in levels:
         options = replace(base, recompute=level)
-        table = memory_table(model, plan, options)
+        table = memory_by_stage(model, plan, options)
         if table.peak_bytes <= room:
             return FittedPlan(plan, options, tuple(table.stages()), without=first)
         if first is None and level != levels[-1]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -180,7 +181,10 @@ class Candidates:
         count = self._micro_batches(base.dense_dp, size)
         if not count:
             return None
-        return _changed(base, {"micro_batch_size": size, "micro_batches": count})
+        try:
+            return dataclasses.replace(base, micro_batch_size=size, micro_batches=count)
+        except PlanError:
+            return None
 
     def _with_chunks(self, plan: Plan | None) -> Iterator[Plan]:
         """The plan, and the same with chunks of equally many layers, where nobody said how many."""
@@ -191,9 +195,8 @@ class Candidates:
             return
         for chunks in divisors(-(-self._model.num_layers // plan.pp))[1:]:
             if chunks * plan.pp <= self._model.num_layers + 2:
-                more = _changed(plan, {"vpp": chunks, "pp_layout": ()})
-                if more is not None:
-                    yield more
+                with contextlib.suppress(PlanError):
+                    yield dataclasses.replace(plan, vpp=chunks, pp_layout=())
 
     def _degrees(self) -> Iterator[dict[str, Any]]:
         """TP within a server, PP, EP and CP that may divide the model, and ways of its experts."""
@@ -204,14 +207,10 @@ class Candidates:
         tps = [options.tp] if options.tp else divisors(within)
         pps = [options.pp] if options.pp else [d for d in divisors(gpus) if d <= model.num_layers]
         eps = [options.ep] if options.ep else divisors(experts)
-        for tp in tps:
-            for pp in pps:
-                for cp in self._context_degrees():
-                    if gpus % (tp * pp * cp):
-                        continue
-                    for ep in eps:
-                        for mode in self._expert_modes(tp, cp):
-                            yield {"tp": tp, "pp": pp, "ep": ep, "cp": cp, **mode}
+        for tp, pp, cp in itertools.product(tps, pps, self._context_degrees()):
+            if gpus % (tp * pp * cp) == 0:
+                for ep, mode in itertools.product(eps, self._expert_modes(tp, cp)):
+                    yield {"tp": tp, "pp": pp, "ep": ep, "cp": cp, **mode}
 
     def _context_degrees(self) -> list[int]:
         degree = self.scenario.plan.cp
@@ -238,14 +237,6 @@ class Candidates:
         if given.micro_batches is not None or given.micro_batch_size is not None:
             return [_micro_batch_size(self.scenario, self._model)]
         return [2**power for power in range(MAX_MICRO_BATCH_SIZE.bit_length())]
-
-
-def _changed(plan: Plan, values: Mapping[str, Any]) -> Plan | None:
-    """The plan with other values; ``None`` if these are impossible."""
-    try:
-        return dataclasses.replace(plan, **values)
-    except PlanError:
-        return None
 
 
 def _may_have_chunks(plan: Plan) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,12 @@ from lightloom.parallel.memory import (
     parameters_by_stage,
 )
 from lightloom.practice import Recompute
-from lightloom.study.compare.estimate_network import GroupLayout, GroupLoads, NetworkPaces
+from lightloom.study.compare.estimate_network import (
+    GroupLayout,
+    GroupLoads,
+    NetworkPaces,
+    ServerSpan,
+)
 from lightloom.study.compare.scenario import Scenario
 from lightloom.units import PS_PER_S
 from lightloom.workload.collectives import shares_embedding
@@ -54,6 +59,20 @@ DRAWN_TOKENS = (4096, 1024)
 #: columns of the seconds of a pass; computation of routed experts is apart, and DP is what passes
 #: wait for with ZeRO-2 and 3
 COMPUTE, TP, EP, CP, EXPERTS, DP = range(6)
+
+
+class _Ends(NamedTuple):
+    """Seconds of the all-to-alls to the experts and back."""
+
+    away: float
+    back: float
+
+
+class _Rings(NamedTuple):
+    """Seconds of the rings of each stage, and of one of the layer that begins last or ends first."""
+
+    stages: Floats
+    first: float
 
 
 @dataclass(frozen=True)
@@ -324,18 +343,18 @@ class _Layers:
             parts[TP] = 2 * chunks * self.paces.gather(size / chunks, plan.etp - 1)
         return parts
 
-    def ends(self, *, backward: bool) -> tuple[float, float]:
+    def ends(self, *, backward: bool) -> _Ends:
         """The two all-to-alls of a mixture."""
         if self.plan.ep == 1 or self.loads is None:
-            return 0.0, 0.0
+            return _Ends(0.0, 0.0)
         of = self.bytes
         away, back = (
             (of.combine_gradient, of.dispatch_gradient) if backward else (of.dispatch, of.combine)
         )
         tokens = float(self.plan.tokens_per_ep_rank)
-        return (
-            self.paces.all_to_all((self.loads, self.layout), tokens, away),
-            self.paces.all_to_all((self.loads, self.layout), tokens, back),
+        return _Ends(
+            self.paces.all_to_all(self.loads, self.layout, tokens * away),
+            self.paces.all_to_all(self.loads, self.layout, tokens * back),
         )
 
     # Whole passes
@@ -353,7 +372,7 @@ class _Layers:
         away, back = self.ends(backward=backward)
         shared = self.shared(backward=backward)
         if plan.overlap_all_to_all == "chunks":
-            return self._in_chunks(backward, (away, back), shared)
+            return self._in_chunks(backward, _Ends(away, back), shared)
         total = self.experts(backward=backward) + shared
         if not plan.overlap_shared_experts:
             total[EP] += away + back
@@ -373,7 +392,7 @@ class _Layers:
             return communication_s - slowed, slowed - compute_s
         return 0.0, communication_s * self.taken
 
-    def _in_chunks(self, backward: bool, ends: tuple[float, float], shared: Floats) -> Floats:
+    def _in_chunks(self, backward: bool, ends: _Ends, shared: Floats) -> Floats:
         """Experts compute a chunk while the next is sent to them and the one before returns."""
         count = self.plan.overlap_chunks
         experts = self.experts(backward=backward, chunks=count)
@@ -593,11 +612,13 @@ class _Step:
             exposed += self._exposed(gathered, meanwhile, began)
         if shares_embedding(self.model, plan):
             size = embedding_per_gpu(self.model, plan) * self.options.gradient_bytes
-            exposed += self.paces.ring(size, (1, 2) if self.layout.crosses else (2, 1), 2)
+            exposed += self.paces.ring(
+                size, ServerSpan(1, 2) if self.layout.crosses else ServerSpan(2, 1), 2
+            )
         return update, exposed
 
-    def _ring(self, parameters: float, span: tuple[int, int], passes: int) -> float:
-        return 0.0 if span == (1, 1) else self.paces.ring(parameters, span, passes)
+    def _ring(self, parameters: float, span: ServerSpan, passes: int) -> float:
+        return 0.0 if span == ServerSpan(1, 1) else self.paces.ring(parameters, span, passes)
 
     def _of_layers(self, element: float, passes: int) -> Floats:
         """Rings of a layer of each kind, dense and expert."""
@@ -611,16 +632,16 @@ class _Step:
             ]
         )
 
-    def _rings(self, element: float, passes: int) -> tuple[Floats, float]:
+    def _rings(self, element: float, passes: int) -> _Rings:
         """Rings of each stage, and the one that begins last or ends first, of a layer."""
         dense = self.layout.spans["dense-gradient"]
         layers = self._of_layers(element, passes)
         stages = self.counts @ layers
         for stage, table in ((0, embedding_per_gpu), (-1, output_per_gpu)):
             stages[stage] += self._ring(table(self.model, self.plan) * element, dense, passes)
-        return stages, float(layers[0])
+        return _Rings(stages, float(layers[0]))
 
-    def _exposed(self, rings: tuple[Floats, float], passes: Floats | None, slack: Floats) -> float:
+    def _exposed(self, rings: _Rings, passes: Floats | None, slack: Floats) -> float:
         """What rings delay the step by, if they run alongside a pass of each stage.
 
         They wait for no computation; an all-to-all and a ring slow each other down.
