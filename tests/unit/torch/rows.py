@@ -52,8 +52,8 @@ def cases(tp, ep):
 def expected(counts, seed, dtype, ep_rank, width):
     """What an EP rank gets, by plain slices of what sources draw; ``width`` draws per source."""
     parts = []
-    for source, row in enumerate(counts):
-        for part in range(width):
+    for part in range(width):
+        for source, row in enumerate(counts):
             rows = draw(row, source * width + part, seed, dtype)
             start = sum(row[:ep_rank])
             parts.append(rows[start : start + row[ep_rank]])
@@ -86,6 +86,7 @@ def check_bits(layout, strategies, tp, ep, report):
             assert torch.equal(back, x * (tp * (tp + 1) // 2)), (strategy, chunks, counts)
             same = route.combine(rows * 3, partial=False)
             assert torch.equal(same, x * 3)
+            assert torch.equal(route.dispatch(x[:, 0].long()), rows[:, 0].long())
             # the gradient of a token is the sum over TP ranks of what each did with it
             (back * back.detach()).sum().backward()
             factor = (tp * (tp + 1) // 2) ** 2
@@ -112,6 +113,35 @@ def check_shapes(tp, ep, report):
         raw = torch.uint8
         assert torch.equal(back.contiguous().view(raw), x.contiguous().view(raw)), (dtype, strategy)
     report["shapes"] = "equal"
+
+
+def check_sums(tp, ep, report):
+    """Parts are added up in the type that is asked for, and travel in their own."""
+    ep_group, tp_group = groups(tp, ep)
+    share = torch.tensor(256.0 if dist.get_rank() % tp == 0 else 1.0).bfloat16()
+    x = torch.ones(2 * ep, WIDTH, dtype=torch.bfloat16)
+    report["sums"] = {}
+    for strategy in STRATEGIES:
+        rows, route = all_to_all_tp(
+            x, [2] * ep, ep_group=ep_group, tp_group=tp_group, strategy=strategy, chunks=2
+        )
+        twice = [route.combine(rows * share, sum_type=t) for t in (None, torch.float64)]
+        third = route.combine(rows.double() * share.double())
+        assert all(back.dtype is torch.bfloat16 for back in twice)
+        report["sums"][strategy] = [back.unique().tolist() for back in (*twice, third)]
+
+
+def check_refused(tp, ep, report):
+    """Rows that are not those of the route."""
+    ep_group, tp_group = groups(tp, ep)
+    x = torch.ones(2 * ep, WIDTH)
+    _, route = all_to_all_tp(x, [2] * ep, ep_group=ep_group, tp_group=tp_group)
+    report["refused"] = []
+    for call in (route.dispatch, route.combine):
+        try:
+            call(x[1:])
+        except LightloomError as error:
+            report["refused"].append(str(error))
 
 
 def check_bytes(tp, ep, report):
@@ -243,6 +273,8 @@ CHECKS = {
     "replicated": lambda *given: check_bits("replicated", STRATEGIES, *given),
     "sharded": lambda *given: check_bits("sharded", ("O1", "O2", "O3"), *given),
     "shapes": check_shapes,
+    "sums": check_sums,
+    "refused": check_refused,
     "bytes": check_bytes,
     "second": check_second,
     "auto": check_auto,

@@ -47,7 +47,7 @@ def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
     """Every check on 2 EP ranks of 2 TP ranks."""
-    checks = "replicated,sharded,shapes,bytes,second,auto,wrong,lost"
+    checks = "replicated,sharded,shapes,refused,bytes,second,auto,wrong,lost"
     return reports(tmp_path_factory.mktemp("ranks"), 2, 2, checks)
 
 
@@ -61,6 +61,22 @@ def test_rows_between_ep_ranks_fall_to_one_in_tp(four):
         whole = report["sent"]["baseline"]
         for strategy in ("O1", "O2", "O3", "O4"):
             assert report["sent"][strategy] == pytest.approx(whole / 2, rel=0.02)
+
+
+def test_sums_over_tp_ranks_have_the_type_that_is_asked_for(tmp_path):
+    # 256 + 1 + 1 + 1 is 259, rounded once 260; bfloat16 has no number between 256 and 258
+    for report in reports(tmp_path, 4, 1, "sums"):
+        for own, double, plain in report["sums"].values():
+            assert (double, plain) == ([260], [259])
+            assert set(own) <= {256, 258, 260}
+        assert any(own != [260] for own, _, _ in report["sums"].values())
+
+
+def test_rows_that_are_not_those_of_the_route_are_refused(four):
+    assert four[0]["refused"] == [
+        "dispatch: 3 rows; expected the 4 that were sent",
+        "combine: 3 rows; expected the 4 that came",
+    ]
 
 
 def test_a_second_derivative_is_refused(four):
