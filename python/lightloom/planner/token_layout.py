@@ -1,7 +1,7 @@
 """Which rows go where: the chunks of every pair of EP ranks, and the parts of their TP ranks.
 
-Rows are tokens. An EP rank's rows lie in the order of the EP ranks that they go to. Chunk ``j`` of ``N``
-of a pair is a range of its rows, and each of ``t`` TP ranks has a part of every chunk:
+Rows are tokens. An EP rank's rows lie in the order of the EP ranks that they go to. Chunk ``j`` of
+``N`` of a pair is a range of its rows, and each of ``t`` TP ranks has a part of every chunk:
 
 - *replicated*: all TP ranks of a sender have all rows. Chunks end at multiples of ``t`` rows, but
   for the last one, and are cut into equal parts, so that the parts of a chunk that TP ranks gather
@@ -92,11 +92,11 @@ def chunks_of(
         got = [counts[tp][other][ep_rank] for tp in range(width) for other in range(ranks)]
         begins = _starts(got)
         ways = (
-            [_cut_apart([rows], [at], chunks) for rows, at in zip(mine, _starts(mine), strict=True)],
             [
-                _cut_apart(got[other::ranks], begins[other::ranks], chunks)
-                for other in range(ranks)
+                _cut_apart([rows], [at], chunks)
+                for rows, at in zip(mine, _starts(mine), strict=True)
             ],
+            [_cut_apart(got[other::ranks], begins[other::ranks], chunks) for other in range(ranks)],
         )
     return [
         Chunk([pair[j] for pair in ways[0]], [pair[j] for pair in ways[1]]) for j in range(chunks)

@@ -75,7 +75,9 @@ class Route:
             If there is not one row for each token.
         """
         if len(x) != sum(self.sent):
-            raise InputError(f"dispatch: {len(x)} rows; expected the {sum(self.sent)} that were sent")
+            raise InputError(
+                f"dispatch: {len(x)} rows; expected the {sum(self.sent)} of its tokens"
+            )
         rows: torch.Tensor = _Dispatch.apply(_flat(x), self, grad == "partial")
         return rows.reshape(sum(self.received), *x.shape[1:])
 
@@ -318,9 +320,7 @@ class _Combine(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: _Context, gradient: torch.Tensor
-    ) -> tuple[torch.Tensor, None, None, None]:
+    def backward(ctx: _Context, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         """Send the gradient of each result to its experts."""
         route = ctx.route
         with answered(route.moves.groups):

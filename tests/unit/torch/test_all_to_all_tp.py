@@ -74,7 +74,7 @@ def test_sums_over_tp_ranks_have_the_type_that_is_asked_for(tmp_path):
 
 def test_rows_that_are_not_those_of_the_route_are_refused(four):
     assert four[0]["refused"] == [
-        "dispatch: 3 rows; expected the 4 that were sent",
+        "dispatch: 3 rows; expected the 4 of its tokens",
         "combine: 3 rows; expected the 4 that came",
     ]
 
