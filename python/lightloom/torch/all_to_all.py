@@ -1,7 +1,9 @@
 """All-to-alls of tokens to experts that several TP ranks hold together, by MoNTA's strategies.
 
 Forward and backward move the same rows to the bit, whatever the strategy and the number of chunks;
-only sums over TP ranks may differ in their order. A second derivative is refused.
+only sums over TP ranks may differ in their order. A second derivative is refused. ``torch.compile``
+leaves these calls as they are, and compiles what is before and after them: how many rows come is what
+other ranks tell.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ class Route:
     sent: tuple[int, ...]
     moves: Moves
 
+    @torch.compiler.disable
     def dispatch(self, x: torch.Tensor, *, grad: Gradient = "partial") -> torch.Tensor:
         """Send more of the same tokens, such as their weights, where the tokens went.
 
@@ -81,6 +84,7 @@ class Route:
         rows: torch.Tensor = _Dispatch.apply(_flat(x), self, grad == "partial")
         return rows.reshape(sum(self.received), *x.shape[1:])
 
+    @torch.compiler.disable
     def combine(
         self, rows: torch.Tensor, *, partial: bool = True, sum_type: torch.dtype | None = None
     ) -> torch.Tensor:
@@ -113,6 +117,7 @@ class Route:
         return result.reshape(sum(self.sent), *rows.shape[1:])
 
 
+@torch.compiler.disable
 def all_to_all_tp(  # noqa: PLR0913
     x: torch.Tensor,
     splits: Sequence[int],

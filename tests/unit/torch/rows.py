@@ -168,6 +168,32 @@ def check_bytes(tp, ep, report):
     dist.all_to_all_single = plain
 
 
+def check_compiled(tp, ep, report):
+    """A compiled function has the results and gradients of the plain one, and graphs around us."""
+    ep_group, tp_group = groups(tp, ep)
+
+    def plain(x, counts, strategy):
+        x = torch.tanh(x * 2)
+        rows, route = all_to_all_tp(
+            x, counts, ep_group=ep_group, tp_group=tp_group, strategy=strategy, chunks=2
+        )
+        return torch.tanh(route.combine(torch.sin(rows))).square()
+
+    compiled = torch.compile(plain, backend="aot_eager")
+    report["compiled"] = []
+    for counts, strategy in itertools.product(([4, 3][:ep], [1, 6][:ep]), ("O2", "O4")):
+        pair = []
+        for function in (plain, compiled):
+            x = draw(counts, 1, dist.get_rank() // tp, torch.float32).requires_grad_()
+            result = function(x, counts, strategy)
+            result.sum().backward()
+            pair.append((result.detach(), x.grad))
+        report["compiled"].append(all(map(torch.equal, *pair)))
+    counters = torch._dynamo.utils.counters
+    report["graphs"] = counters["stats"]["unique_graphs"]
+    report["breaks"] = [reason.splitlines()[0] for reason in counters["graph_break"]]
+
+
 def check_second(tp, ep, report):
     """A second derivative is refused."""
     ep_group, tp_group = groups(tp, ep)
@@ -276,6 +302,7 @@ CHECKS = {
     "sums": check_sums,
     "refused": check_refused,
     "bytes": check_bytes,
+    "compiled": check_compiled,
     "second": check_second,
     "auto": check_auto,
     "wrong": check_wrong,

@@ -47,7 +47,7 @@ def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
     """Every check on 2 EP ranks of 2 TP ranks."""
-    checks = "replicated,sharded,shapes,refused,bytes,second,auto,wrong,lost"
+    checks = "replicated,sharded,shapes,refused,bytes,compiled,second,auto,wrong,lost"
     return reports(tmp_path_factory.mktemp("ranks"), 2, 2, checks)
 
 
@@ -77,6 +77,15 @@ def test_rows_that_are_not_those_of_the_route_are_refused(four):
         "dispatch: 3 rows; expected the 4 of its tokens",
         "combine: 3 rows; expected the 4 that came",
     ]
+
+
+def test_compiled_functions_have_the_results_of_plain_ones(four):
+    for report in four:
+        assert report["compiled"] == [True] * 4
+        # what is before, between and after the two calls, and again for other numbers of rows
+        assert report["graphs"] >= 3
+        assert len(report["breaks"]) == 2
+        assert all("`torch.compiler.disable()`d function" in text for text in report["breaks"])
 
 
 def test_a_second_derivative_is_refused(four):
