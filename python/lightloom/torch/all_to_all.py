@@ -1,9 +1,9 @@
 """All-to-alls of tokens to experts that several TP ranks hold together, by MoNTA's strategies.
 
 Forward and backward move the same rows to the bit, whatever the strategy and the number of chunks;
-only sums over TP ranks may differ in their order. A second derivative is refused. ``torch.compile``
-leaves these calls as they are, and compiles what is before and after them: how many rows come is what
-other ranks tell.
+only sums over TP ranks may differ in their order. A second derivative is refused.
+``torch.compile`` leaves these calls as they are, and compiles what is before and after them: how
+many rows come is what other ranks tell.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import torch.multiprocessing as mp
 
 from lightloom.errors import LightloomError
 from lightloom.torch import all_to_all_tp
+from lightloom.torch.moves import Groups
 
 WIDTH = 5
 STRATEGIES = ("baseline", "O1", "O2", "O3", "O4")
@@ -194,6 +195,27 @@ def check_compiled(tp, ep, report):
     report["breaks"] = [reason.splitlines()[0] for reason in counters["graph_break"]]
 
 
+def check_ways(tp, ep, report):
+    """What is sent to whom while the ways between servers, and within one, are measured."""
+    from lightloom.torch.calibrate import Calibration
+
+    report["ways"] = {}
+    for gpus in (1, 2, 3, 4):
+        os.environ["LOCAL_WORLD_SIZE"] = str(tp * gpus)
+        measured = Calibration(Groups(*groups(tp, ep)), torch.device("cpu"), 1, 2**16)
+        plain, sent = dist.all_to_all_single, []
+
+        def counted(out, rows, got, given, *, sent=sent, plain=plain, **options):
+            sent.append(given)
+            return plain(out, rows, got, given, **options)
+
+        dist.all_to_all_single = counted
+        for way in measured.ways().values():
+            way(600)()
+        dist.all_to_all_single = plain
+        report["ways"][gpus] = dict(zip(measured.ways(), sent, strict=True))
+
+
 def check_second(tp, ep, report):
     """A second derivative is refused."""
     ep_group, tp_group = groups(tp, ep)
@@ -303,6 +325,7 @@ CHECKS = {
     "refused": check_refused,
     "bytes": check_bytes,
     "compiled": check_compiled,
+    "ways": check_ways,
     "second": check_second,
     "auto": check_auto,
     "wrong": check_wrong,

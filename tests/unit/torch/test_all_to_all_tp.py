@@ -137,8 +137,24 @@ def test_calibration_writes_a_cluster_that_the_planner_reads(tmp_path):
     assert cluster.gpus_per_server == 4
     assert all(len(curve.sizes_bytes) == 3 for curve in (cluster.all_to_all, cluster.gather))
     assert "4 ranks, TP 2, EP 2, gloo" in cluster.gather.source
+    assert cluster.within.source == cluster.gather.source
+    assert cluster.all_to_all.source == "no EP ranks send so: that of within"
     scenario = AllToAllScenario(cluster=str(path), hidden=1024, tp=2, ep=2, seq=(1024,))
     assert choose_strategies(scenario)[0].choice.speed_up >= 1
+
+
+def test_calibration_measures_each_way_by_itself(tmp_path):
+    """EP ranks 0 to 3 by GPUs of a server: what rank 1 and the last one send."""
+    if absent("pydantic"):
+        pytest.skip("calibration needs the planner's libraries")
+    _, second, _, last = reports(tmp_path, 1, 4, "ways")
+    assert second["ways"] == {
+        "1": {"all_to_all": [200, 0, 200, 200]},
+        "2": {"all_to_all": [0, 0, 300, 300], "within": [600, 0, 0, 0]},
+        "3": {"all_to_all": [0, 0, 0, 600], "within": [300, 0, 300, 0]},
+        "4": {"within": [200, 0, 200, 200]},
+    }
+    assert last["ways"]["3"] == {"all_to_all": [200, 200, 200, 0], "within": [0, 0, 0, 0]}
 
 
 @pytest.mark.parametrize(
