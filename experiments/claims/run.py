@@ -178,11 +178,6 @@ def monta_search(*, printed: bool) -> tuple[int, float]:
     return (chunks, 1e3 * time_s) if printed else (best, 1e3 * least_s)
 
 
-def monta_step(strategy: AllToAllStrategy) -> float:
-    """A step over the baseline's, of which all-to-alls are 22 %."""
-    return 1 - 0.22 * (1 - monta.ratio(strategy, 8192, fitted=True))
-
-
 @measure
 def monta_chunk_ratio() -> float:
     """A chunk's all-to-all over its gather."""
@@ -192,7 +187,6 @@ def monta_chunk_ratio() -> float:
 for _name, _parts in (("O1", 8), ("O2", 32), ("O3", 32)):
     _strategy = AllToAllStrategy(_name)
     MEASURES[f"monta_{_name.lower()}"] = lambda s=_strategy: monta.ratio(s, 8192)
-    MEASURES[f"monta_step_{_name.lower()}"] = lambda s=_strategy: monta_step(s)
     MEASURES[f"monta_equal_{_name.lower()}"] = lambda s=_strategy, n=_parts: monta_equal(s, n)
 
 

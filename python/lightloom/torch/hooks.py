@@ -104,8 +104,8 @@ def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
     Raises
     ------
     InputError
-        If DeepSpeed is missing or of another version, there is no MoE layer, or its experts are
-        not cut by tensor parallelism.
+        If DeepSpeed is missing or of another version, there is no MoE layer of its own, or its
+        experts are not cut by tensor parallelism.
     """
     _check_version("deepspeed")
     from deepspeed.moe.sharded_moe import MOELayer
@@ -115,6 +115,9 @@ def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
     layers = list(_modules([model], MOELayer))
     if not layers:
         raise InputError("no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model")
+    others = {type(layer) for layer in layers} - {MOELayer, StrategyLayer}
+    if others:
+        raise InputError(f"a {others.pop().__name__}: expected DeepSpeed's own layers")
     if any(layer.ep_group is None for layer in layers):
         raise InputError("an MoE layer has no process groups yet: call after deepspeed.initialize")
     if (tp_group := tp_group_of_experts()) is None:

@@ -30,6 +30,8 @@ def why_not(layer: MoELayer) -> str:
         if (value := getattr(layer.config, name)) != needed:
             return f"{name} = {value!r}: expected {needed!r}, the hook knows no other"
     dispatcher = layer.token_dispatcher
+    if type(dispatcher) not in (MoEAlltoAllTokenDispatcher, StrategyDispatcher):
+        return f"a {type(dispatcher).__name__}: expected Megatron-Core's own dispatcher"
     if min(dispatcher.tp_size, dispatcher.ep_size) < 2:
         return (
             f"expert_tensor_parallel_size = {dispatcher.tp_size}, expert_model_parallel_size = "

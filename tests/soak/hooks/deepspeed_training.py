@@ -150,7 +150,12 @@ def refusals(mpu):
     """What the hook says of layers that it does not know."""
     texts = {"none": refusal(nn.Linear(2, 2))}
     layer = layer_of(mpu)
-    layer.deepspeed_moe.ep_group = None
+    inner = layer.deepspeed_moe
+    own = type(inner)
+    inner.__class__ = type("Layer", (own,), {})
+    texts["derived"] = refusal(layer)
+    inner.__class__ = own
+    inner.ep_group = None
     texts["early"] = refusal(layer)
     layer = layer_of(mpu)
     groups.mpu = None

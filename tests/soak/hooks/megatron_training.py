@@ -131,7 +131,12 @@ def refusals():
         setattr(layers[0].config, name, value)
         texts[name] = refusal(layers)
         setattr(layers[0].config, name, before)
-    layers[0].token_dispatcher.tp_size = 1
+    dispatcher = layers[0].token_dispatcher
+    own = type(dispatcher)
+    dispatcher.__class__ = type("Dispatcher", (own,), {})
+    texts["derived"] = refusal(layers)
+    dispatcher.__class__ = own
+    dispatcher.tp_size = 1
     texts["tp"] = refusal(layers)
     texts["none"] = refusal(nn.Linear(2, 2))
     return texts

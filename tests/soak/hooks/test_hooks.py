@@ -90,6 +90,7 @@ def test_deepspeed_without_its_dropping_sends_tp_times_the_bytes(deepspeed):
         ("moe_shared_expert_overlap", "layer 1: moe_shared_expert_overlap = True: expected False"),
         ("cuda_graph_impl", "layer 1: cuda_graph_impl = 'local': expected 'none'"),
         ("tp", "layer 1: expert_tensor_parallel_size = 1, expert_model_parallel_size = 2: "),
+        ("derived", "layer 1: a Dispatcher: expected Megatron-Core's own dispatcher"),
         ("none", "no MoE layer of Megatron-Core has moe_token_dispatcher_type='alltoall'"),
     ],
 )
@@ -101,6 +102,7 @@ def test_a_layer_of_megatron_that_the_hook_does_not_know_is_refused(megatron, na
     ("name", "text"),
     [
         ("none", "no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model"),
+        ("derived", "a Layer: expected DeepSpeed's own layers"),
         ("early", "an MoE layer has no process groups yet: call after deepspeed.initialize"),
         ("uncut", "experts are not cut by tensor parallelism: expected an mpu with TP ranks"),
     ],
