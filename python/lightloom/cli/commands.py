@@ -156,6 +156,9 @@ COMMANDS = {
     "testbed repair": CommandEntry(
         "testbed.repair", "Control switches", "Put a part that has failed right again."
     ),
+    "testbed self-test": CommandEntry(
+        "testbed.self_test", "Control switches", "Measure rates, isolation and losses here."
+    ),
     "testbed down": CommandEntry(
         "testbed.down", "Control switches", "Remove the testbed and all that is in it."
     ),

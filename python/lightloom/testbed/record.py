@@ -107,6 +107,11 @@ class TestbedRecord:
         """Return the record with facts that have changed, written."""
         return replace(self, **facts).write(folder)
 
+    def nsenter(self, place: str = "") -> list[str]:
+        """Return the words that run a command in a namespace; only as its root, if none."""
+        handle = self.handles[place] if place else None
+        return nsenter_words(self.keeper, handle, rootless=self.rootless)
+
     def path_of(self, place: str) -> str:
         """Path by which a namespace is entered."""
         return f"/proc/{self.keeper}/fd/{self.handles[place]}"
@@ -115,6 +120,16 @@ class TestbedRecord:
     def user_path(self) -> str | None:
         """Path by which the user namespace is entered, if there is one."""
         return f"/proc/{self.keeper}/ns/user" if self.rootless else None
+
+
+def nsenter_words(keeper: int, handle: int | None, *, rootless: bool) -> list[str]:
+    """Return the words that run a command in a namespace of a keeper, or only as its root."""
+    words = ["nsenter"]
+    if rootless:
+        words += [f"--user=/proc/{keeper}/ns/user", "--preserve-credentials"]
+    if handle is not None:
+        words.append(f"--net=/proc/{keeper}/fd/{handle}")
+    return [*words, "--"]
 
 
 def default_folder() -> Path:

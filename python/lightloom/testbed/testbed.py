@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from lightloom.testbed import commands, daemon
 from lightloom.testbed.layout import CIRCUITS, PACKETS, ServerLayout, ServerNic, server_place
 from lightloom.testbed.namespaces import enter_network, enter_user, is_root, network_of
 from lightloom.testbed.parts import SWITCH, parts_of
+from lightloom.testbed.probe import check_kernel, check_programs
 from lightloom.testbed.record import (
     LOCK,
     LOG,
@@ -34,9 +34,12 @@ from lightloom.testbed.region import PASSWORD, PORTS, REGION, write_region
 
 #: what the processors of a machine carry, in sum of all NICs: a frame costs time at every device
 _GBPS, _GBPS_PER_CORE = 8.0, 4.0
-_REDIRECT = re.compile(r"Redirect to device (\S+?)\)")
+_REDIRECT = re.compile(r"Redirect to device ([^)\s]+)")
 #: what a testbed leaves in its folder, and what a controller of it does
-_FILES = (RECORD, LOG, PASSWORD, PORTS, REGION, "testbed.sqlite*", "region.toml.*", "region.*")
+_FILES = (
+    *(RECORD, LOG, PASSWORD, PORTS, REGION),
+    *("testbed.sqlite*", "testbed.sock", "testbed.token", "control.log"),
+)
 
 
 class NicBytes(NamedTuple):
@@ -97,6 +100,11 @@ class Testbed:
         return self.folder / REGION
 
     @property
+    def tl1_port(self) -> int:
+        """Where the circuit switch listens on the loopback address."""
+        return self._record.tl1_port
+
+    @property
     def is_rootless(self) -> bool:
         """Whether its namespaces belong to a user namespace."""
         return self._record.rootless
@@ -151,7 +159,7 @@ class Testbed:
             ranks_per_server=ranks_per_server,
         )
         _check_sum(layout)
-        _check_programs()
+        check_programs()
         folder = (folder or default_folder()).absolute()
         make_folder(folder)
         with locked(folder):
@@ -165,6 +173,10 @@ class Testbed:
             testbed = cls(folder, record.write(folder))
             try:
                 testbed._make()
+            except KernelError:
+                testbed._remove()
+                check_kernel(rootless=testbed.is_rootless)
+                raise
             except BaseException:
                 testbed._remove()
                 raise
@@ -219,7 +231,7 @@ class Testbed:
 
     def command(self, server: int, words: Sequence[str]) -> list[str]:
         """Return the command that runs another one in a server."""
-        return [*self._nsenter(server_place(self._checked(server))), *words]
+        return [*self._record.nsenter(server_place(self._checked(server))), *words]
 
     def enter(self, server: int) -> None:
         """Bring this thread, and those that it starts from now on, into a server.
@@ -344,15 +356,6 @@ class Testbed:
     def _switches(self) -> tuple[str, ...]:
         return (CIRCUITS, PACKETS) if self.layout.optical_nics else (PACKETS,)
 
-    def _nsenter(self, place: str = "") -> list[str]:
-        """Return the words that run a command in a namespace; only with its user's, if none."""
-        words = ["nsenter"]
-        if self._record.user_path is not None:
-            words += [f"--user={self._record.user_path}", "--preserve-credentials"]
-        if place:
-            words.append(f"--net={self._record.path_of(place)}")
-        return [*words, "--"]
-
     def _make(self) -> None:
         record = self._record
         kind = "rootless" if record.rootless else "root"
@@ -393,7 +396,7 @@ class Testbed:
         facts = daemon.launch(
             "lightloom.testbed.switch",
             self._record.mark, str(self.folder), lit,
-            before=self._nsenter() if self.is_rootless else (),
+            before=self._record.nsenter() if self.is_rootless else (),
         )  # fmt: skip
         self._record = self._record.now(self.folder, tl1_port=facts["tl1_port"])
 
@@ -401,7 +404,7 @@ class Testbed:
         """Run lines of ``ip`` or ``tc`` in a namespace; return what they print."""
         text = "".join(f"{line}\n" for line in lines)
         done = subprocess.run(
-            [*self._nsenter(place), program, "-batch", "-"],
+            [*self._record.nsenter(place), program, "-batch", "-"],
             input=text, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
@@ -411,7 +414,7 @@ class Testbed:
 
     def _ports(self, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield name and state of each device of a switch."""
-        words = [*self._nsenter(place), "ip", "-json", "-statistics", "link", "show"]
+        words = [*self._record.nsenter(place), "ip", "-json", "-statistics", "link", "show"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise TestbedError(f"cannot look at the testbed: {' '.join(done.stderr.split())}")
@@ -424,12 +427,15 @@ class Testbed:
         layout = self.layout
         nics = [nic for nic in layout.all_nics() if nic.is_optical]
         ports = {nic.port: layout.ingress_of(nic) for nic in nics}
-        lit = {}
-        for nic in nics:
-            shown = self._batch("tc", CIRCUITS, [f"filter show dev {nic.port} ingress"])
-            if (match := _REDIRECT.search(shown)) is not None:
-                lit[ports[nic.port]] = ports[match[1]]
-        return lit
+        lines = [
+            line
+            for name in ports
+            for line in (f"qdisc show dev {name}", f"filter show dev {name} ingress")
+        ]
+        # what tc shows does not name the device: the line of its mount says where the next begins
+        _, *shown = self._batch("tc", CIRCUITS, lines).split("qdisc clsact")
+        found = zip(ports.values(), map(_REDIRECT.search, shown), strict=True)
+        return {port: ports[match[1]] for port, match in found if match is not None}
 
     def _set_ports(self, nics: Iterable[ServerNic], state: str) -> None:
         lines: dict[str, list[str]] = {}
@@ -495,12 +501,6 @@ def _check_sum(layout: ServerLayout) -> None:
             f"{layout.servers * layout.nics} NICs with {layout.sum_gbps:g} Gb/s in sum: expected "
             f"at most {limit:g}, which the processors of this machine carry; lower --rate"
         )
-
-
-def _check_programs() -> None:
-    for program, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
-        if shutil.which(program) is None:
-            raise KernelError(f"{program} is not installed; install the package {package}")
 
 
 def _clear_crashed(folder: Path) -> None:

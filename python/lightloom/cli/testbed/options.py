@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from lightloom.cli.options import CommandCall, Option, option
 from lightloom.cli.outputs import Outputs
-from lightloom.inputs.strict import File, Name, Strict
+from lightloom.inputs.strict import File, Name, Strict, Switch, quantity
+
+Rate = Annotated[float, quantity("gigabit / second"), Field(gt=0, le=1e3)]
+
+
+class SizeOptions(Strict):
+    """Sizes and rates of a testbed, and its circuit switch."""
+
+    servers: Annotated[int, Field(strict=True)] = Field(4, description="Number of servers.")
+    nics: Annotated[int, Field(strict=True)] = Field(
+        4,
+        description="Number of NICs of a server; those without optical links are on the EPS.",
+    )
+    eps_nics: Annotated[int, Field(strict=True)] = Field(
+        1, description="Number of NICs of a server at the packet switch; the others are optical."
+    )
+    rate_gbps: Rate = Field(0.4, description="Rate of one NIC and link, per direction.")
+    packet_gbps: Rate | None = Field(
+        None, description="Rate of a NIC at the packet switch; by default that of the others."
+    )
+    settle_time: Name = Field(
+        "measured",
+        description="Time until mirrors settle: measured (MixNet, Appendix C), a time, or a file "
+        "with one time per line.",
+    )
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
+        1, description="Seed of the random numbers; the first one where several are used."
+    )
+    rootless: Switch = Field(False, description="Use a user namespace even as root.")
+
+    def sizes(self) -> dict[str, Any]:
+        """Return what a testbed is made with."""
+        return {
+            "servers": self.servers,
+            "nics": self.nics,
+            "eps_nics": self.eps_nics,
+            "rate_gbps": self.rate_gbps,
+            "eps_gbps": self.packet_gbps,
+            "settle_time": self.settle_time,
+            "seed": self.seed,
+            "rootless": self.rootless or None,
+        }
 
 
 class TestbedFolder(Strict):
@@ -30,6 +71,13 @@ class PartArgument(TestbedFolder):
 
 
 Kind = TypeVar("Kind", bound=TestbedFolder)
+
+
+def size_options() -> tuple[Option, ...]:
+    """The options of :class:`SizeOptions`."""
+    flags = {"packet_gbps": "--packet-rate"}
+    names = SizeOptions.model_fields
+    return tuple(option(SizeOptions, name, flags.get(name, ""), common=True) for name in names)
 
 
 def folder_option(table: type[TestbedFolder] = TestbedFolder) -> Option:

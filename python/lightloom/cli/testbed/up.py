@@ -8,8 +8,13 @@ from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import json_panel
-from lightloom.cli.testbed.options import TestbedFolder, folder_option, outputs_and_options
-from lightloom.inputs.strict import Name, Switch, quantity
+from lightloom.cli.testbed.options import (
+    SizeOptions,
+    TestbedFolder,
+    folder_option,
+    outputs_and_options,
+    size_options,
+)
 
 EXAMPLES = (
     "lightloom testbed up",
@@ -23,47 +28,19 @@ NOTES = (
     "util-linux, and root or user namespaces."
 )
 
-Rate = Annotated[float, quantity("gigabit / second"), Field(gt=0, le=1e3)]
 
+class UpOptions(SizeOptions, TestbedFolder):
+    """A testbed that stays."""
 
-class UpOptions(TestbedFolder):
-    """Sizes and rates."""
-
-    servers: Annotated[int, Field(strict=True)] = Field(4, description="Number of servers.")
-    nics: Annotated[int, Field(strict=True)] = Field(
-        4,
-        description="Number of NICs of a server; those without optical links are on the EPS.",
-    )
-    eps_nics: Annotated[int, Field(strict=True)] = Field(
-        1, description="Number of NICs of a server at the packet switch; the others are optical."
-    )
-    rate_gbps: Rate = Field(0.4, description="Rate of one NIC and link, per direction.")
-    packet_gbps: Rate | None = Field(
-        None, description="Rate of a NIC at the packet switch; by default that of the others."
-    )
     ranks_per_server: Annotated[int, Field(strict=True)] = Field(
         1, description="Processes of a job on a server, which lightloom testbed run starts."
     )
-    settle_time: Name = Field(
-        "measured",
-        description="Time until mirrors settle: measured (MixNet, Appendix C), a time, or a file "
-        "with one time per line.",
-    )
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
-        1, description="Seed of the random numbers; the first one where several are used."
-    )
-    rootless: Switch = Field(False, description="Use a user namespace even as root.")
 
 
 def command() -> Command:
     """Describe the command."""
-    names = (
-        "servers", "nics", "eps_nics", "rate_gbps", "packet_gbps", "ranks_per_server",
-        "settle_time", "seed", "rootless",
-    )  # fmt: skip
-    panel = Panel(
-        "Testbed", (*(option(UpOptions, name, common=True) for name in names), folder_option())
-    )
+    ranks = option(UpOptions, "ranks_per_server", common=True)
+    panel = Panel("Testbed", (*size_options(), ranks, folder_option()))
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
@@ -72,16 +49,7 @@ def _run(call: CommandCall) -> None:
 
     outputs, options = outputs_and_options(call, UpOptions)
     testbed = Testbed.up(
-        options.folder,
-        servers=options.servers,
-        nics=options.nics,
-        eps_nics=options.eps_nics,
-        rate_gbps=options.rate_gbps,
-        eps_gbps=options.packet_gbps,
-        ranks_per_server=options.ranks_per_server,
-        settle_time=options.settle_time,
-        seed=options.seed,
-        rootless=options.rootless or None,
+        options.folder, ranks_per_server=options.ranks_per_server, **options.sizes()
     )
     layout = testbed.layout
     where = "" if options.folder is None else f" --dir {testbed.folder}"
