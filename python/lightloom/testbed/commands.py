@@ -1,4 +1,4 @@
-"""What ``ip`` and ``tc`` are told, as lines of a batch. Pure: nothing here runs them.
+"""What ``ip``, ``bridge`` and ``tc`` are told, as lines of a batch. Pure: nothing here runs them.
 
 A cable is a veth pair. A NIC at the packet switch is shaped at both ends: what leaves the switch
 waits in the port's queue. A NIC at the circuit switch is shaped in the server alone: a mirror has
@@ -46,7 +46,15 @@ def cables(layout: ServerLayout, place_of: Callable[[int], str], *, optical: boo
             )
             if not optical:
                 yield f"link set {nic.port} master {_BRIDGE}"
+                yield f"link set {nic.port} type bridge_slave learning off flood off"
             yield f"link set {nic.port} multicast off up"
+
+
+def stations(layout: ServerLayout) -> Lines:
+    """Lines for ``bridge`` at the packet switch: at which port each NIC is."""
+    for nic in layout.all_nics():
+        if not nic.is_optical:
+            yield f"fdb add {nic.mac} dev {nic.port} master static"
 
 
 def addresses(layout: ServerLayout, server: int) -> Lines:

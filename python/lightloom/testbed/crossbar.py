@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import struct
@@ -37,6 +38,8 @@ _PRIORITY, _HANDLE = 1, 0x8000_0800
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
 _FILTER = struct.Struct("=B3xiIII")
+#: name and flags in a ``struct ifreq``, and the request for flags of linux/sockios.h
+_INTERFACE, _GET_FLAGS = struct.Struct("=16sH22x"), 0x8913
 
 
 class Crossbar:
@@ -96,6 +99,14 @@ def route_socket(*, events: bool = False) -> socket.socket:
     route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     route.bind((0, _GROUP_LINK if events else 0))
     return route
+
+
+def is_device_up(name: str) -> bool:
+    """Whether a device of the present namespace was set up (netdevice(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        reply = fcntl.ioctl(channel, _GET_FLAGS, _INTERFACE.pack(name.encode(), 0))
+    _, flags = _INTERFACE.unpack_from(reply)
+    return bool(flags & _IF_UP)
 
 
 def links(content: bytes) -> Iterator[tuple[int, bool]]:

@@ -106,24 +106,19 @@ def _redirect(log: Path) -> None:
 
 def marked(mark: str) -> list[int]:
     """Processes of this user that have a mark among their arguments."""
-    found = []
-    word = mark.encode()
-    for process in processes():
-        try:
-            if word in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
-                found.append(process)
-        except OSError:
-            continue
-    return found
+    return [process for process in processes() if is_marked(process, mark)]
 
 
 def is_marked(process: int, mark: str) -> bool:
-    """Whether a process runs and has a mark among its arguments."""
+    """Whether a process of this user runs and has a mark among its arguments."""
+    place = Path(f"/proc/{process}")
     try:
-        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        if place.stat().st_uid != os.geteuid():
+            return False
+        words = (place / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return mark.encode() in words  # one that has ended has no arguments
+    return mark.encode() in words  # a process that has ended has no arguments
 
 
 def processes() -> list[int]:

@@ -44,11 +44,11 @@ _FEATURES = (
         "redirects (module act_mirred)",
     ),
 )
-_PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
+_PROGRAMS = dict.fromkeys(("ip", "bridge", "tc"), "iproute2") | {"nsenter": "util-linux"}
 
 
 def check_programs() -> None:
-    """Refuse to go on without ``ip``, ``tc`` and ``nsenter``.
+    """Refuse to go on without the programs of iproute2 and util-linux.
 
     Raises
     ------

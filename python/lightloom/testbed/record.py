@@ -190,6 +190,8 @@ def locked(folder: Path) -> Iterator[None]:
             raise TestbedError(
                 f"{shown_path(folder)}: another command is changing this testbed"
             ) from None
+        if not os.path.samestat(os.fstat(handle), (folder / LOCK).stat()):
+            raise TestbedError(f"{shown_path(folder)}: this testbed was just removed; try again")
         yield
     finally:
         os.close(handle)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lightloom.control.emulator import Emulator
-from lightloom.control.emulator.timing import parse_settle_time
-from lightloom.testbed.crossbar import Crossbar, links, route_socket
+from lightloom.control.emulator.timing import FixedTime, parse_settle_time
+from lightloom.testbed.crossbar import Crossbar, is_device_up, links, route_socket
 from lightloom.testbed.daemon import Tell, go_on
 from lightloom.testbed.layout import CIRCUITS
 from lightloom.testbed.namespaces import enter_network, in_thread
@@ -29,11 +29,22 @@ _LOOK_S = 0.02
 
 
 class _Routes(NamedTuple):
-    """Sockets in the switch's namespace, and the indices of its devices there by name."""
+    """Sockets in the switch's namespace, and its devices there.
+
+    Attributes
+    ----------
+    commands, events
+        Netlink sockets.
+    indices
+        Index of each device, by name.
+    down
+        Indices of devices that are down.
+    """
 
     commands: socket.socket
     events: socket.socket
     indices: dict[str, int]
+    down: frozenset[int]
 
 
 class KernelSwitch:
@@ -62,10 +73,16 @@ class KernelSwitch:
         self._events = routes.events
         self._launched_dbm = dict(self._matrix.launched_dbm)
 
+        for index in routes.down & self._port_of.keys():
+            self._set_light(self._port_of[index], is_on=False)
+
     def restore(self, lit: Mapping[int, int]) -> None:
         """Begin with the circuits that the kernel has: those of mirrors that stayed in place."""
         self._crossbar.lit = dict(lit)
+        moving_time = self._matrix.settle_time
+        self._matrix.settle_time = FixedTime(0)
         self._matrix.restore({port: to + self._size for port, to in lit.items()})
+        self._matrix.settle_time = moving_time
 
     async def follow(self) -> None:
         """Follow the emulated switch until this is canceled."""
@@ -87,13 +104,16 @@ class KernelSwitch:
     def _on_links(self) -> None:
         for index, is_up in links(self._events.recv(1 << 16)):
             port = self._port_of.get(index)
-            if port is None:
-                continue
-            if is_up:
-                self._matrix.launched_dbm[port] = self._launched_dbm[port]
-            else:
-                self._matrix.launched_dbm.pop(port, None)
+            if port is not None:
+                self._set_light(port, is_on=is_up)
         self._show()
+
+    def _set_light(self, port: int, *, is_on: bool) -> None:
+        """Let the NIC at a port send light, or none."""
+        if is_on:
+            self._matrix.launched_dbm[port] = self._launched_dbm[port]
+        else:
+            self._matrix.launched_dbm.pop(port, None)
 
     def _show(self) -> None:
         lit = self._matrix.lit()
@@ -118,8 +138,10 @@ async def _serve(record: TestbedRecord, routes: _Routes, lit: dict[int, int], te
 def _routes(path: str) -> _Routes:
     def there() -> _Routes:
         enter_network(path)
+        events = route_socket(events=True)  # first, so that no change is missed
         indices = {name: index for index, name in socket.if_nameindex()}
-        return _Routes(route_socket(), route_socket(events=True), indices)
+        down = frozenset(index for name, index in indices.items() if not is_device_up(name))
+        return _Routes(route_socket(), events, indices, down)
 
     return in_thread(there)
 

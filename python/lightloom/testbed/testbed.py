@@ -194,9 +194,9 @@ class Testbed:
         folder = (folder or default_folder()).absolute()
         check_folder(folder)
         testbed = cls(folder, TestbedRecord.read(folder))
-        if not testbed._is_whole():
+        if not daemon.is_marked(testbed._record.keeper, testbed._record.mark):
             raise TestbedError(
-                f"{shown_path(folder)}: parts of this testbed have crashed; clear it up: "
+                f"the testbed in {shown_path(folder)} has crashed; clear it up: "
                 "lightloom testbed down"
             )
         return testbed
@@ -306,7 +306,8 @@ class Testbed:
         """Return the parts that were let fail, such as ``nic:2/1`` and ``switch:ocs``."""
         states = {name: state for place in self._switches() for name, state in self._ports(place)}
         parts = [nic.part for nic in self.layout.all_nics() if not states[nic.port]["is_up"]]
-        return [*parts, *([SWITCH] if self._record.switch_failed else [])]
+        has_failed = bool(self.layout.optical_nics) and not self._controls()
+        return [*parts, *([SWITCH] if has_failed else [])]
 
     def fail(self, part: str) -> list[str]:
         """Let a part fail: the cable of a NIC, those of a server, or the control of the switch.
@@ -328,10 +329,9 @@ class Testbed:
         """
         nics = parts_of(part, self.layout)
         with locked(self.folder):
-            if nics is None and not self._record.switch_failed:
+            if nics is None:
                 self._record = self._record.now(self.folder, switch_failed=True)
-                keeper = self._record.keeper
-                daemon.kill(set(daemon.marked(self._record.mark)) - {keeper})
+                daemon.kill(self._controls())
             self._set_ports(nics or (), "down")
         return self.failed()
 
@@ -339,7 +339,7 @@ class Testbed:
         """Repair a part; return those that are still failed. See :meth:`fail`."""
         nics = parts_of(part, self.layout)
         with locked(self.folder):
-            if nics is None and self._record.switch_failed:
+            if nics is None and not self._controls():
                 self._start_switch()
                 self._record = self._record.now(self.folder, switch_failed=False)
             self._set_ports(nics or (), "up")
@@ -378,6 +378,7 @@ class Testbed:
 
         for place in self._switches():
             self._batch("ip", place, commands.cables(layout, place_of, optical=place == CIRCUITS))
+        self._batch("bridge", PACKETS, commands.stations(layout))
         self._batch("tc", PACKETS, commands.port_shapers(layout))
         if layout.optical_nics:
             self._batch("tc", CIRCUITS, commands.mirror_mounts(layout))
@@ -401,7 +402,7 @@ class Testbed:
         self._record = self._record.now(self.folder, tl1_port=facts["tl1_port"])
 
     def _batch(self, program: str, place: str, lines: Iterable[str]) -> str:
-        """Run lines of ``ip`` or ``tc`` in a namespace; return what they print."""
+        """Run lines of ``ip``, ``bridge`` or ``tc`` in a namespace; return what they print."""
         text = "".join(f"{line}\n" for line in lines)
         done = subprocess.run(
             [*self._record.nsenter(place), program, "-batch", "-"],
@@ -446,11 +447,19 @@ class Testbed:
             self._batch("ip", place, batch)
 
     def _is_whole(self) -> bool:
-        """Whether it was made completely and its processes run."""
+        """Whether it was made completely and its processes run, unless one was let fail."""
         record = self._record
-        running = daemon.marked(record.mark) if record.is_up else []
         needs_switch = bool(record.layout.optical_nics) and not record.switch_failed
-        return record.keeper in running and len(running) > needs_switch
+        return (
+            record.is_up
+            and daemon.is_marked(record.keeper, record.mark)
+            and not (needs_switch and not self._controls())
+        )
+
+    def _controls(self) -> list[int]:
+        """Return the process that controls the circuit switch, if it runs."""
+        record = self._record
+        return [process for process in daemon.marked(record.mark) if process != record.keeper]
 
     def _remove(self) -> None:
         """Remove what is left of it: processes, and with them namespaces and devices; files."""

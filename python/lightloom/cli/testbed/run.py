@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -38,7 +39,8 @@ def command() -> Command:
         "Ranks",
         (
             option(RunOptions, "program", "COMMAND", common=True, repeats=True),
-            option(RunOptions, "server", common=True),
+            # no variable stands for it: ranks have one of this name
+            replace(option(RunOptions, "server", common=True), is_typed=True),
             folder_option(RunOptions),
         ),
     )
