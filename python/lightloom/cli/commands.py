@@ -10,7 +10,6 @@ from lightloom.cli.options import Command
 SUMMARY = "Plan, compare and simulate network fabrics for training Mixture-of-Experts models."
 END = """Start with:
   lightloom compare mixtral-8x22b --gpus 1024 --rate 400
-  lightloom models
 
 Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
 Every command has --help, some --help-all; --install-completion makes a shell complete them."""

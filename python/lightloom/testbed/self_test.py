@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -32,6 +33,8 @@ _SLACK_S = 0.02
 _TCP_PORT, _UDP_PORT = 5201, 5202
 _END_S = 20.0
 _TL1_BYTES = 1 << 16
+#: completion code of a reply, which ends with a semicolon
+_REPLY = re.compile(rb"\nM +\d+ (\w+)[^;]*;")
 
 
 class SelfTestCheck(NamedTuple):
@@ -74,7 +77,7 @@ class SwitchSession:
     def __init__(self, testbed: Testbed) -> None:
         self._connection = socket.create_connection(("127.0.0.1", testbed.tl1_port), _END_S)
         self._layout = testbed.layout
-        self._tell("ACT-USER::admin:1::root;")
+        self.tell("ACT-USER::admin:1::root;")
 
     def __enter__(self) -> SwitchSession:
         return self
@@ -90,21 +93,29 @@ class SwitchSession:
             for a, b in (pair, pair[::-1])
         ]
         ingress, egress = ("&".join(map(str, side)) for side in zip(*ports, strict=True))
-        self._tell(f"ENT-PATCH::{ingress},{egress}:2:;")
+        self.tell(f"ENT-PATCH::{ingress},{egress}:2:;")
 
     def clear(self) -> None:
         """Delete all circuits."""
-        self._tell("DLT-PATCH::ALL:3:;")
+        self.tell("DLT-PATCH::ALL:3:;")
 
-    def _tell(self, command: str) -> None:
+    def tell(self, command: str) -> None:
+        """Send a command, and return when it is completed.
+
+        Raises
+        ------
+        TestbedError
+            If it is refused.
+        """
         self._connection.sendall(command.encode())
         reply = b""
-        while not reply.rstrip().endswith(b";"):
+        # reports of the switch may come before the reply
+        while (answer := _REPLY.search(reply)) is None:
             piece = self._connection.recv(_TL1_BYTES)
             if not piece:
                 raise TestbedError("the circuit switch has closed the connection")
             reply += piece
-        if b"COMPLD" not in reply:
+        if answer[1] != b"COMPLD":
             raise TestbedError(f"the circuit switch refuses {command}")
 
 

@@ -194,10 +194,11 @@ class Testbed:
         folder = (folder or default_folder()).absolute()
         check_folder(folder)
         testbed = cls(folder, TestbedRecord.read(folder))
-        if not daemon.is_marked(testbed._record.keeper, testbed._record.mark):
+        record = testbed._record
+        if not record.is_up or not daemon.is_marked(record.keeper, record.mark):
+            state = "has crashed" if record.is_up else "is not made completely"
             raise TestbedError(
-                f"the testbed in {shown_path(folder)} has crashed; clear it up: "
-                "lightloom testbed down"
+                f"the testbed in {shown_path(folder)} {state}; clear it up: lightloom testbed down"
             )
         return testbed
 

@@ -8,20 +8,23 @@ from pydantic import Field
 
 from lightloom.cli.options import CommandCall, Option, option
 from lightloom.cli.outputs import Outputs
+from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch, quantity
 
-Rate = Annotated[float, quantity("gigabit / second"), Field(gt=0, le=1e3)]
+Rate = Annotated[float, quantity("gigabit / second"), Field(ge=1e-3, le=100)]
 
 
 class SizeOptions(Strict):
     """Sizes and rates of a testbed, and its circuit switch."""
 
-    servers: Annotated[int, Field(strict=True)] = Field(4, description="Number of servers.")
-    nics: Annotated[int, Field(strict=True)] = Field(
+    servers: Annotated[int, Field(strict=True, ge=2, le=64)] = Field(
+        4, description="Number of servers."
+    )
+    nics: Annotated[int, Field(strict=True, ge=1, le=16)] = Field(
         4,
         description="Number of NICs of a server; those without optical links are on the EPS.",
     )
-    eps_nics: Annotated[int, Field(strict=True)] = Field(
+    eps_nics: Annotated[int, Field(strict=True, ge=1, le=16)] = Field(
         1, description="Number of NICs of a server at the packet switch; the others are optical."
     )
     rate_gbps: Rate = Field(0.4, description="Rate of one NIC and link, per direction.")
@@ -39,7 +42,17 @@ class SizeOptions(Strict):
     rootless: Switch = Field(False, description="Use a user namespace even as root.")
 
     def sizes(self) -> dict[str, Any]:
-        """Return what a testbed is made with."""
+        """Return what a testbed is made with.
+
+        Raises
+        ------
+        InputError
+            If it has more NICs at the packet switch than NICs.
+        """
+        if self.eps_nics > self.nics:
+            raise InputError(
+                f"--eps-nics {self.eps_nics}: expected at most {self.nics}, the NICs of a server"
+            )
         return {
             "servers": self.servers,
             "nics": self.nics,

@@ -32,7 +32,7 @@ NOTES = (
 class UpOptions(SizeOptions, TestbedFolder):
     """A testbed that stays."""
 
-    ranks_per_server: Annotated[int, Field(strict=True)] = Field(
+    ranks_per_server: Annotated[int, Field(strict=True, ge=1, le=16)] = Field(
         1, description="Processes of a job on a server, which lightloom testbed run starts."
     )
 
