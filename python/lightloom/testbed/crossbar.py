@@ -69,17 +69,16 @@ class Crossbar:
         """
         for port in [port for port, to in self.lit.items() if lit.get(port) != to]:
             with contextlib.suppress(FileNotFoundError):
-                self._ask(filter_message(_DELETE_FILTER, self._devices[port]), 0)
+                self._ask(_DELETE_FILTER, filter_message(self._devices[port]), 0)
             del self.lit[port]
         for port, to in lit.items():
             if port not in self.lit:
-                body = filter_message(_NEW_FILTER, self._devices[port], self._devices[to])
-                self._ask(body, _CREATE | _REPLACE)
+                body = filter_message(self._devices[port], self._devices[to])
+                self._ask(_NEW_FILTER, body, _CREATE | _REPLACE)
                 self.lit[port] = to
 
-    def _ask(self, message: tuple[int, bytes], flags: int) -> None:
+    def _ask(self, kind: int, body: bytes, flags: int) -> None:
         """Send a request and wait for its acknowledgment."""
-        kind, body = message
         self._number += 1
         flags |= _REQUEST | _ACKNOWLEDGE
         header = _HEADER.pack(_HEADER.size + len(body), kind, flags, self._number, 0)
@@ -125,13 +124,11 @@ def messages(content: bytes) -> Iterator[tuple[int, int, bytes]]:
         content = content[(length + 3) & ~3 :]
 
 
-def filter_message(kind: int, device: int, to: int | None = None) -> tuple[int, bytes]:
-    """Kind and body of the message about the mirror at a device, towards another if there is one.
+def filter_message(device: int, to: int | None = None) -> bytes:
+    """Body of the message about the mirror at a device, towards another if one is made.
 
     Parameters
     ----------
-    kind
-        Whether a filter is made or deleted.
     device
         Index of the device where frames enter.
     to
@@ -150,7 +147,7 @@ def filter_message(kind: int, device: int, to: int | None = None) -> tuple[int, 
         options = _attribute(_U32_SELECTOR, selector + key)
         options += _attribute(_U32_ACTIONS | _NESTED, _attribute(1 | _NESTED, action))
         body += _attribute(_OPTIONS | _NESTED, options)
-    return kind, body
+    return body
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

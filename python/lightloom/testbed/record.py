@@ -13,9 +13,9 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from lightloom.errors import LightloomError
 from lightloom.inputs.files import shown_path
@@ -58,9 +58,9 @@ class TestbedRecord:
 
     mark: str
     layout: ServerLayout
-    settle_time: str = "measured"
-    seed: int = 1
-    rootless: bool = False
+    settle_time: str
+    seed: int
+    rootless: bool
     keeper: int = 0
     handles: Mapping[str, int] = field(default_factory=dict)
     numbers: tuple[int, ...] = ()
@@ -69,9 +69,17 @@ class TestbedRecord:
     switch_failed: bool = False
 
     @classmethod
-    def new(cls, layout: ServerLayout, **facts: Any) -> Self:
+    def new(
+        cls,
+        layout: ServerLayout,
+        *,
+        settle_time: str = "measured",
+        seed: int = 1,
+        rootless: bool = False,
+    ) -> Self:
         """Return the record of a testbed that is about to be made."""
-        return cls(mark=f"testbed-{secrets.token_hex(_MARK_BYTES)}", layout=layout, **facts)
+        mark = f"testbed-{secrets.token_hex(_MARK_BYTES)}"
+        return cls(mark=mark, layout=layout, settle_time=settle_time, seed=seed, rootless=rootless)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -102,10 +110,6 @@ class TestbedRecord:
             json.dump(asdict(self), stream)
         os.replace(stream.name, folder / RECORD)
         return self
-
-    def now(self, folder: Path, **facts: Any) -> Self:
-        """Return the record with facts that have changed, written."""
-        return replace(self, **facts).write(folder)
 
     def nsenter(self, place: str = "") -> list[str]:
         """Return the words that run a command in a namespace; only as its root, if none."""

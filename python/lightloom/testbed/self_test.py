@@ -15,12 +15,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from lightloom.testbed.layout import ServerNic
 from lightloom.testbed.refusals import TestbedError
 from lightloom.testbed.testbed import Testbed
 
+#: two NICs that are joined, or send to each other
+Ends: TypeAlias = tuple[ServerNic, ServerNic]
 #: of a stream: what of a shaped rate it has to reach, headers included, and may exceed it by
 _LEAST, _MOST = 0.9, 1.02
 #: of each of all streams at one time, which share the processors
@@ -59,7 +61,7 @@ class SelfTestCheck(NamedTuple):
     is_met: bool
 
 
-class Stream(NamedTuple):
+class MeasuredStream(NamedTuple):
     """What a sender sent and its receiver has received."""
 
     sent: dict[str, float]
@@ -85,7 +87,7 @@ class SwitchSession:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def connect(self, *circuits: tuple[ServerNic, ServerNic]) -> None:
+    def connect(self, *circuits: Ends) -> None:
         """Join NICs in both directions, and return when the mirrors have settled."""
         ports = [
             (self._layout.ingress_of(a), self._layout.ports + self._layout.ingress_of(b))
@@ -150,7 +152,7 @@ def _rates(testbed: Testbed, switch: SwitchSession) -> Iterator[SelfTestCheck]:
     yield _rate(testbed, f"slowest of {len(pairs)} circuits at a time", pairs, _LEAST_OF_ALL)
 
 
-def all_pairs(testbed: Testbed) -> list[tuple[ServerNic, ServerNic]]:
+def all_pairs(testbed: Testbed) -> list[Ends]:
     """Return circuits of all optical NICs, of neighbors; the last of odd servers has none."""
     layout = testbed.layout
     return [
@@ -160,9 +162,7 @@ def all_pairs(testbed: Testbed) -> list[tuple[ServerNic, ServerNic]]:
     ]
 
 
-def _rate(
-    testbed: Testbed, name: str, pairs: Sequence[tuple[ServerNic, ServerNic]], least: float
-) -> SelfTestCheck:
+def _rate(testbed: Testbed, name: str, pairs: Sequence[Ends], least: float) -> SelfTestCheck:
     """Measure the slowest of streams at one time.
 
     Other work of the machine can only make them slower, so that the best of several tries counts.
@@ -232,8 +232,8 @@ def _optical(testbed: Testbed, server: int, number: int = 0) -> ServerNic:
 
 
 def streams(
-    testbed: Testbed, pairs: Sequence[tuple[ServerNic, ServerNic]], seconds: float = _STREAM_S
-) -> list[Stream]:
+    testbed: Testbed, pairs: Sequence[Ends], seconds: float = _STREAM_S
+) -> list[MeasuredStream]:
     """Send TCP streams between NICs, all at a time."""
     with contextlib.ExitStack() as stack:
         receivers = [
@@ -249,22 +249,24 @@ def streams(
             for a, b, _ in receivers
         ]
         return [
-            Stream(_result(sender), _result(receiver))
+            MeasuredStream(_result(sender), _result(receiver))
             for sender, (_, _, receiver) in zip(senders, receivers, strict=True)
         ]
 
 
 @contextlib.contextmanager
-def _frames(testbed: Testbed, a: ServerNic, b: ServerNic, seconds: float) -> Iterator[list[Stream]]:
+def _frames(
+    testbed: Testbed, a: ServerNic, b: ServerNic, seconds: float
+) -> Iterator[list[MeasuredStream]]:
     """Send numbered frames while the context is open, and then for the rest of the time."""
-    found: list[Stream] = []
+    found: list[MeasuredStream] = []
     receive = _process(testbed, b.server, "receive-udp", b, _UDP_PORT, seconds + 0.5)
     with receive as receiver:
         _wait(receiver)
         send = _process(testbed, a.server, "send-udp", a, b.address, _UDP_PORT, seconds)
         with send as sender:
             yield found
-            found.append(Stream(_result(sender), _result(receiver)))
+            found.append(MeasuredStream(_result(sender), _result(receiver)))
 
 
 @contextlib.contextmanager

@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from lightloom.control.emulator.timing import parse_settle_time
 from lightloom.errors import echo
 from lightloom.inputs.files import shown_path
 from lightloom.testbed import commands, daemon
@@ -159,27 +161,18 @@ class Testbed:
             ranks_per_server=ranks_per_server,
         )
         _check_sum(layout)
+        parse_settle_time(settle_time)
         check_programs()
         folder = (folder or default_folder()).absolute()
         make_folder(folder)
         with locked(folder):
             _clear_crashed(folder)
+            is_rootless = not is_root() if rootless is None else rootless
             record = TestbedRecord.new(
-                layout,
-                settle_time=settle_time,
-                seed=seed,
-                rootless=not is_root() if rootless is None else rootless,
+                layout, settle_time=settle_time, seed=seed, rootless=is_rootless
             )
             testbed = cls(folder, record.write(folder))
-            try:
-                testbed._make()
-            except KernelError:
-                testbed._remove()
-                check_kernel(rootless=testbed.is_rootless)
-                raise
-            except BaseException:
-                testbed._remove()
-                raise
+            testbed._make_or_remove()
         return testbed
 
     @classmethod
@@ -331,7 +324,7 @@ class Testbed:
         nics = parts_of(part, self.layout)
         with locked(self.folder):
             if nics is None:
-                self._record = self._record.now(self.folder, switch_failed=True)
+                self._record = replace(self._record, switch_failed=True).write(self.folder)
                 daemon.kill(self._controls())
             self._set_ports(nics or (), "down")
         return self.failed()
@@ -342,7 +335,7 @@ class Testbed:
         with locked(self.folder):
             if nics is None and not self._controls():
                 self._start_switch()
-                self._record = self._record.now(self.folder, switch_failed=False)
+                self._record = replace(self._record, switch_failed=False).write(self.folder)
             self._set_ports(nics or (), "up")
         return self.failed()
 
@@ -357,6 +350,17 @@ class Testbed:
     def _switches(self) -> tuple[str, ...]:
         return (CIRCUITS, PACKETS) if self.layout.optical_nics else (PACKETS,)
 
+    def _make_or_remove(self) -> None:
+        try:
+            self._make()
+        except KernelError:
+            self._remove()
+            check_kernel(rootless=self.is_rootless)  # says what is lacking, if it finds it
+            raise
+        except BaseException:
+            self._remove()
+            raise
+
     def _make(self) -> None:
         record = self._record
         kind = "rootless" if record.rootless else "root"
@@ -364,12 +368,12 @@ class Testbed:
             "lightloom.testbed.keeper",
             record.mark, str(self.folder / LOG), kind, *record.layout.places(),
         )  # fmt: skip
-        record = self._record = record.now(
-            self.folder,
+        record = self._record = replace(
+            record,
             keeper=facts["pid"],
             handles=facts["handles"],
             numbers=tuple(facts["numbers"]),
-        )
+        ).write(self.folder)
         layout = record.layout
         for place in layout.places():
             self._batch("ip", place, [f"link set lo alias {record.mark}"])
@@ -390,7 +394,7 @@ class Testbed:
             self._start_switch()
             url = f"polatis+tl1://127.0.0.1:{self._record.tl1_port}"
             write_region(self.folder, layout, url)
-        self._record = self._record.now(self.folder, is_up=True)
+        self._record = replace(self._record, is_up=True).write(self.folder)
 
     def _start_switch(self) -> None:
         """Start the control of the circuit switch, whose mirrors are where they are."""
@@ -400,7 +404,7 @@ class Testbed:
             self._record.mark, str(self.folder), lit,
             before=self._record.nsenter() if self.is_rootless else (),
         )  # fmt: skip
-        self._record = self._record.now(self.folder, tl1_port=facts["tl1_port"])
+        self._record = replace(self._record, tl1_port=facts["tl1_port"]).write(self.folder)
 
     def _batch(self, program: str, place: str, lines: Iterable[str]) -> str:
         """Run lines of ``ip``, ``bridge`` or ``tc`` in a namespace; return what they print."""

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -27,7 +28,7 @@ LAYOUT = ServerLayout(servers=3, nics=3, rate_gbps=0.1, eps_gbps=0.2, ranks_per_
 def test_a_record_is_read_as_it_was_written(tmp_path):
     record = TestbedRecord.new(LAYOUT, seed=7).write(tmp_path)
     assert TestbedRecord.read(tmp_path) == record
-    changed = record.now(tmp_path, keeper=12, handles={"server0": 3}, numbers=(5,))
+    changed = replace(record, keeper=12, handles={"server0": 3}, numbers=(5,)).write(tmp_path)
     assert TestbedRecord.read(tmp_path) == changed
     assert changed.path_of("server0") == "/proc/12/fd/3"
     assert os.listdir(tmp_path) == [RECORD]

@@ -24,7 +24,7 @@ NOTES = (
 )
 
 
-class RunOptions(TestbedFolder):
+class RanksOptions(TestbedFolder):
     """A command, and where it runs."""
 
     program: tuple[Name, ...] = Field(description="The command, after --.", min_length=1)
@@ -38,10 +38,10 @@ def command() -> Command:
     panel = Panel(
         "Ranks",
         (
-            option(RunOptions, "program", "COMMAND", common=True, repeats=True),
+            option(RanksOptions, "program", "PROGRAM", common=True, repeats=True),
             # no variable stands for it: ranks have one of this name
-            replace(option(RunOptions, "server", common=True), is_typed=True),
-            folder_option(RunOptions),
+            replace(option(RanksOptions, "server", common=True), is_typed=True),
+            folder_option(RanksOptions),
         ),
     )
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
@@ -53,7 +53,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.testbed import Testbed
     from lightloom.testbed.ranks import RankStatus, run_here, run_ranks
 
-    outputs, options = outputs_and_options(call, RunOptions)
+    outputs, options = outputs_and_options(call, RanksOptions)
     testbed = Testbed.open(options.folder)
     if options.server is None:
         ended = run_ranks(testbed, options.program, outputs.say)

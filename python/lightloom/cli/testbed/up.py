@@ -56,12 +56,13 @@ def _run(call: CommandCall) -> None:
     lines = [
         f"{layout.servers} servers are up in {testbed.folder}"
         f"{', without root' if testbed.is_rootless else ''}. Each has",
-        f"  {layout.eps_nics} x {layout.eps_gbps * 1e3:g} Mb/s at the packet switch: eps0, ...",
+        f"  {layout.eps_nics} x {layout.eps_gbps * 1e3:g} Mb/s at the packet switch: "
+        f"{_devices('eps', layout.eps_nics)}",
     ]
     if layout.optical_nics:
         lines += [
             f"  {layout.optical_nics} x {layout.rate_gbps * 1e3:g} Mb/s at the circuit switch: "
-            "nic0, ...; no circuit is lit yet",
+            f"{_devices('nic', layout.optical_nics)}; no circuit is lit yet",
             "Next:",
             f"  lightloom control serve {testbed.region}",
         ]
@@ -90,3 +91,7 @@ def _run(call: CommandCall) -> None:
             ],
         }
     )
+
+
+def _devices(name: str, number: int) -> str:
+    return f"{name}0" if number == 1 else f"{name}0 to {name}{number - 1}"
