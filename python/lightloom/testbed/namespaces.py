@@ -122,6 +122,14 @@ def in_thread(work: Callable[[], Result]) -> Result:
     return results[0]
 
 
+def is_in_user(process: int) -> bool:
+    """Whether this process is in the user namespace of another one."""
+    try:
+        return os.path.samefile("/proc/self/ns/user", f"/proc/{process}/ns/user")
+    except OSError:
+        return False
+
+
 def network_of(process: int) -> int | None:
     """Number of a process's network namespace; None if that cannot be known."""
     try:

@@ -18,7 +18,13 @@ from lightloom.errors import echo
 from lightloom.inputs.files import shown_path
 from lightloom.testbed import commands, daemon
 from lightloom.testbed.layout import CIRCUITS, PACKETS, ServerLayout, ServerNic, server_place
-from lightloom.testbed.namespaces import enter_network, enter_user, is_root, network_of
+from lightloom.testbed.namespaces import (
+    enter_network,
+    enter_user,
+    is_in_user,
+    is_root,
+    network_of,
+)
 from lightloom.testbed.parts import SWITCH, parts_of
 from lightloom.testbed.probe import check_kernel, check_programs
 from lightloom.testbed.record import (
@@ -123,6 +129,7 @@ class Testbed:
         eps_gbps: float | None = None,
         ranks_per_server: int = 1,
         settle_time: str = "measured",
+        link_up_s: float = 0.0,
         seed: int = 1,
         rootless: bool | None = None,
     ) -> Testbed:
@@ -140,6 +147,8 @@ class Testbed:
             Processes of a job in each server.
         settle_time
             Of the mirrors: ``measured``, a time such as ``20ms``, or a file of times.
+        link_up_s
+            Time from settled circuits until NICs carry traffic: real ones need seconds.
         seed
             Of the random numbers of the switch.
         rootless
@@ -169,7 +178,11 @@ class Testbed:
             _clear_crashed(folder)
             is_rootless = not is_root() if rootless is None else rootless
             record = TestbedRecord.new(
-                layout, settle_time=settle_time, seed=seed, rootless=is_rootless
+                layout,
+                settle_time=settle_time,
+                seed=seed,
+                link_up_s=link_up_s,
+                rootless=is_rootless,
             )
             testbed = cls(folder, record.write(folder))
             testbed._make_or_remove()
@@ -244,7 +257,8 @@ class Testbed:
             if record.user_path is not None:
                 # the path of the other one is not to be reached from within
                 with contextlib.closing(_Handle(place)) as network:
-                    enter_user(record.user_path)
+                    if not is_in_user(record.keeper):
+                        enter_user(record.user_path)
                     enter_network(network.path)
             else:
                 enter_network(place)
@@ -393,7 +407,7 @@ class Testbed:
         if layout.optical_nics:
             self._start_switch()
             url = f"polatis+tl1://127.0.0.1:{self._record.tl1_port}"
-            write_region(self.folder, layout, url)
+            write_region(self.folder, layout, url, link_up_s=record.link_up_s)
         self._record = replace(self._record, is_up=True).write(self.folder)
 
     def _start_switch(self) -> None:
