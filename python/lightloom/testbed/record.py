@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
+from pydantic import ConfigDict, TypeAdapter
+
 from lightloom.errors import LightloomError
 from lightloom.inputs.files import shown_path
 from lightloom.testbed.layout import ServerLayout
@@ -61,6 +63,7 @@ class TestbedRecord:
     """
 
     __test__ = False  # no test, whatever pytest takes its name for
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     mark: str
     layout: ServerLayout
@@ -107,14 +110,12 @@ class TestbedRecord:
         """
         path = folder / RECORD
         try:
-            facts = json.loads(path.read_bytes())
-            layout = ServerLayout(**facts.pop("layout"))
-            return cls(layout=layout, **{**facts, "numbers": tuple(facts["numbers"])})
+            return TypeAdapter(cls).validate_json(path.read_bytes())
         except FileNotFoundError:
             raise TestbedError(
                 f"no testbed is up in {shown_path(folder)}; make one: lightloom testbed up"
             ) from None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, LightloomError):
+        except (OSError, ValueError, LightloomError):
             raise TestbedError(
                 f"{shown_path(path)}: no record of a testbed; delete it if it is not yours"
             ) from None
