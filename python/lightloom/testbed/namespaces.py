@@ -143,7 +143,8 @@ def why_no_namespaces(error: OSError, *, rootless: bool) -> KernelError:
     reason = (error.strerror or str(error)).lower()
     if rootless:
         return KernelError(
-            f"this kernel gives no user namespaces to this user ({reason}): run as root, or allow "
-            "them: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
+            f"this kernel gives no user namespaces to this user ({reason}): run as root (in "
+            "a container: --privileged), or allow them: sysctl user.max_user_namespaces, "
+            "kernel.apparmor_restrict_unprivileged_userns"
         )
     return KernelError(f"this kernel gives no network namespaces ({reason}): CONFIG_NET_NS")

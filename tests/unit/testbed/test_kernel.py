@@ -165,7 +165,7 @@ def test_a_shutter_darkens_a_port(whole, datagrams):
     with SwitchSession(whole) as switch:
         switch.connect((a, b))
         switch.tell("OPR-PORT-SHUTTER::1:4:;")
-        eventually(lambda: whole._lit() == {3: 1})
+        eventually(lambda: whole._tools.lit() == {3: 1})
         assert not datagrams.arrives(a, b)
         switch.tell("RLS-PORT-SHUTTER::1:5:;")
         eventually(lambda: lit(whole) == ["0/0-1/0"])
@@ -198,7 +198,7 @@ def test_a_nic_that_fails_carries_nothing_and_loses_its_carrier(whole, datagrams
     with SwitchSession(whole) as switch:
         switch.connect((a, b))
     assert whole.fail("nic:1.0") == ["nic:1/0"]
-    eventually(lambda: whole._lit() == {1: 3})  # only the light of the other one is left
+    eventually(lambda: whole._tools.lit() == {1: 3})  # only the light of the other one is left
     assert not datagrams.arrives(a, b)
     assert "NO-CARRIER" in output(whole, 1, "ip", "link", "show", "dev", "nic0")
     assert whole.repair("nic:1/0") == []
