@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -380,3 +381,16 @@ def test_a_testbed_needs_no_root(tmp_path):
         assert [rank.status for rank in run_ranks(testbed, words, lines.append)] == [0, 0, 0]
         assert sum('"nic:0/0"' in line for line in lines) == 6
     assert left_behind(testbed) == ([], set())
+
+
+def test_the_python_of_the_guide_runs(tmp_path):
+    """An example of a method that has another name since."""
+    guide = Path(__file__).parents[3] / "docs/how-to/emulate-a-testbed.md"
+    code = re.search(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "LIGHTLOOM_TESTBED": str(tmp_path / "lab")},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[:2] == ["eps:1/0 eps0 10.0.1.1", "nic:1/0 nic0 10.1.1.1"]
+    assert "['nic:1/0'] []" in done.stdout
+    assert not (tmp_path / "lab").exists()
