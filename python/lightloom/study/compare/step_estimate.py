@@ -69,7 +69,7 @@ class _Ends(NamedTuple):
 
 
 class _Rings(NamedTuple):
-    """Seconds of the rings of each stage, and of one of the layer that begins last or ends first."""
+    """Seconds of the rings of each stage, and of the layer whose rings nothing hides."""
 
     stages: Floats
     first: float
