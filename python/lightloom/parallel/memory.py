@@ -280,7 +280,13 @@ def parameters_by_stage(model: Model, plan: Plan) -> tuple[Floats, Floats]:
     """Dense and expert parameters of each pipeline stage that one GPU holds, ``(pp,)`` each."""
     kinds, counts = layers_by_kind(model, plan)
     parts = [layer_parameters(model, plan, layer) for layer in kinds]
-    held = counts.sum(axis=1)
+    return _with_tables(model, plan, counts.sum(axis=1), parts)
+
+
+def _with_tables(
+    model: Model, plan: Plan, held: Floats, parts: Sequence[LayerParameters]
+) -> tuple[Floats, Floats]:
+    """Parameters of the layers that each stage holds, and of embedding and output."""
     dense = held @ np.array([part.dense for part in parts])
     dense[0] += embedding_per_gpu(model, plan)
     dense[-1] += output_per_gpu(model, plan)
@@ -323,11 +329,14 @@ def memory_by_stage(
     kinds, chunks = layers_by_kind(model, plan)
     parts = [layer_parameters(model, plan, layer) for layer in kinds]
     sizes = [layer_activations(model, plan, layer, options) for layer in kinds]
-    held = _held(plan, chunks.sum(axis=1))
+    of_stages = chunks.sum(axis=1)
+    held = _held(plan, of_stages)
     largest = _largest(held, [part.dense + part.expert for part in parts])
     # a layer's BF16 weight gradients exist in addition to the accumulated ones
     workspace = _largest(held, [part.dense for part in parts]) * options.activation_bytes
-    shards = _Shards(plan, [_held(plan, each) for each in parameters_by_stage(model, plan)])
+    shards = _Shards(
+        plan, [_held(plan, each) for each in _with_tables(model, plan, of_stages, parts)]
+    )
     inside_layers = (np.array([vars(part)[name] for part in parts]) for name in ("dense", "expert"))
     layers = _Shards(plan, [held @ of_kinds for of_kinds in inside_layers])
     shares_parameters = options.sharded == "parameters"
