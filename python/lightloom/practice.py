@@ -34,6 +34,9 @@ ExpertProducts = Literal["grouped", "sequential"]
 #: all-to-all of a collective library, or kernels that send a token once to each server (DeepEP,
 #: HybridEP)
 Dispatcher = Literal["alltoall", "flex"]
+#: which traffic of a step goes first on links: none; experts, pipeline, context parallelism,
+#: gradients, as MoNTA has it (arXiv 2411.00662); or the same with the pipeline first
+Priorities = Literal["none", "monta", "pipeline"]
 #: how evenly a gate loads the experts, as :data:`lightloom.demand.imbalance.IMBALANCES` explains
 Gate = Literal["balanced", "auxiliary", "natural", "skewed"]
 #: what adds up the gradients of a network that every GPU has whole: rings, one parameter server on

@@ -23,6 +23,7 @@ from lightloom.study.compare.scenario import (
     PlanOptions,
     ProgramOptions,
     Scenario,
+    TrafficOptions,
 )
 
 EXAMPLES = (
@@ -280,6 +281,7 @@ def _apply_settings(call: CommandCall) -> None:
         "demand": DemandOptions,
         "counting": Counting,
         "packets": PacketOptions,
+        "traffic": TrafficOptions,
         "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())

@@ -28,6 +28,7 @@ from lightloom.workload.expected import expected_bytes
 from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.expert_tables import add_gathered_chunks, add_variants
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.priorities import with_priorities
 from lightloom.workload.program import write_stage
 from lightloom.workload.recipe import ExpertTables, recipe
 from lightloom.workload.task_graph import GroupFamily, TaskGraph
@@ -215,7 +216,7 @@ def _graph(
     groups: Collectives,
 ) -> TaskGraph:
     """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""
-    model, plan, _ = job
+    model, plan, options = job
     stages, replicas, members = workers.server.shape
     graph = TaskGraphBuilder(workers.server.ravel(), workers.gpus_per_worker, step_categories())
     for ring in groups.families:
@@ -233,7 +234,8 @@ def _graph(
     common = recipe(job, speed, groups, (tables, experts), workers.gpus_per_worker)
     for stage, of_stage in enumerate(everyone.reshape(stages, replicas * members)):
         write_stage(common, stage, graph.role(f"stage {stage}", of_stage))
-    return graph.build()
+    built = graph.build()
+    return built if options.priorities == "none" else with_priorities(built, options.priorities)
 
 
 def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:

@@ -20,7 +20,7 @@ attention alone, or none. TP collectives are local to a server. What the plan ov
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,8 @@ class _Mixture:
     micro_batch: int
     part: Part | None
     first: bool
+    #: what follows the experts, alongside the all-to-all back
+    after_experts: Callable[[], None] | None = None
 
 
 class LayerWriter:
@@ -92,11 +94,21 @@ class LayerWriter:
         self.compute("gate", times.gate, layer, micro_batch)
         yield from self._mixture(_Mixture(layer, micro_batch, None, first))
 
-    def backward(self, layer: int, micro_batch: int, part: Part) -> Pass:
-        """A layer's backward pass, all of it or for the gradients of its inputs."""
+    def backward(
+        self,
+        layer: int,
+        micro_batch: int,
+        part: Part,
+        after_experts: Callable[[], None] | None = None,
+    ) -> Pass:
+        """A layer's backward pass, all of it or for the gradients of its inputs.
+
+        ``after_experts`` writes what follows its experts before their all-to-all back.
+        """
         times, at = self.backward_times(part), (layer, micro_batch)
         if self.model.moe_layers[layer]:
-            yield from self._mixture(_Mixture(layer, micro_batch, part, first=False))
+            mix = _Mixture(layer, micro_batch, part, False, after_experts)
+            yield from self._mixture(mix)
             self.compute("gate", times.gate, layer, micro_batch)
         elif self.model.ffn_width(layer):
             self._region("dense_ffn", self._dense_ffn(times, layer), at, backward=True)
@@ -143,6 +155,7 @@ class LayerWriter:
         if self.plan.overlap_shared_experts:
             yield self._request(mix, away, meanwhile=0)
             self._expert_part(mix)
+            self._follow_experts(mix)
             yield self._request(mix, back, meanwhile=1)
             return
         if self.plan.ep > 1:
@@ -153,6 +166,7 @@ class LayerWriter:
         else:
             self._shared_experts(mix)
             self._expert_part(mix)
+        self._follow_experts(mix)
         if self.plan.ep > 1:
             yield self._request(mix, back)
 
@@ -171,6 +185,7 @@ class LayerWriter:
             pending = [start(away[index + 1])] if index + 1 < count else []
             pending += [start(back[index - 1])] if index else []
             self._expert_part(mix, chunk=index)
+        self._follow_experts(mix)
         if not self.plan.overlap_shared_experts:
             self._shared_experts(mix)
         for started in pending:
@@ -178,6 +193,10 @@ class LayerWriter:
         started = start(back[-1])
         self._shared_half(mix, 1)
         wait(*started)
+
+    def _follow_experts(self, mix: _Mixture) -> None:
+        if mix.after_experts is not None:
+            mix.after_experts()
 
     def _ends(self, mix: _Mixture) -> tuple[Block, Block]:
         """What goes to the experts and what comes back."""

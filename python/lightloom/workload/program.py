@@ -8,6 +8,7 @@ norms, router losses and the gradient norm.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -138,9 +139,11 @@ class _Writer:
         for layer in reversed(self.chunks[step.chunk]):
             if self.recomputes:
                 yield from layers.forward(layer, micro_batch, first=False)
-            yield from layers.backward(layer, micro_batch, step.part)
+            is_early = reduces and self.options.early_gradients
+            then = functools.partial(self._reduce_experts, layer) if is_early else None
+            yield from layers.backward(layer, micro_batch, step.part, after_experts=then)
             if reduces:
-                self._reduce_layer(layer)
+                self._reduce_layer(layer, has_reduced_experts=is_early)
         if self._is_first(step.chunk):
             layers.tp_entry(-1, micro_batch)
             layers.compute("head", times.embedding, -1, micro_batch)
@@ -198,10 +201,13 @@ class _Writer:
     def _reduce_output(self) -> None:
         self._reduce(DENSE, output_per_gpu(self.model, self.plan), self.model.num_layers)
 
-    def _reduce_layer(self, layer: int) -> None:
-        parameters = layer_parameters(self.model, self.plan, layer)
-        self._reduce(DENSE, parameters.dense, layer)
-        self._reduce(EXPERT, parameters.expert, layer)
+    def _reduce_layer(self, layer: int, *, has_reduced_experts: bool = False) -> None:
+        self._reduce(DENSE, layer_parameters(self.model, self.plan, layer).dense, layer)
+        if not has_reduced_experts:
+            self._reduce_experts(layer)
+
+    def _reduce_experts(self, layer: int) -> None:
+        self._reduce(EXPERT, layer_parameters(self.model, self.plan, layer).expert, layer)
 
     def _reduce(self, scope: str, parameters: float, layer: int) -> None:
         if scope not in self.recipe.collectives.groups or not parameters:

@@ -170,7 +170,7 @@ impl Links {
             }
             Simulator::Packets(network) => {
                 assert_eq!(count, 1, "packets of each transfer are its own");
-                Launch::Packets(network.launch(now, bytes, path, token))
+                Launch::Packets(network.launch(now, flow, path))
             }
             Simulator::Turns(_) => unreachable!("circuits that take turns withdraw nothing"),
         }
@@ -214,7 +214,7 @@ impl Links {
                 }
                 network.start(now, Bytes(size), priority, path, token);
             }
-            Simulator::Packets(network) => network.start(now, bytes, path, token),
+            Simulator::Packets(network) => network.start(now, flow, path),
             Simulator::Turns(turns) => {
                 let once = Together::Steps { chunks: 1, steps: 1, is_background: false };
                 turns.start(now, once, priority, vec![part(&flow, path)]);

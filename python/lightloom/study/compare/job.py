@@ -606,7 +606,8 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
-    return WorkloadOptions(**sizes, deduplicate=_deduplicates(scenario, model))
+    traffic = scenario.traffic.model_dump()
+    return WorkloadOptions(**sizes, **traffic, deduplicate=_deduplicates(scenario, model))
 
 
 def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:

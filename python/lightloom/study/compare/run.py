@@ -68,7 +68,7 @@ from lightloom.study.compare.summary import (
     joined,
     summary_of_all,
 )
-from lightloom.study.compare.variants import OWN, switching_variants
+from lightloom.study.compare.variants import OWN, switching_variants, traffic_variants
 
 
 @dataclass
@@ -127,6 +127,8 @@ class _Case:
         scenario = self.job.scenario
         for variant, changed in switching_variants(fabric, scenario.policies).items():
             yield Attempt(changed, sample, variant)
+        for changed_traffic in traffic_variants(scenario.traffic.priorities):
+            yield Attempt(fabric, sample, changed_traffic)
         if not scenario.fail:
             return
         for failure in self.failures()[fabric.name]:

@@ -48,6 +48,7 @@ from lightloom.practice import (
     Permutation,
     PipelineSchedule,
     Precision,
+    Priorities,
     Recompute,
     Sharded,
     StatePrecision,
@@ -361,6 +362,21 @@ class ClusterOptions(Strict):
         return self
 
 
+class TrafficOptions(Strict):
+    """How the kinds of traffic of a step share links."""
+
+    priorities: Priorities = Field(
+        "none",
+        description="Which traffic goes first on links: none; monta: experts, pipeline, context"
+        " parallelism, gradients; or pipeline: the same with the pipeline first.",
+    )
+    early_gradients: Switch = Field(
+        False,
+        description="Reduce the gradients of experts alongside the all-to-all that ends their"
+        " backward pass, not only after the layer.",
+    )
+
+
 class ProgramOptions(Strict):
     """How a program that is known by name is run."""
 
@@ -476,6 +492,9 @@ class Scenario(Strict):
     memory: KeptOptions = Field(KeptOptions(), description="What GPUs keep of a job.")
     memory_check: Switch = Field(
         True, description="Refuse a plan that does not fit the memory of the GPUs."
+    )
+    traffic: TrafficOptions = Field(
+        TrafficOptions(), description="How the kinds of traffic of a step share links."
     )
     gradient_bytes: ElementBytes | None = Field(
         None, description="Bytes per element in which gradients are reduced; as published, or 4."
