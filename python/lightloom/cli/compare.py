@@ -19,11 +19,11 @@ from lightloom.study.compare.scenario import (
     ComputeOptions,
     DemandOptions,
     KeptOptions,
+    OrderOptions,
     PacketOptions,
     PlanOptions,
     ProgramOptions,
     Scenario,
-    TrafficOptions,
 )
 
 EXAMPLES = (
@@ -281,7 +281,7 @@ def _apply_settings(call: CommandCall) -> None:
         "demand": DemandOptions,
         "counting": Counting,
         "packets": PacketOptions,
-        "traffic": TrafficOptions,
+        "traffic": OrderOptions,
         "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())

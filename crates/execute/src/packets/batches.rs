@@ -2,7 +2,7 @@
 
 use super::launched::{Launched, LaunchedId};
 use super::network::PacketNetwork;
-use crate::links::Flow;
+use crate::links::link::Flow;
 use lightloom_flowsim::LinkId;
 use lightloom_model::Time;
 

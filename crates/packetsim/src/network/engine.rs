@@ -498,8 +498,8 @@ impl<T: Transport> Simulation<T> {
         }
     }
 
-    /// Pauses packets of a priority over a link if too much is buffered of these, once all that left
-    /// is counted.
+    /// Pauses packets of a priority over a link if too much is buffered of these, once all that
+    /// left is counted.
     #[cold]
     fn pause(&mut self, over: PacketLinkId, priority: u8) {
         for index in 0..self.core.fabric.out_count(over) {

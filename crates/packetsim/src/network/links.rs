@@ -4,6 +4,7 @@
 //! touched, see [`super::fabric`].
 
 mod lanes;
+mod priorities;
 
 use super::slab::{Chain, PacketSlab};
 use crate::config::Config;
@@ -13,6 +14,7 @@ use crate::memory::{prefetch, with_large_pages};
 use crate::packet::{Packet, PacketId};
 use crate::topology::{NodeId, PacketLinkId, Topology};
 use lanes::Lanes;
+pub(super) use lanes::Queue;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
 /// No link.
@@ -119,14 +121,6 @@ impl Class {
         }
         self.rate.transmission(Bytes(u64::from(size)))
     }
-}
-
-/// Which queue of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Queue {
-    Data,
-    /// Served first.
-    Control,
 }
 
 /// What a transmitter that is free sends next.

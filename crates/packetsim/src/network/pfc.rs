@@ -187,8 +187,8 @@ impl Pfc {
         if *count == 0 { &self.out[node.index()] } else { &[] }
     }
 
-    /// Pauses a priority of a link into a switch whose links out are settled, if too much is buffered
-    /// still; returns whether it does. All links out are watched then.
+    /// Pauses a priority of a link into a switch whose links out are settled, if too much is
+    /// buffered still; returns whether it does. All links out are watched then.
     pub(super) fn pause(&mut self, over: PacketLinkId, priority: u8, node: NodeId) -> bool {
         let place = self.place(over, priority);
         let port = &mut self.ports[place];

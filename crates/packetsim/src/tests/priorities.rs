@@ -182,8 +182,8 @@ fn ends_of(flows: &[FlowSpec]) -> Vec<u64> {
     ends(star(7, RATE, DELAY).unwrap(), plain(), ideal(), flows)
 }
 
-/// When the last flow of a priority or a higher one ends; flows of one priority may swap places when
-/// the first of them waits for a packet that has begun.
+/// When the last flow of a priority or a higher one ends; flows of one priority may swap places
+/// when the first of them waits for a packet that has begun.
 fn last(flows: &[FlowSpec], ends: &[u64], from: u8) -> u64 {
     let counted = flows.iter().zip(ends).filter(|(spec, _)| spec.priority >= from);
     counted.map(|(_, &end)| end).max().unwrap_or(0)
@@ -192,8 +192,12 @@ fn last(flows: &[FlowSpec], ends: &[u64], from: u8) -> u64 {
 /// Packets that have begun at each of two links, and one that comes at the same instant.
 const SLACK: u64 = 3 * PACKET;
 
+fn settings() -> ProptestConfig {
+    ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(settings())]
 
     /// Lower priorities take nothing from higher ones but a packet that has begun.
     #[test]

@@ -107,12 +107,11 @@ impl Paced {
         let heap = &mut self.heaps[nic][usize::from(core.priority(flow))];
         let Some(mut first) = heap.peek_mut() else { return };
         debug_assert_eq!(first.0.1, flow, "it was ready");
-        match until {
-            Some(time) => *first = Reverse((time, flow)),
-            None => {
-                PeekMut::pop(first);
-                self.is_waiting[flow] = false;
-            }
+        if let Some(time) = until {
+            *first = Reverse((time, flow));
+        } else {
+            PeekMut::pop(first);
+            self.is_waiting[flow] = false;
         }
     }
 }

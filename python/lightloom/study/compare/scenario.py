@@ -362,7 +362,7 @@ class ClusterOptions(Strict):
         return self
 
 
-class TrafficOptions(Strict):
+class OrderOptions(Strict):
     """How the kinds of traffic of a step share links."""
 
     priorities: Priorities = Field(
@@ -493,8 +493,8 @@ class Scenario(Strict):
     memory_check: Switch = Field(
         True, description="Refuse a plan that does not fit the memory of the GPUs."
     )
-    traffic: TrafficOptions = Field(
-        TrafficOptions(), description="How the kinds of traffic of a step share links."
+    traffic: OrderOptions = Field(
+        OrderOptions(), description="How the kinds of traffic of a step share links."
     )
     gradient_bytes: ElementBytes | None = Field(
         None, description="Bytes per element in which gradients are reduced; as published, or 4."

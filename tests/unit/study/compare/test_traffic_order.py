@@ -4,7 +4,7 @@ import pytest
 
 from lightloom.errors import InputError
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
-from lightloom.study.compare.scenario import TrafficOptions
+from lightloom.study.compare.scenario import OrderOptions
 
 
 def ordered(scenario, traffic):
@@ -26,8 +26,8 @@ def ordered(scenario, traffic):
 
 
 def test_an_order_says_what_the_others_would_take(scenario):
-    plain = compare(ordered(scenario, TrafficOptions())).result("fat-tree")
-    found = compare(ordered(scenario, TrafficOptions(priorities="monta"))).result("fat-tree")
+    plain = compare(ordered(scenario, OrderOptions())).result("fat-tree")
+    found = compare(ordered(scenario, OrderOptions(priorities="monta"))).result("fat-tree")
     assert plain.variants_s == {}
     assert found.variants_s.keys() == {"priorities=none", "priorities=pipeline"}
     assert found.variants_s["priorities=none"] == plain.step_time_s
@@ -37,7 +37,7 @@ def test_an_order_says_what_the_others_would_take(scenario):
 
 def test_early_gradients_delay_nothing_where_all_else_goes_first(scenario):
     late, early = (
-        compare(ordered(scenario, TrafficOptions(priorities="monta", early_gradients=is_early)))
+        compare(ordered(scenario, OrderOptions(priorities="monta", early_gradients=is_early)))
         for is_early in (False, True)
     )
     assert early.result("fat-tree").step_time_s <= late.result("fat-tree").step_time_s
@@ -51,6 +51,6 @@ def test_a_trace_has_no_order_of_traffic():
                 gpus=64,
                 fabrics=("fat-tree",),
                 cluster=ClusterOptions(rate_gbps=100),
-                traffic=TrafficOptions(priorities="monta"),
+                traffic=OrderOptions(priorities="monta"),
             )
         )
