@@ -59,7 +59,7 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set mixnett.ports=4", "--set mixnett.ports=4: unknown table 'mixnett'; did you mean "
          "'mixnet'?"),
         ("--set x.ports=4", f"--set x.ports=4: unknown table 'x'; known: {', '.join(FABRICS)}, "
-         "all, cluster, compute, memory, plan, demand, counting, packets, program"),
+         "all, cluster, compute, memory, plan, demand, counting, packets, traffic, program"),
         ("--set mixnet.prots=4", "--set mixnet.prots=4: mixnet has no option 'prots'; did you mean "
          "'ports'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "
