@@ -265,7 +265,7 @@ impl Fabric {
             return false;
         }
         if packet.kind == PacketKind::Data {
-            if !self.admit(link, id, size, now) {
+            if !self.admit(link, id, packet, now) {
                 return false;
             }
             self.links.push_data(link, id, size, &mut self.packets);
@@ -283,8 +283,8 @@ impl Fabric {
 
     /// Whether a data packet may join the queue of a link; marks it, or trims or drops one.
     #[inline]
-    fn admit(&mut self, link: PacketLinkId, id: PacketId, size: u32, now: Time) -> bool {
-        let priority = self.packets[id].priority();
+    fn admit(&mut self, link: PacketLinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
+        let (size, priority) = (u32::from(packet.size), packet.priority());
         let queued = self.links.queued_bytes(link, Queue::Data, priority);
         if self.queueing.may_mark_arrival(queued) {
             self.mark(link, id, queued, now);

@@ -66,7 +66,7 @@ impl Link {
     /// Whether the transmitter may have something to send.
     #[inline]
     fn may_send(&self) -> bool {
-        !self.is_empty() || self.has(FROM_HOST) || self.has(LANED)
+        !self.is_empty() || self.flags & (FROM_HOST.0 | LANED.0) != 0
     }
 
     /// Whether its queues are empty, but for its lanes.
@@ -83,6 +83,12 @@ impl Link {
     #[inline]
     fn is_stopped(&self) -> bool {
         self.flags & (PAUSED.0 | DARK.0 | FAILED.0) != 0
+    }
+
+    /// Whether it is stopped, or its lanes have a say.
+    #[inline]
+    fn needs_care(&self) -> bool {
+        self.flags & (PAUSED.0 | DARK.0 | FAILED.0 | LANED.0) != 0
     }
 }
 
@@ -326,24 +332,22 @@ impl Links {
     /// As [`Self::catch_up`], unless the link is stopped for packets of a priority.
     #[inline]
     pub(super) fn catch_up_to_send(&mut self, link: PacketLinkId, priority: u8, now: Time) -> bool {
-        let is_ready = self.all[link.index()].free_at <= now && !self.is_stopped(link, priority);
-        let link = &mut self.all[link.index()];
-        if is_ready {
-            link.free_at = now;
+        let it = &mut self.all[link.index()];
+        if it.free_at > now || it.needs_care() && self.is_stopped(link, priority) {
+            return false;
         }
-        is_ready
+        self.all[link.index()].free_at = now;
+        true
     }
 
     /// The turn of a transmitter that is free; a packet is removed from its queue.
     #[inline(always)]
     pub(super) fn take_turn(&mut self, link: PacketLinkId, packets: &mut PacketSlab) -> Turn {
-        if self.has(link, LANED) {
-            return self.take_turn_of_lanes(link, packets);
-        }
-        let link = &mut self.all[link.index()];
+        let number = link;
+        let link = &mut self.all[number.index()];
         let begin = link.free_at;
-        if link.is_stopped() {
-            return Turn::Idle;
+        if link.needs_care() {
+            return self.take_turn_of_lanes(number, packets);
         }
         let is_from_host = link.has(FROM_HOST);
         if !link.control.is_empty() {

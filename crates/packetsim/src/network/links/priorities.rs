@@ -74,6 +74,7 @@ impl Links {
     }
 
     /// A queue, and the bytes in it.
+    #[inline]
     pub(super) fn queue(&self, link: PacketLinkId, queue: Queue, priority: u8) -> (Chain, u32) {
         if priority > 0 {
             return self.lanes.queue(link, priority, queue);
