@@ -128,7 +128,7 @@ def _strategy(plan: Mapping[str, Any]) -> Iterator[Reason]:
             f"strategy-chunks = {echo(chunks)}: expected a whole number from 1 to {MAX_CHUNKS}, "
             "or 0 for the fastest",
         )
-    elif chunks and kind not in CHUNKED:
+    elif chunks and kind not in (*CHUNKED, "auto"):
         yield (
             "strategy_chunks",
             f"strategy-chunks = {chunks} with strategy {kind}: only {', '.join(CHUNKED)} have "

@@ -76,7 +76,7 @@ class ChunkWriter:
         That of the chunks between the first and the last.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         program: ProgramBuilder,
         family: int,

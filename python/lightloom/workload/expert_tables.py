@@ -9,7 +9,6 @@ import itertools
 from dataclasses import dataclass
 
 from lightloom.errors import PlanError
-from lightloom.models.model import Model
 from lightloom.parallel import Plan
 from lightloom.parallel.pipeline import Part
 from lightloom.workload.builder import TaskGraphBuilder

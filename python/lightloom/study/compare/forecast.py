@@ -21,6 +21,7 @@ from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
+from lightloom.study.compare.other_strategies import STRATEGIES
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.scenario import Scenario
@@ -202,6 +203,7 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share."""
     loads = len(_loads_to_run(job))
     changed = len(job.scenario.fail) + len(switching_variants(fabric, job.scenario.policies))
+    changed += len(STRATEGIES) if job.plan.strategy == "auto" else 0
     samples = len(job.samples())
     if part is None:
         return samples + changed + loads

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lightloom.fabric import Fabric, Setting
 from lightloom.fabric.network import Network
 from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
 from lightloom.workload.task_graph import TaskGraph
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.builds import Workloads
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class FabricVariant:
     def note(self) -> str:
         """What is changed, to remark how long the step takes then; empty where tables show it."""
         return ""
+
+    def workloads(self, compared: Workloads) -> Workloads:
+        """The steps to run, given those that are compared."""
+        return compared
 
     def graph(self, graph: TaskGraph, network: Network) -> TaskGraph:  # noqa: ARG002
         """The task graph of a step on the changed fabric, given that on all parts."""
