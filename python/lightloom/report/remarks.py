@@ -13,7 +13,7 @@ from lightloom.study.compare.results import Comparison
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """Plans, strategies, designs, prices, switches, failures, doubts, how certain the verdict is."""
+    """Plans and strategies, designs, prices, switches, failures, doubts, how certain all is."""
     sentences = (
         plans_sentence(comparison),
         strategies_sentence(comparison.inputs.get("strategies", ())),

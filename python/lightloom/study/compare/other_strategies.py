@@ -52,11 +52,13 @@ def other_strategies(job: Job) -> list[OtherStrategy]:
 
 
 def _with(job: ModelJob, strategy: PlanStrategy) -> OtherStrategy:
+    plan, redundant = job.plan, strategy == "baseline"
     plan = dataclasses.replace(
-        job.plan,
+        plan,
         strategy=strategy,
-        strategy_chunks=job.plan.strategy_chunks if strategy in CHUNKED else 0,
-        **({"sequence_parallel": False, "overlap_tp": False} if strategy == "baseline" else {}),
+        strategy_chunks=plan.strategy_chunks if strategy in CHUNKED else 0,
+        sequence_parallel=plan.sequence_parallel and not redundant,
+        overlap_tp=plan.overlap_tp and not redundant,
     )
     stages = memory_per_stage(job.model, plan, job.fitted.options)
     misfit = does_not_fit(stages, job.gpu.hbm_capacity_bytes, job.fitted.options.reserve)
