@@ -107,8 +107,7 @@ def _fastest(all_to_all: AllToAll, plan: Plan, volume: AllToAllVolume) -> LayerS
     open_ = CHOICES if plan.strategy == "auto" else (AllToAllStrategy(plan.strategy),)
     timed = {}
     for strategy in open_:
-        if plan.strategy_chunks:
-            chunks = plan.strategy_chunks
+        if chunks := plan.strategy_chunks if strategy.is_chunked else 0:
             timed[strategy] = (all_to_all.time_s(strategy, volume, chunks), chunks)
         else:
             timed[strategy] = all_to_all.best(strategy, volume, MAX_CHUNKS)
