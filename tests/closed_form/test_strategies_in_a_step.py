@@ -142,7 +142,7 @@ chunk_counts = st.sampled_from([2, 3, 4, 8])
 def test_a_chunked_all_to_all_takes_what_the_planner_says(job, name, chunks):
     strategy, planned = AllToAllStrategy(name), job.planned
     usual = job.workload()
-    (volume,) = layer_volumes((job.model, job.plan(), WorkloadOptions()), usual.folded)
+    (volume,) = layer_volumes(job.model, job.plan(), WorkloadOptions(), usual.folded)
     expected = planned.time_s(strategy, volume, chunks) - planned.time_s(
         AllToAllStrategy.O1, volume
     )
@@ -157,7 +157,7 @@ def test_a_chunked_all_to_all_takes_what_the_planner_says(job, name, chunks):
 def test_the_baseline_sends_what_the_planner_says(job):
     planned = job.planned
     workload = job.workload(sequence_parallel=False)
-    (volume,) = layer_volumes((job.model, job.plan(), WorkloadOptions()), workload.folded)
+    (volume,) = layer_volumes(job.model, job.plan(), WorkloadOptions(), workload.folded)
     parts = dataclasses.replace(volume, between_bytes=volume.between_bytes / job.tp)
     baseline = AllToAllStrategy.BASELINE
     more = planned.time_s(baseline, volume) - planned.time_s(baseline, parts)
@@ -220,7 +220,7 @@ def test_shared_experts_hide_all_but_one_gather(name, ratio):
         AllToAllStrategy(name),
     )
     usual, planned = job.workload(), job.planned
-    (volume,) = layer_volumes((job.model, job.plan(), WorkloadOptions()), usual.folded)
+    (volume,) = layer_volumes(job.model, job.plan(), WorkloadOptions(), usual.folded)
     held_s = sum(planned.stages_s(strategy, volume.part(1 / chunks))[1:])
     hidden_s = planned.time_s(strategy, volume, chunks) - held_s
     # the collective of TP ranks that begins or ends what is hidden

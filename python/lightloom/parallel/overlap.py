@@ -120,7 +120,7 @@ def _all_to_all(plan: Mapping[str, Any]) -> Iterator[Reason]:
         )
 
 
-def _strategy(plan: Mapping[str, Any]) -> Iterator[Reason]:
+def _strategy(plan: Mapping[str, object]) -> Iterator[Reason]:
     kind, chunks, etp = (plan[name] for name in ("strategy", "strategy_chunks", "etp"))
     if not isinstance(chunks, int) or isinstance(chunks, bool) or not 0 <= chunks <= MAX_CHUNKS:
         yield (

@@ -32,47 +32,52 @@ CHOICES = tuple(s for s in AllToAllStrategy if s is not AllToAllStrategy.BASELIN
 
 
 def choose_strategies(
-    job: tuple[Model, Plan, WorkloadOptions], cluster: Cluster, gpu: Gpu
+    model: Model, plan: Plan, options: WorkloadOptions, cluster: Cluster, gpu: Gpu
 ) -> ChooseStrategies:
     """Return what finds the strategies that a plan leaves open, once the demand is known.
 
     Parameters
     ----------
-    job
-        Model, plan and what the step moves.
+    model, plan, options
+        What the step trains, how, and what it moves.
     cluster, gpu
         Where it runs.
     """
-    return functools.partial(_choose, job, cluster, gpu)
+    return functools.partial(_choose, model, plan, options, cluster, gpu)
 
 
 def _choose(
-    job: tuple[Model, Plan, WorkloadOptions], cluster: Cluster, gpu: Gpu, folded: Folded
+    model: Model,
+    plan: Plan,
+    options: WorkloadOptions,
+    cluster: Cluster,
+    gpu: Gpu,
+    folded: Folded,
 ) -> LayerStrategies:
-    model, plan, _ = job
     members = folded.ranks_per_member
     where = cluster_of(cluster, gpu, tp=plan.etp, ep=plan.ep, ranks_per_server=members)
     where = where.model_copy(update={"gpus_per_server": members * plan.etp})
     all_to_all = AllToAll(where, plan.etp, plan.ep)
     layers = [layer for layer, mixes in enumerate(model.moe_layers) if mixes]
-    volumes = layer_volumes(job, folded)
+    volumes = layer_volumes(model, plan, options, folded)
     return {
         layer: _fastest(all_to_all, plan, volume)
         for layer, volume in zip(layers, volumes, strict=True)
     }
 
 
-def layer_volumes(job: tuple[Model, Plan, WorkloadOptions], folded: Folded) -> list[AllToAllVolume]:
+def layer_volumes(
+    model: Model, plan: Plan, options: WorkloadOptions, folded: Folded
+) -> list[AllToAllVolume]:
     """Return the volume of a dispatch of each MoE layer: means of groups and micro-batches.
 
     Parameters
     ----------
-    job
-        Model, plan and what the step moves.
+    model, plan, options
+        What the step trains, how, and what it moves.
     folded
         Its demand.
     """
-    model, plan, options = job
     members = folded.slowest.shape[2]
     itself = np.eye(members, dtype=bool)
     copy_bytes = sizes(model, plan, options, 1).dispatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from lightloom.report.grid import Grid
 from lightloom.report.strategy_table import MEANINGS
@@ -41,11 +40,11 @@ def worth_grids(results: Sequence[FabricResult]) -> list[Grid]:
     ]
 
 
-def strategies_sentence(strategies: Sequence[Mapping[str, Any]]) -> str:
+def strategies_sentence(strategies: Sequence[Mapping[str, int | str]]) -> str:
     """Which layers run their all-to-alls how; empty where they run as usual."""
     if not strategies:
         return ""
-    by_name = sorted(strategies, key=lambda each: (str(each["strategy"]), each["layer"]))
+    by_name = sorted(strategies, key=lambda each: (str(each["strategy"]), int(each["layer"])))
     parts = []
     for name, group in groupby(by_name, key=lambda each: str(each["strategy"])):
         layers = list(group)

@@ -33,6 +33,7 @@ from lightloom.workload.recipe import ExpertTables, recipe
 from lightloom.workload.strategies import (
     ChooseStrategies,
     LayerStrategies,
+    SentDemand,
     add_pieces,
     layer_strategies,
 )
@@ -142,8 +143,7 @@ def build(  # noqa: PLR0913
     options = options or WorkloadOptions()
     check_model(plan, model)
     workers = place_workers(RankGrid(plan), gpus_per_server)
-    folded = None
-    strategies: LayerStrategies = {}
+    sent = SentDemand()
     notes: dict[str, str] = {}
     if model.num_moe_layers:
         if demand is None:
@@ -152,9 +152,9 @@ def build(  # noqa: PLR0913
         notes = {f"demand.{key}": text for key, text in demand.provenance.items()}
         if folded.dropped_share:
             notes["demand.dropped"] = f"{folded.dropped_share:.3%} of the token copies"
-        strategies = layer_strategies((model, plan, options), folded, choose)
+        sent = SentDemand(folded, layer_strategies(model, plan, options, folded, choose))
     job = (model, plan, options)
-    return _assemble(job, workers, (folded, strategies), (compute, compute_scale), notes)
+    return _assemble(job, workers, sent, (compute, compute_scale), notes)
 
 
 def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float = 1.0) -> Workload:
@@ -167,25 +167,24 @@ def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float =
     """
     job = (workload.model, workload.plan, workload.options)
     notes = {key: text for key, text in workload.provenance.items() if key.startswith("demand.")}
-    demand = (workload.folded, workload.strategies)
-    return _assemble(job, workload.workers, demand, (compute, compute_scale), notes)
+    sent = SentDemand(workload.folded, workload.strategies)
+    return _assemble(job, workload.workers, sent, (compute, compute_scale), notes)
 
 
 def _assemble(
     job: tuple[Model, Plan, WorkloadOptions],
     workers: Workers,
-    demand: tuple[Folded | None, LayerStrategies],
+    sent: SentDemand,
     speed: tuple[ComputeModel, float],
     demand_notes: dict[str, str],
 ) -> Workload:
     """Everything that follows once the demand is folded, and how it is sent is known."""
     model, plan, options = job
-    folded, strategies = demand
-    compute, scale = speed
+    folded, compute, scale = sent.folded, *speed
     if not 0 < scale < float("inf"):
         raise InputError(f"compute scale = {scale}: expected a number above 0")
     groups = collectives(model, RankGrid(plan), workers)
-    graph = _graph(job, workers, demand, speed, groups)
+    graph = _graph(job, workers, sent, speed, groups)
     recompute = compute.recompute == "full"
     spanned = groups.groups[CONTEXT].servers if CONTEXT in groups.groups else 1
     workload = Workload(
@@ -199,7 +198,7 @@ def _assemble(
         traffic=sent_traffic(graph),
         memory=memory_per_stage(model, plan, _memory_options(options, compute)),
         provenance={**_provenance(plan, compute, options), **demand_notes},
-        strategies=strategies,
+        strategies=sent.strategies,
         workers=workers,
         folded=folded,
     )
@@ -228,13 +227,13 @@ def check_conservation(workload: Workload) -> None:
 def _graph(
     job: tuple[Model, Plan, WorkloadOptions],
     workers: Workers,
-    demand: tuple[Folded | None, LayerStrategies],
+    sent: SentDemand,
     speed: tuple[ComputeModel, float],
     groups: Collectives,
 ) -> TaskGraph:
     """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""
-    model, plan, _ = job
-    folded, strategies = demand
+    model, plan, options = job
+    folded = sent.folded
     stages, replicas, members = workers.server.shape
     graph = TaskGraphBuilder(workers.server.ravel(), workers.gpus_per_worker, step_categories())
     for ring in groups.families:
@@ -248,8 +247,8 @@ def _graph(
         passes = ExpertPasses(model, plan, *speed, loads)
         tables = add_tables(graph, family, job, passes, folded)
         variants = add_variants(graph, tables, passes)
-        pieces = add_pieces(graph, job, speed, folded, strategies)
-        experts = ExpertTables(variants, strategies, pieces)
+        pieces = add_pieces(graph, passes, options, sent)
+        experts = ExpertTables(variants, sent.strategies, pieces)
     common = recipe(job, speed, groups, (tables, experts), workers.gpus_per_worker)
     for stage, of_stage in enumerate(everyone.reshape(stages, replicas * members)):
         write_stage(common, stage, graph.role(f"stage {stage}", of_stage))

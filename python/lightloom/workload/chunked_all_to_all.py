@@ -13,9 +13,8 @@ own. The all-to-all of a chunk begins when the one before it is over: a group ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lightloom.workload.builder import Block, Entry, ProgramBuilder
 
@@ -82,7 +81,7 @@ class ChunkWriter:
         family: int,
         handles: Iterator[int],
         chunked: Chunked,
-        placed: dict[str, Any],
+        placed: Mapping[str, int],
         stream: int,
     ) -> None:
         self._program, self._family, self._handles = program, family, handles
@@ -182,12 +181,13 @@ class ChunkWriter:
 
     def _mark(self, category: str, stream: int) -> int:
         """Write what takes no time, so that what is before it can be waited for."""
-        placed = {"handle": next(self._handles), "stream": stream, **self._placed}
+        handle = next(self._handles)
+        placed = {"handle": handle, "stream": stream, **self._placed}
         if category == "tp":
-            self._program.inside(0, category, **placed)
+            self._program.inside(0, category, total=None, **placed)
         else:
             self._program.compute(category, duration_ps=0, **placed)
-        return int(placed["handle"])
+        return handle
 
     def _wait(self, handle: int, category: str, stream: int) -> None:
         self._program.wait(handle, category, stream=stream, **self._placed)

@@ -12,9 +12,7 @@ ranks, which moves as many bytes as a scatter and a gather (MoNTA, arXiv 2411.00
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from lightloom.errors import PlanError
 from lightloom.models.model import Model
@@ -22,7 +20,7 @@ from lightloom.parallel import Plan
 from lightloom.parallel.overlap import CHUNKED
 from lightloom.practice import PlanStrategy
 from lightloom.workload.builder import TaskGraphBuilder
-from lightloom.workload.compute import ComputeModel
+from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import (
     Folded,
@@ -72,8 +70,20 @@ LayerStrategies = Mapping[int, LayerStrategy]
 ChooseStrategies = Callable[[Folded], LayerStrategies]
 
 
+@dataclass(frozen=True)
+class SentDemand:
+    """The demand of a step, and how the all-to-alls of each layer run; neither without experts."""
+
+    folded: Folded | None = None
+    strategies: LayerStrategies = field(default_factory=dict)
+
+
 def layer_strategies(
-    job: tuple[Model, Plan, WorkloadOptions], folded: Folded, choose: ChooseStrategies | None
+    model: Model,
+    plan: Plan,
+    options: WorkloadOptions,
+    folded: Folded,
+    choose: ChooseStrategies | None,
 ) -> LayerStrategies:
     """Return the strategy of every MoE layer, found by ``choose`` where the plan leaves it open.
 
@@ -82,7 +92,6 @@ def layer_strategies(
     PlanError
         If something is left open and there is nothing to choose it by, or nothing is gathered.
     """
-    model, plan, options = job
     layers = [layer for layer, mixes in enumerate(model.moe_layers) if mixes]
     if plan.strategy != "O1" and not gathers_copies(plan, options):
         raise PlanError(
@@ -118,10 +127,9 @@ class PieceTables:
 
 def add_pieces(
     graph: TaskGraphBuilder,
-    job: tuple[Model, Plan, WorkloadOptions],
-    speed: tuple[ComputeModel, float],
-    folded: Folded,
-    strategies: LayerStrategies,
+    passes: ExpertPasses,
+    options: WorkloadOptions,
+    demand: SentDemand,
 ) -> dict[int, list[PieceTables]]:
     """Add the tables of pieces of all-to-alls, which add up to the whole.
 
@@ -131,17 +139,16 @@ def add_pieces(
     -------
     Tables of each piece, by the number of pieces; empty if nothing is gathered in pieces.
     """
-    model, plan, options = job
-    if not gathers_copies(plan, options):
+    model, plan, folded = passes.model, passes.plan, demand.folded
+    if folded is None or not gathers_copies(plan, options):
         return {}
     pieces: dict[int, bool] = {}
-    for chosen in strategies.values():
+    for chosen in demand.strategies.values():
         count = plan.overlap_chunks * chosen.chunks
         if count > 1 or chosen.is_chunked:
             pieces[count] = pieces.get(count, False) or chosen.copies
     gathered = expert_tp_bytes(model, plan, options, folded)
     copy_bytes = folded.slowest * (model.expert_hidden * options.activation_element_bytes)
-    compute, scale = speed
     found: dict[int, list[PieceTables]] = {}
     for count, copies in pieces.items():
         rest, later = (
@@ -156,7 +163,7 @@ def add_pieces(
         )
         copied = None
         if copies:
-            seconds = scale * np.asarray(compute.copied(copy_bytes / count), dtype=np.float64)
+            seconds = passes.scale * passes.compute.copied(copy_bytes / count)
             copied = graph.table(f"copy_of_{count}_ps", by_worker(to_ps_array(seconds)))
         found[count] = [
             PieceTables(rest[0], rest[1], copied),

@@ -31,7 +31,7 @@ CLUSTER = Cluster.of(gpus=32, rate_gbps=200, gpu="h100", gpus_per_server=4, nics
 def built(plan=PLAN, model=MODEL, regime="mixtral", **options):
     demand = synthetic(regime, **vars(demand_shape(model, plan)), seed=1)
     workload_options = WorkloadOptions(**options)
-    choose = choose_strategies((model, plan, workload_options), CLUSTER, load_gpu("h100"))
+    choose = choose_strategies(model, plan, workload_options, CLUSTER, load_gpu("h100"))
     return build(
         model,
         plan,
@@ -52,7 +52,7 @@ def test_names_are_those_of_the_planner():
 def test_volumes_of_balanced_layers_are_those_by_hand(schedule):
     plan = dataclasses.replace(PLAN, strategy="O1", schedule=schedule)
     folded = build_toy(plan, MODEL, gpus_per_server=4).folded
-    volumes = layer_volumes((MODEL, plan, WorkloadOptions(dispatch_element_bytes=1.0)), folded)
+    volumes = layer_volumes(MODEL, plan, WorkloadOptions(dispatch_element_bytes=1.0), folded)
     assert len(volumes) == 3
     # two copies of each token; of four EP ranks three are elsewhere
     copies = 2 * 4096
@@ -66,7 +66,7 @@ def test_each_layer_takes_the_fastest_for_its_volume():
     workload = built()
     where = cluster_of(CLUSTER, load_gpu("h100"), tp=4, ep=4, ranks_per_server=1)
     planned = AllToAll(where.model_copy(update={"gpus_per_server": 4}), 4, 4)
-    volumes = layer_volumes((MODEL, PLAN, WorkloadOptions()), workload.folded)
+    volumes = layer_volumes(MODEL, PLAN, WorkloadOptions(), workload.folded)
     assert list(workload.strategies) == [1, 2, 3]
     for volume, found in zip(volumes, workload.strategies.values(), strict=True):
         timed = {s: planned.best(s, volume, MAX_CHUNKS) for s in CHOICES}
@@ -98,7 +98,7 @@ def test_a_given_number_of_chunks_is_kept(strategy, chunks):
 
 def test_the_busiest_member_decides():
     even, skewed = (
-        layer_volumes((MODEL, PLAN, WorkloadOptions()), built(regime=regime).folded)
+        layer_volumes(MODEL, PLAN, WorkloadOptions(), built(regime=regime).folded)
         for regime in ("uniform", "sparse")
     )
     for one, other in zip(even, skewed, strict=True):

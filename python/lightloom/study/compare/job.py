@@ -332,7 +332,7 @@ class ModelJob(Job):
             options=options,
             step=sample.step,
             compute_scale=sample.compute_scale,
-            choose=choose_strategies((self.model, self.plan, options), self.cluster, self.gpu),
+            choose=choose_strategies(self.model, self.plan, options, self.cluster, self.gpu),
         )
 
     def demand(self, sample: Sample) -> DemandSource | None:

@@ -143,8 +143,7 @@ def _result(
         notes.append(policies_note(policies))
     as_flows = [d.flows.step_time_s for d in nominal if d.flows is not None]
     flows_s = stats.fmean(as_flows) if as_flows else step_time
-    packets = packets_of(job.scenario, phases, first.run, step_time, flows_s)
-    if packets:
+    if packets := packets_of(job.scenario, phases, first.run, step_time, flows_s):
         notes.append(packets_note(packets))
     return FabricResult(
         fabric=fabric.name,
