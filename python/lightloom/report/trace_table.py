@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.console import Console
 
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.trace.check import disagreements
 from lightloom.trace.summary import volumes
-from lightloom.trace.trace import Trace
+from lightloom.trace.trace import RankTrace, Trace
 
 #: rows and lines that are printed; --json has all
 MAX_ROWS, MAX_LINES = 24, 8
@@ -40,6 +42,7 @@ def print_trace(trace: Trace, console: Console) -> None:
     if first.invented:
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(first.invented.items()))
         lines.append(f"numbers that depend on data were invented, by operator: {shown}")
+    lines += _assumptions(recorded)
     if first.stubs:
         lines.append(f"replaced by shape, since absent: {', '.join(first.stubs)}")
     wrong = disagreements(trace)
@@ -52,6 +55,20 @@ def print_trace(trace: Trace, console: Console) -> None:
         console.print()
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _assumptions(recorded: list[RankTrace]) -> list[str]:
+    """What was answered as if ranks that were not recorded held the same."""
+    assumed: Counter[str] = Counter()
+    for rank in recorded:
+        assumed.update(rank.assumed)
+    lines = [
+        f"assumed: ranks that are not recorded hold the same as this one, {number:,} times: {call}"
+        for call, number in assumed.most_common(MAX_LINES)
+    ]
+    if len(assumed) > MAX_LINES:
+        lines.append(f"and {len(assumed) - MAX_LINES} more assumptions: --json has all")
+    return lines
 
 
 def _counted(number: int, noun: str) -> str:

@@ -32,7 +32,7 @@ def call(**changes):
 
 
 def recording(rank, *calls):
-    return RankTrace(rank, calls, 1, {"topk.default": 2}, 0, ())
+    return RankTrace(rank, calls, 1, {"topk.default": 2}, ())
 
 
 def two_ranks(first=PLAIN, second=None):

@@ -36,6 +36,10 @@ def prepare(spec: dict[str, Any]) -> None:
 def record_rank(spec: dict[str, Any]) -> dict[str, Any]:
     """Set the environment, run the program as one rank and return what was recorded."""
     prepare(spec)
+    if not spec["real"]:
+        from .post import Post
+
+        spec["post"] = Post(spec["port"], spec["rank"], spec["runs"])
     return record(spec)
 
 
@@ -47,9 +51,9 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .groups import MADE
     from .guard import guard
     from .oracle import RoutingOracle
-    from .peers import Peers
+    from .peers import NeedsRankError, Peers
     from .phases import follow_phases
-    from .places import place_of, reason_of
+    from .places import HangError, place_of, reason_of, refusal_of
     from .processes import follow_forks
     from .session import Session
     from .stubs import USED
@@ -63,7 +67,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     if spec["real"]:
         session = Session(None, None, oracle)
     else:
-        peers = Peers(spec["rank"], oracle, spec["hear"])
+        peers = Peers(spec["rank"], oracle, spec["post"])
         session = Session(Values(oracle), peers, oracle)
     STREAMS.session = session
     PLACE[0] = spec["rank"] % spec["local_world_size"]
@@ -72,7 +76,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     if not spec["real"]:
         follow_forks(session, note)
         guard(spec)
-    error, status, reason, place = "", 0, "", ""
+    error, status, reason, place, refusal = "", 0, "", "", None
     try:  # what is drawn at random is drawn alike each time
         torch.manual_seed(spec["seed"])
         random.seed(spec["seed"])
@@ -86,7 +90,9 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     except BaseException as problem:  # whatever a program raises is reported, not raised
         error, status = "".join(traceback.format_exception(problem)), 1
         reason, place = reason_of(problem), place_of(problem)
-        print(f"rank {spec['rank']}: {error}", file=sys.stderr)
+        refusal = refusal_of(problem)
+        if refusal is None:
+            print(f"rank {spec['rank']}: {error}", file=sys.stderr)
     if note.exists():
         reason = note.read_text(encoding="utf-8")
     return {
@@ -100,14 +106,15 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "stream_waits": session.computes.waits,
         "choices": choices_of(session),
         "invented": {} if session.values is None else dict(session.values.invented),
-        "said": {} if session.peers is None else session.peers.said,
+        "needs": refusal.rank if isinstance(refusal, NeedsRankError) else None,
+        "hangs": isinstance(refusal, HangError),
         "routings": oracle.number,
         "logged": oracle.logged,
         "stubs": USED,
-        "alike": 0 if session.peers is None else session.peers.alike,
+        "assumed": {} if session.peers is None else dict(session.peers.assumed),
         "torch": torch.__version__,
-        # the first rank's are those of all
-        "groups": MADE if spec["first"] else [],
+        # rank 0 has those of all
+        "groups": MADE if spec["rank"] == min(spec["runs"]) else [],
     }
 
 
@@ -231,5 +238,4 @@ def main(specification: str) -> None:
     import_once(spec)
     gc.freeze()  # else the ranks' collectors copy what they share
     for line in sys.stdin:
-        if not runs.carry_out(json.loads(line)):
-            break
+        runs.carry_out(json.loads(line))

@@ -289,15 +289,12 @@ def _replaceable_data() -> property:
     plain: Any = torch._C.TensorBase.data
 
     def replace(self: Any, data: Any) -> None:
-        INSIDE.append(None)
-        try:
+        with INSIDE:
             if is_meta(self) and not is_meta(data):
                 data = to_meta(data)
             elif is_meta(data) and not is_meta(self):
                 data = torch.zeros((), dtype=data.dtype, device="cpu").expand(data.shape)
             plain.__set__(self, data)
-        finally:
-            INSIDE.pop()
 
     return property(plain.__get__, replace)
 
@@ -344,11 +341,11 @@ def _let_shapes_be_asked() -> None:
     enter, leave = FakeTensorMode.__enter__, FakeTensorMode.__exit__
 
     def entered(self: Any) -> Any:
-        INSIDE.append(None)
+        INSIDE.__enter__()
         return enter(self)
 
     def left(self: Any, *error: Any) -> Any:
-        INSIDE.pop()
+        INSIDE.__exit__()
         return leave(self, *error)
 
     FakeTensorMode.__enter__, FakeTensorMode.__exit__ = entered, left  # type: ignore[assignment]

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from .devices import STREAMS
 from .places import call_site
 
 #: name and ranks of every group that was made; every rank makes all of them
@@ -30,6 +31,27 @@ def _object_of(tensor: torch.Tensor, size: Any, group: Any, weights_only: bool =
     if weights_only:
         return torch.load(io.BytesIO(content), weights_only=True)
     return pickle.loads(content)
+
+
+def _receiving(receive: Any) -> Any:
+    """Receive from a rank that is named, also where the program takes a message from any."""
+
+    @functools.wraps(receive)
+    def recv(
+        tensor: torch.Tensor,
+        src: int | None = None,
+        group: Any = None,
+        tag: int = 0,
+        group_src: int | None = None,
+    ) -> int:
+        if src is None and group_src is None and STREAMS.session is not None:
+            chosen = group or dist.group.WORLD
+            ranks = dist.get_process_group_ranks(chosen)
+            name = group_name(chosen.group_desc)
+            src = STREAMS.session.peers.first_sender(ranks, name, tag)
+        return int(receive(tensor, src, group, tag, group_src))
+
+    return recv
 
 
 def follow_groups(world_size: int) -> None:
@@ -54,7 +76,7 @@ def spoof_groups(spec: dict[str, Any]) -> None:
     What a program asked for is what :func:`torch.distributed.get_backend` replies. Real groups are
     those of gloo. The rank is read when a group is made, in the process of that rank.
     """
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    from .post import JobStore
 
     wanted: dict[Any, str] = {}
     start, make, backend_of = (
@@ -73,7 +95,7 @@ def spoof_groups(spec: dict[str, Any]) -> None:
             other.pop(name, None)
         start(
             backend=backend or "cpu:gloo,cuda:nccl",
-            store=FakeStore(), rank=spec["rank"], world_size=spec["world_size"], **other,
+            store=JobStore(spec["post"]), rank=spec["rank"], world_size=spec["world_size"], **other,
         )  # fmt: skip
 
     @functools.wraps(make)
@@ -95,6 +117,7 @@ def spoof_groups(spec: dict[str, Any]) -> None:
 
     if not spec["real"]:
         c10d._tensor_to_object = _object_of
+        dist.recv = c10d.recv = _receiving(dist.recv)  # type: ignore[assignment]
     for module in (dist, c10d):
         module.init_process_group = init_process_group  # type: ignore[assignment]
         module.get_backend = get_backend  # type: ignore[assignment]

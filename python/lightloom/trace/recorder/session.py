@@ -15,13 +15,14 @@ from .calls import (
     OPERATIONS,
     Arguments,
     IssuedCall,
+    bytes_of,
     describe,
     read_arguments,
 )
 from .computes import Computes
 from .gloo import execute, summed
 from .oracle import Place, RoutingOracle
-from .peers import Peers
+from .peers import Finish, Peers
 from .places import call_site
 from .values import INSIDE, Values, aten, is_known, tensors_of
 
@@ -32,15 +33,19 @@ PLAIN = torch._C._disabled_torch_dispatch_impl
 class PendingWork(dist.Work):
     """The handle of a call that was answered at once; notes when the program waits for it."""
 
-    def __init__(self, session: Session, call: IssuedCall, result: Any) -> None:
+    def __init__(
+        self, session: Session, call: IssuedCall, result: Any, finish: Finish | None
+    ) -> None:
         super().__init__()
-        self.session, self.call, self.outputs = session, call, result
+        self.session, self.call, self.outputs, self.finish = session, call, result, finish
 
     def wait(self, timeout: Any = None) -> bool:
         self.session.note_wait(self.call)
+        self._finish()
         return True
 
     def is_completed(self) -> bool:
+        self._finish()
         return True
 
     def is_success(self) -> bool:
@@ -50,9 +55,16 @@ class PendingWork(dist.Work):
         self.wait()
 
     def result(self) -> list[torch.Tensor]:
+        self._finish()
         return list(tensors_of(self.outputs))
 
+    def _finish(self) -> None:
+        finish, self.finish = self.finish, None
+        if finish is not None:
+            self.session.finish(finish)
+
     def get_future(self) -> Any:
+        self._finish()
         future: torch.futures.Future[Any] = torch.futures.Future()
         future.set_result(list(tensors_of(self.outputs)))
         return future
@@ -86,7 +98,7 @@ class Session(TorchDispatchMode):
         if oracle is not None:
             oracle.place = self.place
         self.kept: list[PendingWork] = []
-        self.waiting: dict[int, IssuedCall] = {}
+        self.waiting: dict[int, tuple[IssuedCall, Finish | None]] = {}
         #: what all-to-alls of the forward pass sent, by what is differentiated
         self.forwards: dict[int, tuple[int | None, list[int], list[int]]] = {}
         #: in a process that the program started
@@ -103,11 +115,8 @@ class Session(TorchDispatchMode):
         for kind in types:  # sharded and pending tensors: what they do comes here again
             if kind.__torch_dispatch__ is not PLAIN:
                 return NotImplemented
-        INSIDE.append(None)
-        try:
+        with INSIDE:
             return self._dispatch(func, args, {**kwargs} if kwargs else {})
-        finally:
-            INSIDE.pop()
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func.namespace in NAMESPACES:
@@ -116,8 +125,11 @@ class Session(TorchDispatchMode):
                 return self._communicate(func, args, kwargs)
             if name.startswith("wait_tensor"):
                 for tensor in tensors_of(args):
-                    if call := self.waiting.pop(_storage(tensor), None):
+                    if pending := self.waiting.pop(_storage(tensor), None):
+                        call, finish = pending
                         self.note_wait(call)
+                        if finish is not None:
+                            finish()
                 if self.peers is not None:
                     return args[0]
             return func(*args, **kwargs)
@@ -149,7 +161,10 @@ class Session(TorchDispatchMode):
             return self._done(func, arguments, call)
         if call.reduction == "premul_sum":
             args = summed(func, args)
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if func.namespace == "_c10d_functional":
+            call.output_bytes = bytes_of(result)
+        return result
 
     def _routed(self, call: IssuedCall, sent: list[int], received: list[int]) -> int | None:
         """The choice of experts that rows of an all-to-all stem from.
@@ -175,19 +190,25 @@ class Session(TorchDispatchMode):
         """Return what the operator would: its outputs, and a handle where it has one."""
         assert self.peers is not None
         if func.namespace == "_c10d_functional":
-            result = self.peers.functional(func, arguments, call, args, kwargs)
+            result, finish = self.peers.functional(func, arguments, call, args, kwargs)
+            call.output_bytes = bytes_of(result)
             for tensor in tensors_of(result):
-                self.waiting[_storage(tensor)] = call
+                self.waiting[_storage(tensor)] = (call, finish)
+                finish = None  # all outputs are written together
             return result
-        self.peers.reply(arguments, call)
-        return self._done(func, arguments, call)
+        finish = self.peers.reply(arguments, call)
+        return self._done(func, arguments, call, finish)
 
-    def _done(self, func: Any, arguments: Arguments, call: IssuedCall) -> Any:
-        """What an operator returns that has been answered."""
+    def _done(
+        self, func: Any, arguments: Arguments, call: IssuedCall, finish: Finish | None = None
+    ) -> Any:
+        """What an operator returns; its outputs are written once the program waits for it."""
         outputs = arguments.inputs if arguments.outputs is None else arguments.outputs
         if not func._schema.returns:
+            if finish is not None:
+                finish()
             return None
-        work = PendingWork(self, call, outputs)
+        work = PendingWork(self, call, outputs, finish)
         self.kept.append(work)
         boxed = work.boxed()
         return boxed if len(func._schema.returns) == 1 else (outputs, boxed)
@@ -208,6 +229,11 @@ class Session(TorchDispatchMode):
         if self.phase == "setup":
             self.phase = "between"
         return ended
+
+    def finish(self, write: Finish) -> None:
+        """Write what a call brings; none of it is of the program."""
+        with INSIDE, torch.no_grad():
+            write()
 
     def note_wait(self, call: IssuedCall) -> None:
         """The program waits for a call, if it did not before."""

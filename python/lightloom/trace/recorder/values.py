@@ -11,6 +11,7 @@ rules that are listed here, and noted; the experts are drawn by a routing oracle
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,23 @@ LARGE = 1 << 16
 #: read from the class of tensors, where `devices` replaces what programs see
 is_meta = torch._C.TensorBase.is_meta.__get__
 
-#: not empty while an operator is answered: tensors then say where they are
-INSIDE: list[None] = []
+class Inside(threading.local):
+    """Whether this thread answers an operator: tensors then say where they are."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+    def __bool__(self) -> bool:
+        return self.depth > 0
+
+
+INSIDE = Inside()
 
 #: operators that ask for one number of a tensor
 _NUMBER = {aten._local_scalar_dense.default, aten.item.default}
