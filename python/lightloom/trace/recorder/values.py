@@ -151,7 +151,7 @@ class Values:
                     return result
             if "device" in kwargs:
                 kwargs["device"] = torch.device("cpu")
-            return replace_tensors(func(*args, **kwargs), _forget_large)
+            return replace_tensors(_executed(func, args, kwargs), _forget_large)
         return self._run_unknown(func, args, kwargs)
 
     def _without_numbers(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -254,6 +254,22 @@ class Values:
 
 
 _TENSOR = torch._C.TensorType.get()
+
+
+def _executed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator; of one that only GPUs have for whole numbers, by other numbers."""
+    try:
+        return func(*args, **kwargs)
+    except NotImplementedError:
+        first = tensors_of(args)[0]
+        if first.dtype.is_floating_point or func._schema.name.endswith("_"):
+            raise
+
+        def widened(tensor: torch.Tensor) -> torch.Tensor:
+            return torch._C.TensorBase.to(tensor, torch.float64)
+
+        result = func(*replace_tensors(args, widened), **kwargs)
+        return replace_tensors(result, lambda t: torch._C.TensorBase.to(t, first.dtype))
 
 
 def _says_finite(func: Any, args: tuple[Any, ...]) -> bool:
