@@ -8,6 +8,7 @@ from rich.console import Console
 
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.trace.check import disagreements
+from lightloom.trace.job import steps_of
 from lightloom.trace.summary import volumes
 from lightloom.trace.trace import RankTrace, Trace
 
@@ -39,6 +40,7 @@ def print_trace(trace: Trace, console: Console) -> None:
     lines = []
     if len(rows) > MAX_ROWS:
         lines.append(f"{len(rows) - MAX_ROWS} more rows: --json has all")
+    lines += _steps(trace)
     if first.invented:
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(first.invented.items()))
         lines.append(f"numbers that depend on data were invented, by operator: {shown}")
@@ -57,14 +59,25 @@ def print_trace(trace: Trace, console: Console) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+def _steps(trace: Trace) -> list[str]:
+    """Which step other commands take, where that is not plain."""
+    whole, others = steps_of(trace)
+    if not others:
+        return []
+    return [
+        f"step {whole[-1]} is the last whole one, which permutations, slots and compare take; "
+        f"what comes after it is of none (--step {others[0]} has it)"
+    ]
+
+
 def _assumptions(recorded: list[RankTrace]) -> list[str]:
-    """What was answered as if ranks that were not recorded held the same."""
+    """What was assumed, of other ranks and of data."""
     assumed: Counter[str] = Counter()
     for rank in recorded:
         assumed.update(rank.assumed)
     lines = [
-        f"assumed: ranks that are not recorded hold the same as this one, {number:,} times: {call}"
-        for call, number in assumed.most_common(MAX_LINES)
+        f"assumed, {number:,} times: {assumption}"
+        for assumption, number in assumed.most_common(MAX_LINES)
     ]
     if len(assumed) > MAX_LINES:
         lines.append(f"and {len(assumed) - MAX_LINES} more assumptions: --json has all")

@@ -121,8 +121,8 @@ class RankTrace:
         How often each operator asked for a number that depends on data, and was given an invented
         one.
     assumed
-        How often each call in the program was answered as if other ranks held the same as this
-        one, as nobody recorded what they hold.
+        What the program was answered that may be otherwise, with the place, and how often: calls as
+        if ranks that nobody recorded held the same, and numbers that depend on data.
     stubs
         Absent packages of which a replacement by shape was imported.
     computes

@@ -16,6 +16,7 @@ import runpy
 import signal
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,17 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "routings": oracle.number,
         "logged": oracle.logged,
         "stubs": USED,
-        "assumed": {} if session.peers is None else dict(session.peers.assumed),
+        "assumed": assumptions_of(session),
         "torch": torch.__version__,
         # rank 0 has those of all
         "groups": MADE if spec["rank"] == min(spec["runs"]) else [],
     }
+
+
+def assumptions_of(session: Any) -> dict[str, int]:
+    """What was assumed of other ranks and of data, and how often."""
+    parts = [part.assumed for part in (session.peers, session.values) if part is not None]
+    return dict(sum(parts, Counter()))
 
 
 def computes_of(session: Any) -> list[dict[str, Any]]:

@@ -24,6 +24,9 @@ CPU = torch.device("cpu")
 #: index of the GPU that is current; the process of a rank sets it
 PLACE = [0]
 
+#: what a class of tensors has that replies no operators of its own
+PLAIN = torch._C._disabled_torch_dispatch_impl
+
 _number = itertools.count(1)
 
 
@@ -264,6 +267,8 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
 
     if not real:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
+        for name in ("tolist", "numpy"):
+            setattr(tensor, name, _reading(getattr(tensor, name)))
         tensor.data = _replaceable_data()
         tensor.__deepcopy__ = _copied_deeply(tensor.__deepcopy__)
     move = torch.Tensor.to
@@ -282,6 +287,20 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
     tensor.to = to
     if kind == "cuda":
         _spoof_methods()
+
+
+def _reading(take: Any) -> Any:
+    """What takes numbers out of PyTorch: those that there are, or invented ones."""
+
+    @functools.wraps(take)
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        session = STREAMS.session
+        if session is None or session.values is None or type(self).__torch_dispatch__ is not PLAIN:
+            return take(self, *args, **kwargs)
+        with INSIDE:
+            return take(session.values.read(self), *args, **kwargs)
+
+    return read
 
 
 def _replaceable_data() -> property:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,16 @@ import torch
 from .calls import OPERATIONS
 from .places import RefusedError, place
 from .post import Told, told_of
-from .values import is_known, replace_tensors, tensors_of, to_meta
+from .values import (
+    MAX_KNOWN_FLOATS,
+    common_origin,
+    derive,
+    is_known,
+    origin_of,
+    replace_tensors,
+    tensors_of,
+    to_meta,
+)
 
 if TYPE_CHECKING:
     from .calls import Arguments, IssuedCall
@@ -87,8 +97,15 @@ class Peers:
             return None
         if operation in ("gather", "reduce") and call.root != self.rank:
             return None
-        copies = [torch.clone(tensor) for tensor in inputs]  # the program may change them meanwhile
-        return lambda: _REPLIES[operation](_Shares(self, name, call), copies, outputs)
+        # the program may change them meanwhile
+        copies = [derive(torch.clone(tensor), origin_of(tensor)) for tensor in inputs]
+
+        def finish() -> None:
+            shares = _Shares(self, name, call)
+            _REPLIES[operation](shares, copies, outputs)
+            derive(outputs, shares.origin or common_origin(copies))
+
+        return finish
 
     def functional(
         self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
@@ -163,7 +180,7 @@ class Peers:
             return
         told = self._told(call.root, name, call, call.op)
         if call.op == "scatter":
-            told = Told(told.op, told.tensors[place_of_rank : place_of_rank + 1])
+            told = replace(told, tensors=told.tensors[place_of_rank : place_of_rank + 1])
         self._copy_all(told, call, outputs)
 
     def _copy_all(self, told: Told, call: IssuedCall, outputs: list[torch.Tensor]) -> None:
@@ -178,6 +195,7 @@ class Peers:
                     f"{data.numel():,}: {told.op}"
                 )
             target.copy_(data.view(target.shape))
+        derive(outputs, told.origin)
 
     def _told(self, rank: int, name: str, call: IssuedCall, what: str) -> Told:
         """What another rank tells in a call that it has to have."""
@@ -187,7 +205,7 @@ class Peers:
 
     def assume(self, call: IssuedCall) -> None:
         """Note that a call was answered without knowing what other ranks hold."""
-        self.assumed[f"{call.op} at {call.call_site}"] += 1
+        self.assumed[f"{call.op} at {call.call_site}: other ranks hold what this one holds"] += 1
 
 
 class _Shares:
@@ -199,6 +217,8 @@ class _Shares:
         post = peers.post
         others = [rank for rank in call.ranks if rank in post.runs and rank != peers.rank]
         self._told = {rank: post.take(rank, name, call.op) for rank in others}
+        #: where numbers were invented that others put in
+        self.origin = next((told.origin for told in self._told.values() if told.origin), None)
 
     def of(self, mine: torch.Tensor, number: int = 0) -> list[torch.Tensor]:
         """What each rank holds where this one holds its tensor of this number."""
@@ -250,7 +270,7 @@ def _may_be_told(tensor: torch.Tensor) -> bool:
     """Whether a rank may know the numbers of such a tensor: the same on all ranks."""
     if tensor.is_complex():
         return False
-    return not tensor.dtype.is_floating_point or tensor.numel() <= 1
+    return not tensor.dtype.is_floating_point or tensor.numel() <= MAX_KNOWN_FLOATS
 
 
 def _whole(tensor: torch.Tensor) -> bool:

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from .places import HangError, RefusedError, place
+from .values import common_origin
 
 #: how soon, and later on how often, a rank looks for what it waits for
 FIRST_LOOK_S, LOOK_S = 0.001, 0.05
@@ -40,11 +41,14 @@ class Told:
         Dtype, shape and bytes of each tensor; None of those without data.
     splits
         Rows for each rank of the group, where the program says so.
+    origin
+        Where numbers were invented that these are derived from.
     """
 
     op: str
     tensors: list[tuple[torch.dtype, tuple[int, ...], bytes] | None]
     splits: list[int] | None = None
+    origin: str | None = None
 
     def tensor(self, number: int) -> torch.Tensor | None:
         """A tensor of these; None where it has no data."""
@@ -58,7 +62,9 @@ class Told:
 
 def told_of(op: str, tensors: list[Any], splits: list[int] | None) -> Told:
     """What a rank tells of tensors of which some have data (the others are None)."""
-    return Told(op, [None if tensor is None else _content(tensor) for tensor in tensors], splits)
+    known = [tensor for tensor in tensors if tensor is not None]
+    contents = [None if tensor is None else _content(tensor) for tensor in tensors]
+    return Told(op, contents, splits, common_origin(known))
 
 
 def _content(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], bytes] | None:

@@ -20,15 +20,12 @@ from .calls import (
     read_arguments,
 )
 from .computes import Computes
+from .devices import PLAIN
 from .gloo import execute, summed
 from .oracle import Place, RoutingOracle
 from .peers import Finish, Peers
 from .places import call_site
-from .values import INSIDE, Values, aten, is_known, tensors_of
-
-#: what a class of tensors has that replies no operators of its own
-PLAIN = torch._C._disabled_torch_dispatch_impl
-
+from .values import INSIDE, Values, aten, chosen_experts, is_known, tensors_of
 
 class PendingWork(dist.Work):
     """The handle of a call that was answered at once; notes when the program waits for it."""
@@ -217,9 +214,18 @@ class Session(TorchDispatchMode):
         """A real run: only routers choose as the oracle says, so that runs can be compared."""
         if "device" in kwargs:
             kwargs["device"] = torch.device("cpu")
-        if self.oracle is None or func is not aten.topk.default or is_known(args[0]):
-            return func(*args, **kwargs)
-        chosen = self.oracle.choose(args[0].shape, args[1]).to(args[0].device)
+        result = func(*args, **kwargs)
+        if self.oracle is None or is_known(args[0]) or not isinstance(args[0], torch.Tensor):
+            return result
+        indices = result if isinstance(result, torch.Tensor) else result[-1]
+        chosen = chosen_experts(self.oracle, func, args, indices)
+        if chosen is None:
+            return result
+        chosen = chosen.to(args[0].device)
+        if isinstance(result, torch.Tensor):
+            return chosen
+        if func is aten.max.dim:
+            return args[0].gather(-1, chosen.unsqueeze(-1)).view(chosen.shape), chosen
         return args[0].gather(-1, chosen), chosen
 
     def begin_step(self) -> bool:
