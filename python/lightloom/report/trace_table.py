@@ -6,6 +6,7 @@ from collections import Counter
 
 from rich.console import Console
 
+from lightloom.errors import InputError
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.trace.check import disagreements
 from lightloom.trace.job import steps_of
@@ -61,7 +62,10 @@ def print_trace(trace: Trace, console: Console) -> None:
 
 def _steps(trace: Trace) -> list[str]:
     """Which step other commands take, where that is not plain."""
-    whole, others = steps_of(trace)
+    try:
+        whole, others = steps_of(trace)
+    except InputError:
+        return ["no call is of a training step: all were made before the first one"]
     if not others:
         return []
     return [

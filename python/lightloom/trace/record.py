@@ -424,6 +424,8 @@ class Recorder:
         self._folder = tempfile.TemporaryDirectory(prefix="lightloom-trace-")
         self.folder = Path(self._folder.name)
         self._known: dict[tuple[int, int], RankTrace] = {}
+        #: counts requests, as the recorder does
+        self._batch = 0
         self._groups: list[ProcessGroup] = []
         try:
             self._running = self._start(many)
@@ -468,8 +470,7 @@ class Recorder:
         """
         if not runs:
             return
-        for program, rank in runs:
-            self._report(program, rank).unlink(missing_ok=True)
+        self._batch += 1
         assert self._running.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended: told below
             self._running.stdin.write(json.dumps(runs).encode() + b"\n")
@@ -496,7 +497,7 @@ class Recorder:
         _check_routing(self.job, reports.values())
 
     def _report(self, program: int, rank: int) -> Path:
-        return self.folder / f"{program}-{rank}.json"
+        return self.folder / f"{self._batch}-{program}-{rank}.json"
 
     def trace(self, program: int, ranks: Sequence[int]) -> Trace:
         """The recordings of ranks of a program."""
@@ -504,7 +505,7 @@ class Recorder:
         return make_trace(self.job.world_size, self.programs[program], kept, self._groups)
 
     def _take(self, program: int, rank: int, report: dict[str, Any]) -> None:
-        stack = self.folder / f"{program}-{rank}.stack"
+        stack = self._report(program, rank).with_suffix(".stack")
         recorded, groups = _read(report, rank, stack)
         self._known[program, rank] = recorded
         if groups and not self._groups:
@@ -555,7 +556,7 @@ class Recorder:
                 started, end = True, time.monotonic() + self.job.time_limit_s
             if time.monotonic() > end:
                 _end(self._running)
-                place = _place(self.folder / f"{left[0][0]}-{rank}.stack")
+                place = _place(self._report(*left[0]).with_suffix(".stack"))
                 raise TraceError(
                     f"rank {rank} runs for more than {self.job.time_limit_s:g} s"
                     f"{place}: raise --timeout, or trace fewer steps"

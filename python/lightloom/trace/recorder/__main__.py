@@ -56,7 +56,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .phases import follow_phases
     from .places import HangError, place_of, reason_of, refusal_of
     from .processes import follow_forks
-    from .session import Session
+    from .session import Session, follow_threads
     from .stubs import USED
     from .values import Values
 
@@ -73,16 +73,14 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     STREAMS.session = session
     PLACE[0] = spec["rank"] % spec["local_world_size"]
     follow_phases(session)
+    follow_threads(session)
     note = Path(spec["folder"]) / f"{spec['name']}.forked"
     if not spec["real"]:
         follow_forks(session, note)
         guard(spec)
     error, status, reason, place, refusal = "", 0, "", "", None
-    try:  # what is drawn at random is drawn alike each time
-        torch.manual_seed(spec["seed"])
-        random.seed(spec["seed"])
-        if numpy := sys.modules.get("numpy"):
-            numpy.random.seed(spec["seed"] % 2**32)
+    try:
+        seed_all(spec["seed"])
         (Path(spec["folder"]) / "began").touch()
         with session:
             run_program(spec["program"])
@@ -117,6 +115,16 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         # rank 0 has those of all
         "groups": MADE if spec["rank"] == min(spec["runs"]) else [],
     }
+
+
+def seed_all(seed: int) -> None:
+    """What is drawn at random is drawn alike each time."""
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
 
 
 def assumptions_of(session: Any) -> dict[str, int]:

@@ -262,7 +262,8 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
     def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
         """A parameter has no data, however small it is: its gradient has none."""
         if type(data) is torch.Tensor and not is_meta(data) and data.dtype.is_floating_point:
-            data = torch.empty_like(data.detach(), device="meta")
+            with INSIDE:
+                data = to_meta(data.detach())
         return before(cls, data, requires_grad)
 
     if not real:

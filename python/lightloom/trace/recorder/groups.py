@@ -93,9 +93,11 @@ def spoof_groups(spec: dict[str, Any]) -> None:
             return
         for name in ("store", "rank", "world_size"):
             other.pop(name, None)
+        # what is Python of it lives as long as this names it
+        spec["store"] = JobStore(spec["post"])
         start(
             backend=backend or "cpu:gloo,cuda:nccl",
-            store=JobStore(spec["post"]), rank=spec["rank"], world_size=spec["world_size"], **other,
+            store=spec["store"], rank=spec["rank"], world_size=spec["world_size"], **other,
         )  # fmt: skip
 
     @functools.wraps(make)

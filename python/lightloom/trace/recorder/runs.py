@@ -55,8 +55,8 @@ class Runs:
     def carry_out(self, runs: list[list[int]]) -> None:
         """Carry out runs, given as the number of a program and a rank, up to one that fails.
 
-        Those that run meanwhile go on: they may say why it did. Of others it is noted that they
-        were left out.
+        Of those that it ends it is noted that they were left out. Where a run has to hear a rank
+        that is not recorded, those beside it go on: they may have to, too.
         """
         self._batch += 1
         self.store.delete_key(STUCK)
@@ -68,15 +68,19 @@ class Runs:
         while waiting or self.running:
             while waiting and self._busy() < at_once:
                 self._start(*waiting.pop(0))
-            if self._finish_one():
+            if failed := self._finish_one():
                 for program, rank in waiting:
-                    _write(self.folder / f"{program}-{rank}.json", {"left_out": True})
+                    _write(self.folder / f"{self._name(program, rank)}.json", {"left_out": True})
                 waiting = []
-                if self.spec["real"]:  # the others wait for it
+                if failed.get("needs") is None:
                     self._end_all()
             self._look_for_stuck(bool(waiting))
             if not self.spec["real"]:
                 end_descendants(set(self.running))
+
+    def _name(self, program: int, rank: int) -> str:
+        """Of the files of a run of this batch."""
+        return f"{self._batch}-{program}-{rank}"
 
     def _end_all(self) -> None:
         end_descendants()
@@ -109,7 +113,7 @@ class Runs:
         os._exit(1)
 
     def _start(self, program: int, rank: int) -> None:
-        name = f"{program}-{rank}"
+        name = self._name(program, rank)
         child = os.fork()
         if child:
             self.running[child] = name
@@ -133,20 +137,21 @@ class Runs:
         sys.stderr.flush()
         os._exit(int(bool(record["error"] or record["status"] or record["reason"])))
 
-    def _finish_one(self) -> bool:
-        """Wait a moment for the end of a run; whether one has ended and failed."""
+    def _finish_one(self) -> dict[str, Any]:
+        """Wait a moment for the end of a run; what it reports if it has failed."""
         child, status = os.waitpid(-1, os.WNOHANG)
         if child == 0:
             time.sleep(POLL_S)
         if child not in self.running:  # also those that a program left behind
-            return False
+            return {}
         name = self.running.pop(child)
         output = self.folder / f"{name}.json"
         if not output.exists():
             _write(output, {"killed": status})
-        program, _, rank = name.partition("-")
+        _, program, rank = name.split("-")
         self.store.set(f"{self.requested[int(program)][int(rank)]} ended", "")
-        return bool(status)
+        report: dict[str, Any] = json.loads(output.read_text(encoding="utf-8")) if status else {}
+        return report
 
 
 def _write(path: Path, content: Any) -> None:

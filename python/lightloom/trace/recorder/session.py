@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -25,7 +26,8 @@ from .gloo import execute, summed
 from .oracle import Place, RoutingOracle
 from .peers import Finish, Peers
 from .places import call_site
-from .values import INSIDE, Values, aten, chosen_experts, is_known, tensors_of
+from .values import CHOOSING, INSIDE, Values, aten, chosen_experts, is_known, tensors_of
+
 
 class PendingWork(dist.Work):
     """The handle of a call that was answered at once; notes when the program waits for it."""
@@ -98,6 +100,7 @@ class Session(TorchDispatchMode):
         self.waiting: dict[int, tuple[IssuedCall, Finish | None]] = {}
         #: what all-to-alls of the forward pass sent, by what is differentiated
         self.forwards: dict[int, tuple[int | None, list[int], list[int]]] = {}
+        self._numbering = threading.Lock()
         #: in a process that the program started
         self.refuse_call: Any = None
 
@@ -143,7 +146,7 @@ class Session(TorchDispatchMode):
         arguments = read_arguments(func, args, kwargs)
         if OPERATIONS[arguments.name] == "receive":
             self.begin_step()  # later stages of a pipeline begin with what they receive
-        call = describe(arguments, len(self.calls))
+        call = describe(arguments)
         call.phase = self.where()
         call.layer, call.step, call.stream = self.layers[-1], self.step, self.stream
         call.micro_batch = self.micro_batch
@@ -151,7 +154,9 @@ class Session(TorchDispatchMode):
         call.asynchronous |= func.namespace == "_c10d_functional"
         if call.input_splits and call.output_splits and self.oracle is not None:
             call.routed = self._routed(call, call.input_splits, call.output_splits)
-        self.calls.append(call)
+        with self._numbering:
+            call.call_id = len(self.calls)
+            self.calls.append(call)
         if self.peers is not None:
             return self._reply(func, arguments, call, args, kwargs)
         if execute(arguments):
@@ -215,7 +220,7 @@ class Session(TorchDispatchMode):
         if "device" in kwargs:
             kwargs["device"] = torch.device("cpu")
         result = func(*args, **kwargs)
-        if self.oracle is None or is_known(args[0]) or not isinstance(args[0], torch.Tensor):
+        if self.oracle is None or func not in CHOOSING or is_known(args[0]):
             return result
         indices = result if isinstance(result, torch.Tensor) else result[-1]
         chosen = chosen_experts(self.oracle, func, args, indices)
@@ -258,6 +263,18 @@ class Session(TorchDispatchMode):
         if torch._C._current_graph_task_id() != -1:
             return "backward"
         return self.phase
+
+
+def follow_threads(session: Session) -> None:
+    """Record what threads do that the program starts."""
+    thread: Any = threading.Thread
+    begin = thread._bootstrap_inner
+
+    def begun(self: Any) -> None:
+        with session:
+            begin(self)
+
+    thread._bootstrap_inner = begun
 
 
 def _storage(tensor: torch.Tensor) -> int:

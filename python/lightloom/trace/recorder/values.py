@@ -41,6 +41,7 @@ LARGE = 1 << 16
 #: read from the class of tensors, where `devices` replaces what programs see
 is_meta = torch._C.TensorBase.is_meta.__get__
 
+
 class Inside(threading.local):
     """Whether this thread answers an operator: tensors then say where they are."""
 
@@ -321,7 +322,8 @@ _TENSOR = torch._C.TensorType.get()
 #: operators whose largest score of the last dimension is a choice
 _LARGEST = {aten.argmax.default, aten.max.dim}
 _SORTED = {aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable}
-_CHOOSING = {aten.topk.default, aten.multinomial.default, *_LARGEST, *_SORTED}
+#: operators that may choose experts
+CHOOSING = {aten.topk.default, aten.multinomial.default, *_LARGEST, *_SORTED}
 
 #: scores beyond which what is sorted is no choice of experts
 MAX_EXPERTS = 1 << 10
@@ -337,7 +339,7 @@ def chosen_experts(
     oracle: RoutingOracle, func: Any, args: tuple[Any, ...], like: torch.Tensor
 ) -> torch.Tensor | None:
     """Experts of tokens, of the shape of `like`, if that is what an operator is asked for."""
-    if func not in _CHOOSING:
+    if func not in CHOOSING:
         return None
     scores = args[0]
     if func is aten.topk.default:
