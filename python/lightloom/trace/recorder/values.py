@@ -302,12 +302,12 @@ class Values:
         chosen = chosen_experts(self.oracle, func, args, like)
         if chosen is not None:
             return chosen
+        if func in _PASS or _says_finite(func, args):
+            return torch.ones(like.shape, dtype=like.dtype)
         return derive(self._guess(func, args, like), f"{_called(func)} at {call_site()}")
 
     def _guess(self, func: Any, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
         """Integers or flags that are as good as any others."""
-        if func in _PASS or _says_finite(func, args):
-            return torch.ones(like.shape, dtype=like.dtype)
         if func in _SORTED:
             dim = args[1] if func is aten.sort.default and len(args) > 1 else -1
             order = torch.arange(like.shape[dim])
