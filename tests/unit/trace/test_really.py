@@ -175,7 +175,7 @@ def test_small_tensors_keep_what_the_program_wrote(tmp_path):
 shares = torch.tensor([1.0, 3.0]) / 2
 counts = (shares * 2).long().tolist()
 assert counts == [1, 3]
-sums = torch.zeros(2)
+sums = torch.tensor([0.0, 0.0])
 sums += shares
 dist.all_reduce(sums)
 assert sums.tolist() == [1.0, 3.0]

@@ -18,7 +18,10 @@ import sys
 import traceback
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Session
 
 
 def prepare(spec: dict[str, Any]) -> None:
@@ -65,11 +68,8 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         counts = bytearray((Path(spec["folder"]) / "routing").read_bytes())
         log = torch.frombuffer(counts, dtype=torch.float64).view(spec["routing_shape"])
     oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"], log)
-    if spec["real"]:
-        session = Session(None, None, oracle)
-    else:
-        peers = Peers(spec["rank"], oracle, spec["post"])
-        session = Session(Values(oracle), peers, oracle)
+    peers = None if spec["real"] else Peers(spec["rank"], oracle, spec["post"])
+    session = Session(None if peers is None else Values(oracle), peers, oracle)
     STREAMS.session = session
     PLACE[0] = spec["rank"] % spec["local_world_size"]
     follow_phases(session)
@@ -127,7 +127,7 @@ def seed_all(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
 
 
-def assumptions_of(session: Any) -> dict[str, int]:
+def assumptions_of(session: Session) -> dict[str, int]:
     """What was assumed of other ranks and of data, and how often."""
     parts = [part.assumed for part in (session.peers, session.values) if part is not None]
     return dict(sum(parts, Counter()))

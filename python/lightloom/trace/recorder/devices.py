@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -290,11 +291,11 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
         _spoof_methods()
 
 
-def _reading(take: Any) -> Any:
+def _reading(take: Callable[..., object]) -> Callable[..., object]:
     """What takes numbers out of PyTorch: those that there are, or invented ones."""
 
     @functools.wraps(take)
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(self: torch.Tensor, *args: object, **kwargs: object) -> object:
         session = STREAMS.session
         if session is None or session.values is None or type(self).__torch_dispatch__ is not PLAIN:
             return take(self, *args, **kwargs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,14 @@ def _object_of(tensor: torch.Tensor, size: Any, group: Any, weights_only: bool =
     return pickle.loads(content)
 
 
-def _receiving(receive: Any) -> Any:
+def _receiving(receive: Callable[..., int]) -> Callable[..., int]:
     """Receive from a rank that is named, also where the program takes a message from any."""
 
     @functools.wraps(receive)
     def recv(
         tensor: torch.Tensor,
         src: int | None = None,
-        group: Any = None,
+        group: dist.ProcessGroup | None = None,
         tag: int = 0,
         group_src: int | None = None,
     ) -> int:

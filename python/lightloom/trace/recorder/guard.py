@@ -86,7 +86,7 @@ def guard(spec: dict[str, Any]) -> None:
         setattr(checkpoint, name, _refused)
 
 
-def _refused(*_: Any, **__: Any) -> None:
+def _refused(*_: object, **__: object) -> None:
     raise RefusedError(
         f"{place()} saves or loads a checkpoint of all ranks: tensors have no data in a trace; "
         "leave it out there"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 #: writes what comes into the outputs, once the program waits for it
 Finish = Callable[[], None]
+Tensors = list[torch.Tensor]
 
 
 class NeedsRankError(RefusedError):
@@ -290,7 +291,7 @@ def _put(data: torch.Tensor, target: torch.Tensor) -> None:
         target.copy_(flat[: target.numel()].view(target.shape))
 
 
-def _all_gather(shares: _Shares, inputs: Any, outputs: Any) -> None:
+def _all_gather(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
     outputs_each = len(outputs) // len(inputs)
     for number, source in enumerate(inputs):
         data_by_rank = shares.of(source, number)
@@ -302,7 +303,7 @@ def _all_gather(shares: _Shares, inputs: Any, outputs: Any) -> None:
             _put(torch.cat([data.reshape(-1) for data in data_by_rank]), mine[0])
 
 
-def _all_reduce(shares: _Shares, inputs: Any, outputs: Any) -> None:
+def _all_reduce(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
     for number, (source, target) in enumerate(zip(inputs, outputs, strict=True)):
         target.copy_(_reduced(shares, source, number).view(target.shape))
 
@@ -332,7 +333,7 @@ _BITWISE: dict[str, Callable[..., torch.Tensor]] = {
 }  # fmt: skip
 
 
-def _reduce_scatter(shares: _Shares, inputs: Any, outputs: Any) -> None:
+def _reduce_scatter(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
     inputs_each = len(inputs) // len(outputs)
     for number, target in enumerate(outputs):
         size = target.numel()
@@ -345,7 +346,7 @@ def _reduce_scatter(shares: _Shares, inputs: Any, outputs: Any) -> None:
         target.copy_(part.view(target.shape))
 
 
-def _all_to_all(shares: _Shares, inputs: Any, outputs: Any) -> None:
+def _all_to_all(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
     place, size = shares.place, len(shares.call.ranks)
     if len(inputs) > 1:
         # as a rank sends to its own place, so do those that are not known
@@ -366,7 +367,7 @@ def _all_to_all(shares: _Shares, inputs: Any, outputs: Any) -> None:
         _put(part, target)
 
 
-_REPLIES: dict[str, Callable[[_Shares, Any, Any], None]] = {
+_REPLIES: dict[str, Callable[[_Shares, Tensors, Tensors], None]] = {
     "all_gather": _all_gather,
     "all_reduce": _all_reduce,
     "all_to_all": _all_to_all,

@@ -11,7 +11,8 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,6 +25,8 @@ FIRST_LOOK_S, LOOK_S = 0.001, 0.05
 
 #: larger tensors are data, not control
 MAX_TOLD_BYTES = 1 << 20
+
+Found = TypeVar("Found")
 
 #: counts ranks that wait, and how often any began to wait; set once all wait for each other
 WAITING, WAITS, STUCK = "waiting", "waits", "stuck"
@@ -60,7 +63,7 @@ class Told:
         return torch.frombuffer(bytearray(content), dtype=dtype).view(shape)
 
 
-def told_of(op: str, tensors: list[Any], splits: list[int] | None) -> Told:
+def told_of(op: str, tensors: list[torch.Tensor | None], splits: list[int] | None) -> Told:
     """What a rank tells of tensors of which some have data (the others are None)."""
     known = [tensor for tensor in tensors if tensor is not None]
     contents = [None if tensor is None else _content(tensor) for tensor in tensors]
@@ -142,7 +145,7 @@ class Post:
             rank = self._wait(found, set(names), "sending")
         return rank
 
-    def _wait(self, found: Callable[[], Any], ranks: set[int], what: str) -> Any:
+    def _wait(self, found: Callable[[], Found | None], ranks: set[int], what: str) -> Found:
         """Wait until something is found that one of some ranks puts into the store."""
         self.store.add(WAITS, 1)
         self.store.add(WAITING, 1)
@@ -174,7 +177,7 @@ class JobStore(dist.Store):
         self._post = post
         self._name = post.runs[post.rank].partition(" ")[0] + " store "
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: str) -> None:
         self._post.store.set(self._name + key, value)
 
     def get(self, key: str) -> bytes:
@@ -192,7 +195,7 @@ class JobStore(dist.Store):
     def check(self, keys: list[str]) -> bool:
         return bool(self._post.store.check([self._name + key for key in keys]))
 
-    def wait(self, keys: list[str], timeout: Any = None) -> None:
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Nobody else is there who has to come."""
 
     def compare_set(self, key: str, expected: str, desired: str) -> bytes:

@@ -124,12 +124,7 @@ class Session(TorchDispatchMode):
             if name not in LOCAL:
                 return self._communicate(func, args, kwargs)
             if name.startswith("wait_tensor"):
-                for tensor in tensors_of(args):
-                    if pending := self.waiting.pop(_storage(tensor), None):
-                        call, finish = pending
-                        self.note_wait(call)
-                        if finish is not None:
-                            finish()
+                self._wait_for(tensors_of(args))
                 if self.peers is not None:
                     return args[0]
             return func(*args, **kwargs)
@@ -138,6 +133,15 @@ class Session(TorchDispatchMode):
         result = self.values.run(func, args, kwargs)
         self.computes.note(func, args, kwargs, result)
         return result
+
+    def _wait_for(self, tensors: list[torch.Tensor]) -> None:
+        """The program waits for what functional collectives return."""
+        for tensor in tensors:
+            if pending := self.waiting.pop(_storage(tensor), None):
+                call, finish = pending
+                self.note_wait(call)
+                if finish is not None:
+                    finish()
 
     def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.refuse_call is not None:
@@ -272,7 +276,7 @@ def follow_threads(session: Session) -> None:
     thread: Any = threading.Thread
     begin = thread._bootstrap_inner
 
-    def begun(self: Any) -> None:
+    def begun(self: threading.Thread) -> None:
         with session:
             begin(self)
 

@@ -18,6 +18,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
 from .places import call_site
 from .shapes import MAX_TENSORS, UNKNOWN, Shapes
@@ -235,8 +236,8 @@ class Values:
             return result
         if result.dtype.is_floating_point and func in _UNSET:
             return result  # may be given data that is not there
-        if result.dtype.is_floating_point and result.numel() > 1 and _is_drawn(func):
-            return result
+        if result.dtype.is_floating_point and result.numel() > 1:
+            return result  # may be a leaf, whose gradient has no data
         if result.dtype.is_floating_point and str(kwargs.get("device")) == "meta":
             return result  # wanted by PyTorch, for tensors that have no data
         return func(*args, **(kwargs | {"device": torch.device("cpu")}))
@@ -306,7 +307,7 @@ class Values:
             return torch.ones(like.shape, dtype=like.dtype)
         return derive(self._guess(func, args, like), f"{_called(func)} at {call_site()}")
 
-    def _guess(self, func: Any, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
+    def _guess(self, func: OpOverload, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
         """Integers or flags that are as good as any others."""
         if func in _SORTED:
             dim = args[1] if func is aten.sort.default and len(args) > 1 else -1
@@ -336,7 +337,7 @@ _SHAPED_BY_DATA = {
 
 
 def chosen_experts(
-    oracle: RoutingOracle, func: Any, args: tuple[Any, ...], like: torch.Tensor
+    oracle: RoutingOracle, func: OpOverload, args: tuple[Any, ...], like: torch.Tensor
 ) -> torch.Tensor | None:
     """Experts of tokens, of the shape of `like`, if that is what an operator is asked for."""
     if func not in CHOOSING:
@@ -362,12 +363,12 @@ def chosen_experts(
     return (first + torch.arange(scores.shape[-1])) % scores.shape[-1]
 
 
-def _called(func: Any) -> str:
+def _called(func: OpOverload) -> str:
     """An operator as a program knows it."""
     return str(func._schema.name).rpartition("::")[2]
 
 
-def _executed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _executed(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of an operator; of one that only GPUs have for whole numbers, by other numbers."""
     try:
         return func(*args, **kwargs)
@@ -388,11 +389,6 @@ def _says_finite(func: Any, args: tuple[Any, ...]) -> bool:
     if func is aten.eq.Tensor:
         return args[0] is args[1]
     return func is aten.ne.Scalar and not math.isfinite(args[1])
-
-
-def _is_drawn(func: Any) -> bool:
-    """Whether an operator draws random numbers."""
-    return torch.Tag.nondeterministic_seeded in func.tags
 
 
 def _is_small(tensor: torch.Tensor) -> bool:
