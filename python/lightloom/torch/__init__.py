@@ -19,5 +19,6 @@ except ImportError as error:
 
 from lightloom.torch.agreement import RankError
 from lightloom.torch.all_to_all import Route, all_to_all_tp
+from lightloom.torch.hooks import use_in_deepspeed, use_in_megatron
 
-__all__ = ["RankError", "Route", "all_to_all_tp"]
+__all__ = ["RankError", "Route", "all_to_all_tp", "use_in_deepspeed", "use_in_megatron"]
