@@ -21,6 +21,7 @@ from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
+from lightloom.study.compare.other_strategies import STRATEGIES
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.scenario import Scenario
@@ -210,6 +211,7 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     scenario = job.scenario
     changed = len(scenario.fail) + len(switching_variants(fabric, scenario.policies))
     changed += len(traffic_variants(scenario.traffic.priorities))
+    changed += len(STRATEGIES) if job.plan.strategy == "auto" else 0
     samples = len(job.samples())
     if part is None:
         return samples + changed + loads

@@ -20,6 +20,7 @@ from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record, recorded_model
 from lightloom.parallel import Plan, StageMemory
 from lightloom.parallel.grid import RankGrid
+from lightloom.planner.layers import choose_strategies
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.compute_note import (
     compute_line,
@@ -331,6 +332,7 @@ class ModelJob(Job):
             options=options,
             step=sample.step,
             compute_scale=sample.compute_scale,
+            choose=choose_strategies(self.model, self.plan, options, self.cluster, self.gpu),
         )
 
     def demand(self, sample: Sample) -> DemandSource | None:

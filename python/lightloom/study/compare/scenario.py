@@ -47,6 +47,7 @@ from lightloom.practice import (
     ExpertProducts,
     Permutation,
     PipelineSchedule,
+    PlanStrategy,
     Precision,
     Priorities,
     Recompute,
@@ -177,6 +178,15 @@ class PlanOptions(Strict):
     )
     overlap_chunks: Whole | None = Field(
         None, description="Chunks of the tokens, with overlap-all-to-all 'chunks'; 4 by default."
+    )
+    strategy: PlanStrategy | None = Field(
+        None,
+        description="How copies of tokens get to experts that TP ranks share: each sends its part, "
+        "which the receivers gather (O1, by default), everything (baseline), in chunks (O2 to O4), "
+        "or as the planner finds fastest for each layer (auto, which tries the others as well).",
+    )
+    strategy_chunks: Annotated[Whole, Field(le=64)] | None = Field(
+        None, description="Chunks of O2 to O4; by default as many as the planner finds fastest."
     )
     overlap_shared_experts: Switch | None = Field(
         None, description="Run shared experts during dispatch and combine."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from lightloom.fabric import Fabric, Setting
 from lightloom.fabric.network import Network
@@ -12,6 +12,9 @@ from lightloom.practice import Priorities
 from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
 from lightloom.workload.priorities import with_priorities
 from lightloom.workload.task_graph import TaskGraph
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.builds import Workloads
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class FabricVariant:
     def note(self) -> str:
         """What is changed, to remark how long the step takes then; empty where tables show it."""
         return ""
+
+    def workloads(self, compared: Workloads) -> Workloads:
+        """The steps to run, given those that are compared."""
+        return compared
 
     def graph(self, graph: TaskGraph, network: Network) -> TaskGraph:  # noqa: ARG002
         """The task graph of a step on the changed fabric, given that on all parts."""
