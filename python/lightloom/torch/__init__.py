@@ -19,5 +19,21 @@ except ImportError as error:
 
 from lightloom.torch.agreement import RankError
 from lightloom.torch.all_to_all import Route, all_to_all_tp
+from lightloom.torch.circuit_decisions import DemandMonitor, RegionCircuits
+from lightloom.torch.job_nics import ServerNics
+from lightloom.torch.mixnet import CircuitRoute, MixNet
+from lightloom.torch.streams import StreamLimits
+from lightloom.torch.wires import NicAddress
 
-__all__ = ["RankError", "Route", "all_to_all_tp"]
+__all__ = [
+    "CircuitRoute",
+    "DemandMonitor",
+    "MixNet",
+    "NicAddress",
+    "RankError",
+    "RegionCircuits",
+    "Route",
+    "ServerNics",
+    "StreamLimits",
+    "all_to_all_tp",
+]
