@@ -186,7 +186,7 @@ class MixNet:
             policy,
             lambda work: self.agreement.wait(work, timeout_s + decide_s),
         )
-        self._planners = Planners(self.nics)
+        self.planners = Planners(self.nics)
         self._sums = RingSums(self)
 
     @classmethod
@@ -318,7 +318,7 @@ class MixNet:
         received = memory.receive_into(step, len(out))
         memory.sending(len(rows))[:] = rows
         memory.sent_is_ready(step)
-        parts = self._planners.plan(demand, decision, self._server)
+        parts = self.planners.plan(demand, decision, self._server)
         for part in self._own(parts):
             source = memory.sent_by(part.source % each, step, int(demand[part.source].sum()))
             first = int(begins[part.source, part.destination]) + part.offset

@@ -159,7 +159,7 @@ class Stream:
                 self._streams.note_broken(broken)
                 if not self._mend():
                     return
-                self._streams.on_mended(broken, error)
+                self._streams.note_mended(broken, error)
             except Exception as error:
                 self._streams.fail(f"a stream failed: {error!r}")
                 raise
@@ -346,6 +346,8 @@ class Streams:
         self.sent: Counter[tuple[NicPlace, str]] = Counter()
         #: frames over circuits, where they are recorded
         self.events: list[StreamEvent] | None = None
+        #: streams that went on over other NICs
+        self.mended = 0
         #: called with a way that broke where the rank at its end answers over another, and why
         self.on_mended: Callable[[Way, OSError], None] = lambda _way, _error: None
 
@@ -435,6 +437,11 @@ class Streams:
         with self._lock:
             for hop in way:
                 self._broken |= {hop, NicHop(hop.receiver, hop.sender)}
+
+    def note_mended(self, way: Way, error: OSError) -> None:
+        """A stream that broke goes on over other NICs."""
+        self.mended += 1
+        self.on_mended(way, error)
 
     def note_sent(self, way: Way, frame: _Frame, began_s: float, now_s: float) -> None:
         """The other end has a frame."""

@@ -87,6 +87,7 @@ class Wires:
     ) -> None:
         self.rank, self._secret, self._nics = rank, secret, nics
         self._connect_s = connect_s
+        self._lost: set[NicPlace] = set()
         #: where each rank listens, by NIC of its server
         self.ports: Sequence[Mapping[NicPlace, Port]] = ()
 
@@ -112,7 +113,13 @@ class Wires:
             raise InputError(f"no NIC of rank {self.rank} can be used: {problem}")
         return found
 
+    def lose(self, nic: NicPlace) -> None:
+        """Connect from a NIC no more, as if it had failed."""
+        self._lost.add(nic)
+
     def _socket(self, nic: NicPlace) -> socket.socket:
+        if nic in self._lost:
+            raise OSError(f"{nic} has failed")
         where = self._nics[nic]
         made = socket.socket(socket.AF_INET6 if ":" in where.address else socket.AF_INET)
         try:

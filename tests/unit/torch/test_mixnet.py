@@ -1,0 +1,170 @@
+"""Collectives over circuits, on loopback: bit-equal, as planned, fenced, and never stuck."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.control_regions import emulated
+from tests.torch_python import PYTHON, absent
+
+from lightloom.control.example import write_example
+
+PROGRAM = Path(__file__).with_name("circuits_job.py")
+PACKAGE = Path(__file__).parents[3] / "python"
+RANKS = 8
+ENVIRONMENT = {"PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+
+if absent("torch", "numpy", "pydantic"):
+    pytest.skip("no PyTorch: make torch", allow_module_level=True)
+
+
+@contextlib.contextmanager
+def served(folder, when="always"):
+    """A controller of four servers of two optical NICs; its address, token and process."""
+    with emulated(settle_s=0.01) as emulator:
+        path = write_example(
+            folder, emulator.url(), servers=4, nics=2, size=12, name="r0", when=when
+        )
+        text = path.read_text().replace("_per_server = 8", "_per_server = 2")
+        path.write_text(text.replace("eps_gbps = 800", "eps_gbps = 200\neps_nics = 2"))
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "lightloom", "control", "serve", path],
+            env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        socket, token = folder / "r0.sock", folder / "r0.token"
+        deadline = time.monotonic() + 60
+        while not socket.exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline, "the controller does not start"
+            time.sleep(0.02)
+        try:
+            yield f"unix:{socket}", token.read_text().split()[-1], process
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+
+
+def reports(folder, checks, *words, controller=None):
+    """What each rank says."""
+    if controller is not None:
+        words = (*words, "--controller", controller[0], "--token", controller[1])
+    ran = subprocess.run(
+        [PYTHON, PROGRAM, "--folder", folder, "--checks", checks, *words],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert "Exception" not in ran.stderr, ran.stderr[-3000:]
+    files = [folder / f"{rank}.json" for rank in range(RANKS)]
+    return [json.loads(file.read_text()) if file.exists() else None for file in files]
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory):
+    return reports(tmp_path_factory.mktemp("packets"), "equal,sums,wrong,planned")
+
+
+@pytest.fixture(scope="module")
+def circuits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("circuits")
+    with served(folder) as controller:
+        return reports(folder, "equal,planned,monitored,fenced", controller=controller)
+
+
+@pytest.mark.parametrize("check", ["equal", "sums"])
+def test_rows_gradients_and_sums_are_those_of_plain_collectives(packets, check):
+    assert [report[check] for report in packets] == ["equal"] * RANKS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("splits", "InputError: rank 2: 7 splits: expected one for each of the 8 ranks"),
+        ("sum", "InputError: rank 3: splits add up to 16: expected the 8 rows of x"),
+        ("type", "InputError: ranks 0 and 5 disagree: all_to_all of rows of 4 float32 and all_"),
+        ("scalar", "InputError: rank 0: x is a scalar: expected rows along its first dimension"),
+    ],
+)
+def test_what_is_wrong_on_one_rank_is_said_on_every_rank(packets, name, text):
+    for report in packets:
+        assert report["wrong"][name].startswith(text)
+
+
+def test_bytes_of_packet_nics_are_planned(packets):
+    assert all(report["planned"] == {"circuits": 0, "optical_bytes": 0} for report in packets)
+
+
+def test_bytes_of_circuits_are_planned(circuits):
+    for report in circuits:
+        assert report["planned"]["circuits"] > 0
+        assert report["planned"]["optical_bytes"] > 10**6
+
+
+def test_all_is_equal_over_circuits(circuits):
+    assert [report["equal"] for report in circuits] == ["equal"] * RANKS
+
+
+def test_no_byte_is_sent_into_the_dark(circuits):
+    assert sum(report["fenced"]["over_circuits"] for report in circuits) > 10**6
+    for report in circuits:
+        assert report["fenced"]["changes"] >= 40
+        assert report["fenced"]["fences"] >= 40
+
+
+def test_predicted_demand_is_decided_on(circuits):
+    assert all(len(report["monitored"]) == 3 for report in circuits)
+
+
+def test_streams_that_break_lose_nothing(tmp_path):
+    with served(tmp_path) as controller:
+        found = reports(tmp_path, "broken", controller=controller)
+    assert sum(report["broken"]["mended"] for report in found) >= 8
+    assert {"nic:1/0", "eps:1/1"} <= set(found[0]["broken"]["failures"])
+
+
+def test_a_server_without_packet_nics_goes_on_over_circuits(tmp_path):
+    with served(tmp_path) as controller:
+        found = reports(tmp_path, "cut_off", controller=controller)
+    assert [report["cut_off"] for report in found] == ["equal"] * RANKS
+
+
+def test_a_lost_rank_is_one_error_on_every_other(tmp_path):
+    found = reports(tmp_path, "lost", "--timeout", "4")
+    assert found[5] is None
+    for rank, report in enumerate(found):
+        if rank != 5:
+            text, seconds = report["lost"]
+            assert text.startswith(f"RankError: rank {rank}: rank 5 does not answer"), text
+            assert seconds < 10
+
+
+def test_without_its_controller_a_job_goes_on_over_packets(tmp_path):
+    with served(tmp_path) as controller:
+        killer = threading.Thread(target=kill_when_asked, args=(tmp_path, controller[2]))
+        killer.start()
+        found = reports(tmp_path, "controller", controller=controller)
+        killer.join()
+    (said,) = found[0]["controller"]
+    assert said.startswith("all bytes take the packet network: ")
+    assert all(report["controller"] == [] for report in found[1:])
+
+
+def kill_when_asked(folder, process):
+    deadline = time.monotonic() + 60
+    while not (folder / "kill").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    (folder / "killed").touch()
