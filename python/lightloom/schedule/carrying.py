@@ -35,6 +35,10 @@ _OVER_CIRCUITS = {
 }
 
 
+class UnjoinedError(InputError):
+    """Nothing that works joins two servers."""
+
+
 class NicPlace(NamedTuple):
     """A NIC: its server, whether it is on circuits, and its number among those of its kind."""
 
@@ -186,6 +190,8 @@ class AllToAllPlanner:
             If the demand has another shape.
         InputError
             If circuits cannot be held.
+        UnjoinedError
+            If nothing that works joins two servers that have bytes for each other.
         """
         count, each = self.nics.servers, self.nics.ranks_per_server
         if demand.shape != (self.nics.ranks, self.nics.ranks):
@@ -267,7 +273,7 @@ class AllToAllPlanner:
                     else self.nics.packet_hops(source, destination)
                 )
                 if not found:
-                    raise InputError(f"nothing joins servers {source} and {destination}")
+                    raise UnjoinedError(f"nothing joins servers {source} and {destination}")
                 choices_of_hops.append(found)
             marks = sorted({m for wire in choices_of_hops for m in _marks(path.size_bytes, wire)})
             for begin, end in pairwise(marks):

@@ -16,7 +16,7 @@ import termios
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from lightloom.schedule.carrying import NicHop, NicPlace
 from lightloom.torch.agreement import RankError
@@ -199,7 +199,8 @@ class Arrivals:
         hop, *left = greeting.hops
         onward = greeting._replace(hops=tuple(left))
         taker = self._taker(hop.receiver) if left else greeting.receiver
-        further, frames = self._wires.connect((hop,), onward, taker)
+        with self._crossing(hop, 1):
+            further, frames = self._wires.connect((hop,), onward, taker)
         self._connections[further] = hop.sender
         try:
             connection.sendall(COUNT.pack(frames))
@@ -221,21 +222,24 @@ class Arrivals:
             further.sendall(data)
             return
         deadline = time.monotonic() + _FENCE_S
-        self._memory.add_over_circuits(hop.receiver.server, len(data))
-        try:
-            while (state := self._gate.state(hop)) != "open":
-                self._memory.add_over_circuits(hop.receiver.server, -len(data))
-                try:
-                    if state == "dark" or time.monotonic() > deadline:
-                        raise ConnectionAbortedError(f"{hop.sender} is dark")
-                    time.sleep(_LOOK_S)
-                finally:
-                    self._memory.add_over_circuits(hop.receiver.server, len(data))
+        while self._gate.state(hop) == "fenced" and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+        with self._crossing(hop, len(data)):
             further.sendall(data)
             while _unsent(further):
                 time.sleep(_LOOK_S)
+
+    @contextlib.contextmanager
+    def _crossing(self, hop: NicHop, size: int) -> Iterator[None]:
+        """Count bytes as on their way over a hop, which must be there if it is a circuit."""
+        server, charge = hop.receiver.server, size if hop.sender.is_optical else 0
+        self._memory.add_over_circuits(server, charge)
+        try:
+            if self._gate.state(hop) != "open":
+                raise ConnectionAbortedError(f"{hop.sender} to {hop.receiver} is dark")
+            yield
         finally:
-            self._memory.add_over_circuits(hop.receiver.server, -len(data))
+            self._memory.add_over_circuits(server, -charge)
 
 
 def _pump(source: socket.socket, send: Callable[[memoryview], object]) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -396,52 +397,57 @@ class MixNet:
             if not self.streams.answers(rank):
                 gone.append(rank)
 
-        threads = [threading.Thread(target=ask, args=(rank,), daemon=True) for rank in others]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(self.watch.timeout_s)
+        _each(ask, others, self.watch.timeout_s)
         return f"rank {min(gone)} does not answer" if gone else ""
 
     def _fail(self, reason: str) -> None:
         """End the job on every rank, for the first reason that any has."""
         if self.watch.fail(reason):
             self.memory.tell_all(f"stop {reason}")
-            threading.Thread(target=self._tell_servers, args=(reason,), daemon=True).start()
+            each = self.nics.ranks_per_server
 
-    def _tell_servers(self, reason: str) -> None:
-        each = self.nics.ranks_per_server
-        for server in range(self.nics.servers):
-            if server != self._server:
+            def tell(server: int) -> None:
                 ranks = range(server * each, (server + 1) * each)
                 any(self.streams.stop(rank, reason) for rank in ranks)
 
+            others = [server for server in range(self.nics.servers) if server != self._server]
+            _each(tell, others, self.watch.timeout_s)
+            self.watch.told.set()
+
     def _on_stop(self, reason: str) -> None:
-        """Another server ends the job."""
+        """Another rank ends the job."""
         if self.watch.fail(reason):
             self.memory.tell_all(f"stop {reason}")
+            self.watch.told.set()
 
     def _on_message(self, text: str) -> None:
         """A rank of the server says something."""
         word, _, rest = text.partition(" ")
         if word == "stop":
             self.watch.fail(rest)
+            self.watch.told.set()
         elif word == "broken" and self.member is not None:
             part, _, why = rest.partition(" ")
             self._report(part, why)
 
-    def _on_mended(self, way: Way, error: OSError) -> None:
-        """A stream broke, though the rank at its end answers: a NIC of it has failed."""
-        blamed = way[-1].receiver
-        for hop in way:
-            where: NicAddress | None = self._places.get(hop.sender)
-            if where is not None and not is_there(where):
-                blamed = hop.sender
-        why = f"{way[0].sender} to {way[-1].receiver}: {error}"
-        if self.member is not None:
-            self._report(str(blamed), why)
-        else:
-            self.memory.tell(0, f"broken {blamed} {why}")
+    def _on_mended(self, way: Way, peer: int, error: OSError) -> None:
+        """A stream broke, though the rank at its end answers: look whether a NIC has failed."""
+
+        def look() -> None:
+            if self.streams.works(way, peer) is not False:
+                return
+            blamed = way[-1].receiver
+            for hop in way:
+                where: NicAddress | None = self._places.get(hop.sender)
+                if where is not None and not is_there(where):
+                    blamed = hop.sender
+            why = f"{way[0].sender} to {way[-1].receiver}: {error}"
+            if self.member is not None:
+                self._report(str(blamed), why)
+            else:
+                self.memory.tell(0, f"broken {blamed} {why}")
+
+        threading.Thread(target=look, daemon=True).start()
 
     def _report(self, part: str, why: str) -> None:
         """Tell the controller what has failed, without waiting for it."""
@@ -486,6 +492,16 @@ def _moved(rows: torch.Tensor, route: CircuitRoute) -> torch.Tensor:
     octets = as_octets(rows.detach().to("cpu").contiguous())
     route.mixnet.play(octets, demand, route.decision, as_octets(out))
     return out.to(rows.device)
+
+
+def _each(act: Callable[[int], None], numbers: Sequence[int], timeout_s: float) -> None:
+    """Do something for each number at once, for a bounded time."""
+    threads = [threading.Thread(target=act, args=(one,), daemon=True) for one in numbers]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + timeout_s
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def as_octets(tensor: torch.Tensor) -> Octets:

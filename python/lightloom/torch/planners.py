@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightloom.errors import InputError
-from lightloom.schedule.carrying import AllToAllPlanner, CarriedPart, JobNics, NicPlace
+from lightloom.schedule.carrying import (
+    AllToAllPlanner,
+    CarriedPart,
+    JobNics,
+    NicPlace,
+    UnjoinedError,
+)
 from lightloom.schedule.decider import Decider
 from lightloom.schedule.records import Failures, Policy, Region, RelayCost
 from lightloom.torch.circuit_decisions import Demand, RegionCircuits
@@ -31,7 +37,7 @@ class Planners:
         Raises
         ------
         InputError
-            If the controller's region has other NICs, or nothing joins two servers.
+            If the controller's region has other NICs than the job.
         """
         key = json.dumps([decision.carrying, decision.failures])
         if key != self._key:
@@ -39,8 +45,12 @@ class Planners:
             nics = dataclasses.replace(self._nics, failed=failed)
             self._planner = AllToAllPlanner(nics, _decider(nics, decision.carrying))
             self._key = key
-        planner = self._planner
-        return planner.plan(demand, decision.circuits, relays=decision.relays, server=server)
+        try:
+            return self._planner.plan(
+                demand, decision.circuits, relays=decision.relays, server=server
+            )
+        except UnjoinedError:  # by what is known to have failed: streams look for a way themselves
+            return AllToAllPlanner(self._nics, None).plan(demand, server=server)
 
 
 def _failed(parts: tuple[str, ...]) -> list[NicPlace]:

@@ -49,6 +49,10 @@ _LOOK_S = 0.001
 Way = tuple[NicHop, ...]
 
 
+class DarkError(OSError):
+    """A circuit is dark or behind a fence."""
+
+
 @dataclass(frozen=True)
 class StreamLimits:
     """How long streams wait.
@@ -159,14 +163,14 @@ class Stream:
                 self._streams.note_broken(broken)
                 if not self._mend():
                     return
-                self._streams.note_mended(broken, error)
+                self._streams.note_mended(broken, self._peer, error)
             except Exception as error:
                 self._streams.fail(f"a stream failed: {error!r}")
                 raise
 
     def _send_all(self) -> None:
         """Send what waits, until the other end has it."""
-        if self._socket is None:
+        if self._socket is None and not self.way[0].sender.is_optical:
             self._open(self.way, NEW)
         while self._queue or self._sent:
             if self._queue and len(self._sent) < _WINDOW:
@@ -177,7 +181,8 @@ class Stream:
     def _open(self, way: Way, purpose: int) -> None:
         taker = self._streams.taker(way, self._peer)
         greeting = Greeting(self._streams.rank, self._peer, purpose, self._number, way[1:])
-        made, frames = self._streams.wires.connect(way, greeting, taker)
+        with self._streams.crossing(way[0]):
+            made, frames = self._streams.wires.connect(way, greeting, taker)
         made.settimeout(self._streams.limits.stall_s)
         self._socket, self._answer = made, bytearray()
         self._forget(frames)  # over the way of before
@@ -212,6 +217,8 @@ class Stream:
                 self._read_counts(is_urgent=True)
             elif state == "fenced":
                 time.sleep(_LOOK_S)
+            elif self._socket is None:
+                self._open(self.way, NEW)
             else:
                 charge = size if self._probed == changes else 1
                 memory.add_over_circuits(hop.receiver.server, charge)
@@ -349,7 +356,7 @@ class Streams:
         #: streams that went on over other NICs
         self.mended = 0
         #: called with a way that broke where the rank at its end answers over another, and why
-        self.on_mended: Callable[[Way, OSError], None] = lambda _way, _error: None
+        self.on_mended: Callable[[Way, int, OSError], None] = lambda _way, _peer, _error: None
 
     def send(
         self, way: Way, peer: int, *, step: int, rank: int, offset: int, data: memoryview
@@ -427,21 +434,50 @@ class Streams:
         """Hops over which a stream broke."""
         return frozenset(self._broken)
 
-    def forget_broken(self) -> None:
-        """Try what broke before again."""
-        with self._lock:
-            self._broken.clear()
-
     def note_broken(self, way: Way) -> None:
         """A stream broke: nothing takes its hops, in either direction, while there are others."""
         with self._lock:
             for hop in way:
                 self._broken |= {hop, NicHop(hop.receiver, hop.sender)}
 
-    def note_mended(self, way: Way, error: OSError) -> None:
+    def note_mended(self, way: Way, peer: int, error: OSError) -> None:
         """A stream that broke goes on over other NICs."""
         self.mended += 1
-        self.on_mended(way, error)
+        self.on_mended(way, peer, error)
+
+    def works(self, way: Way, peer: int) -> bool | None:
+        """Whether a way that broke works again, which is noted; None if it cannot be asked now."""
+        found: bool | None = False
+        try:
+            self._ask(way, peer, PING, b"")
+            found = True
+        except DarkError:
+            found = None  # circuits have changed, and it may be another one next time
+        except OSError:
+            pass
+        if found is not False:
+            with self._lock:
+                for hop in way:
+                    self._broken -= {hop, NicHop(hop.receiver, hop.sender)}
+        return found
+
+    @contextlib.contextmanager
+    def crossing(self, hop: NicHop) -> Iterator[None]:
+        """Count a byte as on its way over a hop, which must be there if it is a circuit.
+
+        Raises
+        ------
+        DarkError
+            If it is dark or behind a fence.
+        """
+        server, charge = hop.receiver.server, int(hop.sender.is_optical)
+        self.memory.add_over_circuits(server, charge)
+        try:
+            if self.gate.state(hop) != "open":
+                raise DarkError(f"{hop.sender} to {hop.receiver} is dark")
+            yield
+        finally:
+            self.memory.add_over_circuits(server, -charge)
 
     def note_sent(self, way: Way, frame: _Frame, began_s: float, now_s: float) -> None:
         """The other end has a frame."""
@@ -509,6 +545,7 @@ class Streams:
 
     def _ask(self, way: Way, peer: int, purpose: int, body: bytes) -> None:
         greeting = Greeting(self.rank, peer, purpose, 0, way[1:])
-        made, _ = self.wires.connect(way, greeting, self.taker(way, peer))
-        with made:
-            made.sendall(body)
+        with self.crossing(way[0]):
+            made, _ = self.wires.connect(way, greeting, self.taker(way, peer))
+            with made:
+                made.sendall(body)

@@ -15,6 +15,8 @@ from lightloom.torch.agreement import RankError
 
 #: seconds between looks at a condition that nobody has announced
 _LOOK_S = 0.1
+#: seconds that an error waits until the others know of it, lest the end of this rank seem the first
+_TELL_S = 2.0
 
 
 class Watch:
@@ -33,6 +35,8 @@ class Watch:
         self.changed = threading.Condition()
         #: why the job cannot go on; empty while it can
         self.error = ""
+        #: set once the others know of the error
+        self.told = threading.Event()
         #: called with what goes wrong while something waits, to tell all ranks
         self.on_failure: Callable[[str], object] = self.fail
         #: called now and then while something waits; what it returns is an error
@@ -60,6 +64,7 @@ class Watch:
             If a rank does not answer.
         """
         if self.error:
+            self.told.wait(_TELL_S)
             raise RankError(f"rank {self.rank}: {self.error}")
 
     def until(

@@ -5,6 +5,7 @@ Each NIC is an address of its own. The reference is one plain collective of gloo
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import sys
@@ -113,6 +114,7 @@ def check_sums(mixnet, _given):
 def check_planned(mixnet, _given):
     """Bytes of each NIC are those of the plan, as sent and as received."""
     counts = random_counts(3, most=20_000)
+    dist.barrier()  # a rank takes bytes for others, too
     mixnet.streams.sent.clear()
     mixnet.arrivals.received.clear()
     dist.barrier()
@@ -169,7 +171,7 @@ def check_fenced(mixnet, given):
     for told in fences:
         dark = [
             (begin, end, set(dark_servers))
-            for (name, begin, dark_servers), (other, end, _) in zip(told, told[1:], strict=False)
+            for (name, begin, dark_servers), (other, end, _) in itertools.pairwise(told)
             if (name, other) == ("drain", "ready")
         ]
         for event in mixnet.streams.events:
