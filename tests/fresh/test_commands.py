@@ -21,6 +21,7 @@ from tests import chakra_files
 from tests.kineto_files import Profile
 from tests.packages import code_of, entry_points_of, install
 from tests.trace_jobs import program
+from tests.unit.testbed.conftest import lacking
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs/how-to").glob("*.md"))
@@ -39,6 +40,9 @@ BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circui
 NEEDS_EXTRAS = ("--parquet ",)
 #: what ends with another status than 0, as its page says
 STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
+
+#: pages of what not every kernel can do, or allows
+NEEDS_KERNEL = ("emulate-a-testbed",)
 
 #: where packages that guides write are installed
 PACKAGES = "site-packages"
@@ -147,8 +151,11 @@ def test_every_command_of_a_page_runs(installation, page, folder):
     commands = INSTALLATIONS[installation]
     if not (commands / "lightloom").exists():
         pytest.skip("no plain installation of the wheel: make plain")
+    if page.stem in NEEDS_KERNEL and (reason := lacking()):
+        pytest.skip(reason)
     environment = {
         **os.environ,
+        "LIGHTLOOM_TESTBED": str(folder / "lab"),
         "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(folder / PACKAGES),
     }

@@ -29,6 +29,7 @@ LAYERS = [
     {"simulate", "cost"},
     {"planner"},
     {"trace", "control", "torch"},
+    {"testbed"},
     {"study"},
     {"output"},
     {"report"},

@@ -10,7 +10,6 @@ from lightloom.cli.options import Command
 SUMMARY = "Plan, compare and simulate network fabrics for training Mixture-of-Experts models."
 END = """Start with:
   lightloom compare mixtral-8x22b --gpus 1024 --rate 400
-  lightloom models
 
 Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
 Every command has --help, some --help-all; --install-completion makes a shell complete them."""
@@ -141,6 +140,27 @@ COMMANDS = {
         "Control switches",
         "Emulate an optical circuit switch, with its protocols and with faults on demand.",
     ),
+    "testbed up": CommandEntry(
+        "testbed.up", "Control switches", "Make servers, NICs and switches in the kernel."
+    ),
+    "testbed status": CommandEntry(
+        "testbed.status", "Control switches", "Show NICs, circuits, bytes and what has failed."
+    ),
+    "testbed run": CommandEntry(
+        "testbed.run", "Control switches", "Run a command in each server, as ranks of a job."
+    ),
+    "testbed fail": CommandEntry(
+        "testbed.fail", "Control switches", "Let a NIC, a server or the switch's control fail."
+    ),
+    "testbed repair": CommandEntry(
+        "testbed.repair", "Control switches", "Put a part that has failed right again."
+    ),
+    "testbed self-test": CommandEntry(
+        "testbed.self_test", "Control switches", "Measure rates, isolation and losses here."
+    ),
+    "testbed down": CommandEntry(
+        "testbed.down", "Control switches", "Remove the testbed and all that is in it."
+    ),
     "models": CommandEntry(
         "models", "Look up", "List the models known by name, or show one model's parameters."
     ),
@@ -156,6 +176,7 @@ COMMANDS = {
 FAMILIES = {
     "trace": "Trace training programs without GPUs: record, inspect, expand, permutations, slots.",
     "control": "Drive circuit switches: plan, apply, watch, serve, drain, rollback, audit, tour.",
+    "testbed": "Emulate servers and switches in the kernel: up, run, fail, self-test, down.",
 }
 
 

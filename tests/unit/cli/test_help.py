@@ -18,10 +18,12 @@ LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands; --planes is a number of them, or
 #: whether a server has them, --bytes of a flow or of a buffer,
 #: --model what is trained or has a layer, --tokens those of a rank or those to train; --demand of
-#: strategies has no gate to draw, and --chunks may be left to them
+#: strategies has no gate to draw, and --chunks may be left to them; --servers are those of a demand
+#: or of a testbed, --ranks-per-server EP ranks or processes
 DIFFERENT = {
     *("--set", "--fixed", "--micro-batches", "--planes", "--bytes", "--model"),
-    *("--tokens", "--demand", "--chunks"),
+    *("--tokens", "--demand", "--chunks", "--servers"),
+    "--ranks-per-server",
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.control_regions import emulated
 from tests.trace_jobs import GridJob
 from tests.unit.cli.conftest import SMALL
+from tests.unit.testbed.conftest import lacking
 
 from lightloom.cli import run_command
 from lightloom.cli.commands import COMMANDS, described
@@ -18,9 +19,11 @@ from lightloom.control.example import write_example
 from lightloom.errors import OutputError
 from lightloom.samples import SAMPLES
 from lightloom.study.calibration import torch_device
+from lightloom.testbed import Testbed
 from lightloom.trace import record
 from lightloom.trace.trace import read_trace
 
+TESTBED = "--servers 2 --nics 2 --rate 50M --dir {folder}/testbed"
 #: what each command is called with, and a key of what it writes; ``control`` has a region
 CALLS = {
     "compare": (SMALL, "results"),
@@ -59,6 +62,13 @@ CALLS = {
     "control audit": ("control audit {region}", "changes"),
     "control tour": ("control tour", "lines"),
     "ocs-emulator": ("ocs-emulator --tl1-port 0 --run-time 50ms", "urls"),
+    "testbed up": (f"testbed up {TESTBED}", "nics"),
+    "testbed status": ("testbed status --dir {folder}/testbed", "circuits"),
+    "testbed run": ("testbed run --dir {folder}/testbed pwd", "ranks"),
+    "testbed fail": ("testbed fail --dir {folder}/testbed nic:1/0", "failed"),
+    "testbed repair": ("testbed repair --dir {folder}/testbed nic:1/0", "failed"),
+    "testbed self-test": ("testbed self-test --servers 2 --nics 1 --rate 50M", "checks"),
+    "testbed down": ("testbed down --dir {folder}/testbed", "removed"),
     "models": ("models", "models"),
     "fabrics": ("fabrics", "fabrics"),
     "example": ("example", "examples"),
@@ -100,6 +110,7 @@ def places(tmp_path_factory):
         words = f"control apply {found['region']} --circuits {found['circuits']} --yes"
         assert run_command(words.split()) == 0
         yield found
+    Testbed.clear(folder / "testbed")
 
 
 def serve_to(words, target, act=lambda: None):
@@ -130,6 +141,12 @@ def called(words, target, capfd):
         return serve_to(words, target)
     if words[:2] == ["control", "resume"]:
         assert run_command(["control", "drain", *words[2:]]) == 0
+    if words[0] == "testbed" and words[1] != "self-test":
+        folder = words[words.index("--dir") + 1]
+        assert run_command(["testbed", "down", "--dir", folder]) == 0
+        if words[1] != "up":
+            template = f"testbed up {TESTBED}".replace("{folder}/testbed", folder)
+            assert run_command(template.split()) == 0
     outputs = []
 
     def call():
@@ -164,6 +181,8 @@ def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
     monkeypatch.setattr(torch_device, "open_device", FakeDevice)
     monkeypatch.setattr(record, "record", lambda *_: read_trace(places["trace"]))
     template, key = CALLS[name]
+    if name.startswith("testbed ") and (reason := lacking()):
+        pytest.skip(reason)
     words = template.format(**places).split()
     content = json.loads(called(words, "-", capfd))
     assert key in content

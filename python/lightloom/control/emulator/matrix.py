@@ -81,6 +81,8 @@ class OpticalMatrix:
         Most power that leaves an egress port, where an attenuator limits it.
     launched_dbm
         Power of the light that arrives at an ingress port; no light if the port is missing.
+    on_change
+        Called when circuits have changed, with the time at which all are settled.
     """
 
     size: tuple[int, int]
@@ -95,6 +97,7 @@ class OpticalMatrix:
     blocked: set[int] = field(default_factory=set)
     limits_dbm: dict[int, float] = field(default_factory=dict)
     launched_dbm: dict[int, float] = field(default_factory=dict)
+    on_change: Callable[[float], None] = lambda _: None
     _peers: dict[int, int] = field(default_factory=dict)
     _settled_at_s: dict[int, float] = field(default_factory=dict)
     _loss_db: list[float] = field(default_factory=list)
@@ -146,6 +149,10 @@ class OpticalMatrix:
         power_dbm = self.launched_dbm.get(ingress, DARK_DBM) - self.loss_db(ingress, port)
         return round(min(power_dbm, self.limits_dbm.get(port, power_dbm)), 2)
 
+    def lit(self) -> dict[int, int]:
+        """Return the egress port of every ingress port whose light leaves the switch at present."""
+        return {a: b for a, b in self.circuits.items() if self.power_dbm(b) > DARK_DBM}
+
     def change(self, deletes: Iterable[int], creates: Sequence[tuple[int, int]]) -> float:
         """Delete the circuits of ports, then create circuits; return when all are settled.
 
@@ -190,6 +197,7 @@ class OpticalMatrix:
             self._disconnect(egress)
             self._peers |= {ingress: egress, egress: ingress}
             self._settled_at_s[ingress] = settled_at_s
+        self.on_change(settled_at_s)
         return settled_at_s
 
     def _check(

@@ -1,0 +1,1 @@
+"""The commands of ``lightloom testbed``: all but ``up`` are about the testbed that is up."""

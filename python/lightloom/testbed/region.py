@@ -1,0 +1,67 @@
+"""What a controller of the testbed needs: the file of the region, its port map and its password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightloom.testbed.layout import ServerLayout
+
+REGION, PORTS, PASSWORD = "region.toml", "ports.csv", "password"
+_REGION = """\
+name = "testbed"
+port_map = "{ports}"
+journal = "testbed.sqlite"
+
+[switches.ocs]
+url = "{url}"
+user = "admin"
+password_file = "{password}"
+
+[job]
+ranks_per_server = {ranks}
+gpus_per_server = {ranks}
+
+[rates]
+circuit_gbps = {circuit_gbps!r}
+eps_gbps = {eps_gbps!r}
+eps_nics = {eps_nics}
+
+[timing]
+link_up_s = 0                  # a device of the kernel needs no time for a new peer
+"""
+
+
+def write_region(folder: Path, layout: ServerLayout, url: str) -> Path:
+    """Write the files; return that of the region.
+
+    Parameters
+    ----------
+    folder
+        Where; files of an earlier testbed are replaced.
+    layout
+        Its servers and NICs.
+    url
+        Where the circuit switch listens.
+    """
+    rows = ["server,nic,ingress,egress"]
+    for nic in layout.all_nics():
+        if nic.is_optical:
+            port = layout.ingress_of(nic)
+            rows.append(f"server{nic.server},{nic.number},{port},{layout.ports + port}")
+    (folder / PORTS).write_text("\n".join(rows) + "\n")
+    password = folder / PASSWORD
+    password.touch(mode=0o600)
+    password.write_text("root\n")
+    region = folder / REGION
+    region.write_text(
+        _REGION.format(
+            ports=PORTS,
+            url=url,
+            password=PASSWORD,
+            ranks=layout.ranks_per_server,
+            circuit_gbps=layout.rate_gbps,
+            eps_gbps=layout.eps_gbps * layout.eps_nics,
+            eps_nics=layout.eps_nics,
+        )
+    )
+    return region

@@ -1,0 +1,141 @@
+"""What a testbed leaves in its folder, and whose folder it may be."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from lightloom.errors import LightloomError
+from lightloom.testbed import ServerLayout, daemon
+from lightloom.testbed.probe import check_programs
+from lightloom.testbed.record import (
+    LOCK,
+    RECORD,
+    TestbedRecord,
+    check_folder,
+    default_folder,
+    locked,
+    make_folder,
+)
+from lightloom.testbed.region import write_region
+
+LAYOUT = ServerLayout(servers=3, nics=3, rate_gbps=0.1, eps_gbps=0.2, ranks_per_server=2)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    record = TestbedRecord.new(LAYOUT, seed=7).write(tmp_path)
+    assert TestbedRecord.read(tmp_path) == record
+    changed = replace(record, keeper=12, handles={"server0": 3}, numbers=(5,)).write(tmp_path)
+    assert TestbedRecord.read(tmp_path) == changed
+    assert changed.path_of("server0") == "/proc/12/fd/3"
+    assert os.listdir(tmp_path) == [RECORD]
+    assert (tmp_path / RECORD).stat().st_mode & 0o077 == 0
+    assert TestbedRecord.new(LAYOUT).mark != record.mark
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"layout": {}}', '{"layout": {"servers": 0}}', "\x00", '{"mark": 1}']
+)
+def test_what_is_no_record_is_refused_in_one_line(tmp_path, text):
+    (tmp_path / RECORD).write_text(text)
+    with pytest.raises(LightloomError, match="no record of a testbed") as problem:
+        TestbedRecord.read(tmp_path)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_record_of_strange_facts_is_refused(tmp_path):
+    TestbedRecord.new(LAYOUT).write(tmp_path)
+    facts = json.loads((tmp_path / RECORD).read_text())
+    (tmp_path / RECORD).write_text(json.dumps({**facts, "surprise": 1}))
+    with pytest.raises(LightloomError, match="no record of a testbed"):
+        TestbedRecord.read(tmp_path)
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path):
+    """A record that somebody else has written, and that names processes to be killed."""
+    tmp_path.chmod(0o777)
+    with pytest.raises(LightloomError, match="nobody else owns"):
+        check_folder(tmp_path)
+    tmp_path.chmod(0o700)
+    link = tmp_path / "link"
+    link.symlink_to("/tmp")
+    with pytest.raises(LightloomError, match="nobody else owns"):
+        check_folder(link)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LightloomError, match="cannot make this folder: file exists"):
+        make_folder(tmp_path / "file")
+    make_folder(tmp_path / "new/er")
+    assert (tmp_path / "new/er").stat().st_mode & 0o777 == 0o700
+    check_folder(tmp_path / "absent")
+
+
+def test_two_commands_do_not_change_one_testbed(tmp_path):
+    with (
+        locked(tmp_path),
+        pytest.raises(LightloomError, match="another command is changing"),
+        locked(tmp_path),
+    ):
+        pass
+    with locked(tmp_path):  # it is free again
+        assert (tmp_path / LOCK).exists()
+
+
+def test_where_a_testbed_is_recorded(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert default_folder() == tmp_path / "lightloom-testbed"
+    monkeypatch.setenv("LIGHTLOOM_TESTBED", str(tmp_path / "mine"))
+    assert default_folder() == tmp_path / "mine"
+    monkeypatch.delenv("LIGHTLOOM_TESTBED")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert default_folder().name == "lightloom-testbed-1234"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert str(default_folder()) == "/run/lightloom-testbed"
+
+
+def test_a_controller_can_read_the_region(tmp_path):
+    """A port map that the region's file does not fit, found out when it is served."""
+    from lightloom.control.region_file import read_region
+
+    path = write_region(tmp_path, LAYOUT, "polatis+tl1://127.0.0.1:1")
+    region = read_region(path)
+    port_map = region.read_port_map(tmp_path)
+    assert port_map.nics_per_server == (2, 2, 2)
+    assert [str(nic.ingress.port) for nic in port_map.nics] == list("123456")
+    assert [int(nic.egress.port) for nic in port_map.nics] == list(range(7, 13))
+    assert (region.rates.circuit_gbps, region.rates.eps_gbps) == (0.1, 0.2)
+    assert (region.job.ranks_per_server, region.timing.link_up_s) == (2, 0)
+    assert region.switches["ocs"].credentials(tmp_path).password == "root"
+
+
+def test_marked_processes_are_found_and_killed():
+    mark = TestbedRecord.new(LAYOUT).mark
+    code = "import time; print(flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", code, mark]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        assert daemon.marked(mark) == [process.pid]
+        assert daemon.is_marked(process.pid, mark)
+        assert not daemon.is_marked(process.pid, mark[:-1])
+        daemon.kill([process.pid])
+        assert not daemon.is_marked(process.pid, mark)
+        assert process.wait(timeout=5) == -9
+    daemon.kill([process.pid])  # a process that is gone is no error
+    assert daemon.marked(mark) == []
+
+
+def test_a_process_that_does_not_start_says_why():
+    with pytest.raises(LightloomError, match=r"lightloom\.testbed\.absent did not start: .*absent"):
+        daemon.launch("lightloom.testbed.absent")
+
+
+@pytest.mark.parametrize("missing", ["tc", "nsenter"])
+def test_a_program_that_is_not_installed_is_named(monkeypatch, missing):
+    from lightloom.testbed import probe
+
+    monkeypatch.setattr(probe.shutil, "which", lambda name: None if name == missing else name)
+    with pytest.raises(LightloomError, match=f"^{missing} is not installed; install the package"):
+        check_programs()
