@@ -28,6 +28,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from lightloom.control.token import token_for
 from lightloom.errors import InputError
 from lightloom.schedule.carrying import CarriedPart, NicPlace
 from lightloom.torch.arrivals import Arrivals
@@ -209,11 +210,9 @@ class MixNet:
         if not dist.is_initialized():
             dist.init_process_group("gloo")
         settings: dict[str, Any] = {"controller": os.environ.get("LIGHTLOOM_CONTROLLER")}
-        if token_file := os.environ.get("LIGHTLOOM_TOKEN_FILE"):
-            try:
-                settings["token"] = Path(token_file).read_text("utf-8").split()[-1]
-            except (OSError, IndexError):
-                raise InputError(f"{token_file}: expected a file with a token") from None
+        token_file = os.environ.get("LIGHTLOOM_TOKEN_FILE")
+        if token_file and os.path.exists(token_file):  # a service makes it when it starts
+            settings["token"] = token_for(Path(token_file))
         if policy := os.environ.get("LIGHTLOOM_POLICY"):
             settings["policy"] = policy
         return cls(read_nics(path), **{**settings, **others})

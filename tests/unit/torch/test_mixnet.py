@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 from tests.control_regions import emulated
 from tests.torch_python import PYTHON, absent
+from tests.unit.testbed.conftest import lacking
 
 from lightloom.control.example import write_example
+from lightloom.testbed import Testbed
+from lightloom.testbed.ranks import run_ranks
+from lightloom.testbed.service import serving
 
 PROGRAM = Path(__file__).with_name("circuits_job.py")
 PACKAGE = Path(__file__).parents[3] / "python"
@@ -103,7 +107,9 @@ def test_what_is_wrong_on_one_rank_is_said_on_every_rank(packets, name, text):
 
 
 def test_bytes_of_packet_nics_are_planned(packets):
-    assert all(report["planned"] == {"circuits": 0, "optical_bytes": 0} for report in packets)
+    for report in packets:
+        assert (report["planned"]["circuits"], report["planned"]["optical_bytes"]) == (0, 0)
+        assert all(nic.startswith("eps:") for nic in report["planned"]["sent"])
 
 
 def test_bytes_of_circuits_are_planned(circuits):
@@ -168,3 +174,25 @@ def kill_when_asked(folder, process):
     process.kill()
     process.wait()
     (folder / "killed").touch()
+
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_in_namespaces_the_kernel_counts_what_is_planned(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    said = []
+    sizes = {"servers": 4, "nics": 4, "rate_gbps": 0.2, "settle_time": "20ms"}
+    with Testbed.up(tmp_path / "up", **sizes) as testbed, serving(testbed):
+        for checks in ("equal,fenced", "planned"):
+            before = testbed.counters()
+            words = [PYTHON, PROGRAM, "--folder", tmp_path, "--checks", checks, "--changes", "6"]
+            ended = run_ranks(testbed, list(map(str, words)), said.append)
+            assert not any(rank.status for rank in ended), "\n".join(said[-40:])
+        after = testbed.counters()
+    found = json.loads((tmp_path / "0.json").read_text())["planned"]
+    assert found["circuits"] > 0
+    for part, size in found["sent"].items():
+        counted = after[part].sent_bytes - before[part].sent_bytes
+        if part.startswith("nic:"):
+            # headers of frames, acknowledgments, and the reference of gloo on packet NICs alone
+            assert size <= counted <= 1.1 * size + 50_000, part
