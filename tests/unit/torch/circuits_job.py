@@ -254,6 +254,37 @@ def check_cut_off(mixnet, _given):
     return "equal"
 
 
+def check_endured(mixnet, given):
+    """All-to-alls for some seconds in which a NIC fails; nothing is lost, and none hangs."""
+    rank, longest_s, steps = dist.get_rank(), 0.0, 0
+    end = torch.tensor([time.time() + given.seconds], dtype=torch.float64)
+    dist.broadcast(end, 0)
+    going_on = torch.ones(1)
+    while going_on.item():
+        counts = random_counts(steps, most=8_000)
+        begin = time.monotonic()
+        moved, route = mixnet.all_to_all(draw(counts, steps, width=16), counts[rank].tolist())
+        longest_s = max(longest_s, time.monotonic() - begin)
+        came = []
+        for source, part in enumerate(moved.split(list(route.received))):
+            begins = int(counts[source, :rank].sum())
+            generator = torch.Generator().manual_seed(steps * 1000 + source)
+            rows = torch.randint(-8, 9, (int(counts[source].sum()), 16), generator=generator)
+            came.append(torch.equal(part, rows[begins : begins + len(part)].float()))
+        assert all(came), (steps, came)
+        steps += 1
+        if rank == 0 and steps == 3:
+            open(os.path.join(given.folder, "begun"), "w").close()
+        going_on[0] = time.time() < end.item()
+        dist.broadcast(going_on, 0)
+    return {
+        "steps": steps,
+        "longest_s": longest_s,
+        "mended": mixnet.streams.mended,
+        "failures": list(route.decision.failures),
+    }
+
+
 def lose(mixnet, nic):
     """Neither end of a NIC works any more: nothing arrives, and nothing leaves."""
     mixnet.arrivals.lose(nic)
@@ -367,6 +398,7 @@ def main():
     parser.add_argument("--policy", default="break-even")
     parser.add_argument("--timeout", type=float, default=10.0)
     parser.add_argument("--changes", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=5.0)
     given = parser.parse_args()
     if IS_TESTBED:
         run(int(os.environ["RANK"]), given)

@@ -176,23 +176,56 @@ def kill_when_asked(folder, process):
     (folder / "killed").touch()
 
 
-@pytest.mark.skipif(bool(lacking()), reason=lacking())
-def test_in_namespaces_the_kernel_counts_what_is_planned(tmp_path, monkeypatch):
+SIZES = {"servers": 4, "nics": 4, "rate_gbps": 0.2, "settle_time": "20ms"}
+
+
+def run_in(testbed, folder, checks, *words):
+    """Run the program in the servers of a testbed; what the first rank says."""
+    said = []
+    words = [PYTHON, PROGRAM, "--folder", folder, "--checks", checks, *words]
+    ended = run_ranks(testbed, list(map(str, words)), said.append)
+    assert not any(rank.status for rank in ended), "\n".join(said[-40:])
+    return json.loads((folder / "0.json").read_text())
+
+
+@pytest.fixture
+def testbed(tmp_path, monkeypatch):
+    """Four servers in the kernel whose circuits a controller serves."""
+    if reason := lacking():
+        pytest.skip(reason)
     monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    said = []
-    sizes = {"servers": 4, "nics": 4, "rate_gbps": 0.2, "settle_time": "20ms"}
-    with Testbed.up(tmp_path / "up", **sizes) as testbed, serving(testbed):
-        for checks in ("equal,fenced", "planned"):
-            before = testbed.counters()
-            words = [PYTHON, PROGRAM, "--folder", tmp_path, "--checks", checks, "--changes", "6"]
-            ended = run_ranks(testbed, list(map(str, words)), said.append)
-            assert not any(rank.status for rank in ended), "\n".join(said[-40:])
-        after = testbed.counters()
-    found = json.loads((tmp_path / "0.json").read_text())["planned"]
+    with Testbed.up(tmp_path / "up", **SIZES) as made, serving(made):
+        yield made
+
+
+def test_in_namespaces_the_kernel_counts_what_is_planned(testbed, tmp_path):
+    run_in(testbed, tmp_path, "equal,fenced", "--changes", "6")
+    before = testbed.counters()
+    found = run_in(testbed, tmp_path, "planned")["planned"]
+    after = testbed.counters()
     assert found["circuits"] > 0
+    assert any(part.startswith("nic:") for part in found["sent"])
     for part, size in found["sent"].items():
         counted = after[part].sent_bytes - before[part].sent_bytes
         if part.startswith("nic:"):
-            # headers of frames, acknowledgments, and the reference of gloo on packet NICs alone
+            # headers of frames, and acknowledgments; gloo is on packet NICs alone
             assert size <= counted <= 1.1 * size + 50_000, part
+
+
+def test_in_namespaces_a_nic_that_fails_loses_nothing(testbed, tmp_path):
+    def fail():
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for circuit in testbed.circuits()[:1]:
+            testbed.fail(f"nic:{circuit.server}/{circuit.nic}")
+
+    failing = threading.Thread(target=fail)
+    failing.start()
+    found = run_in(testbed, tmp_path, "endured", "--seconds", "6")["endured"]
+    failing.join()
+    assert found["steps"] > 5
+    assert found["longest_s"] < 6
+    assert testbed.failed()
+    assert testbed.failed()[0] in found["failures"]
