@@ -207,8 +207,7 @@ class AllToAllPlanner:
             if server is None or source == server:
                 cells = demand[source * each :, destination * each :][:each, :each]
                 cuts = self._over_nics(self._reached(paths, relays or {}), wires)
-                first = (source * each, destination * each)
-                parts += _cut(cells, first, cuts)
+                parts += _cut(cells, source * each, destination * each, cuts)
         return parts
 
     def _has_failed(self, row: tuple[int, ...]) -> bool:
@@ -315,12 +314,13 @@ def _holder(byte: int, size: int, count: int) -> int:
 
 def _cut(
     cells: npt.NDArray[np.uint64],
-    first: tuple[int, int],
+    first_source: int,
+    first_destination: int,
     cuts: Iterable[tuple[int, tuple[NicHop, ...]]],
 ) -> Iterator[CarriedPart]:
     """Deal the bytes of pairs of ranks out to consecutive parts of their line."""
     line = iter(
-        (first[0] + row, first[1] + column, int(size))
+        (first_source + row, first_destination + column, int(size))
         for (row, column), size in np.ndenumerate(cells)
         if size
     )

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from lightloom.control.documents import Document
 from lightloom.control.refusals import ServiceError
 from lightloom.demand.predictors import make_predictor
 from lightloom.errors import InputError, LightloomError, expected_one_of
@@ -56,7 +57,7 @@ class RegionCircuits:
     circuits: tuple[tuple[int, ...], ...] = ()
     relays: Mapping[int, int] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
-    carrying: Mapping[str, Any] = field(default_factory=dict)
+    carrying: Document = field(default_factory=dict)
     why: str = ""
     times: tuple[float, float] = (0.0, 0.0)
 
@@ -90,14 +91,16 @@ class CircuitDecisions:
         self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
         self._upcoming: dict[int | None, Future[RegionCircuits]] = {}
         self._has_warned = False
-        self.current = self._submit(None, {}).result()
+        self.current = self._submit(None, None, 0.0).result()
 
     @property
     def follow_demand(self) -> bool:
         """Whether each all-to-all is decided on."""
         return self._use == "break-even"
 
-    def upcoming(self, layer: int | None, demand: Demand | list[int], **facts: Any) -> None:
+    def upcoming(
+        self, layer: int | None, demand: Demand | list[int], hidden_s: float = 0.0
+    ) -> None:
         """Begin to decide for an all-to-all; all ranks call it in the same order.
 
         Parameters
@@ -107,18 +110,18 @@ class CircuitDecisions:
         demand
             Bytes from rank to rank, which the first rank alone must know, or those of this rank to
             each, which are gathered.
-        facts
-            For the journal of the controller, and ``hidden_s``.
+        hidden_s
+            Seconds until the all-to-all is reached.
         """
         if self.follow_demand:
-            self._upcoming[layer] = self._submit(demand, {"layer": layer, **facts})
+            self._upcoming[layer] = self._submit(demand, layer, hidden_s)
 
-    def take(self, layer: int | None, demand: Demand, **facts: Any) -> RegionCircuits:
+    def take(self, layer: int | None, demand: Demand) -> RegionCircuits:
         """Wait for the decision on an all-to-all; decide now if none was begun."""
         if self.follow_demand:
             future = self._upcoming.pop(layer, None)
             if future is None:
-                future = self._submit(demand, {"layer": layer, **facts})
+                future = self._submit(demand, layer, 0.0)
             self.current = future.result()
         return self.current
 
@@ -127,22 +130,22 @@ class CircuitDecisions:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _submit(
-        self, demand: Demand | list[int] | None, facts: Mapping[str, Any]
+        self, demand: Demand | list[int] | None, layer: int | None, hidden_s: float
     ) -> Future[RegionCircuits]:
-        return self._threads.submit(self._decide, demand, facts)
+        return self._threads.submit(self._decide, demand, layer, hidden_s)
 
     def _decide(
-        self, demand: Demand | list[int] | None, facts: Mapping[str, Any]
+        self, demand: Demand | list[int] | None, layer: int | None, hidden_s: float
     ) -> RegionCircuits:
         if isinstance(demand, list):
             mine = torch.tensor(demand, dtype=torch.int64)
             every = mine.new_empty(self._ranks * self._ranks)
             self._wait(dist.all_gather_into_tensor(every, mine, self._group, async_op=True))
             demand = every.view(self._ranks, self._ranks).numpy().astype(np.uint64)
-        told = self._asked(demand, facts) if self._rank == 0 else None
+        told = self._asked(demand, layer, hidden_s) if self._rank == 0 else None
         return broadcast(told, self._group, self._wait)
 
-    def _asked(self, demand: Demand | None, facts: Mapping[str, Any]) -> RegionCircuits:
+    def _asked(self, demand: Demand | None, layer: int | None, hidden_s: float) -> RegionCircuits:
         """What the controller says, on the first rank."""
         begin = time.time()
         revision = self.current.revision + 1 if demand is not None else 0
@@ -152,14 +155,14 @@ class CircuitDecisions:
             return self._without("no controller was named", revision)
         try:
             if demand is None:
-                reply: Mapping[str, Any] = self._member.region
+                reply = self._member.region
                 if not self._member.is_there:
                     raise ServiceError("the controller does not answer")
             else:
                 # circuits are duplex: the combine that follows takes the same ones
                 both = np.stack([demand, demand.T])
-                hidden_s = [float(facts.get("hidden_s", 0.0)), 0.0]
-                reply = self._member.demand(both, **{**facts, "hidden_s": hidden_s})
+                facts: Document = {"job": "torch", "layer": layer, "hidden_s": [hidden_s, 0.0]}
+                reply = self._member.demand(both, facts)
         except LightloomError as error:
             return self._without(str(error), revision)
         self._has_warned = False

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +34,13 @@ from lightloom.torch.arrivals import Arrivals
 from lightloom.torch.circuit_decisions import CircuitDecisions, Demand, RegionCircuits
 from lightloom.torch.gate import Gate
 from lightloom.torch.job_nics import ServerNics, nics_of, read_nics
+from lightloom.torch.octets import as_octets
 from lightloom.torch.planners import Planners
 from lightloom.torch.region_member import RegionMember
 from lightloom.torch.ring_sums import RingSums
 from lightloom.torch.server_memory import Octets, ServerMemory
 from lightloom.torch.step_agreement import StepAgreement
-from lightloom.torch.streams import StreamLimits, Streams, Way
+from lightloom.torch.streams import RankStreams, StreamLimits, Way
 from lightloom.torch.waiting import Watch
 from lightloom.torch.wires import SECRET_BYTES, NicAddress, Wires, is_there
 
@@ -62,7 +62,7 @@ class CircuitRoute:
     received: tuple[int, ...]
     sent: tuple[int, ...]
     decision: RegionCircuits
-    mixnet: MixNet
+    mixnet: MixNetCollectives
     counts: npt.NDArray[np.int64]
 
     def combine(self, rows: torch.Tensor) -> torch.Tensor:
@@ -101,7 +101,7 @@ class CircuitRoute:
         return moved.reshape(sum(self.received), *rows.shape[1:])
 
 
-class MixNet:
+class MixNetCollectives:
     """The collectives of a job whose servers have NICs on circuits and on packet switches.
 
     All ranks of the default process group make one, and call its methods in the same order.
@@ -171,7 +171,7 @@ class MixNet:
         sockets = self.arrivals.listeners
         ports = {nic: listener.getsockname()[:2] for nic, listener in sockets.items()}
         wires.ports = self.agreement.gather_objects(ports)
-        self.streams = Streams(
+        self.streams = RankStreams(
             self.rank,
             self.nics,
             wires=wires,
@@ -189,10 +189,19 @@ class MixNet:
             lambda work: self.agreement.wait(work, timeout_s + decide_s),
         )
         self.planners = Planners(self.nics)
-        self._sums = RingSums(self)
+        self._sums = RingSums(
+            self.rank,
+            self.nics,
+            agreement=self.agreement,
+            memory=self.memory,
+            streams=self.streams,
+            watch=self.watch,
+        )
 
     @classmethod
-    def from_environment(cls, **others: Any) -> MixNet:
+    def from_environment(
+        cls, *, timeout_s: float = 30.0, decide_s: float = 10.0, limits: StreamLimits | None = None
+    ) -> MixNetCollectives:
         """Make one of what the environment says.
 
         ``LIGHTLOOM_NICS`` is a file of NICs, ``LIGHTLOOM_CONTROLLER`` an address,
@@ -209,13 +218,17 @@ class MixNet:
             raise InputError("LIGHTLOOM_NICS: expected a file of the NICs of the job's servers")
         if not dist.is_initialized():
             dist.init_process_group("gloo")
-        settings: dict[str, Any] = {"controller": os.environ.get("LIGHTLOOM_CONTROLLER")}
-        token_file = os.environ.get("LIGHTLOOM_TOKEN_FILE")
-        if token_file and os.path.exists(token_file):  # a service makes it when it starts
-            settings["token"] = token_for(Path(token_file))
-        if policy := os.environ.get("LIGHTLOOM_POLICY"):
-            settings["policy"] = policy
-        return cls(read_nics(path), **{**settings, **others})
+        token_file = Path(os.environ.get("LIGHTLOOM_TOKEN_FILE", ""))
+        return cls(
+            read_nics(path),
+            controller=os.environ.get("LIGHTLOOM_CONTROLLER"),
+            # a service makes the file when it starts
+            token=token_for(token_file) if token_file.is_file() else "",
+            policy=os.environ.get("LIGHTLOOM_POLICY", "break-even"),
+            timeout_s=timeout_s,
+            decide_s=decide_s,
+            limits=limits,
+        )
 
     def all_to_all(
         self, x: torch.Tensor, splits: Sequence[int], *, layer: int | None = None
@@ -249,7 +262,7 @@ class MixNet:
         problem = _problem(x, splits, self.nics.ranks)
         counts = self.agreement.agree(f"all_to_all of {signature(x)}", list(splits), problem)
         demand = counts.astype(np.uint64) * np.uint64(row_bytes(x))
-        decision = self.decisions.take(layer, demand, job="torch")
+        decision = self.decisions.take(layer, demand)
         route = CircuitRoute(
             tuple(counts[:, self.rank].tolist()),
             tuple(counts[self.rank].tolist()),
@@ -280,7 +293,7 @@ class MixNet:
             Seconds until it is reached, which a switch may take for nothing.
         """
         told = demand if isinstance(demand, np.ndarray) else [int(size) for size in demand]
-        self.decisions.upcoming(layer, told, hidden_s=hidden_s, job="torch")
+        self.decisions.upcoming(layer, told, hidden_s)
 
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """Return the sum of a tensor over all ranks, by the packet NICs; see :class:`RingSums`.
@@ -501,14 +514,6 @@ def _each(act: Callable[[int], None], numbers: Sequence[int], timeout_s: float) 
     deadline = time.monotonic() + timeout_s
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def as_octets(tensor: torch.Tensor) -> Octets:
-    """The bytes of a contiguous tensor of the host, in the same memory."""
-    if tensor.numel() == 0:
-        return np.empty(0, np.uint8)
-    octets: Octets = tensor.reshape(-1).view(torch.uint8).numpy()
-    return octets
 
 
 def row_elements(x: torch.Tensor) -> int:

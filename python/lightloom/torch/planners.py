@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any
 
+from lightloom.control.documents import Document
 from lightloom.errors import InputError
 from lightloom.schedule.carrying import (
     AllToAllPlanner,
@@ -64,7 +63,7 @@ def _failed(parts: tuple[str, ...]) -> list[NicPlace]:
     return found
 
 
-def _decider(nics: JobNics, carrying: Mapping[str, Any]) -> Decider | None:
+def _decider(nics: JobNics, carrying: Document) -> Decider | None:
     """The controller's decider, for what it says of its region."""
     if not carrying:
         return None

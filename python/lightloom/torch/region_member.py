@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,15 @@ _AGAIN_S, _LOOK_S = 0.5, 0.001
 _DRAIN_S = 10.0
 
 Result = TypeVar("Result")
+
+
+class DrainedFence(NamedTuple):
+    """A fence, the servers behind it, and when it was drained and opened by the machine's clock."""
+
+    number: int
+    servers: frozenset[int]
+    drained_s: float
+    opened_s: float = 0.0
 
 
 class RegionMember:
@@ -63,8 +72,8 @@ class RegionMember:
         self._reported: set[str] = set()
         #: what the controller said when the server joined; empty before
         self.region: Document = {}
-        #: fences that were drained and opened: name, when, and servers
-        self.fences: list[tuple[str, float, list[int]]] = []
+        #: those that this server has drained for
+        self.fences: list[DrainedFence] = []
         #: called when the controller comes and goes, with why
         self.on_change: Callable[[bool, str], None] = lambda _is_there, _why: None
         self._loop = asyncio.new_event_loop()
@@ -79,7 +88,7 @@ class RegionMember:
         """Whether the controller answers."""
         return self._client is not None
 
-    def demand(self, matrices: npt.NDArray[np.uint64], **facts: Any) -> Document:
+    def demand(self, matrices: npt.NDArray[np.uint64], facts: Document) -> Document:
         """Send the demand of upcoming all-to-alls; the controller's answer.
 
         Raises
@@ -117,7 +126,7 @@ class RegionMember:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(2.0)
 
-    def _wait(self, request: Coroutine[Any, Any, Result]) -> Result:
+    def _wait(self, request: Coroutine[object, None, Result]) -> Result:
         future = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
             return future.result(self._timeout_s + 1.0)
@@ -182,7 +191,9 @@ class RegionMember:
             left = self._over_circuits(servers)
             if left > 0:
                 raise ServiceError(f"{left} bytes over circuits were not acknowledged")
-            self.fences.append((name, time.monotonic(), servers))
+            fence = DrainedFence(int(facts["fence"]), frozenset(servers), time.monotonic())
+            self.fences.append(fence)
         elif name == "ready":
-            self.fences.append((name, time.monotonic(), []))
+            if self.fences and self.fences[-1].opened_s == 0:
+                self.fences[-1] = self.fences[-1]._replace(opened_s=time.monotonic())
             self._gate.open(facts["circuits"])

@@ -9,19 +9,40 @@ ranks to the bit. Sums are of the tensor's own type.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-if TYPE_CHECKING:
-    from lightloom.torch.mixnet import MixNet
+from lightloom.schedule.carrying import JobNics
+from lightloom.torch.octets import as_octets
+from lightloom.torch.server_memory import ServerMemory
+from lightloom.torch.step_agreement import StepAgreement
+from lightloom.torch.streams import RankStreams
+from lightloom.torch.waiting import Watch
 
 
 class RingSums:
-    """The all-reduce of a job."""
+    """The all-reduce of a job.
 
-    def __init__(self, mixnet: MixNet) -> None:
-        self._mixnet = mixnet
+    Parameters
+    ----------
+    rank, nics
+        The rank, and the NICs of its job.
+    agreement, memory, streams, watch
+        Of the rank and its server.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        nics: JobNics,
+        *,
+        agreement: StepAgreement,
+        memory: ServerMemory,
+        streams: RankStreams,
+        watch: Watch,
+    ) -> None:
+        self._rank, self._nics = rank, nics
+        self._agreement, self._memory = agreement, memory
+        self._streams, self._watch = streams, watch
 
     def sum(self, x: torch.Tensor) -> torch.Tensor:
         """Return the sum of a tensor over all ranks.
@@ -33,10 +54,7 @@ class RingSums:
         RankError
             If a rank does not answer.
         """
-        from lightloom.torch.mixnet import as_octets
-
-        mixnet = self._mixnet
-        agreement, memory, nics = mixnet.agreement, mixnet.memory, mixnet.nics
+        agreement, memory, nics = self._agreement, self._memory, self._nics
         each, count = nics.ranks_per_server, x.numel()
         kind = str(x.dtype).removeprefix("torch.")
         agreement.agree(f"all_reduce of {count} {kind}", [], "")
@@ -50,7 +68,7 @@ class RingSums:
         out[: count * size] = as_octets(flat)
         out[count * size : whole * size] = 0
         memory.sent_is_ready(step)
-        local = mixnet.rank % each
+        local = self._rank % each
         span = slice(local * nics.servers * part * size, (local + 1) * nics.servers * part * size)
         total = torch.zeros(0, dtype=x.dtype)
         for other in range(each):
@@ -67,16 +85,13 @@ class RingSums:
             begin = other * nics.servers * part * size
             sums = memory.summed_by(other, step)[whole * size :][: nics.servers * part * size]
             octets[begin : begin + len(sums)] = sums
-        mixnet.streams.flush()
+        self._streams.flush()
         return result[:count].reshape(x.shape).to(x.device)
 
     def _around(self, parts: list[torch.Tensor], received: torch.Tensor, step: int) -> None:
         """Send parts around the ring: first what is to be added up, then the sums."""
-        from lightloom.torch.mixnet import as_octets
-
-        mixnet = self._mixnet
-        nics, servers = mixnet.nics, mixnet.nics.servers
-        server, local = divmod(mixnet.rank, nics.ranks_per_server)
+        nics, servers = self._nics, self._nics.servers
+        server, local = divmod(self._rank, nics.ranks_per_server)
         peer = (server + 1) % servers
         to = peer * nics.ranks_per_server + local
         hops = nics.packet_hops(server, peer) if servers > 1 else []
@@ -84,7 +99,7 @@ class RingSums:
         for number in range(2 * (servers - 1)):
             adds = number < servers - 1
             leaving = (server - number - 1) % servers
-            mixnet.streams.send(
+            self._streams.send(
                 (hops[local % len(hops)],),
                 to,
                 step=step,
@@ -92,9 +107,9 @@ class RingSums:
                 offset=number * size,
                 data=memoryview(as_octets(parts[leaving])),
             )
-            mixnet.agreement.expected += size
-            mixnet.watch.until(
-                lambda: mixnet.memory.received() >= mixnet.agreement.expected,
+            self._agreement.expected += size
+            self._watch.until(
+                lambda: self._memory.received() >= self._agreement.expected,
                 lambda at=number: f"part {at} of the ring of step {step} did not come",
             )
             coming = parts[(leaving - 1) % servers]
@@ -103,4 +118,4 @@ class RingSums:
                 coming.add_(came)
             else:
                 coming.copy_(came)
-            mixnet.streams.flush()
+            self._streams.flush()

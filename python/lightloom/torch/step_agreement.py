@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ import torch.distributed as dist
 
 from lightloom.errors import InputError
 from lightloom.torch.waiting import Watch
+
+Given = TypeVar("Given")
 
 #: bits of a digest
 _DIGEST = 62
@@ -113,8 +115,8 @@ class StepAgreement:
             self._watch.on_failure(self._find_gone() or f"a rank does not answer ({said})")
             self._watch.check()
 
-    def gather_objects(self, value: Any) -> list[Any]:
+    def gather_objects(self, value: Given) -> list[Given]:
         """What each rank has given, in their order."""
-        every: list[Any] = [None] * self._ranks
+        every = [value] * self._ranks
         dist.all_gather_object(every, value, group=self._group)
         return every

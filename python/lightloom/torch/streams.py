@@ -1,4 +1,4 @@
-"""Streams of frames to ranks of other servers, over circuits, packets and relays.
+"""RankStreams of frames to ranks of other servers, over circuits, packets and relays.
 
 A stream goes from one rank to another over given NICs. It opens on first use and stays; a thread
 sends its frames and counts those that the other end has. A connection that breaks or stalls is
@@ -97,8 +97,8 @@ class _Sent:
 
 
 @dataclass(frozen=True)
-class StreamEvent:
-    """What happened to a frame that went over a circuit, by the clock of the machine."""
+class CircuitFrame:
+    """A frame that went over a circuit, and when, by the clock of the machine."""
 
     way: Way
     began_s: float
@@ -106,10 +106,10 @@ class StreamEvent:
     size_bytes: int
 
 
-class Stream:
+class RankStream:
     """Frames from this rank to another, in order, over NICs that may change."""
 
-    def __init__(self, streams: Streams, number: int, way: Way, peer: int) -> None:
+    def __init__(self, streams: RankStreams, number: int, way: Way, peer: int) -> None:
         self._streams, self._number, self.way, self._peer = streams, number, way, peer
         self._queue: deque[_Frame] = deque()
         self._sent: deque[_Sent] = deque()
@@ -316,7 +316,7 @@ class Stream:
         return False
 
 
-class Streams:
+class RankStreams:
     """All streams of a rank.
 
     Parameters
@@ -344,7 +344,7 @@ class Streams:
         self.wires, self.memory, self.gate, self.limits = wires, memory, gate, limits
         self._watch = watch
         self._server = rank // nics.ranks_per_server
-        self._streams: dict[tuple[Way, int], Stream] = {}
+        self._streams: dict[tuple[Way, int], RankStream] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._outstanding = 0
@@ -352,7 +352,7 @@ class Streams:
         #: bytes over each NIC of the ways of this rank's streams, once acknowledged
         self.sent: Counter[tuple[NicPlace, str]] = Counter()
         #: frames over circuits, where they are recorded
-        self.events: list[StreamEvent] | None = None
+        self.events: list[CircuitFrame] | None = None
         #: streams that went on over other NICs
         self.mended = 0
         #: called with a way that broke where the rank at its end answers over another, and why
@@ -398,7 +398,7 @@ class Streams:
                 stream.close()
                 stream = None
             if stream is None:
-                stream = Stream(self, next(self._numbers), way, peer)
+                stream = RankStream(self, next(self._numbers), way, peer)
                 self._streams[way, peer] = stream
             stream.put(frames)
 
@@ -415,7 +415,7 @@ class Streams:
             lambda: f"{self._outstanding} frames were not acknowledged",
         )
 
-    def all(self) -> list[Stream]:
+    def all(self) -> list[RankStream]:
         """The streams that there are."""
         with self._lock:
             return list(self._streams.values())
@@ -488,7 +488,7 @@ class Streams:
                 self.sent[hop.sender, "sent"] += len(frame.data)
                 self.sent[hop.receiver, "received"] += len(frame.data)
             if self.events is not None and way[0].sender.is_optical:
-                self.events.append(StreamEvent(way, began_s, now_s, len(frame.data)))
+                self.events.append(CircuitFrame(way, began_s, now_s, len(frame.data)))
             self._outstanding -= 1
             is_last = self._outstanding == 0
         if is_last:

@@ -6,7 +6,6 @@ a process in the network namespace of its server.
 
 import argparse
 import datetime
-import itertools
 import json
 import os
 import sys
@@ -22,6 +21,7 @@ import torch.multiprocessing as mp
 from lightloom.errors import LightloomError
 from lightloom.schedule.carrying import sent_and_received
 from lightloom.torch import DemandMonitor, MixNet, NicAddress, ServerNics, StreamLimits
+from lightloom.torch.region_member import DrainedFence
 
 IS_TESTBED = "LIGHTLOOM_NICS" in os.environ
 SERVERS, EACH, OPTICAL, PACKET = 4, int(os.environ.get("LOCAL_WORLD_SIZE", "2")), 2, 2
@@ -157,6 +157,32 @@ def pairings():
             yield counts
 
 
+def assert_dark(mixnet, fences):
+    """No frame is on its way over a circuit between servers behind a fence.
+
+    From when a server has drained until it hears that circuits are there it begins none, and from
+    when all have drained until the first hears that, none of the others' is on its way either.
+    """
+    windows = {}
+    for server, told in enumerate(fences[::EACH]):
+        for fence in told:
+            windows.setdefault(fence.number, []).append((server, fence))
+    for event in mixnet.streams.events:
+        ends = {event.way[0].sender.server, event.way[0].receiver.server}
+        for found in windows.values():
+            drained = max(fence.drained_s for _, fence in found)
+            opened = min(fence.opened_s for _, fence in found)
+            spans = [(drained, opened)]
+            spans += [
+                (fence.drained_s, fence.opened_s)
+                for server, fence in found
+                if server == event.way[0].sender.server
+            ]
+            if ends <= found[0][1].servers:
+                for begin, end in spans:
+                    assert event.acknowledged_s <= begin or event.began_s >= end, (event, begin)
+
+
 def check_fenced(mixnet, given):
     """Circuits change before each all-to-all, some while another is under way; all is equal."""
     mixnet.streams.events = []
@@ -172,22 +198,12 @@ def check_fenced(mixnet, given):
         before = route.decision.circuits
     fences = [None] * RANKS
     told = mixnet.member.fences if mixnet.member is not None else []
-    dist.all_gather_object(fences, told)
-    for told in fences:
-        dark = [
-            (begin, end, set(dark_servers))
-            for (name, begin, dark_servers), (other, end, _) in itertools.pairwise(told)
-            if (name, other) == ("drain", "ready")
-        ]
-        for event in mixnet.streams.events:
-            ends = {event.way[0].sender.server, event.way[0].receiver.server}
-            for begin, end, dark_servers in dark:
-                if ends <= dark_servers:
-                    assert event.acknowledged_s <= begin or event.began_s >= end, (event, begin)
+    dist.all_gather_object(fences, [tuple(fence) for fence in told])
+    assert_dark(mixnet, [[DrainedFence(*fence) for fence in told] for told in fences])
     return {
         "changes": changes,
         "over_circuits": sum(event.size_bytes for event in mixnet.streams.events),
-        "fences": sum(name == "drain" for told in fences for name, *_ in told),
+        "fences": sum(map(len, fences)),
     }
 
 
