@@ -27,7 +27,7 @@ from lightloom.torch.agreement import RankError
 from lightloom.torch.all_to_all import Route, all_to_all_tp
 from lightloom.torch.circuit_decisions import DemandMonitor, RegionCircuits
 from lightloom.torch.job_nics import ServerNics
-from lightloom.torch.mixnet import CircuitRoute
+from lightloom.torch.mixnet import CircuitRoute, MovedRows
 from lightloom.torch.mixnet import MixNetCollectives as MixNet
 from lightloom.torch.streams import StreamLimits
 from lightloom.torch.wires import NicAddress
@@ -36,6 +36,7 @@ __all__ = [
     "CircuitRoute",
     "DemandMonitor",
     "MixNet",
+    "MovedRows",
     "NicAddress",
     "RankError",
     "RegionCircuits",

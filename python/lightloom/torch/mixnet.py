@@ -45,6 +45,33 @@ from lightloom.torch.waiting import Watch
 from lightloom.torch.wires import SECRET_BYTES, NicAddress, Wires, is_there
 
 
+@dataclass(frozen=True)
+class MovedRows:
+    """One all-to-all of a rank, for its timeline.
+
+    Attributes
+    ----------
+    name, layer
+        ``all_to_all``, ``combine`` or ``gradient``, and of which layer.
+    begin_s, end_s
+        By the clock of the machine, from when all ranks had come.
+    waited_s
+        Seconds before ``begin_s`` for the decision and its change of circuits that nothing hid.
+    remote_bytes
+        What this rank sent to other servers.
+    circuits
+        How many carried traffic.
+    """
+
+    name: str
+    layer: int | None
+    begin_s: float
+    end_s: float
+    waited_s: float
+    remote_bytes: int
+    circuits: int
+
+
 @dataclass(frozen=True, eq=False)
 class CircuitRoute:
     """How rows went to their ranks, and the way back.
@@ -64,6 +91,9 @@ class CircuitRoute:
     decision: RegionCircuits
     mixnet: MixNetCollectives
     counts: npt.NDArray[np.int64]
+    layer: int | None = None
+    name: str = "all_to_all"
+    waited_s: float = 0.0
 
     def combine(self, rows: torch.Tensor) -> torch.Tensor:
         """Return results to the ranks that their rows came from, over the same circuits.
@@ -88,17 +118,18 @@ class CircuitRoute:
         problem = ""
         if len(rows) != sum(self.received):
             problem = f"combine: {len(rows)} rows; expected the {sum(self.received)} that came"
-        back = CircuitRoute(
-            self.sent, self.received, self.decision, self.mixnet, self.counts.T.copy()
-        )
-        return back.move(rows, "combine", problem)
+        back = self.back("combine")
+        name = f"combine of {signature(rows)}"
+        self.mixnet.agreement.agree(name, list(back.sent), problem)
+        moved: torch.Tensor = _Moved.apply(rows.reshape(len(rows), row_elements(rows)), back)
+        return moved.reshape(sum(back.received), *rows.shape[1:])
 
-    def move(self, rows: torch.Tensor, name: str, problem: str = "") -> torch.Tensor:
-        """Send rows along this route, once all ranks agree that they do; with a gradient."""
-        mixnet = self.mixnet
-        mixnet.agreement.agree(f"{name} of {signature(rows)}", list(self.sent), problem)
-        moved: torch.Tensor = _Moved.apply(rows.reshape(len(rows), row_elements(rows)), self)
-        return moved.reshape(sum(self.received), *rows.shape[1:])
+    def back(self, name: str) -> CircuitRoute:
+        """The same route from its ends to its beginnings."""
+        counts = self.counts.T.copy()
+        return CircuitRoute(
+            self.sent, self.received, self.decision, self.mixnet, counts, self.layer, name
+        )
 
 
 class MixNetCollectives:
@@ -189,6 +220,8 @@ class MixNetCollectives:
             lambda work: self.agreement.wait(work, timeout_s + decide_s),
         )
         self.planners = Planners(self.nics)
+        #: all-to-alls of this rank, once this is a list
+        self.records: list[MovedRows] | None = None
         self._sums = RingSums(
             self.rank,
             self.nics,
@@ -262,6 +295,7 @@ class MixNetCollectives:
         problem = _problem(x, splits, self.nics.ranks)
         counts = self.agreement.agree(f"all_to_all of {signature(x)}", list(splits), problem)
         demand = counts.astype(np.uint64) * np.uint64(row_bytes(x))
+        asked_s = time.monotonic()
         decision = self.decisions.take(layer, demand)
         route = CircuitRoute(
             tuple(counts[:, self.rank].tolist()),
@@ -269,6 +303,8 @@ class MixNetCollectives:
             decision,
             self,
             counts,
+            layer,
+            waited_s=time.monotonic() - asked_s,
         )
         moved: torch.Tensor = _Moved.apply(x.reshape(len(x), row_elements(x)), route)
         return moved.reshape(sum(route.received), *x.shape[1:]), route
@@ -471,6 +507,18 @@ class MixNetCollectives:
 
         threading.Thread(target=tell, daemon=True).start()
 
+    def record(self, route: CircuitRoute, begin_s: float, size_bytes: int) -> None:
+        """Keep when rows moved, where that is wanted."""
+        if self.records is not None:
+            each, at = self.nics.ranks_per_server, self._server * self.nics.ranks_per_server
+            inside = sum(route.sent[at : at + each]) / max(1, sum(route.sent))
+            self.records.append(
+                MovedRows(
+                    route.name, route.layer, begin_s, time.monotonic(), route.waited_s,
+                    round(size_bytes * (1 - inside)), len(route.decision.circuits),
+                )
+            )  # fmt: skip
+
     def nic_bytes(self) -> Mapping[tuple[NicPlace, str], int]:
         """Bytes that streams of this rank sent over each NIC of their ways, acknowledged."""
         return dict(self.streams.sent)
@@ -490,9 +538,7 @@ class _Moved(torch.autograd.Function):
         ctx: FunctionCtx, gradient: torch.Tensor
     ) -> tuple[torch.Tensor, None]:
         route: CircuitRoute = ctx.route  # type: ignore[attr-defined]
-        back = CircuitRoute(
-            route.sent, route.received, route.decision, route.mixnet, route.counts.T.copy()
-        )
+        back = route.back("gradient")
         name = f"gradient of {signature(gradient)}"
         route.mixnet.agreement.agree(name, list(back.sent), "")
         return _moved(gradient, back), None
@@ -502,7 +548,9 @@ def _moved(rows: torch.Tensor, route: CircuitRoute) -> torch.Tensor:
     demand = route.counts.astype(np.uint64) * np.uint64(row_bytes(rows))
     out = rows.new_empty((sum(route.received), rows.shape[1]), device="cpu")
     octets = as_octets(rows.detach().to("cpu").contiguous())
+    begin_s = time.monotonic()
     route.mixnet.play(octets, demand, route.decision, as_octets(out))
+    route.mixnet.record(route, begin_s, len(octets))
     return out.to(rows.device)
 
 

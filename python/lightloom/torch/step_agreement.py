@@ -100,10 +100,11 @@ class StepAgreement:
             If a rank does not answer.
         """
         assert work is not None, "asked to run beside others"
-        work.get_future().add_done_callback(lambda _future: self._watch.notify())
+        future = work.get_future()  # it is done before the operation says so
+        future.add_done_callback(lambda _future: self._watch.notify())
         try:
             self._watch.until(
-                work.is_completed,
+                future.done,
                 lambda: self._find_gone() or f"step {self.step} was not agreed on",
                 timeout_s,
             )
