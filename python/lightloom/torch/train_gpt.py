@@ -40,6 +40,7 @@ class Experts(nn.Module):
         torch.manual_seed(layer)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Tokens to their experts and back."""
         weight, chosen = self.gate(x).softmax(-1).max(-1)
         order = chosen.argsort(stable=True)
         counts = torch.bincount(chosen, minlength=self.gate.out_features).view(self.ranks, -1)
@@ -59,7 +60,7 @@ class Experts(nn.Module):
         return weight.unsqueeze(1) * torch.empty_like(home).index_copy(0, order, home)
 
 
-class Block(nn.Module):
+class GptBlock(nn.Module):
     """Attention and experts."""
 
     def __init__(self, mixnet: MixNet, layer: int, hidden: int, experts: int) -> None:
@@ -70,6 +71,7 @@ class Block(nn.Module):
         self.register_buffer("mask", torch.ones(SEQUENCE, SEQUENCE).triu(1).bool())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One layer."""
         seen = self.norms[0](x)
         x = x + self.attention(seen, seen, seen, attn_mask=self.mask, need_weights=False)[0]
         return x + self.experts(self.norms[1](x).flatten(0, 1)).view_as(x)
@@ -84,11 +86,12 @@ class Gpt(nn.Module):
         self.tokens = nn.Embedding(VOCABULARY, hidden)
         self.places = nn.Parameter(torch.randn(SEQUENCE, hidden) / 10)
         self.blocks = nn.Sequential(
-            *(Block(mixnet, layer, hidden, experts) for layer in range(layers))
+            *(GptBlock(mixnet, layer, hidden, experts) for layer in range(layers))
         )
         self.head = nn.Linear(hidden, VOCABULARY)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Scores of the next tokens."""
         return self.head(self.blocks(self.tokens(tokens) + self.places))
 
 
@@ -113,7 +116,8 @@ def add_up_gradients(model: Gpt, mixnet: MixNet) -> None:
 def main() -> None:
     """Train and print a line of JSON per step."""
     parser = argparse.ArgumentParser(description="train a small GPT with experts over circuits")
-    sizes = {"steps": 4, "layers": 2, "hidden": 64, "experts": 8, "sequences": 8}
+    experts = 2 * int(os.environ.get("WORLD_SIZE", "1"))
+    sizes = {"steps": 4, "layers": 2, "hidden": 128, "experts": experts, "sequences": 8}
     for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     given = parser.parse_args()
