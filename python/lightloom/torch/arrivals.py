@@ -33,6 +33,7 @@ from lightloom.torch.wires import (
     Greeting,
     Wires,
     cut,
+    end,
     receive_whole,
 )
 
@@ -97,8 +98,12 @@ class Arrivals:
         self._closed.set()
         for listener in self.listeners.values():
             listener.close()
-        for connection in list(self._connections):
-            cut(connection)
+        for connection in self.connections():
+            end(connection)
+
+    def connections(self) -> list[socket.socket]:
+        """Connections that others have made, or that pass their bytes on."""
+        return list(self._connections)
 
     def lose(self, nic: NicPlace) -> None:
         """End what goes over a NIC and take nothing there, as if it had failed."""
@@ -108,7 +113,7 @@ class Arrivals:
             listener.close()
         for connection, place in list(self._connections.items()):
             if place == nic:
-                cut(connection)
+                end(connection)
 
     def _accept(self) -> None:
         while not self._closed.is_set():
@@ -156,7 +161,7 @@ class Arrivals:
             with stream.lock:
                 before, stream.connection = stream.connection, None
             if before is not None:
-                cut(before)
+                end(before)
             if not stream.ended.wait(_GREETING_S):
                 return
         with stream.lock:
@@ -209,12 +214,12 @@ class Arrivals:
             back = threading.Thread(target=_pump, args=(further, connection.sendall), daemon=True)
             back.start()
             _pump(connection, lambda data: self._pass_on(further, hop, data))
-            cut(further)
+            end(further)
             back.join(_GREETING_S)
         finally:
             self._connections.pop(further, None)
             cut(further)
-            cut(connection)
+            end(connection)
 
     def _pass_on(self, further: socket.socket, hop: NicHop, data: memoryview) -> None:
         """Send bytes of another server; over a circuit once it is there, until all have come."""
@@ -249,7 +254,7 @@ def _pump(source: socket.socket, send: Callable[[memoryview], object]) -> None:
     with contextlib.suppress(OSError):
         while count := source.recv_into(buffer):
             send(view[:count])
-    cut(source)
+    end(source)
 
 
 def _unsent(connection: socket.socket) -> int:

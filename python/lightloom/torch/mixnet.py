@@ -45,6 +45,10 @@ from lightloom.torch.waiting import Watch
 from lightloom.torch.wires import SECRET_BYTES, NicAddress, Wires, is_there
 
 
+#: seconds before each look at a NIC over which a stream broke: one that answers has not failed
+_LOOKS_S = (0.0, 0.1, 0.3)
+
+
 @dataclass(frozen=True)
 class MovedRows:
     """One all-to-all of a rank, for its timeline.
@@ -482,8 +486,10 @@ class MixNetCollectives:
         """A stream broke, though the rank at its end answers: look whether a NIC has failed."""
 
         def look() -> None:
-            if self.streams.works(way, peer) is not False:
-                return
+            for wait_s in _LOOKS_S:
+                time.sleep(wait_s)
+                if self.streams.works(way, peer) is not False:
+                    return
             blamed = way[-1].receiver
             for hop in way:
                 where: NicAddress | None = self._places.get(hop.sender)

@@ -37,6 +37,7 @@ from lightloom.torch.wires import (
     Greeting,
     Wires,
     cut,
+    end,
 )
 
 #: bytes of a frame at most, and frames that may be on their way
@@ -136,9 +137,8 @@ class RankStream:
 
     def break_off(self) -> None:
         """Cut the connection, as if a NIC had failed."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+        if (made := self._socket) is not None:
+            end(made)
 
     def close(self) -> None:
         """Send nothing more."""
@@ -146,27 +146,29 @@ class RankStream:
             self._is_closed = True
             self._is_new.notify()
         if self._socket is not None:
-            cut(self._socket)
+            end(self._socket)
 
     def _run(self) -> None:
         while True:
             with self._is_new:
                 self._is_new.wait_for(lambda: self._queue or self._is_closed)
             if self._is_closed:
-                return
+                break
             try:
                 self._send_all()
             except OSError as error:
                 if self._is_closed:
-                    return
+                    break
                 broken = self.way
                 self._streams.note_broken(broken)
                 if not self._mend():
-                    return
+                    break
                 self._streams.note_mended(broken, self._peer, error)
             except Exception as error:
                 self._streams.fail(f"a stream failed: {error!r}")
                 raise
+        if self._socket is not None:
+            cut(self._socket)
 
     def _send_all(self) -> None:
         """Send what waits, until the other end has it."""

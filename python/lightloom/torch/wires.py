@@ -197,11 +197,16 @@ def receive_whole(made: socket.socket, view: memoryview) -> None:
         view = view[count:]
 
 
-def cut(made: socket.socket) -> None:
-    """Close a connection at once; what the kernel still holds is not sent."""
+def end(made: socket.socket) -> None:
+    """End a connection that another thread uses, who is to close it: by then its number is free."""
     with contextlib.suppress(OSError):
         made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         made.shutdown(socket.SHUT_RDWR)
+
+
+def cut(made: socket.socket) -> None:
+    """Close a connection at once; what the kernel still holds is not sent."""
+    end(made)
     made.close()
 
 

@@ -8,6 +8,7 @@ import argparse
 import datetime
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from lightloom.errors import LightloomError
 from lightloom.schedule.carrying import sent_and_received
 from lightloom.torch import DemandMonitor, MixNet, NicAddress, ServerNics, StreamLimits
 from lightloom.torch.region_member import DrainedFence
+from lightloom.torch.wires import end
 
 IS_TESTBED = "LIGHTLOOM_NICS" in os.environ
 SERVERS, EACH, OPTICAL, PACKET = 4, int(os.environ.get("LOCAL_WORLD_SIZE", "2")), 2, 2
@@ -299,6 +301,32 @@ def check_endured(mixnet, given):
         "mended": mixnet.streams.mended,
         "failures": list(route.decision.failures),
     }
+
+
+def check_troubled(mixnet, given):
+    """As it endures, while connections break at random, at either end, and circuits change."""
+    generator, done, faults = random.Random(dist.get_rank()), threading.Event(), [0]
+
+    def trouble():
+        while not done.wait(generator.uniform(0.0, 0.08)):
+            if generator.random() < 0.5 and (streams := mixnet.streams.all()):
+                generator.choice(streams).break_off()
+                faults[0] += 1
+            elif connections := mixnet.arrivals.connections():
+                end(generator.choice(connections))
+                faults[0] += 1
+
+    thread = threading.Thread(target=trouble)
+    thread.start()
+    try:
+        report = check_endured(mixnet, given)
+    finally:
+        done.set()
+        thread.join()
+    dist.barrier()
+    left = mixnet.memory.over_circuits(range(SERVERS))
+    assert left == 0, f"{left} bytes are still counted as over circuits"
+    return {**report, "faults": faults[0]}
 
 
 def lose(mixnet, nic):

@@ -18,10 +18,13 @@ from lightloom.control.example import write_example
 from lightloom.testbed import Testbed
 from lightloom.testbed.ranks import run_ranks
 from lightloom.testbed.service import serving
+from lightloom.testbed.training import train
 
 PROGRAM = Path(__file__).with_name("circuits_job.py")
 PACKAGE = Path(__file__).parents[3] / "python"
 RANKS = 8
+#: seconds of random faults
+SECONDS = "120" if "LIGHTLOOM_SOAK" in os.environ else "2"
 ENVIRONMENT = {"PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
 
 if absent("torch", "numpy", "pydantic"):
@@ -140,6 +143,13 @@ def test_streams_that_break_lose_nothing(tmp_path):
     assert {"nic:1/0", "eps:1/1"} <= set(found[0]["broken"]["failures"])
 
 
+def test_random_faults_lose_nothing(tmp_path):
+    with served(tmp_path) as controller:
+        found = reports(tmp_path, "troubled", "--seconds", SECONDS, controller=controller)
+    assert sum(report["troubled"]["faults"] for report in found) > 20
+    assert all(report["troubled"]["steps"] > 3 for report in found)
+
+
 def test_a_server_without_packet_nics_goes_on_over_circuits(tmp_path):
     with served(tmp_path) as controller:
         found = reports(tmp_path, "cut_off", controller=controller)
@@ -211,6 +221,18 @@ def test_in_namespaces_the_kernel_counts_what_is_planned(testbed, tmp_path):
         if part.startswith("nic:"):
             # headers of frames, and acknowledgments; gloo is on packet NICs alone
             assert size <= counted <= 1.1 * size + 50_000, part
+
+
+def test_in_namespaces_losses_are_equal_under_every_policy(testbed):
+    losses = {}
+    for policy in ("packets", "break-even"):
+        steps = train(testbed, steps=2, policy=policy, python=PYTHON, say=lambda _step: None)
+        losses[policy] = [step.loss for step in steps]
+        assert [step.step for step in steps] == [0, 1]
+        # a dispatch and a combine of two layers, and the gradients of all four
+        assert all(len(step.all_to_alls) == 8 for step in steps)
+    assert losses["packets"] == losses["break-even"]
+    assert losses["packets"][1] < losses["packets"][0]
 
 
 def test_in_namespaces_a_nic_that_fails_loses_nothing(testbed, tmp_path):
