@@ -44,7 +44,6 @@ from lightloom.torch.streams import RankStreams, StreamLimits, Way
 from lightloom.torch.waiting import Watch
 from lightloom.torch.wires import SECRET_BYTES, NicAddress, Wires, is_there
 
-
 #: seconds before each look at a NIC over which a stream broke: one that answers has not failed
 _LOOKS_S = (0.0, 0.1, 0.3)
 
