@@ -12,7 +12,15 @@ from lightloom.packets import TRANSPORTS
 from lightloom.schedule import ALLOCATION_METHODS, WHEN_POLICIES
 
 #: commands of pages that need a switch, or leave the process in the background
-NEEDS_MORE = (*NOT_RUN, "lightloom control ", "lightloom ocs-emulator", "lightloom trace record")
+NEEDS_MORE = (
+    *NOT_RUN,
+    *(
+        "lightloom control ",
+        "lightloom ocs-emulator",
+        "lightloom testbed ",
+        "lightloom trace record",
+    ),
+)
 
 FABRICS = ("fat-tree", "oversub", "rail", "topoopt", "mixnet", "chronos")
 PLANS = (

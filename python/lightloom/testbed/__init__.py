@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lightloom.testbed.layout import ServerLayout as ServerLayout
     from lightloom.testbed.layout import ServerNic as ServerNic
     from lightloom.testbed.testbed import LitCircuit as LitCircuit
-    from lightloom.testbed.testbed import NicBytes as NicBytes
     from lightloom.testbed.testbed import Testbed as Testbed
+    from lightloom.testbed.tools import NicBytes as NicBytes
 
 export_on_use()

@@ -111,7 +111,7 @@ def is_device_up(name: str) -> bool:
 def links(content: bytes) -> Iterator[tuple[int, bool]]:
     """Index of each device that changed, and whether it is up."""
     for kind, _, body in messages(content):
-        if kind == _NEW_LINK:
+        if kind == _NEW_LINK and len(body) >= _LINK.size:
             _, _, index, flags, _ = _LINK.unpack_from(body)
             yield index, bool(flags & _IF_UP)
 
@@ -120,6 +120,8 @@ def messages(content: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Kind, number and body of each message."""
     while len(content) >= _HEADER.size:
         length, kind, _, number, _ = _HEADER.unpack_from(content)
+        if length < _HEADER.size:
+            return
         yield kind, number, content[_HEADER.size : length]
         content = content[(length + 3) & ~3 :]
 

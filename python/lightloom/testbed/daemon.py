@@ -22,6 +22,8 @@ from lightloom.testbed.refusals import TestbedError
 _START_S = 30.0
 #: time in which a process that was killed is gone
 _END_S = 5.0
+#: field of ``/proc/PID/stat``, counted from the state (proc(5))
+_NUM_THREADS = 17
 Facts = dict[str, Any]
 Tell = Callable[[Facts], None]
 
@@ -153,8 +155,10 @@ def kill(numbers: Iterable[int]) -> None:
 
 
 def _has_ended(number: int) -> bool:
+    """Whether a process is gone, or waited for, with all of its threads and open files."""
     try:
         status = Path(f"/proc/{number}/stat").read_text("utf-8", "replace")
     except OSError:
         return True
-    return status.rpartition(")")[2].split()[0] in {"Z", "X", "x"}
+    facts = status.rpartition(")")[2].split()
+    return facts[0] in {"Z", "X", "x"} and int(facts[_NUM_THREADS]) <= 1

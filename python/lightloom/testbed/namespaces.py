@@ -122,6 +122,14 @@ def in_thread(work: Callable[[], Result]) -> Result:
     return results[0]
 
 
+def is_in_user(process: int) -> bool:
+    """Whether this process is in the user namespace of another one."""
+    try:
+        return os.path.samefile("/proc/self/ns/user", f"/proc/{process}/ns/user")
+    except OSError:
+        return False
+
+
 def network_of(process: int) -> int | None:
     """Number of a process's network namespace; None if that cannot be known."""
     try:
@@ -135,7 +143,8 @@ def why_no_namespaces(error: OSError, *, rootless: bool) -> KernelError:
     reason = (error.strerror or str(error)).lower()
     if rootless:
         return KernelError(
-            f"this kernel gives no user namespaces to this user ({reason}): run as root, or allow "
-            "them: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
+            f"this kernel gives no user namespaces to this user ({reason}): run as root (in "
+            "a container: --privileged), or allow them: sysctl user.max_user_namespaces, "
+            "kernel.apparmor_restrict_unprivileged_userns"
         )
     return KernelError(f"this kernel gives no network namespaces ({reason}): CONFIG_NET_NS")

@@ -12,18 +12,24 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
+from pydantic import ConfigDict, TypeAdapter
+
 from lightloom.errors import LightloomError
 from lightloom.inputs.files import shown_path
 from lightloom.testbed.layout import ServerLayout
+from lightloom.testbed.namespaces import is_in_user
 from lightloom.testbed.refusals import TestbedError
 
 RECORD, LOCK, LOG = "testbed.json", "lock", "testbed.log"
 _MARK_BYTES = 12
+#: time in which another command may complete what it does
+_LOCK_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +44,8 @@ class TestbedRecord:
         Its servers and NICs.
     settle_time, seed
         Of its circuit switch.
+    link_up_s
+        Time from settled circuits until NICs carry traffic.
     rootless
         Whether its namespaces belong to a user namespace.
     keeper
@@ -55,11 +63,13 @@ class TestbedRecord:
     """
 
     __test__ = False  # no test, whatever pytest takes its name for
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     mark: str
     layout: ServerLayout
     settle_time: str
     seed: int
+    link_up_s: float
     rootless: bool
     keeper: int = 0
     handles: Mapping[str, int] = field(default_factory=dict)
@@ -75,11 +85,19 @@ class TestbedRecord:
         *,
         settle_time: str = "measured",
         seed: int = 1,
+        link_up_s: float = 0.0,
         rootless: bool = False,
     ) -> Self:
         """Return the record of a testbed that is about to be made."""
         mark = f"testbed-{secrets.token_hex(_MARK_BYTES)}"
-        return cls(mark=mark, layout=layout, settle_time=settle_time, seed=seed, rootless=rootless)
+        return cls(
+            mark=mark,
+            layout=layout,
+            settle_time=settle_time,
+            seed=seed,
+            link_up_s=link_up_s,
+            rootless=rootless,
+        )
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -92,14 +110,12 @@ class TestbedRecord:
         """
         path = folder / RECORD
         try:
-            facts = json.loads(path.read_bytes())
-            layout = ServerLayout(**facts.pop("layout"))
-            return cls(layout=layout, **{**facts, "numbers": tuple(facts["numbers"])})
+            return TypeAdapter(cls).validate_json(path.read_bytes())
         except FileNotFoundError:
             raise TestbedError(
                 f"no testbed is up in {shown_path(folder)}; make one: lightloom testbed up"
             ) from None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, LightloomError):
+        except (OSError, ValueError, LightloomError):
             raise TestbedError(
                 f"{shown_path(path)}: no record of a testbed; delete it if it is not yours"
             ) from None
@@ -129,7 +145,8 @@ class TestbedRecord:
 def nsenter_words(keeper: int, handle: int | None, *, rootless: bool) -> list[str]:
     """Return the words that run a command in a namespace of a keeper, or only as its root."""
     words = ["nsenter"]
-    if rootless:
+    # a process that is there already cannot enter it again
+    if rootless and not is_in_user(keeper):
         words += [f"--user=/proc/{keeper}/ns/user", "--preserve-credentials"]
     if handle is not None:
         words.append(f"--net=/proc/{keeper}/fd/{handle}")
@@ -188,14 +205,23 @@ def locked(folder: Path) -> Iterator[None]:
     """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TestbedError(
-                f"{shown_path(folder)}: another command is changing this testbed"
-            ) from None
+        end = time.monotonic() + _LOCK_S
+        while not _is_taken(handle):
+            if time.monotonic() > end:
+                raise TestbedError(
+                    f"{shown_path(folder)}: another command is changing this testbed"
+                )
+            time.sleep(0.01)
         if not os.path.samestat(os.fstat(handle), (folder / LOCK).stat()):
             raise TestbedError(f"{shown_path(folder)}: this testbed was just removed; try again")
         yield
     finally:
         os.close(handle)
+
+
+def _is_taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -32,11 +32,11 @@ eps_gbps = {eps_gbps!r}
 eps_nics = {eps_nics}
 
 [timing]
-link_up_s = 0                  # a device of the kernel needs no time for a new peer
+link_up_s = {link_up_s!r}
 """
 
 
-def write_region(folder: Path, layout: ServerLayout, url: str) -> Path:
+def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: float = 0.0) -> Path:
     """Write the files; return that of the region.
 
     Parameters
@@ -47,6 +47,8 @@ def write_region(folder: Path, layout: ServerLayout, url: str) -> Path:
         Its servers and NICs.
     url
         Where the circuit switch listens.
+    link_up_s
+        Time from settled circuits until NICs carry traffic.
     """
     rows = ["server,nic,ingress,egress"]
     for nic in layout.all_nics():
@@ -68,6 +70,7 @@ def write_region(folder: Path, layout: ServerLayout, url: str) -> Path:
             circuit_gbps=layout.rate_gbps,
             eps_gbps=layout.eps_gbps * layout.eps_nics,
             eps_nics=layout.eps_nics,
+            link_up_s=link_up_s,
         )
     )
     return region

@@ -79,7 +79,11 @@ class SwitchSession:
     def __init__(self, testbed: Testbed) -> None:
         self._connection = socket.create_connection(("127.0.0.1", testbed.tl1_port), _END_S)
         self._layout = testbed.layout
-        self.tell("ACT-USER::admin:1::root;")
+        try:
+            self.tell("ACT-USER::admin:1::root;")
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> SwitchSession:
         return self

@@ -1,7 +1,8 @@
 """The circuit switch of a testbed: the emulator, whose light carries frames.
 
 Where light leaves a port of the emulated switch, the kernel redirects frames there; for as long as
-mirrors move, or a port is closed or has failed, it does not. A circuit is broken before another is
+mirrors move, or a port is closed or has failed, it does not; nor while NICs would need to notice
+their light, if that is asked for. A circuit is broken before another is
 made, and lit before the emulator says that it has settled. A port whose device is down has no
 light. Arguments: the testbed's mark, and its folder.
 """
@@ -72,13 +73,15 @@ class KernelSwitch:
         self._crossbar = Crossbar(routes.commands, devices)
         self._events = routes.events
         self._launched_dbm = dict(self._matrix.launched_dbm)
-
+        self._link_up_s = record.link_up_s
+        self._ready_at_s: dict[tuple[int, int], float] = {}
         for index in routes.down & self._port_of.keys():
             self._set_light(self._port_of[index], is_on=False)
 
     def restore(self, lit: Mapping[int, int]) -> None:
         """Begin with the circuits that the kernel has: those of mirrors that stayed in place."""
         self._crossbar.lit = dict(lit)
+        self._ready_at_s = dict.fromkeys(lit.items(), 0.0)
         moving_time = self._matrix.settle_time
         self._matrix.settle_time = FixedTime(0)
         self._matrix.restore({port: to + self._size for port, to in lit.items()})
@@ -99,7 +102,12 @@ class KernelSwitch:
     def _on_change(self, settled_at_s: float) -> None:
         self._show()
         # before the emulator says that it has settled, which it does at this time, too
-        asyncio.get_running_loop().call_at(settled_at_s, self._show)
+        asyncio.get_running_loop().call_at(settled_at_s, self._on_settled, settled_at_s)
+
+    def _on_settled(self, settled_at_s: float) -> None:
+        while self._matrix.now() < settled_at_s:
+            pass  # a loop calls as early as its clock cannot tell
+        self._show()
 
     def _on_links(self) -> None:
         for index, is_up in links(self._events.recv(1 << 16)):
@@ -116,9 +124,15 @@ class KernelSwitch:
             self._matrix.launched_dbm.pop(port, None)
 
     def _show(self) -> None:
-        lit = self._matrix.lit()
+        """Let frames go where light does, once NICs have had the time that they need for it."""
+        now = self._matrix.now()
+        lit = [(port, to - self._size) for port, to in self._matrix.lit().items()]
+        if any(pair not in self._ready_at_s for pair in lit) and self._link_up_s:
+            asyncio.get_running_loop().call_later(self._link_up_s, self._show)
+        ready = now + self._link_up_s
+        self._ready_at_s = {pair: self._ready_at_s.get(pair, ready) for pair in lit}
         try:
-            self._crossbar.show({port: to - self._size for port, to in lit.items()})
+            self._crossbar.show(dict(pair for pair in lit if self._ready_at_s[pair] <= now))
         except OSError as error:
             print(f"the kernel refuses a mirror: {error}", file=sys.stderr, flush=True)
 

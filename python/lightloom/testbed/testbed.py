@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from lightloom.control.emulator.timing import parse_settle_time
-from lightloom.errors import echo
 from lightloom.inputs.files import shown_path
-from lightloom.testbed import commands, daemon
-from lightloom.testbed.layout import CIRCUITS, PACKETS, ServerLayout, ServerNic, server_place
-from lightloom.testbed.namespaces import enter_network, enter_user, is_root, network_of
+from lightloom.testbed import daemon
+from lightloom.testbed.layout import ServerLayout, server_place
+from lightloom.testbed.namespaces import (
+    enter_network,
+    enter_user,
+    is_in_user,
+    is_root,
+    network_of,
+)
 from lightloom.testbed.parts import SWITCH, parts_of
 from lightloom.testbed.probe import check_kernel, check_programs
 from lightloom.testbed.record import (
@@ -33,24 +36,15 @@ from lightloom.testbed.record import (
 )
 from lightloom.testbed.refusals import KernelError, LayoutError, TestbedError
 from lightloom.testbed.region import NICS, PASSWORD, PORTS, REGION, SOCKET, TOKENS, write_region
+from lightloom.testbed.tools import KernelTools, NicBytes
 
 #: what the processors of a machine carry, in sum of all NICs: a frame costs time at every device
 _GBPS, _GBPS_PER_CORE = 8.0, 4.0
-_REDIRECT = re.compile(r"Redirect to device ([^)\s]+)")
 #: what a testbed leaves in its folder, and what a controller of it does
 _FILES = (
-    *(RECORD, LOG, NICS, PASSWORD, PORTS, REGION),
+    *(f"{RECORD}*", LOG, NICS, PASSWORD, PORTS, REGION),
     *("testbed.sqlite*", "testbed.sock", "testbed.token", "control.log"),
 )
-
-
-class NicBytes(NamedTuple):
-    """What a NIC has sent and received, as the device at the other end of its cable counts it."""
-
-    sent_bytes: int
-    received_bytes: int
-    sent_frames: int
-    received_frames: int
 
 
 class LitCircuit(NamedTuple):
@@ -123,6 +117,7 @@ class Testbed:
         eps_gbps: float | None = None,
         ranks_per_server: int = 1,
         settle_time: str = "measured",
+        link_up_s: float = 0.0,
         seed: int = 1,
         rootless: bool | None = None,
     ) -> Testbed:
@@ -140,6 +135,8 @@ class Testbed:
             Processes of a job in each server.
         settle_time
             Of the mirrors: ``measured``, a time such as ``20ms``, or a file of times.
+        link_up_s
+            Time from settled circuits until NICs carry traffic: real ones need seconds.
         seed
             Of the random numbers of the switch.
         rootless
@@ -169,7 +166,11 @@ class Testbed:
             _clear_crashed(folder)
             is_rootless = not is_root() if rootless is None else rootless
             record = TestbedRecord.new(
-                layout, settle_time=settle_time, seed=seed, rootless=is_rootless
+                layout,
+                settle_time=settle_time,
+                seed=seed,
+                link_up_s=link_up_s,
+                rootless=is_rootless,
             )
             testbed = cls(folder, record.write(folder))
             testbed._make_or_remove()
@@ -244,7 +245,8 @@ class Testbed:
             if record.user_path is not None:
                 # the path of the other one is not to be reached from within
                 with contextlib.closing(_Handle(place)) as network:
-                    enter_user(record.user_path)
+                    if not is_in_user(record.keeper):
+                        enter_user(record.user_path)
                     enter_network(network.path)
             else:
                 enter_network(place)
@@ -279,19 +281,12 @@ class Testbed:
 
     def counters(self) -> dict[str, NicBytes]:
         """Return what each NIC has carried since it was made, by its part, such as ``nic:2/1``."""
-        counted: dict[str, NicBytes] = {}
-        states = {name: state for place in self._switches() for name, state in self._ports(place)}
-        for nic in self.layout.all_nics():
-            sent, received = states[nic.port]["rx"], states[nic.port]["tx"]
-            counted[nic.part] = NicBytes(
-                sent["bytes"], received["bytes"], sent["packets"], received["packets"]
-            )
-        return counted
+        return {part: state.carried for part, state in self._tools.ports().items()}
 
     def circuits(self) -> list[LitCircuit]:
         """Return the circuits that carry frames now."""
         layout = self.layout
-        lit = self._lit()
+        lit = self._tools.lit() if layout.optical_nics else {}
         found = []
         for port, to in lit.items():
             if lit.get(to) == port and port < to:
@@ -301,8 +296,7 @@ class Testbed:
 
     def failed(self) -> list[str]:
         """Return the parts that were let fail, such as ``nic:2/1`` and ``switch:ocs``."""
-        states = {name: state for place in self._switches() for name, state in self._ports(place)}
-        parts = [nic.part for nic in self.layout.all_nics() if not states[nic.port]["is_up"]]
+        parts = [part for part, state in self._tools.ports().items() if not state.is_up]
         has_failed = bool(self.layout.optical_nics) and not self._controls()
         return [*parts, *([SWITCH] if has_failed else [])]
 
@@ -329,7 +323,7 @@ class Testbed:
             if nics is None:
                 self._record = replace(self._record, switch_failed=True).write(self.folder)
                 daemon.kill(self._controls())
-            self._set_ports(nics or (), "down")
+            self._tools.set_ports(nics or (), is_up=False)
         return self.failed()
 
     def repair(self, part: str) -> list[str]:
@@ -339,7 +333,7 @@ class Testbed:
             if nics is None and not self._controls():
                 self._start_switch()
                 self._record = replace(self._record, switch_failed=False).write(self.folder)
-            self._set_ports(nics or (), "up")
+            self._tools.set_ports(nics or (), is_up=True)
         return self.failed()
 
     # how
@@ -350,8 +344,9 @@ class Testbed:
             raise LayoutError(f"server {server}: expected a server from 0 to {last}")
         return server
 
-    def _switches(self) -> tuple[str, ...]:
-        return (CIRCUITS, PACKETS) if self.layout.optical_nics else (PACKETS,)
+    @property
+    def _tools(self) -> KernelTools:
+        return KernelTools(self._record)
 
     def _make_or_remove(self) -> None:
         try:
@@ -377,82 +372,23 @@ class Testbed:
             handles=facts["handles"],
             numbers=tuple(facts["numbers"]),
         ).write(self.folder)
+        self._tools.make()
         layout = record.layout
-        for place in layout.places():
-            self._batch("ip", place, [f"link set lo alias {record.mark}"])
-
-        def place_of(server: int) -> str:
-            return record.path_of(server_place(server))
-
-        for place in self._switches():
-            self._batch("ip", place, commands.cables(layout, place_of, optical=place == CIRCUITS))
-        self._batch("bridge", PACKETS, commands.stations(layout))
-        self._batch("tc", PACKETS, commands.port_shapers(layout))
-        if layout.optical_nics:
-            self._batch("tc", CIRCUITS, commands.mirror_mounts(layout))
-        for server in range(layout.servers):
-            self._batch("ip", server_place(server), commands.addresses(layout, server))
-            self._batch("tc", server_place(server), commands.shapers(layout, server))
         if layout.optical_nics:
             self._start_switch()
             url = f"polatis+tl1://127.0.0.1:{self._record.tl1_port}"
-            write_region(self.folder, layout, url)
+            write_region(self.folder, layout, url, link_up_s=record.link_up_s)
         self._record = replace(self._record, is_up=True).write(self.folder)
 
     def _start_switch(self) -> None:
         """Start the control of the circuit switch, whose mirrors are where they are."""
-        lit = ",".join(f"{port}:{to}" for port, to in self._lit().items())
+        lit = ",".join(f"{port}:{to}" for port, to in self._tools.lit().items())
         facts = daemon.launch(
             "lightloom.testbed.switch",
             self._record.mark, str(self.folder), lit,
             before=self._record.nsenter() if self.is_rootless else (),
         )  # fmt: skip
         self._record = replace(self._record, tl1_port=facts["tl1_port"]).write(self.folder)
-
-    def _batch(self, program: str, place: str, lines: Iterable[str]) -> str:
-        """Run lines of ``ip``, ``bridge`` or ``tc`` in a namespace; return what they print."""
-        text = "".join(f"{line}\n" for line in lines)
-        done = subprocess.run(
-            [*self._record.nsenter(place), program, "-batch", "-"],
-            input=text, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            reason = " ".join(done.stderr.split())
-            raise KernelError(f"{program}: {echo(reason, quoted=False, limit=200)}")
-        return done.stdout
-
-    def _ports(self, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield name and state of each device of a switch."""
-        words = [*self._record.nsenter(place), "ip", "-json", "-statistics", "link", "show"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise TestbedError(f"cannot look at the testbed: {' '.join(done.stderr.split())}")
-        for device in json.loads(done.stdout):
-            statistics = device.get("stats64", {})
-            yield device["ifname"], {"is_up": "UP" in device["flags"], **statistics}
-
-    def _lit(self) -> dict[int, int]:
-        """Return the port at which frames leave that enter each port, as the kernel has it."""
-        layout = self.layout
-        nics = [nic for nic in layout.all_nics() if nic.is_optical]
-        ports = {nic.port: layout.ingress_of(nic) for nic in nics}
-        lines = [
-            line
-            for name in ports
-            for line in (f"qdisc show dev {name}", f"filter show dev {name} ingress")
-        ]
-        # what tc shows does not name the device: the line of its mount says where the next begins
-        _, *shown = self._batch("tc", CIRCUITS, lines).split("qdisc clsact")
-        found = zip(ports.values(), map(_REDIRECT.search, shown), strict=True)
-        return {port: ports[match[1]] for port, match in found if match is not None}
-
-    def _set_ports(self, nics: Iterable[ServerNic], state: str) -> None:
-        lines: dict[str, list[str]] = {}
-        for nic in nics:
-            place = CIRCUITS if nic.is_optical else PACKETS
-            lines.setdefault(place, []).append(f"link set {nic.port} {state}")
-        for place, batch in lines.items():
-            self._batch("ip", place, batch)
 
     def _is_whole(self) -> bool:
         """Whether it was made completely and its processes run, unless one was let fail."""
@@ -471,9 +407,9 @@ class Testbed:
 
     def _remove(self) -> None:
         """Remove what is left of it: processes, and with them namespaces and devices; files."""
-        record = self._record
-        ours = set(daemon.marked(record.mark))
-        daemon.kill({*self._inside(), *ours})
+        # a process may have started another one while it was looked for
+        while found := {*self._inside(), *daemon.marked(self._record.mark)}:
+            daemon.kill(found)
         for pattern in _FILES:
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 """``lightloom testbed``: what it says, and how it refuses."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ from tests.unit.testbed.conftest import lacking
 
 from lightloom.testbed import Testbed, probe
 from lightloom.testbed.refusals import KernelError
+from lightloom.testbed.tools import KernelTools
 
 UP = "testbed up --servers 2 --nics 2 --rate 50M --settle-time 20ms"
 
@@ -148,7 +151,7 @@ def test_what_the_kernel_lacks_is_named(lightloom, monkeypatch, folder):
     def refuse(*_):
         raise KernelError("ip: Error: Unknown device type.")
 
-    monkeypatch.setattr(Testbed, "_batch", refuse)
+    monkeypatch.setattr(KernelTools, "make", refuse)
     done = lightloom(f"{UP} --dir {folder}")
     assert (done.status, done.err) == (
         2, "lightloom: this kernel has no nonsense (module nonsense)\n"
@@ -163,4 +166,20 @@ def test_a_missing_program_is_named(lightloom, monkeypatch, folder, missing):
     package = "util-linux" if missing == "nsenter" else "iproute2"
     line = f"lightloom: {missing} is not installed; install the package {package}\n"
     assert (done.status, done.err) == (2, line)
+    assert not folder.exists()
+
+
+def test_who_may_not_make_namespaces_is_told_so(folder):
+    """Root of a container, without rights: neither namespaces as root nor as a user."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root has rights to give up")
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m"]
+    command += ["lightloom", *UP.split(), "--dir", folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        pytest.skip("this kernel gives user namespaces to a root without rights")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lightloom: this kernel gives no user namespaces to this user (")
+    assert "run as root (in a container: --privileged), or allow them: sysctl user." in line
+    assert (done.returncode, done.stdout) == (2, "")
     assert not folder.exists()

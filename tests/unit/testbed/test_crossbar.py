@@ -5,6 +5,8 @@ import socket
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lightloom.testbed.crossbar import Crossbar, filter_message, links, messages
 
@@ -72,6 +74,13 @@ def test_a_message_is_made_of_aligned_attributes():
     assert names == [1, 2]
     assert struct.pack("=I", 9) in body
     assert len(filter_message(7)) < len(body)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_from_a_socket_hang_the_reader(content):
+    """A message whose length is 0, before which a reader stands still."""
+    assert len(list(messages(content))) <= len(content)
+    assert len(list(links(content))) <= len(content)
 
 
 def test_events_say_which_devices_are_up():

@@ -46,10 +46,14 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path, text):
     assert "\n" not in str(problem.value)
 
 
-def test_a_record_of_strange_facts_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "changed", [{"surprise": 1}, {"keeper": "x"}, {"handles": 5}, {"numbers": [None]}]
+)
+def test_a_record_of_strange_facts_is_refused(tmp_path, changed):
+    """A process number that is none, when a command has begun to kill what it names."""
     TestbedRecord.new(LAYOUT).write(tmp_path)
     facts = json.loads((tmp_path / RECORD).read_text())
-    (tmp_path / RECORD).write_text(json.dumps({**facts, "surprise": 1}))
+    (tmp_path / RECORD).write_text(json.dumps(facts | changed))
     with pytest.raises(LightloomError, match="no record of a testbed"):
         TestbedRecord.read(tmp_path)
 
