@@ -249,9 +249,12 @@ def check_broken(mixnet, _given):
         losing.join()
         assert torch.equal(moved, want)
         check_moved(mixnet, counts, rows)
-    time.sleep(0.2)
     counts = random_counts(6)
-    _, route = check_moved(mixnet, counts, draw(counts, 6))
+    for _ in range(50):  # until the controller knows, and all ranks of it
+        _, route = check_moved(mixnet, counts, draw(counts, 6))
+        if {str(nics[0]), str(nics[-1])} <= set(route.decision.failures):
+            break
+        time.sleep(0.1)
     return {"failures": list(route.decision.failures), "mended": mixnet.streams.mended}
 
 
