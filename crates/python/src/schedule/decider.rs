@@ -314,6 +314,9 @@ impl PyDecision {
     }
 }
 
+/// Rows of paths, and the bytes of each.
+type CarriedPaths<'py> = (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>);
+
 /// See `lightloom.schedule.Decider`.
 #[pyclass(name = "Decider", module = "lightloom._core", frozen)]
 pub struct PyDecider {
@@ -417,7 +420,7 @@ impl PyDecider {
         py: Python<'py>,
         held: &PyHeld,
         demand: Matrix<u64>,
-    ) -> PyResult<(Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>)> {
+    ) -> PyResult<CarriedPaths<'py>> {
         demand.expect_square("demand", self.servers)?;
         let upcoming = [Upcoming::known(demand.values, Duration::ZERO)];
         let paths = py.detach(|| {
