@@ -88,7 +88,7 @@ bench: .venv/installed-test
 
 # A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
 # of property tests, twenty times the cases of the laws of a step, long random runs of the controller,
-# and traces of the frameworks that tests/soak/trace/requirements.txt pins.
+# traces of the frameworks that tests/soak/requirements.txt pins, and training with hooks in two.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
@@ -97,7 +97,7 @@ soak: .venv/installed-test torch
 	$(BIN)/python -m tests.control_sim --seeds 500 --requests 1000
 	$(BIN)/python -m tests.control_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
-		--requirement tests/soak/trace/requirements.txt
+		--requirement tests/soak/requirements.txt
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
 
 # Puts faults into the lines that have changed since yesterday (or SINCE=COMMIT), one at a time, and

@@ -1,11 +1,15 @@
 """Write docs/claims.md: every checkable claim of the papers, ours beside it, and a verdict.
 
+MoNTA's numbers, by the names of its claims, are a table of docs/explanation/against-the-papers.md
+as well.
+
 Run from anywhere: ``python experiments/claims/run.py --write``. Numbers in braces in claims.toml
 are measured here; the others must stand in the file that a claim names as its source.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import tomllib
@@ -20,18 +24,16 @@ from pydantic import Field
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from results import ROOT, command_line, write_or_check
+import monta
+from results import ROOT, command_line, replace_between, write_or_check
 
 from lightloom.cost import PartsCostModel
 from lightloom.fabric import Cluster, Counting, load_fabric
-from lightloom.hardware import load_prices
+from lightloom.hardware import load_gpu, load_prices
 from lightloom.hardware.switches import measured_turnaround
 from lightloom.inputs.strict import Strict, check
-from lightloom.planner.all_to_all import AllToAll
-from lightloom.planner.cluster import Penalties, load_cluster
 from lightloom.planner.formulas import FormulaJob, FormulaRow
 from lightloom.planner.strategy import AllToAllStrategy
-from lightloom.planner.volume import AllToAllVolume, balanced
 from lightloom.schedule import allocate
 from lightloom.simulate import simulate
 from lightloom.study.compare.equal_cost import fastest_rate_gbps
@@ -39,6 +41,7 @@ from lightloom.workload.programs.phases import Phase, PhaseSequence, phase_graph
 
 HERE = Path(__file__).parent
 PAGE = ROOT / "docs" / "claims.md"
+AGAINST = ROOT / "docs" / "explanation" / "against-the-papers.md"
 PORTS = {"switch_ports": 64}
 
 Text = Annotated[str, Field(min_length=1)]
@@ -121,74 +124,94 @@ def public_imbalance() -> float:
     return float(received.max() / received.mean())
 
 
-# MoNTA: the planner, on the paper's pair of servers of eight GPUs (EP 2, TP 8)
-
-#: bytes of a token in table 8, whose 8K tokens are 256 MB
-TOKEN_BYTES = 31_250
-
-
-def monta(penalties: bool = False) -> AllToAll:
-    """All-to-alls on the paper's cluster, with the costs of a chunk that are fitted if wanted."""
-    cluster = load_cluster("a800x16")
-    if not penalties:
-        cluster = cluster.model_copy(update={"penalties": Penalties()})
-    return AllToAll(cluster, tp=8, ep=2)
-
-
-def volume(tokens: int) -> AllToAllVolume:
-    """What a rank sends and gets."""
-    return AllToAllVolume.of(balanced(2), tokens * TOKEN_BYTES)
-
-
-def monta_ratio(strategy: AllToAllStrategy, tokens: int) -> float:
-    """A strategy with four chunks over the baseline."""
-    base = monta().time_s(AllToAllStrategy.BASELINE, volume(tokens))
-    return monta().time_s(strategy, volume(tokens), 4) / base
+# MoNTA: the planner, on the paper's pair of servers of eight GPUs
 
 
 def monta_equal(strategy: AllToAllStrategy, parts: int) -> float:
-    """The same over a baseline at the rate that an all-to-all of so many parts reaches."""
-    size = volume(8192).between_bytes
-    reached = size / parts / monta().cluster.all_to_all.time_s(size / parts)
-    return monta().time_s(strategy, volume(8192), 4) / (size / reached)
+    """A strategy over a baseline at the rate that an all-to-all of so many parts reaches."""
+    size = monta.volume(8192).between_bytes
+    reached = size / parts / monta.all_to_alls().cluster.all_to_all.time_s(size / parts)
+    return monta.all_to_alls().time_s(strategy, monta.volume(8192), monta.CHUNKS) / (size / reached)
 
 
 @measure
 def monta_base_ms() -> float:
     """The baseline of table 8."""
-    return monta().time_s(AllToAllStrategy.BASELINE, volume(8192)) * 1e3
+    return monta.all_to_alls().time_s(AllToAllStrategy.BASELINE, monta.volume(8192)) * 1e3
+
+
+def monta_stage_ms(at: int, *, parts: int = monta.CHUNKS, bytes_per_s: float = 0.0) -> float:
+    """An all-to-all, gather or copy of table 8, a copy at another rate if wanted."""
+    part = monta.volume(8192).part(1 / parts)
+    if bytes_per_s:
+        return 1e3 * part.gathered_bytes / bytes_per_s
+    return 1e3 * monta.all_to_alls().stages_s(AllToAllStrategy.O3, part)[at]
+
+
+def monta_limit(*, reached: bool) -> float:
+    """An all-to-all over its gather in the limit of many bytes, at the rates that are reached."""
+    cluster = monta.all_to_alls().cluster
+    send_gbps, gather_gbps = (
+        (cluster.all_to_all.rate_gbps, cluster.gather.rate_gbps)
+        if reached
+        else (monta.NIC_GBPS, monta.NVLINK_GBPS)
+    )
+    sent = (monta.EP - 1) / monta.EP / monta.TP / send_gbps
+    return sent / ((monta.TP - 1) / monta.TP / gather_gbps)
+
+
+def monta_search(*, printed: bool) -> tuple[int, float]:
+    """Chunks and milliseconds of Algorithm 1 at 256K, down to 1 MB of an all-to-all.
+
+    As printed it sets the time to the least one, and not the other way round.
+    """
+    runs, whole = monta.all_to_alls(), monta.volume(2**18)
+    best, least_s, chunks, time_s = 0, math.inf, 0, math.inf
+    while whole.between_bytes / monta.TP / (chunks + 1) >= 1e6:
+        chunks += 1
+        time_s = runs.time_s(AllToAllStrategy.O2, whole, chunks)
+        if time_s < least_s:
+            if printed:
+                time_s = least_s
+            else:
+                best, least_s = chunks, time_s
+    return (chunks, 1e3 * time_s) if printed else (best, 1e3 * least_s)
 
 
 @measure
 def monta_chunk_ratio() -> float:
     """A chunk's all-to-all over its gather."""
-    send, gather, _ = monta().stages_s(AllToAllStrategy.O3, volume(8192).part(1 / 4))
-    return send / gather
+    return monta_stage_ms(0) / monta_stage_ms(1)
 
 
 for _name, _parts in (("O1", 8), ("O2", 32), ("O3", 32)):
     _strategy = AllToAllStrategy(_name)
-    MEASURES[f"monta_{_name.lower()}"] = lambda s=_strategy: monta_ratio(s, 8192)
+    MEASURES[f"monta_{_name.lower()}"] = lambda s=_strategy: monta.ratio(s, 8192)
     MEASURES[f"monta_equal_{_name.lower()}"] = lambda s=_strategy, n=_parts: monta_equal(s, n)
 
 
 @measure
 def monta_256k() -> float:
     """The third strategy at 256K, with the costs of a chunk that are fitted to the choice."""
-    runs, most = monta(penalties=True), volume(2**18)
-    return runs.time_s(AllToAllStrategy.O3, most, 4) / runs.time_s(AllToAllStrategy.BASELINE, most)
+    return monta.ratio(AllToAllStrategy.O3, 2**18, fitted=True)
 
 
 @measure
 def monta_speed_up() -> float:
     """How much faster the fastest of the paper's strategies is at most, with four chunks."""
-    return 1 / monta_ratio(AllToAllStrategy.O3, 2**18)
+    return 1 / monta.ratio(AllToAllStrategy.O3, 2**18)
 
 
-def monta_switches(penalties: bool) -> list[int]:
+@measure
+def monta_send_speed_up() -> float:
+    """The same of the all-to-all alone, at 8K."""
+    return monta_base_ms() / monta_stage_ms(0, parts=1)
+
+
+def monta_switches(fitted: bool) -> list[int]:
     """From how many K tokens on O2, and O3, are chosen among lengths of powers of two; 0: never."""
-    runs = monta(penalties)
-    chosen = {k: runs.choose(volume(1024 * k), 4).chosen for k in (4, 8, 16, 32, 64, 128, 256)}
+    runs, lengths = monta.all_to_alls(fitted=fitted), (4, 8, 16, 32, 64, 128, 256)
+    chosen = {k: runs.choose(monta.volume(1024 * k), monta.CHUNKS).chosen for k in lengths}
     return [min((k for k, s in chosen.items() if s == name), default=0) for name in ("O2", "O3")]
 
 
@@ -273,6 +296,21 @@ MEASURES |= {
     "turn_ms_4": lambda: 1e3 * measured_turnaround(4).mean_s,
     "turn_ms_16": lambda: 1e3 * measured_turnaround(16).mean_s,
     "monta_eq13": lambda: 7 / 32,
+    "monta_o1_send_ms": lambda: monta_stage_ms(0, parts=1),
+    "monta_o1_gather_ms": lambda: monta_stage_ms(1, parts=1),
+    "monta_send_ms": lambda: monta_stage_ms(0),
+    "monta_gather_ms": lambda: monta_stage_ms(1),
+    "monta_copy_ms": lambda: monta_stage_ms(2),
+    "monta_copy_a100_ms": lambda: monta_stage_ms(
+        2, bytes_per_s=0.8e9 / 8 * load_gpu("a100").hbm_rate_gbps
+    ),
+    "monta_eq12": lambda: monta_limit(reached=False),
+    "monta_eq12_reached": lambda: monta_limit(reached=True),
+    "monta_eq3_mb": lambda: 8192 * 8192 * 2 / 1e6,
+    "monta_printed_chunks": lambda: monta_search(printed=True)[0],
+    "monta_printed_ms": lambda: monta_search(printed=True)[1],
+    "monta_best_chunks": lambda: monta_search(printed=False)[0],
+    "monta_best_ms": lambda: monta_search(printed=False)[1],
     "chronos_chunk_us": lambda: 4 * 2.8e9 / (8 * 128) / (800e9 / 8) * 1e6,
     "xnest_core_4": lambda: core_switches(4),
     "xnest_core_8": lambda: core_switches(8),
@@ -363,9 +401,28 @@ def render() -> str:
     return "\n".join(lines)
 
 
+def numbers_of(paper: str) -> str:
+    """A table of every number of a paper, by the name of its claim."""
+    head = "| number | where | paper | here | verdict | what decides it |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {claim.id} | {claim.where} | {claim.published} | {filled(claim.ours)} | "
+        f"{claim.verdict} | {filled(claim.decides)} |"
+        for claim in claims()
+        if claim.paper == paper
+    ]
+    return "\n".join(lines)
+
+
+def wanted() -> dict[Path, str]:
+    """The page, and the table in the other one."""
+    against = AGAINST.read_text(encoding="utf-8")
+    return {PAGE: render(), AGAINST: replace_between(against, "MoNTA", numbers_of("MoNTA"))}
+
+
 if __name__ == "__main__":
     arguments = command_line(__doc__).parse_args()
-    text = render()
+    files = wanted()
     if not (arguments.write or arguments.check):
-        print(text)
-    raise SystemExit(write_or_check({PAGE: text}, arguments.write, arguments.check))
+        print(files[PAGE])
+    raise SystemExit(write_or_check(files, arguments.write, arguments.check))

@@ -19,9 +19,18 @@ def script(monkeypatch):
     return module
 
 
-def test_the_page_is_up_to_date(script):
+def test_the_pages_are_up_to_date(script):
     """If not: python experiments/claims/run.py --write."""
-    assert script.render() == (ROOT / "docs/claims.md").read_text(encoding="utf-8")
+    pages = script.wanted()
+    assert len(pages) == 2
+    for path, text in pages.items():
+        assert text == path.read_text(encoding="utf-8")
+
+
+def test_every_number_of_monta_has_its_row(script):
+    table = script.numbers_of("MoNTA")
+    names = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
+    assert names == [f"MN{number}" for number in range(1, 18)]
 
 
 def test_a_number_that_its_source_does_not_have_is_refused(script):

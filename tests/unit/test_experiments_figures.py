@@ -175,3 +175,34 @@ def test_groups_of_servers_that_faults_leave():
     # three in a row cut the line: 3 servers before, 12 after
     assert script.in_line(up) == 12
     assert script.in_blocks(up[:16], 8, whole=True) == 8
+
+
+def test_efficiencies_of_monta_by_hand():
+    """Half of a volume travels to the other server, and seven eighths to TP ranks."""
+    found = {row[0]: row[1:] for row in rows("monta-fig13", r"[\d.]+")}
+    for size, at, paper in ((8, 0, 42.7), (32, 0, 63.2), (256, 0, 74.1), (64, 2, 72.6)):
+        assert float(found[str(size)][at]) == pytest.approx(paper, abs=0.3)
+        assert found[str(size)][at + 1] == str(paper)
+    sent = 32e6 / 2
+    assert float(found["32"][0]) == pytest.approx(
+        100 * sent / (163.36e-6 + sent / 18.915e9) / 25e9, abs=0.05
+    )
+
+
+def test_strategies_of_monta_are_those_that_it_publishes():
+    found = rows("monta-fig14", r"\d+K")
+    assert [row[6] for row in found] == ["O1", "O1", "O2", "O2", "O2", "O2", "O3"]
+    assert all(row[7] in (row[6], "-") for row in found)
+    assert float(found[-1][4]) == pytest.approx(0.253, abs=0.011)
+    assert {row[8] for row in found[1:]} == {"O3"}
+
+
+def test_steps_of_monta_are_those_of_its_shares():
+    """A share of 22 % that a ratio is left of; the rest stays."""
+    steps = {row[0]: float(row[1]) for row in rows("monta-fig17", "O[1-3]")}
+    ratios = {f"O{n}": float(rows("monta-fig14", "8K")[0][n + 1]) for n in (1, 2, 3)}
+    for name, step in steps.items():
+        assert step == pytest.approx(0.78 + 0.22 * ratios[name], abs=6e-4)
+    assert abs(steps["O1"] - 0.87) < 0.013
+    assert abs(steps["O2"] - 0.87) < 0.013
+    assert steps["O3"] > max(steps["O1"], steps["O2"])

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.planner.cluster import StrategyCluster
-from lightloom.planner.pipeline import best_equal_chunks, pipeline_time_s
+from lightloom.planner.pipeline import best_equal_chunks
 from lightloom.planner.scenario import MAX_CHUNKS
 from lightloom.planner.strategy import AllToAllStrategy
-from lightloom.planner.volume import AllToAllVolume, cut
+from lightloom.planner.volume import AllToAllVolume
 
 
 class Timed(NamedTuple):
@@ -79,32 +79,6 @@ class AllToAll:
             return self.late_s + sum(self.stages_s(strategy, volume))
         stages = self.stages_s(strategy, volume.part(1 / chunks))
         return self.late_s + sum(stages) + (chunks - 1) * max(stages)
-
-    def cut_time_s(
-        self,
-        strategy: AllToAllStrategy,
-        tokens: npt.NDArray[np.int64],
-        token_bytes: float,
-        chunks: int,
-    ) -> float:
-        """Return the time of a chunked strategy whose pairs are cut at whole tokens.
-
-        Parameters
-        ----------
-        strategy
-            One that cuts its bytes.
-        tokens
-            Token copies of each pair of EP ranks, ``(ep, ep)``.
-        token_bytes
-            Of one copy.
-        chunks
-            How many there are.
-        """
-        volumes = [
-            AllToAllVolume.of(part.astype(np.float64), token_bytes, self.ranks_per_server)
-            for part in cut(tokens, chunks)
-        ]
-        return self.late_s + pipeline_time_s([self.stages_s(strategy, v) for v in volumes])
 
     def stages_s(self, strategy: AllToAllStrategy, volume: AllToAllVolume) -> list[float]:
         """Return what a chunk takes in each stage that runs beside the others."""

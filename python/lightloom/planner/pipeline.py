@@ -17,26 +17,6 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-import numpy as np
-import numpy.typing as npt
-
-
-def pipeline_time_s(stages: npt.ArrayLike) -> float:
-    """Return when the last chunk leaves the last stage.
-
-    Parameters
-    ----------
-    stages
-        Time of each chunk in each stage, ``(chunks, stages)``, in seconds.
-    """
-    times = np.asarray(stages, dtype=np.float64)
-    done = np.zeros(times.shape[1])
-    for chunk in times:
-        earlier = 0.0
-        for stage, time in enumerate(chunk):
-            earlier = done[stage] = max(earlier, done[stage]) + time
-    return float(done[-1])
-
 
 def equal_chunks_time_s(
     start_up_s: Sequence[float], whole_s: Sequence[float], chunks: int

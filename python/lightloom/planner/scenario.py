@@ -31,6 +31,20 @@ SEQUENCES = tuple(1024 * 2**power for power in range(2, 9))
 Degree = Annotated[Whole, Field(le=4096)]
 
 
+def _chunks(given: object) -> object:
+    """A number of chunks, or auto.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    text = str(given)
+    if text == "auto" or (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_CHUNKS):
+        return text if text == "auto" else int(text)
+    raise InputError(f"--chunks {text}: expected auto, or a number from 1 to {MAX_CHUNKS:,}")
+
+
 class AllToAllScenario(Strict):
     """Where an all-to-all runs, what it moves, and what is left open."""
 
@@ -75,7 +89,7 @@ class AllToAllScenario(Strict):
         description="Who sends how much to whom: balanced, the load of the busiest EP rank over "
         "the mean load, or the file of a matrix.",
     )
-    chunks: Literal["auto"] | Annotated[Whole, Field(le=MAX_CHUNKS)] = Field(
+    chunks: Annotated[Literal["auto"] | int, BeforeValidator(_chunks)] = Field(
         "auto", description="Chunks of O2 to O4, or auto: as many as each is fastest with."
     )
     late_s: Annotated[float, quantity("second"), Field(ge=0, le=60)] = Field(

@@ -1,14 +1,15 @@
 """Which rows go where: the chunks of every pair of EP ranks, and the parts of their TP ranks.
 
-Rows are tokens. An EP rank's rows lie in the order of the EP ranks that they go to, and what it
-gets in the order of those that it comes from, then in the order of the sender. Chunk ``j`` of ``N``
-of a pair is a range of its rows, and each of ``t`` TP ranks has a part of every chunk:
+Rows are tokens. An EP rank's rows lie in the order of the EP ranks that they go to. Chunk ``j`` of
+``N`` of a pair is a range of its rows, and each of ``t`` TP ranks has a part of every chunk:
 
 - *replicated*: all TP ranks of a sender have all rows. Chunks end at multiples of ``t`` rows, but
   for the last one, and are cut into equal parts, so that the parts of a chunk that TP ranks gather
   lie one after another where they belong. Only of the last chunk may parts differ, by one row.
-- *sharded*: each TP rank of a sender has rows of its own. What a receiver gets of a sender is in
-  the order of its TP ranks; a part is the chunk of a rank's own rows.
+  What a receiver gets is in the order of the EP ranks that it comes from.
+- *sharded*: each TP rank of a sender has rows of its own; a part is the chunk of these. What a
+  receiver gets is in the order of TP ranks, and of each in the order of EP ranks, as an all-to-all
+  and then a gather leave it.
 """
 
 from __future__ import annotations
@@ -88,11 +89,14 @@ def chunks_of(
         )
     else:
         mine = [counts[tp_rank][ep_rank][other] for other in range(ranks)]
-        from_each = [[counts[tp][other][ep_rank] for tp in range(width)] for other in range(ranks)]
-        begins = _starts([sum(rows) for rows in from_each])
+        got = [counts[tp][other][ep_rank] for tp in range(width) for other in range(ranks)]
+        begins = _starts(got)
         ways = (
-            [_cut_apart([rows], at, chunks) for rows, at in zip(mine, _starts(mine), strict=True)],
-            [_cut_apart(rows, at, chunks) for rows, at in zip(from_each, begins, strict=True)],
+            [
+                _cut_apart([rows], [at], chunks)
+                for rows, at in zip(mine, _starts(mine), strict=True)
+            ],
+            [_cut_apart(got[other::ranks], begins[other::ranks], chunks) for other in range(ranks)],
         )
     return [
         Chunk([pair[j] for pair in ways[0]], [pair[j] for pair in ways[1]]) for j in range(chunks)
@@ -119,13 +123,12 @@ def _cut_alike(rows: int, start: int, width: int, chunks: int) -> list[list[Rows
     return cut
 
 
-def _cut_apart(rows: Sequence[int], start: int, chunks: int) -> list[list[Rows]]:
-    """Chunks of the rows of each TP rank, which lie one rank after another."""
-    begins = [start + at for at in _starts(rows)]
+def _cut_apart(rows: Sequence[int], starts: Sequence[int], chunks: int) -> list[list[Rows]]:
+    """Chunks of the rows of each TP rank, each of which begins at a start."""
     return [
         [
             Rows(at + j * count // chunks, at + (j + 1) * count // chunks)
-            for at, count in zip(begins, rows, strict=True)
+            for at, count in zip(starts, rows, strict=True)
         ]
         for j in range(chunks)
     ]

@@ -105,13 +105,3 @@ def shares_of(matrix: npt.NDArray[np.number]) -> Shares:
     if not total:
         raise DemandError("demand: nobody sends anything; expected some bytes")
     return np.asarray(matrix, dtype=np.float64) * (len(matrix) / total)
-
-
-def cut(tokens: npt.NDArray[np.int64], chunks: int) -> npt.NDArray[np.int64]:
-    """Return the tokens of each pair in each chunk, ``(chunks, ep, ep)``.
-
-    Every pair is cut by itself, at ``floor(j n / N)``, so that chunks are as equal as whole
-    tokens can be: a pair with fewer tokens than chunks has empty ones.
-    """
-    borders = np.arange(chunks + 1)[:, None, None] * tokens[None] // chunks
-    return np.diff(borders, axis=0)

@@ -26,6 +26,7 @@ except ImportError as error:
 from lightloom.torch.agreement import RankError
 from lightloom.torch.all_to_all import Route, all_to_all_tp
 from lightloom.torch.circuit_decisions import DemandMonitor, RegionCircuits
+from lightloom.torch.hooks import use_in_deepspeed, use_in_megatron
 from lightloom.torch.job_nics import ServerNics
 from lightloom.torch.mixnet import CircuitRoute, MovedRows
 from lightloom.torch.mixnet import MixNetCollectives as MixNet
@@ -44,4 +45,6 @@ __all__ = [
     "ServerNics",
     "StreamLimits",
     "all_to_all_tp",
+    "use_in_deepspeed",
+    "use_in_megatron",
 ]

@@ -2,6 +2,8 @@
 
 Forward and backward move the same rows to the bit, whatever the strategy and the number of chunks;
 only sums over TP ranks may differ in their order. A second derivative is refused.
+``torch.compile`` leaves these calls as they are, and compiles what is before and after them: how
+many rows come is what other ranks tell.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Route:
     strategy, chunks
         What was taken.
     received
-        Rows that came from each EP rank, in this order.
+        Rows that came from each EP rank, in this order; of sharded tokens, those of each EP rank
+        from TP rank 0, then those from TP rank 1, and so on.
     sent
         Rows that went to each EP rank.
     """
@@ -53,7 +56,38 @@ class Route:
     sent: tuple[int, ...]
     moves: Moves
 
-    def combine(self, rows: torch.Tensor, *, partial: bool = True) -> torch.Tensor:
+    @torch.compiler.disable
+    def dispatch(self, x: torch.Tensor, *, grad: Gradient = "partial") -> torch.Tensor:
+        """Send more of the same tokens, such as their weights, where the tokens went.
+
+        Parameters
+        ----------
+        x
+            A row for each token that was sent, ``(tokens, ...)``.
+        grad
+            Whether TP ranks have parts of the gradient, or all the same.
+
+        Returns
+        -------
+        torch.Tensor
+            A row for each that was received.
+
+        Raises
+        ------
+        InputError
+            If there is not one row for each token.
+        """
+        if len(x) != sum(self.sent):
+            raise InputError(
+                f"dispatch: {len(x)} rows; expected the {sum(self.sent)} of its tokens"
+            )
+        rows: torch.Tensor = _Dispatch.apply(_flat(x), self, grad == "partial")
+        return rows.reshape(sum(self.received), *x.shape[1:])
+
+    @torch.compiler.disable
+    def combine(
+        self, rows: torch.Tensor, *, partial: bool = True, sum_type: torch.dtype | None = None
+    ) -> torch.Tensor:
         """Return the experts' results to the ranks that their tokens came from.
 
         Parameters
@@ -63,6 +97,8 @@ class Route:
         partial
             Whether each TP rank has a part of the sum, as after a row-parallel product that was
             not reduced; otherwise all TP ranks have the same results.
+        sum_type
+            Type in which parts are added up; that of ``rows`` unless it is given.
 
         Returns
         -------
@@ -77,11 +113,11 @@ class Route:
         expected = sum(self.received)
         if len(rows) != expected:
             raise InputError(f"combine: {len(rows)} rows; expected the {expected} that came")
-        flat = _flat(rows)
-        result: torch.Tensor = _Combine.apply(flat, self, partial)
+        result: torch.Tensor = _Combine.apply(_flat(rows), self, partial, sum_type or rows.dtype)
         return result.reshape(sum(self.sent), *rows.shape[1:])
 
 
+@torch.compiler.disable
 def all_to_all_tp(  # noqa: PLR0913
     x: torch.Tensor,
     splits: Sequence[int],
@@ -120,7 +156,8 @@ def all_to_all_tp(  # noqa: PLR0913
     Returns
     -------
     rows
-        What every TP rank of this EP rank gets, in the order of the EP ranks it comes from.
+        What every TP rank of this EP rank gets, in the order of the EP ranks it comes from; of
+        sharded tokens in the order of TP ranks first.
     route
         How many came from where, and the way back for the experts' results.
 
@@ -148,8 +185,7 @@ def all_to_all_tp(  # noqa: PLR0913
         counts = agree_on(signature, list(splits), problem, groups)
         taken, number = _choice(counts, _token_bytes(x), signature, where)
         route = _route(groups, counts, layout, taken, number)
-        rows: torch.Tensor = _Dispatch.apply(_flat(x), route, grad == "partial")
-    return rows.reshape(sum(route.received), *x.shape[1:]), route
+    return route.dispatch(x, grad=grad), route
 
 
 def _route(
@@ -163,10 +199,10 @@ def _route(
     cut = chunks_of(
         counts, ep_rank=groups.ep_rank, tp_rank=groups.tp_rank, chunks=chunks, layout=layout
     )
-    received = tuple(
-        sum(part.size for chunk in cut for part in chunk.got[rank])
-        for rank in range(groups.ep_size)
-    )
+    if layout == "replicated":
+        received = tuple(row[groups.ep_rank] for row in counts[0])
+    else:
+        received = tuple(row[groups.ep_rank] for each in counts for row in each)
     sent = tuple(counts[groups.tp_rank][groups.ep_rank])
     return Route(
         strategy, chunks, received, sent, Moves(groups, cut, strategy, layout == "replicated")
@@ -256,8 +292,9 @@ class _Dispatch(torch.autograd.Function):
     def forward(ctx: _Context, rows: torch.Tensor, route: Route, partial: bool) -> torch.Tensor:
         """Send rows."""
         ctx.route, ctx.partial = route, partial
-        out = rows.new_empty(sum(route.received), rows.shape[1])
-        route.moves.dispatch(rows.contiguous(), out)
+        with answered(route.moves.groups):
+            out = rows.new_empty(sum(route.received), rows.shape[1])
+            route.moves.dispatch(rows.contiguous(), out)
         return out
 
     @staticmethod
@@ -275,20 +312,23 @@ class _Combine(torch.autograd.Function):
     """Results back from the experts; the gradient goes to every TP rank of theirs."""
 
     @staticmethod
-    def forward(ctx: _Context, rows: torch.Tensor, route: Route, partial: bool) -> torch.Tensor:
+    def forward(
+        ctx: _Context, rows: torch.Tensor, route: Route, partial: bool, sum_type: torch.dtype
+    ) -> torch.Tensor:
         """Send results back."""
         ctx.route = route
         with answered(route.moves.groups):
             out = rows.new_empty(sum(route.sent), rows.shape[1])
-            route.moves.combine(rows.contiguous(), out, partial=partial)
+            given = rows.to(sum_type) if partial else rows
+            route.moves.combine(given.contiguous(), out, partial=partial)
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _Context, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: _Context, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         """Send the gradient of each result to its experts."""
         route = ctx.route
         with answered(route.moves.groups):
             out = gradient.new_empty(sum(route.received), gradient.shape[1])
             route.moves.dispatch(gradient.contiguous(), out)
-        return out, None, None
+        return out, None, None, None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import os
 import statistics
 import time
@@ -73,12 +74,8 @@ class Calibration:
 
     def text(self) -> str:
         """The file of the cluster."""
-        sends, gathers, copies = (
-            _rising([(size, self._time_s(operation(size))) for size in self.sizes])
-            for operation in (self.send, self.gather, self.copy)
-        )
-        # EP ranks of one server, or of servers with one each, have one way
-        tables = {"all_to_all": sends, "within": sends, "gather": gathers, "copy": copies}
+        operations = {"gather": self.gather, "copy": self.copy} | self.ways()
+        tables = {key: self._table(operation) for key, operation in operations.items()}
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
         date = datetime.datetime.now(tz=datetime.UTC).date()
         source = (
@@ -88,21 +85,46 @@ class Calibration:
         )
         head = [
             f'title = "{name}, {dist.get_world_size()} ranks"',
-            f"gpus_per_server = {_ranks_per_server()}",
+            f"gpus_per_server = {_gpus_per_server()}",
             f"grouped_gather = {self.grouped_gather():.4g}",
         ]
-        parts = ["\n".join(head), *(_table(key, rows, source) for key, rows in tables.items())]
+        parts = ["\n".join(head), *(_section(key, rows, source) for key, rows in tables.items())]
+        # a way that no rank has decides nothing; a file has both
+        for key in {"all_to_all", "within"} - tables.keys():
+            (other,) = {"all_to_all", "within"} & tables.keys()
+            parts.append(_section(key, tables[other], f"no EP ranks send so: that of {other}"))
         curves = "\n\n".join(parts)
         costs = self.penalties(check(StrategyCluster, tomllib.loads(curves), "measured"))
         keys = "\n".join(f"{key} = {cost_s:.4g}" for key, cost_s in costs.items())
         return f'{curves}\n\n[penalties]\n{keys}\nsource = "{source}, {CHUNKS} chunks"\n'
 
-    def send(self, size: int) -> Callable[[], object]:
-        """An all-to-all in which a rank sends so many bytes to others."""
-        ranks = self.groups.ep_size
-        rows = self._bytes(-(-size // (ranks - 1)) * ranks)
-        out = torch.empty_like(rows)
-        return lambda: dist.all_to_all_single(out, rows, group=self.groups.ep)
+    def ways(self) -> dict[str, Callable[[int], Callable[[], object]]]:
+        """How EP ranks send to each other, by key of the file: between servers, or within one."""
+        far = {"all_to_all": True, "within": False}
+        return {
+            key: functools.partial(self.send, between=between)
+            for key, between in far.items()
+            if any(self._others(rank, between) for rank in range(self.groups.ep_size))
+        }
+
+    def send(self, size: int, *, between: bool) -> Callable[[], object]:
+        """An all-to-all in which a rank sends so many bytes to other servers, or within its own."""
+        others = self._others(self.groups.ep_rank, between)
+        sent, got = [0] * self.groups.ep_size, [0] * self.groups.ep_size
+        for other in others:
+            sent[other] = -(-size // len(others))
+            got[other] = -(-size // len(self._others(other, between)))
+        rows, out = self._bytes(sum(sent)), self._bytes(sum(got))
+        return lambda: dist.all_to_all_single(out, rows, got, sent, group=self.groups.ep)
+
+    def _others(self, ep_rank: int, between: bool) -> list[int]:
+        """EP ranks of other servers than that of an EP rank, or the others of the same one."""
+        members = max(1, _gpus_per_server() // self.groups.tp_size)
+        return [
+            other
+            for other in range(self.groups.ep_size)
+            if other != ep_rank and (other // members != ep_rank // members) == between
+        ]
 
     def gather(self, size: int) -> Callable[[], object]:
         """A gather in which a TP rank gets so many bytes of others."""
@@ -156,6 +178,14 @@ class Calibration:
             costs[key] = max(0.0, beyond_s / CHUNKS)
         return costs
 
+    def _table(self, operation: Callable[[int], Callable[[], object]]) -> Table:
+        """Times of an operation by its bytes; they never fall as bytes grow, as noise may."""
+        rising, longest = [], 0.0
+        for size in self.sizes:
+            longest = max(longest, self._time_s(operation(size)))
+            rising.append((size, longest))
+        return rising
+
     def _bytes(self, size: int) -> torch.Tensor:
         return torch.zeros(size, dtype=torch.uint8, device=self.device)
 
@@ -204,20 +234,11 @@ def _group(ranks: range) -> dist.ProcessGroup | None:
     return group if isinstance(group, dist.ProcessGroup) else None
 
 
-def _ranks_per_server() -> int:
+def _gpus_per_server() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
 
 
-def _rising(table: Table) -> Table:
-    """Times that never fall as sizes grow, as those of noise may."""
-    rising, longest = [], 0.0
-    for size, time_s in table:
-        longest = max(longest, time_s)
-        rising.append((size, longest))
-    return rising
-
-
-def _table(key: str, rows: Table, source: str) -> str:
+def _section(key: str, rows: Table, source: str) -> str:
     sizes = ", ".join(str(size) for size, _ in rows)
     times = ", ".join(f"{time_s:.4g}" for _, time_s in rows)
     return f'[{key}]\nsizes_bytes = [{sizes}]\ntimes_s = [{times}]\nsource = "{source}"'

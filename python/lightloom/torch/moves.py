@@ -84,7 +84,7 @@ class Moves:
         Parameters
         ----------
         rows
-            As it came, ``(rows, elements)``.
+            As it came, ``(rows, elements)``; sums are of its type.
         out
             Where it goes.
         partial
@@ -94,13 +94,14 @@ class Moves:
             if partial and self.groups.tp_size > 1:
                 rows = rows.clone()
                 dist.all_reduce(rows, group=self.groups.tp)
+            rows = rows.to(out.dtype)
             sent, got = self._counts
             self._all_to_all(_as_bytes(out), _as_bytes(rows), sent, got).wait()
             return
         home, arrived = _as_bytes(out), None
         added = self._add(self.chunks[0], rows, partial)
         for number, chunk in enumerate(self.chunks):
-            part = added()
+            part = added().to(out.dtype)
             work, back = self._begin_combine(chunk, part)
             if number + 1 < len(self.chunks):
                 added = self._add(self.chunks[number + 1], rows, partial)

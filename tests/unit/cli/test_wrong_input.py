@@ -40,6 +40,16 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} more", "more arguments than expected: more; see lightloom compare --help"),
         (f"{JOB} --tp two", "--tp two: expected a whole number"),
         (f"{JOB} --compute-spread much", "--compute-spread much: expected a number"),
+        # all-to-alls
+        ("alltoall --cluster a800x61 --hidden 8192", "unknown cluster 'a800x61'; did you mean "
+         "'a800x16'?; known: a800x16"),
+        ("alltoall --cluster ours.toml --hidden 8192", "ours.toml: no such file"),
+        ("alltoall --cluster a800x16 --hidden 8192 --tp 3", "--tp 3: expected a divisor of the 8 "
+         "GPUs of a server, which TP ranks share"),
+        ("alltoall --cluster a800x16 --hidden 8192 --ep 3", "--ep 3: with TP 8 the 16 GPUs hold 2 "
+         "data-parallel ranks; expected a divisor of 2"),
+        ("alltoall --cluster a800x16 --hidden 8192 --chunks 0",
+         "--chunks 0: expected auto, or a number from 1 to 1,024"),
         # numbers
         ("compare mixtral-8x7b --gpus abc --rate 400", "--gpus abc: expected a whole number; "
          "several are joined by commas, such as 64,128,256"),

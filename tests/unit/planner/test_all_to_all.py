@@ -10,7 +10,7 @@ from lightloom.planner.cluster import Penalties, derived_cluster, load_cluster
 from lightloom.planner.curve import TimeCurve
 from lightloom.planner.pipeline import equal_chunks_time_s
 from lightloom.planner.strategy import AllToAllStrategy
-from lightloom.planner.volume import AllToAllVolume, balanced, cut, shares_of, skewed
+from lightloom.planner.volume import AllToAllVolume, balanced, shares_of, skewed
 
 CHUNKED = (AllToAllStrategy.O2, AllToAllStrategy.O3, AllToAllStrategy.O4)
 #: bytes of a token in MoNTA's table 8, and its lengths
@@ -130,21 +130,6 @@ def test_bytes_between_servers_fall_to_one_in_tp():
             assert runs.traffic(strategy, volume).between_bytes == pytest.approx(
                 all_of_it / runs.tp, rel=1e-12
             )
-
-
-def test_chunks_of_whole_tokens_lose_no_token_and_take_about_as_long_as_equal_ones():
-    rng = np.random.default_rng(6)
-    runs = AllToAll(derived_cluster(gpu="h100", rate_gbps=400, tp=8, ep=4), 8, 4)
-    tokens = rng.integers(0, 4000, size=(4, 4))
-    tokens[1, 2] = 0
-    for chunks in (1, 3, 7):
-        parts = cut(tokens, chunks)
-        assert (parts.sum(axis=0) == tokens).all()
-        assert (parts.max(axis=0) - parts.min(axis=0) <= 1).all()
-        volume = AllToAllVolume.of(tokens.astype(float), 8192.0, 1)
-        for strategy in CHUNKED:
-            uneven = runs.cut_time_s(strategy, tokens, 8192.0, chunks)
-            assert uneven == pytest.approx(runs.time_s(strategy, volume, chunks), rel=5e-3)
 
 
 def test_the_busiest_rank_decides():

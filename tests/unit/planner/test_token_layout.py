@@ -74,11 +74,11 @@ def test_parts_of_replicated_rows_are_equal_but_in_the_last_chunk():
 
 
 @pytest.mark.parametrize("chunks", [1, 4])
-def test_sharded_rows_of_a_sender_follow_its_tp_ranks(chunks):
+def test_sharded_rows_lie_as_an_all_to_all_and_then_a_gather_leave_them(chunks):
     counts = [[[1, 4], [2, 5]], [[3, 0], [1, 6]]]
     cuts = cut(counts, 1, 0, chunks, "sharded")
     of_each = [
-        [sorted(row for c in cuts for row in range(*c.got[source][rank])) for rank in range(2)]
-        for source in range(2)
+        [sorted(row for c in cuts for row in range(*c.got[source][rank])) for source in range(2)]
+        for rank in range(2)
     ]
-    assert of_each == [[list(range(4)), []], [list(range(4, 9)), list(range(9, 15))]]
+    assert of_each == [[list(range(4)), list(range(4, 9))], [[], list(range(9, 15))]]

@@ -16,6 +16,7 @@ import torch.multiprocessing as mp
 
 from lightloom.errors import LightloomError
 from lightloom.torch import all_to_all_tp
+from lightloom.torch.moves import Groups
 
 WIDTH = 5
 STRATEGIES = ("baseline", "O1", "O2", "O3", "O4")
@@ -52,8 +53,8 @@ def cases(tp, ep):
 def expected(counts, seed, dtype, ep_rank, width):
     """What an EP rank gets, by plain slices of what sources draw; ``width`` draws per source."""
     parts = []
-    for source, row in enumerate(counts):
-        for part in range(width):
+    for part in range(width):
+        for source, row in enumerate(counts):
             rows = draw(row, source * width + part, seed, dtype)
             start = sum(row[:ep_rank])
             parts.append(rows[start : start + row[ep_rank]])
@@ -86,6 +87,7 @@ def check_bits(layout, strategies, tp, ep, report):
             assert torch.equal(back, x * (tp * (tp + 1) // 2)), (strategy, chunks, counts)
             same = route.combine(rows * 3, partial=False)
             assert torch.equal(same, x * 3)
+            assert torch.equal(route.dispatch(x[:, 0].long()), rows[:, 0].long())
             # the gradient of a token is the sum over TP ranks of what each did with it
             (back * back.detach()).sum().backward()
             factor = (tp * (tp + 1) // 2) ** 2
@@ -114,6 +116,35 @@ def check_shapes(tp, ep, report):
     report["shapes"] = "equal"
 
 
+def check_sums(tp, ep, report):
+    """Parts are added up in the type that is asked for, and travel in their own."""
+    ep_group, tp_group = groups(tp, ep)
+    share = torch.tensor(256.0 if dist.get_rank() % tp == 0 else 1.0).bfloat16()
+    x = torch.ones(2 * ep, WIDTH, dtype=torch.bfloat16)
+    report["sums"] = {}
+    for strategy in STRATEGIES:
+        rows, route = all_to_all_tp(
+            x, [2] * ep, ep_group=ep_group, tp_group=tp_group, strategy=strategy, chunks=2
+        )
+        twice = [route.combine(rows * share, sum_type=t) for t in (None, torch.float64)]
+        third = route.combine(rows.double() * share.double())
+        assert all(back.dtype is torch.bfloat16 for back in twice)
+        report["sums"][strategy] = [back.unique().tolist() for back in (*twice, third)]
+
+
+def check_refused(tp, ep, report):
+    """Rows that are not those of the route."""
+    ep_group, tp_group = groups(tp, ep)
+    x = torch.ones(2 * ep, WIDTH)
+    _, route = all_to_all_tp(x, [2] * ep, ep_group=ep_group, tp_group=tp_group)
+    report["refused"] = []
+    for call in (route.dispatch, route.combine):
+        try:
+            call(x[1:])
+        except LightloomError as error:
+            report["refused"].append(str(error))
+
+
 def check_bytes(tp, ep, report):
     """What a rank sends to other EP ranks, forward and backward."""
     ep_group, tp_group = groups(tp, ep)
@@ -136,6 +167,53 @@ def check_bytes(tp, ep, report):
         route.combine(rows).sum().backward()
         report["sent"][strategy] = sum(sent)
     dist.all_to_all_single = plain
+
+
+def check_compiled(tp, ep, report):
+    """A compiled function has the results and gradients of the plain one, and graphs around us."""
+    ep_group, tp_group = groups(tp, ep)
+
+    def plain(x, counts, strategy):
+        x = torch.tanh(x * 2)
+        rows, route = all_to_all_tp(
+            x, counts, ep_group=ep_group, tp_group=tp_group, strategy=strategy, chunks=2
+        )
+        return torch.tanh(route.combine(torch.sin(rows))).square()
+
+    compiled = torch.compile(plain, backend="aot_eager")
+    report["compiled"] = []
+    for counts, strategy in itertools.product(([4, 3][:ep], [1, 6][:ep]), ("O2", "O4")):
+        pair = []
+        for function in (plain, compiled):
+            x = draw(counts, 1, dist.get_rank() // tp, torch.float32).requires_grad_()
+            result = function(x, counts, strategy)
+            result.sum().backward()
+            pair.append((result.detach(), x.grad))
+        report["compiled"].append(all(map(torch.equal, *pair)))
+    counters = torch._dynamo.utils.counters
+    report["graphs"] = counters["stats"]["unique_graphs"]
+    report["breaks"] = [reason.splitlines()[0] for reason in counters["graph_break"]]
+
+
+def check_ways(tp, ep, report):
+    """What is sent to whom while the ways between servers, and within one, are measured."""
+    from lightloom.torch.calibrate import Calibration
+
+    report["ways"] = {}
+    for gpus in (1, 2, 3, 4):
+        os.environ["LOCAL_WORLD_SIZE"] = str(tp * gpus)
+        measured = Calibration(Groups(*groups(tp, ep)), torch.device("cpu"), 1, 2**16)
+        plain, sent = dist.all_to_all_single, []
+
+        def counted(out, rows, got, given, *, sent=sent, plain=plain, **options):
+            sent.append(given)
+            return plain(out, rows, got, given, **options)
+
+        dist.all_to_all_single = counted
+        for way in measured.ways().values():
+            way(600)()
+        dist.all_to_all_single = plain
+        report["ways"][gpus] = dict(zip(measured.ways(), sent, strict=True))
 
 
 def check_second(tp, ep, report):
@@ -243,7 +321,11 @@ CHECKS = {
     "replicated": lambda *given: check_bits("replicated", STRATEGIES, *given),
     "sharded": lambda *given: check_bits("sharded", ("O1", "O2", "O3"), *given),
     "shapes": check_shapes,
+    "sums": check_sums,
+    "refused": check_refused,
     "bytes": check_bytes,
+    "compiled": check_compiled,
+    "ways": check_ways,
     "second": check_second,
     "auto": check_auto,
     "wrong": check_wrong,

@@ -47,7 +47,7 @@ def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
     """Every check on 2 EP ranks of 2 TP ranks."""
-    checks = "replicated,sharded,shapes,bytes,second,auto,wrong,lost"
+    checks = "replicated,sharded,shapes,refused,bytes,compiled,second,auto,wrong,lost"
     return reports(tmp_path_factory.mktemp("ranks"), 2, 2, checks)
 
 
@@ -61,6 +61,31 @@ def test_rows_between_ep_ranks_fall_to_one_in_tp(four):
         whole = report["sent"]["baseline"]
         for strategy in ("O1", "O2", "O3", "O4"):
             assert report["sent"][strategy] == pytest.approx(whole / 2, rel=0.02)
+
+
+def test_sums_over_tp_ranks_have_the_type_that_is_asked_for(tmp_path):
+    # 256 + 1 + 1 + 1 is 259, rounded once 260; bfloat16 has no number between 256 and 258
+    for report in reports(tmp_path, 4, 1, "sums"):
+        for own, double, plain in report["sums"].values():
+            assert (double, plain) == ([260], [259])
+            assert set(own) <= {256, 258, 260}
+        assert any(own != [260] for own, _, _ in report["sums"].values())
+
+
+def test_rows_that_are_not_those_of_the_route_are_refused(four):
+    assert four[0]["refused"] == [
+        "dispatch: 3 rows; expected the 4 of its tokens",
+        "combine: 3 rows; expected the 4 that came",
+    ]
+
+
+def test_compiled_functions_have_the_results_of_plain_ones(four):
+    for report in four:
+        assert report["compiled"] == [True] * 4
+        # what is before, between and after the two calls, and again for other numbers of rows
+        assert report["graphs"] >= 3
+        assert len(report["breaks"]) == 2
+        assert all("`torch.compiler.disable()`d function" in text for text in report["breaks"])
 
 
 def test_a_second_derivative_is_refused(four):
@@ -112,8 +137,24 @@ def test_calibration_writes_a_cluster_that_the_planner_reads(tmp_path):
     assert cluster.gpus_per_server == 4
     assert all(len(curve.sizes_bytes) == 3 for curve in (cluster.all_to_all, cluster.gather))
     assert "4 ranks, TP 2, EP 2, gloo" in cluster.gather.source
+    assert cluster.within.source == cluster.gather.source
+    assert cluster.all_to_all.source == "no EP ranks send so: that of within"
     scenario = AllToAllScenario(cluster=str(path), hidden=1024, tp=2, ep=2, seq=(1024,))
     assert choose_strategies(scenario)[0].choice.speed_up >= 1
+
+
+def test_calibration_measures_each_way_by_itself(tmp_path):
+    """EP ranks 0 to 3 by GPUs of a server: what rank 1 and the last one send."""
+    if absent("pydantic"):
+        pytest.skip("calibration needs the planner's libraries")
+    _, second, _, last = reports(tmp_path, 1, 4, "ways")
+    assert second["ways"] == {
+        "1": {"all_to_all": [200, 0, 200, 200]},
+        "2": {"all_to_all": [0, 0, 300, 300], "within": [600, 0, 0, 0]},
+        "3": {"all_to_all": [0, 0, 0, 600], "within": [300, 0, 300, 0]},
+        "4": {"within": [200, 0, 200, 200]},
+    }
+    assert last["ways"]["3"] == {"all_to_all": [200, 200, 200, 0], "within": [0, 0, 0, 0]}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""Training frameworks, unmodified, whose experts get their tokens by strategies of this package.
+
+Both already send each token once per EP rank and gather it there (O1), one after the other; what
+they gain is that the two run beside each other. A layer keeps its weights, its gate and its place;
+only its class changes, to one that is derived from it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from importlib import metadata
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
+
+from torch import nn
+
+from lightloom.errors import InputError
+from lightloom.torch.all_to_all import all_to_all_tp
+
+if TYPE_CHECKING:
+    from lightloom.planner.cluster import StrategyCluster
+
+#: versions that the hooks were tested with
+KNOWN = {"megatron-core": "0.16", "deepspeed": "0.19"}
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+class Options(TypedDict, total=False):
+    """What :func:`~lightloom.torch.all_to_all_tp` is asked for."""
+
+    strategy: str
+    chunks: int | Literal["auto"]
+    cluster: StrategyCluster | str | None
+
+
+def use_in_megatron(*models: nn.Module, **options: Unpack[Options]) -> int:
+    """Make the all-to-all dispatchers of Megatron-Core's MoE layers take a strategy.
+
+    Parameters
+    ----------
+    *models
+        What ``get_model`` returns, or modules that have MoE layers.
+    **options
+        ``strategy``, ``chunks`` and ``cluster`` of :func:`~lightloom.torch.all_to_all_tp`. Tokens
+        are sharded over TP ranks (sequence parallelism), so strategies are O1 to O3.
+
+    Returns
+    -------
+    int
+        How many layers take it now; a second call changes them.
+
+    Raises
+    ------
+    InputError
+        If Megatron-Core is missing or of another version, no layer has such a dispatcher, or one
+        has a setting that the hook does not know.
+    """
+    _check_version("megatron-core")
+    from megatron.core.transformer.moe.moe_layer import MoELayer
+    from megatron.core.transformer.moe.token_dispatcher import MoEAlltoAllTokenDispatcher
+
+    from lightloom.torch.megatron import StrategyDispatcher, why_not
+
+    layers = [
+        layer
+        for layer in _modules(models, MoELayer)
+        if isinstance(layer.token_dispatcher, MoEAlltoAllTokenDispatcher)
+    ]
+    if not layers:
+        raise InputError("no MoE layer of Megatron-Core has moe_token_dispatcher_type='alltoall'")
+    for layer in layers:
+        if problem := why_not(layer):
+            raise InputError(f"layer {layer.layer_number}: {problem}")
+    for layer in layers:
+        dispatcher = layer.token_dispatcher
+        dispatcher.__class__ = StrategyDispatcher
+        dispatcher.send = functools.partial(
+            all_to_all_tp,
+            ep_group=dispatcher.ep_group,
+            tp_group=dispatcher.tp_group,
+            layout="sharded",
+            **options,
+        )
+    return len(layers)
+
+
+def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
+    """Make DeepSpeed's MoE layers take a strategy.
+
+    Parameters
+    ----------
+    model
+        What ``deepspeed.initialize`` returns, or a module that has MoE layers.
+    **options
+        ``strategy``, ``chunks`` and ``cluster`` of :func:`~lightloom.torch.all_to_all_tp`. TP ranks
+        have the same tokens, so that all strategies can be; ``"baseline"`` is DeepSpeed without its
+        dropping of tokens that other TP ranks have as well.
+
+    Returns
+    -------
+    int
+        How many layers take it now; a second call changes them.
+
+    Raises
+    ------
+    InputError
+        If DeepSpeed is missing or of another version, there is no MoE layer of its own, or its
+        experts are not cut by tensor parallelism.
+    """
+    _check_version("deepspeed")
+    from deepspeed.moe.sharded_moe import MOELayer
+
+    from lightloom.torch.deepspeed import StrategyLayer, tp_group_of_experts
+
+    layers = list(_modules([model], MOELayer))
+    if not layers:
+        raise InputError("no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model")
+    others = {type(layer) for layer in layers} - {MOELayer, StrategyLayer}
+    if others:
+        raise InputError(f"a {others.pop().__name__}: expected DeepSpeed's own layers")
+    if any(layer.ep_group is None for layer in layers):
+        raise InputError("an MoE layer has no process groups yet: call after deepspeed.initialize")
+    if (tp_group := tp_group_of_experts()) is None:
+        raise InputError(
+            "experts are not cut by tensor parallelism: expected an mpu with TP ranks, and "
+            "MoE(..., enable_expert_tensor_parallelism=True)"
+        )
+    for layer in layers:
+        layer.__class__ = StrategyLayer
+        layer.send = functools.partial(
+            all_to_all_tp, ep_group=layer.ep_group, tp_group=tp_group, grad="replicated", **options
+        )
+    return len(layers)
+
+
+def _modules(models: tuple[nn.Module, ...] | list[nn.Module], kind: type[Layer]) -> Iterator[Layer]:
+    """The modules of a kind."""
+    return (part for model in models for part in model.modules() if isinstance(part, kind))
+
+
+def _check_version(package: str) -> None:
+    """Refuse a package that the hook does not know."""
+    expected = KNOWN[package]
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise InputError(
+            f"{package} is not installed: pip install '{package}=={expected}.*'"
+        ) from None
+    if version.split(".")[:2] != expected.split("."):
+        raise InputError(
+            f"{package} {version}: expected {expected}.x, whose layers this version of Lightloom "
+            f"knows (pip install '{package}=={expected}.*')"
+        )
