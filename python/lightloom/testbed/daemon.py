@@ -19,6 +19,8 @@ from typing import Any
 
 from lightloom.testbed.refusals import TestbedError
 
+#: name of the file that says which testbed is in a folder
+RECORD = "testbed.json"
 _START_S = 30.0
 #: time in which a process that was killed is gone
 _END_S = 5.0

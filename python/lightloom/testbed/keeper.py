@@ -1,17 +1,20 @@
 """The process that keeps the namespaces of a testbed: they are there as long as it is.
 
-Arguments: the testbed's mark, its log, ``root`` or ``rootless``, and the names of the namespaces.
+It ends where nobody could find it any more, since the record of the testbed is gone. Arguments: the
+testbed's mark, its log beside the record, ``root`` or ``rootless``, and names of the namespaces.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
+import time
 from pathlib import Path
 
-from lightloom.testbed.daemon import Facts, Tell, go_on
+from lightloom.testbed.daemon import RECORD, Facts, Tell, go_on
 from lightloom.testbed.namespaces import become_root_of_own, new_network, why_no_namespaces
+
+_LOOK_S = 2.0
 
 
 def main(arguments: list[str]) -> None:
@@ -21,8 +24,10 @@ def main(arguments: list[str]) -> None:
     def keep(tell: Tell) -> None:
         facts = _made(names, rootless=kind == "rootless")
         tell(facts)
-        while "error" not in facts:
-            signal.pause()
+        record = Path(log).with_name(RECORD)
+        had_record = record.exists()
+        while "error" not in facts and record.exists() is had_record:
+            time.sleep(_LOOK_S)
 
     go_on(keep, Path(log))
 

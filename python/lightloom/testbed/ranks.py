@@ -44,7 +44,7 @@ def run_ranks(
     words
         The command.
     say
-        Called with each line that a rank prints; from several threads.
+        Called with each line that a rank prints, one at a time; from several threads.
     servers
         Which servers; all by default.
 
@@ -57,7 +57,12 @@ def run_ranks(
     ranks = testbed.layout.ranks_per_server
     running: dict[tuple[int, int], subprocess.Popen[bytes]] = {}
     readers = []
-    has_failed = threading.Event()
+    has_failed, turn = threading.Event(), threading.Lock()
+
+    def say_in_turn(line: str) -> None:
+        with turn:
+            say(line)
+
     try:
         for server in chosen:
             for local_rank in range(ranks):
@@ -65,7 +70,9 @@ def run_ranks(
                 process = _start(testbed, server, local_rank, words)
                 running[rank, server] = process
                 assert process.stdout is not None
-                reader = threading.Thread(target=_read, args=(rank, process, say, has_failed))
+                reader = threading.Thread(
+                    target=_read, args=(rank, process, say_in_turn, has_failed)
+                )
                 reader.start()
                 readers.append(reader)
         while any(reader.is_alive() for reader in readers) and not has_failed.wait(0.05):

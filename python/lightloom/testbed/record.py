@@ -22,11 +22,12 @@ from pydantic import ConfigDict, TypeAdapter
 
 from lightloom.errors import LightloomError
 from lightloom.inputs.files import shown_path
+from lightloom.testbed.daemon import RECORD
 from lightloom.testbed.layout import ServerLayout
 from lightloom.testbed.namespaces import is_in_user
 from lightloom.testbed.refusals import TestbedError
 
-RECORD, LOCK, LOG = "testbed.json", "lock", "testbed.log"
+LOCK, LOG = "lock", "testbed.log"
 _MARK_BYTES = 12
 #: time in which another command may complete what it does
 _LOCK_S = 1.0

@@ -20,13 +20,15 @@ from typing import NamedTuple
 from lightloom.control.emulator import Emulator
 from lightloom.control.emulator.timing import FixedTime, parse_settle_time
 from lightloom.testbed.crossbar import Crossbar, is_device_up, links, route_socket
-from lightloom.testbed.daemon import Tell, go_on
+from lightloom.testbed.daemon import RECORD, Tell, go_on
 from lightloom.testbed.layout import CIRCUITS
 from lightloom.testbed.namespaces import enter_network, in_thread
 from lightloom.testbed.record import LOG, TestbedRecord
 
 #: time after which what no event tells is noticed, such as a shutter that was closed
 _LOOK_S = 0.02
+#: time between two looks whether the record is there
+_RECORD_S = 2.0
 
 
 class _Routes(NamedTuple):
@@ -137,7 +139,9 @@ class KernelSwitch:
             print(f"the kernel refuses a mirror: {error}", file=sys.stderr, flush=True)
 
 
-async def _serve(record: TestbedRecord, routes: _Routes, lit: dict[int, int], tell: Tell) -> None:
+async def _serve(folder: Path, lit: dict[int, int], tell: Tell) -> None:
+    record = TestbedRecord.read(folder)
+    routes = _routes(record.path_of(CIRCUITS))
     layout = record.layout
     size = (layout.ports, layout.ports)
     timing = parse_settle_time(record.settle_time)
@@ -146,7 +150,12 @@ async def _serve(record: TestbedRecord, routes: _Routes, lit: dict[int, int], te
         kernel = KernelSwitch(emulator, record, routes)
         kernel.restore(lit)
         tell({"tl1_port": emulator.ports["tl1"], "url": emulator.url()})
-        await kernel.follow()
+        following = asyncio.create_task(kernel.follow())
+        # it ends where nobody could find it any more
+        while (folder / RECORD).exists() and not following.done():
+            await asyncio.sleep(_RECORD_S)
+        if not following.cancel():
+            following.result()
 
 
 def _routes(path: str) -> _Routes:
@@ -165,11 +174,10 @@ def main(arguments: list[str]) -> None:
     _mark, folder, lit = arguments
 
     def work(tell: Tell) -> None:
-        record = TestbedRecord.read(Path(folder))
         pairs = (pair.split(":") for pair in lit.split(",") if pair)
         circuits = {int(port): int(to) for port, to in pairs}
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve(record, _routes(record.path_of(CIRCUITS)), circuits, tell))
+            asyncio.run(_serve(Path(folder), circuits, tell))
 
     go_on(work, Path(folder) / LOG)
 

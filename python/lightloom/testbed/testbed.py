@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 from lightloom.control.emulator.timing import parse_settle_time
 from lightloom.inputs.files import shown_path
 from lightloom.testbed import daemon
+from lightloom.testbed.daemon import RECORD
 from lightloom.testbed.layout import ServerLayout, server_place
 from lightloom.testbed.namespaces import (
     enter_network,
@@ -27,7 +28,6 @@ from lightloom.testbed.probe import check_kernel, check_programs
 from lightloom.testbed.record import (
     LOCK,
     LOG,
-    RECORD,
     TestbedRecord,
     check_folder,
     default_folder,

@@ -36,3 +36,23 @@ def test_a_stuck_mirror_keeps_its_circuit_and_the_port_at_its_end():
     matrix.stuck.add(1)
     matrix.change([], [(2, 5), (3, 6)])
     assert matrix.circuits == {1: 5, 3: 6}
+
+
+def test_what_light_leaves_is_lit_and_changes_are_told():
+    """A follower of the optics that shows a circuit whose mirrors move, or whose laser is off."""
+    now, told = [0.0], []
+    matrix = OpticalMatrix((4, 4), FixedTime(2), lambda: now[0], random.Random(1))
+    matrix.on_change = told.append
+    matrix.change([], [(1, 5), (2, 6), (3, 7)])
+    assert told == [2.0]
+    assert matrix.lit() == {}
+    now[0] = 2.0
+    assert matrix.lit() == {1: 5, 2: 6, 3: 7}
+    matrix.disabled.add(5)
+    del matrix.launched_dbm[2]
+    assert matrix.lit() == {3: 7}
+    matrix.change([3], [])
+    assert matrix.lit() == {}
+    matrix.disabled.clear()
+    assert matrix.lit() == {1: 5}
+    assert told == [2.0, 2.0]

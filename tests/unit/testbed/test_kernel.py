@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -335,15 +336,21 @@ def test_what_was_half_made_is_cleared_up(tmp_path):
     """``up`` itself is killed while it makes devices."""
     code = "import sys; from lightloom.cli import run_command; run_command(sys.argv[1:])"
     words = ["testbed", "up", "--servers", "24", "--nics", "2", "--rate", "10M", "--dir"]
-    process = subprocess.Popen([sys.executable, "-c", code, *words, str(tmp_path)])
-    record = tmp_path / "testbed.json"
-    eventually(lambda: record.exists() and '"keeper": 0' not in record.read_text(), 20)
-    process.kill()
-    process.wait()
+    with subprocess.Popen([sys.executable, "-c", code, *words, str(tmp_path)]) as process:
+        record = tmp_path / "testbed.json"
+        eventually(lambda: record.exists() and '"keeper": 0' not in record.read_text(), 20)
+        process.kill()
     with pytest.raises(LightloomError, match="is not made completely; clear it up"):
         Testbed.open(tmp_path)
     assert Testbed.clear(tmp_path) is True
     assert os.listdir(tmp_path.parent) == [] or not tmp_path.exists()
+
+
+def test_a_testbed_whose_folder_is_gone_ends_by_itself(tmp_path):
+    """Processes that no ``down`` would find, as their record was deleted."""
+    testbed = Testbed.up(tmp_path / "up", **SIZES)
+    shutil.rmtree(tmp_path / "up")
+    eventually(lambda: left_behind(testbed) == ([], set()), 10)
 
 
 def test_a_second_testbed_is_refused_in_one_folder_and_separate_in_another(whole, tmp_path):

@@ -10,10 +10,10 @@ import pytest
 
 from lightloom.errors import LightloomError
 from lightloom.testbed import ServerLayout, daemon
+from lightloom.testbed.daemon import RECORD
 from lightloom.testbed.probe import check_programs
 from lightloom.testbed.record import (
     LOCK,
-    RECORD,
     TestbedRecord,
     check_folder,
     default_folder,

@@ -36,10 +36,6 @@ class SizeOptions(Strict):
         description="Time until mirrors settle: measured (MixNet, Appendix C), a time, or a file "
         "with one time per line.",
     )
-    link_up_s: Annotated[float, quantity("second"), Field(ge=0, le=60)] = Field(
-        0.0,
-        description="Time from settled circuits until NICs carry traffic; of real ones seconds.",
-    )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
         1, description="Seed of the random numbers; the first one where several are used."
     )
@@ -64,7 +60,6 @@ class SizeOptions(Strict):
             "rate_gbps": self.rate_gbps,
             "eps_gbps": self.packet_gbps,
             "settle_time": self.settle_time,
-            "link_up_s": self.link_up_s,
             "seed": self.seed,
             "rootless": self.rootless or None,
         }

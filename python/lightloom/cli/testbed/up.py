@@ -15,6 +15,7 @@ from lightloom.cli.testbed.options import (
     outputs_and_options,
     size_options,
 )
+from lightloom.inputs.strict import quantity
 
 EXAMPLES = (
     "lightloom testbed up",
@@ -32,6 +33,10 @@ NOTES = (
 class UpOptions(SizeOptions, TestbedFolder):
     """A testbed that stays."""
 
+    link_up_s: Annotated[float, quantity("second"), Field(ge=0, le=60)] = Field(
+        0.0,
+        description="Time from settled circuits until NICs carry traffic; real ones need seconds.",
+    )
     ranks_per_server: Annotated[int, Field(strict=True, ge=1, le=16)] = Field(
         1, description="Processes of a job on a server, which lightloom testbed run starts."
     )
@@ -39,8 +44,9 @@ class UpOptions(SizeOptions, TestbedFolder):
 
 def command() -> Command:
     """Describe the command."""
-    ranks = option(UpOptions, "ranks_per_server", common=True)
-    panel = Panel("Testbed", (*size_options(), ranks, folder_option()))
+    names = ("link_up_s", "ranks_per_server")
+    further = (option(UpOptions, name, common=True) for name in names)
+    panel = Panel("Testbed", (*size_options(), *further, folder_option()))
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
@@ -49,7 +55,10 @@ def _run(call: CommandCall) -> None:
 
     outputs, options = outputs_and_options(call, UpOptions)
     testbed = Testbed.up(
-        options.folder, ranks_per_server=options.ranks_per_server, **options.sizes()
+        options.folder,
+        ranks_per_server=options.ranks_per_server,
+        link_up_s=options.link_up_s,
+        **options.sizes(),
     )
     layout = testbed.layout
     where = "" if options.folder is None else f" --dir {testbed.folder}"
