@@ -144,6 +144,7 @@ def check_planned(mixnet, _given):
     return {
         "circuits": len(route.decision.circuits),
         "optical_bytes": optical,
+        "hops": max(len(part.hops) for part in parts),
         "sent": {str(nic): sent for nic, (sent, _) in planned.items()},
     }
 
@@ -343,7 +344,7 @@ def lose(mixnet, nic):
 
 
 def check_controller(mixnet, given):
-    """The controller ends; all goes over packets, and it is said once."""
+    """The controller is killed; all goes over packets, and it is said once, until it is back."""
     counts = random_counts(1, most=400)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -357,7 +358,15 @@ def check_controller(mixnet, given):
         for seed in range(3):
             _, route = check_moved(mixnet, counts, draw(counts, seed))
             assert route.decision.circuits == ()
-    return [str(one.message) for one in caught if "packet network" in str(one.message)]
+        if dist.get_rank() == 0:
+            open(os.path.join(given.folder, "restart"), "w").close()
+        for seed in range(200):
+            _, route = check_moved(mixnet, counts, draw(counts, seed))
+            if route.decision.circuits:
+                break
+            time.sleep(0.1)
+    said = [str(one.message) for one in caught if "packet network" in str(one.message)]
+    return {"said": said, "circuits": len(route.decision.circuits)}
 
 
 def check_lost(mixnet, _given):

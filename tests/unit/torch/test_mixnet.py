@@ -31,22 +31,27 @@ if absent("torch", "numpy", "pydantic"):
     pytest.skip("no PyTorch: make torch", allow_module_level=True)
 
 
+def serve(path):
+    """A controller as a process."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "lightloom", "control", "serve", path],
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 @contextlib.contextmanager
-def served(folder, when="always"):
+def served(folder, when="always", more=""):
     """A controller of four servers of two optical NICs; its address, token and process."""
     with emulated(settle_s=0.01) as emulator:
         path = write_example(
             folder, emulator.url(), servers=4, nics=2, size=12, name="r0", when=when
         )
         text = path.read_text().replace("_per_server = 8", "_per_server = 2")
-        path.write_text(text.replace("eps_gbps = 800", "eps_gbps = 200\neps_nics = 2"))
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lightloom", "control", "serve", path],
-            env={**os.environ, "PYTHONPATH": str(PACKAGE)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        path.write_text(text.replace("eps_gbps = 800", "eps_gbps = 20\neps_nics = 2") + more)
+        process = serve(path)
         socket, token = folder / "r0.sock", folder / "r0.token"
         deadline = time.monotonic() + 60
         while not socket.exists():
@@ -136,6 +141,14 @@ def test_predicted_demand_is_decided_on(circuits):
     assert all(len(report["monitored"]) == 3 for report in circuits)
 
 
+def test_bytes_of_relays_are_planned(tmp_path):
+    with served(tmp_path, more="\n[relay]\n") as controller:
+        found = reports(tmp_path, "equal,planned,fenced", "--changes", "6", controller=controller)
+    for report in found:
+        assert report["equal"] == "equal"
+        assert report["planned"]["hops"] == 2
+
+
 def test_streams_that_break_lose_nothing(tmp_path):
     with served(tmp_path) as controller:
         found = reports(tmp_path, "broken", controller=controller)
@@ -166,24 +179,35 @@ def test_a_lost_rank_is_one_error_on_every_other(tmp_path):
             assert seconds < 10
 
 
-def test_without_its_controller_a_job_goes_on_over_packets(tmp_path):
+def test_without_its_controller_a_job_goes_on_over_packets_until_it_is_back(tmp_path):
     with served(tmp_path) as controller:
-        killer = threading.Thread(target=kill_when_asked, args=(tmp_path, controller[2]))
-        killer.start()
+        restarting = threading.Thread(target=restart, args=(tmp_path, controller[2]))
+        restarting.start()
         found = reports(tmp_path, "controller", controller=controller)
-        killer.join()
-    (said,) = found[0]["controller"]
+        restarting.join()
+    (said,) = found[0]["controller"]["said"]
     assert said.startswith("all bytes take the packet network: ")
-    assert all(report["controller"] == [] for report in found[1:])
+    assert all(report["controller"]["said"] == [] for report in found[1:])
+    assert all(report["controller"]["circuits"] > 0 for report in found)
 
 
-def kill_when_asked(folder, process):
-    deadline = time.monotonic() + 60
-    while not (folder / "kill").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+def restart(folder, process):
+    """Kill a controller when the job asks for it, and start it again; end it with the job."""
+    wait_for(folder / "kill")
     process.kill()
     process.wait()
     (folder / "killed").touch()
+    wait_for(folder / "restart")
+    again = serve(folder / "r0.toml")
+    wait_for(folder / "0.json")
+    again.terminate()
+    again.communicate(timeout=20)
+
+
+def wait_for(path, limit_s=60):
+    deadline = time.monotonic() + limit_s
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 SIZES = {"servers": 4, "nics": 4, "rate_gbps": 0.2, "settle_time": "20ms"}
@@ -237,9 +261,7 @@ def test_in_namespaces_losses_are_equal_under_every_policy(testbed):
 
 def test_in_namespaces_a_nic_that_fails_loses_nothing(testbed, tmp_path):
     def fail():
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(tmp_path / "begun")
         for circuit in testbed.circuits()[:1]:
             testbed.fail(f"nic:{circuit.server}/{circuit.nic}")
 
