@@ -180,9 +180,7 @@ class MixNetCollectives:
         self.nics, places = nics_of(servers, ranks // len(servers))
         self.watch = Watch(self.rank, timeout_s)
         span = timedelta(seconds=timeout_s)
-        self.agreement = StepAgreement(
-            dist.new_group(backend="gloo", timeout=span), self.watch, self._find_gone
-        )
+        self.agreement = StepAgreement(dist.new_group(backend="gloo", timeout=span), self.watch)
         deciding = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_s + decide_s))
         each = self.nics.ranks_per_server
         self._server, self._local = divmod(self.rank, each)
@@ -426,7 +424,7 @@ class MixNetCollectives:
 
     def _hear(self) -> None:
         """Act on what other ranks say and streams report."""
-        self.watch.look = self._gone_here
+        self.watch.look, self.watch.find_gone = self._gone_here, self._find_gone
         self.watch.on_failure = self._fail
         self.memory.on_message = self._on_message
         self.arrivals.on_stop = self._on_stop
@@ -441,11 +439,12 @@ class MixNetCollectives:
         if found := self._gone_here():
             return found
         each = self.nics.ranks_per_server
-        others = [rank for rank in range(self.nics.ranks) if rank // each != self._server]
+        others = [rank for rank in range(self.nics.ranks) if rank != self.rank]
         gone: list[int] = []
 
         def ask(rank: int) -> None:
-            if not self.streams.answers(rank):
+            is_near = rank // each == self._server
+            if not (self.memory.answers(rank % each) if is_near else self.streams.answers(rank)):
                 gone.append(rank)
 
         _each(ask, others, self.watch.timeout_s)

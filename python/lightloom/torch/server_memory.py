@@ -15,6 +15,7 @@ import mmap
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -26,6 +27,8 @@ Octets = npt.NDArray[np.uint8]
 
 #: bytes of a segment are a multiple of this
 _PAGE = 1 << 16
+#: questions and answers of ranks, with the number of who sends them, and seconds to answer in
+_PING, _PONG, _ANSWER_S = "ping ", "pong ", 1.0
 #: most bytes of a message between ranks of a server
 _MESSAGE_BYTES = 1 << 12
 #: numbers that each rank has of its own, before those of what came for whom
@@ -107,6 +110,8 @@ class ServerMemory:
         self.local, self.count, self._name, self._first = local, count, name, first
         self._watch = watch
         self._lock = threading.Lock()
+        #: ranks of the server that have answered
+        self._heard: set[int] = set()
         #: what comes as a message from a rank of the server
         self.on_message: Callable[[str], None] = lambda _text: None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -149,6 +154,16 @@ class ServerMemory:
             if local != self.local:
                 self.tell(local, text)
 
+    def answers(self, local: int) -> bool:
+        """Whether a rank of the server answers."""
+        self._heard.discard(local)
+        self.tell(local, f"{_PING}{self.local}")
+        deadline = time.monotonic() + _ANSWER_S
+        with self._watch.changed:
+            while local not in self._heard and time.monotonic() < deadline:
+                self._watch.changed.wait(deadline - time.monotonic())
+        return local in self._heard
+
     def gone(self) -> list[int]:
         """Ranks of the server that have ended."""
         others = (local for local in range(self.count) if local != self.local)
@@ -160,8 +175,13 @@ class ServerMemory:
                 data = self._socket.recv(_MESSAGE_BYTES)
             except OSError:
                 return
-            if data:
-                self.on_message(data.decode(errors="replace"))
+            text = data.decode(errors="replace")
+            if text.startswith(_PING):
+                self.tell(int(text.removeprefix(_PING)), f"{_PONG}{self.local}")
+            elif text.startswith(_PONG):
+                self._heard.add(int(text.removeprefix(_PONG)))
+            elif text:
+                self.on_message(text)
             self._watch.notify()
 
     def close(self) -> None:

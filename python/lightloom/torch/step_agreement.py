@@ -7,7 +7,6 @@ so nobody sends bytes of a step into memory that another one still reads.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -33,14 +32,10 @@ class StepAgreement:
         A process group of all ranks that nothing else uses.
     watch
         What waits.
-    find_gone
-        Says who does not answer; empty if all do.
     """
 
-    def __init__(
-        self, group: dist.ProcessGroup, watch: Watch, find_gone: Callable[[], str]
-    ) -> None:
-        self._group, self._watch, self._find_gone = group, watch, find_gone
+    def __init__(self, group: dist.ProcessGroup, watch: Watch) -> None:
+        self._group, self._watch = group, watch
         self._ranks = dist.get_world_size(group)
         #: of the collective that is under way
         self.step = 0
@@ -105,7 +100,7 @@ class StepAgreement:
         try:
             self._watch.until(
                 future.done,
-                lambda: self._find_gone() or f"step {self.step} was not agreed on",
+                lambda: f"step {self.step} was not agreed on",
                 timeout_s,
             )
             work.wait()
@@ -113,7 +108,7 @@ class StepAgreement:
             self._watch.check()
             lines = str(error).strip().splitlines() or [type(error).__name__]
             said = lines[0].rpartition("] ")[2].partition(". ")[0][:100]
-            self._watch.on_failure(self._find_gone() or f"a rank does not answer ({said})")
+            self._watch.on_failure(self._watch.find_gone() or f"a rank does not answer ({said})")
             self._watch.check()
 
     def gather_objects(self, value: Given) -> list[Given]:

@@ -41,6 +41,8 @@ class Watch:
         self.on_failure: Callable[[str], object] = self.fail
         #: called now and then while something waits; what it returns is an error
         self.look: Callable[[], str] = str
+        #: called when something has waited too long; who is the reason, if that is known
+        self.find_gone: Callable[[], str] = str
 
     def notify(self) -> None:
         """Let all who wait look again."""
@@ -102,4 +104,4 @@ class Watch:
                 if gone := self.look():
                     self.on_failure(gone)
             if now >= deadline:
-                self.on_failure(f"{what()} within {limit_s:g} s")
+                self.on_failure(self.find_gone() or f"{what()} within {limit_s:g} s")

@@ -9,6 +9,7 @@ import datetime
 import json
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -385,6 +386,29 @@ def check_lost(mixnet, _given):
     return ["none", 0.0]
 
 
+def check_hung(mixnet, _given):
+    """A rank is stopped in the middle of a step, and goes on once all others have given up."""
+    rank = dist.get_rank()
+    numbers = [0] * RANKS
+    dist.all_gather_object(numbers, os.getpid())
+    counts = random_counts(9, most=20_000, zero=0.0)
+    rows = draw(counts, 9, width=32)
+    if rank == RANKS - 3:
+        threading.Timer(0.03, os.kill, [os.getpid(), signal.SIGSTOP]).start()
+    begin = time.monotonic()
+    said = "none"
+    try:
+        for _ in range(1000):
+            mixnet.all_to_all(rows, counts[rank].tolist())
+    except LightloomError as error:
+        said = f"{type(error).__name__}: {error}"
+    took = time.monotonic() - begin
+    if rank == 0:
+        time.sleep(1.0)
+        os.kill(numbers[RANKS - 3], signal.SIGCONT)
+    return [said, took]
+
+
 def check_wrong(mixnet, _given):
     """What is wrong on one rank is said on all."""
     rank, said = dist.get_rank(), {}
@@ -438,7 +462,7 @@ def run(rank, given):
         report[name] = CHECKS[name](mixnet, given)
     with open(os.path.join(given.folder, f"{rank}.json"), "w") as file:
         json.dump(report, file)
-    if "lost" not in report:
+    if not {"lost", "hung"} & report.keys():
         dist.barrier()
         mixnet.close()
     sys.stdout.flush()

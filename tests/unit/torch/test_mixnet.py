@@ -179,6 +179,16 @@ def test_a_lost_rank_is_one_error_on_every_other(tmp_path):
             assert seconds < 10
 
 
+def test_a_hung_rank_is_one_error_on_every_other(tmp_path):
+    found = reports(tmp_path, "hung", "--timeout", "3")
+    for rank, report in enumerate(found):
+        text, seconds = report["hung"]
+        assert text.startswith(f"RankError: rank {rank}: ")
+        if rank != 5:
+            assert text.endswith(": rank 5 does not answer"), text
+            assert seconds < 10
+
+
 def test_without_its_controller_a_job_goes_on_over_packets_until_it_is_back(tmp_path):
     with served(tmp_path) as controller:
         restarting = threading.Thread(target=restart, args=(tmp_path, controller[2]))
