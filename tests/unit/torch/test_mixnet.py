@@ -74,7 +74,7 @@ def reports(folder, checks, *words, controller=None):
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
@@ -150,17 +150,13 @@ def test_bytes_of_relays_are_planned(tmp_path):
 
 
 def test_streams_that_break_lose_nothing(tmp_path):
+    words = ("--seconds", SECONDS)
     with served(tmp_path) as controller:
-        found = reports(tmp_path, "broken", controller=controller)
-    assert sum(report["broken"]["mended"] for report in found) >= 8
-    assert {"nic:1/0", "eps:1/1"} <= set(found[0]["broken"]["failures"])
-
-
-def test_random_faults_lose_nothing(tmp_path):
-    with served(tmp_path) as controller:
-        found = reports(tmp_path, "troubled", "--seconds", SECONDS, controller=controller)
+        found = reports(tmp_path, "troubled,broken", *words, controller=controller)
     assert sum(report["troubled"]["faults"] for report in found) > 20
     assert all(report["troubled"]["steps"] > 3 for report in found)
+    assert sum(report["broken"]["mended"] for report in found) >= 8
+    assert {"nic:1/0", "eps:1/1"} <= set(found[0]["broken"]["failures"])
 
 
 def test_a_server_without_packet_nics_goes_on_over_circuits(tmp_path):
