@@ -188,16 +188,17 @@ def assert_dark(mixnet, fences):
 
 
 def check_fenced(mixnet, given):
-    """Circuits change before each all-to-all, some while another is under way; all is equal."""
+    """Circuits change before each all-to-all, while another one is under way; all is equal."""
     mixnet.streams.events = []
     changes, rank = 0, dist.get_rank()
-    before = None
+    before = moved = route = None
     for step, counts in zip(range(given.changes), pairings(), strict=False):
-        if step % 2:
+        if route is not None:  # circuits change while these bytes are on their way over them
             mixnet.upcoming((counts[rank] * 2048).tolist(), layer=step)
-            old = random_counts(step)
-            mixnet.all_to_all(draw(old, step), old[rank].tolist(), layer=-1)
-        _, route = check_moved(mixnet, counts, draw(counts, step, width=512), layer=step)
+            for _ in range(2):
+                assert torch.equal(route.combine(moved), home)
+        home = draw(counts, step, width=512)
+        moved, route = check_moved(mixnet, counts, home, layer=step)
         changes += route.decision.circuits != before
         before = route.decision.circuits
     fences = [None] * RANKS
