@@ -191,7 +191,7 @@ def check_fenced(mixnet, given):
     """Circuits change before each all-to-all, while another one is under way; all is equal."""
     mixnet.streams.events = []
     changes, rank = 0, dist.get_rank()
-    before = moved = route = None
+    before = moved = route = home = None
     for step, counts in zip(range(given.changes), pairings(), strict=False):
         if route is not None:  # circuits change while these bytes are on their way over them
             mixnet.upcoming((counts[rank] * 2048).tolist(), layer=step)
